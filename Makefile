@@ -1,0 +1,3 @@
+# placeholder, grows with the project
+PYTHON ?= python3
+VENV := .venv
