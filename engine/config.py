@@ -1,0 +1,145 @@
+"""The settings of one job: a frozen, validated dataclass, also readable from a file."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import yaml
+
+from engine.errors import ConfigError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+Runtime = Literal["local", "ray"]
+Strategy = Literal["operator_first", "parallelism_first"]
+Transport = Literal["auto", "shm", "ipc", "tcp"]
+Progress = Literal["auto", "line", "json", "none"]
+
+
+@dataclass(frozen=True)
+class JobConfig:
+    """Settings of a job. Each names its unit, its default, and what a larger value costs.
+
+    >>> JobConfig(parallelism=2).batch_size
+    1000
+    >>> JobConfig(parallelism=0)
+    Traceback (most recent call last):
+        ...
+    engine.errors.ConfigError: parallelism is 0, expected an integer of at least 1
+    """
+
+    name: str = "job"
+    """What the job is called in messages and results."""
+    runtime: Runtime = "local"
+    """`local`: worker processes on this machine. `ray`: actors on the connected Ray cluster."""
+    parallelism: int = 1
+    """Tasks per operator, where the operator does not say. Each task is one process."""
+    batch_size: int = 1000
+    """Most records in a batch that leaves a source. Larger: less overhead, more latency."""
+    linger_ms: float = 0.0
+    """Longest a record may wait for company in a channel, in ms. 0: it leaves at once."""
+    placement: Strategy = "operator_first"
+    """`operator_first`: a node runs one operator. `parallelism_first`: task i of each shares one."""
+    strict_placement: bool = False
+    """Fail rather than fall back to one node where OperatorFirst needs several."""
+    transport: Transport = "auto"
+    """Channels by shm on one node and by tcp between nodes (`auto`), or all by one kind."""
+    channel_window_bytes: int = 512 * 1024
+    """Most bytes in flight on a channel. Bounds the memory of the receiver, and latency."""
+    send_buffer_bytes: int = 128 * 1024
+    """Most bytes that wait in a channel for credit before its sender is blocked."""
+    max_record_bytes: int = 256 * 1024 * 1024
+    """Largest encoded record. A larger one fails the job."""
+    marker_interval: int = 100
+    """Every n-th record of a source carries a latency marker. Smaller: finer, a little slower."""
+    warmup_seconds: float = 0.0
+    """Seconds after a task's first record that its throughput and latency leave out."""
+    connect_timeout_seconds: float = 30.0
+    """Longest that starting the workers and connecting their channels may take."""
+    progress: Progress = "auto"
+    """Once a second: a line (`auto`: on a terminal), a JSON line, or nothing."""
+    ray_address: str | None = None
+    """Cluster to connect to. None: the connected one, the one of RAY_ADDRESS, or a new local."""
+
+    def __post_init__(self) -> None:
+        for field, choices in _CHOICES.items():
+            _expect(
+                field,
+                getattr(self, field),
+                f"one of {', '.join(choices)}",
+                lambda v, c=choices: v in c,
+            )
+        for field, (types, expectation, check) in _LIMITS.items():
+            value = getattr(self, field)
+            typed = isinstance(value, types) and not isinstance(value, bool)
+            _expect(field, value, expectation, lambda v, t=typed, c=check: t and c(v))
+        _expect(
+            "name",
+            self.name,
+            "a string that is not empty",
+            lambda v: isinstance(v, str) and v != "",
+        )
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> JobConfig:
+        """The config with these settings; raises ConfigError for a name that does not exist."""
+        known = [field.name for field in dataclasses.fields(cls)]
+        for name in settings:
+            if name not in known:
+                raise ConfigError(
+                    f"unknown setting {name!r}", f"the settings are {', '.join(known)}"
+                )
+        return cls(**settings)
+
+    @classmethod
+    def read(cls, path: str | Path, **overrides: Any) -> JobConfig:
+        """The config in a TOML or YAML file, told apart by suffix; `overrides` win."""
+        path = Path(path)
+        readers = {".toml": tomllib.loads, ".yaml": yaml.safe_load, ".yml": yaml.safe_load}
+        if path.suffix not in readers:
+            raise ConfigError(
+                f"config file {path} ends in {path.suffix!r}, expected .toml or .yaml"
+            )
+        try:
+            settings = readers[path.suffix](path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise ConfigError(f"config file {path} cannot be read: {error.strerror}") from error
+        except (yaml.YAMLError, tomllib.TOMLDecodeError) as error:
+            raise ConfigError(f"config file {path} is not valid: {error}") from error
+        if not isinstance(settings, dict):
+            raise ConfigError(f"config file {path} holds no table of settings")
+        return cls.of({**settings, **overrides})
+
+
+def _expect(field: str, value: object, expectation: str, check: Any) -> None:
+    if not check(value):
+        raise ConfigError(f"{field} is {value!r}, expected {expectation}")
+
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "runtime": get_args(Runtime),
+    "placement": get_args(Strategy),
+    "transport": get_args(Transport),
+    "progress": get_args(Progress),
+}
+_AT_LEAST_ONE = (int, "an integer of at least 1", lambda value: value >= 1)
+_NOT_NEGATIVE = ((int, float), "a number of at least 0", lambda value: value >= 0)
+_LIMITS: dict[str, tuple[Any, str, Any]] = {
+    "parallelism": _AT_LEAST_ONE,
+    "batch_size": _AT_LEAST_ONE,
+    "marker_interval": _AT_LEAST_ONE,
+    "linger_ms": _NOT_NEGATIVE,
+    "warmup_seconds": _NOT_NEGATIVE,
+    "connect_timeout_seconds": ((int, float), "a number above 0", lambda value: value > 0),
+    "channel_window_bytes": (int, "an integer of at least 65536", lambda value: value >= 65536),
+    "send_buffer_bytes": (int, "an integer of at least 65536", lambda value: value >= 65536),
+    "max_record_bytes": (int, "an integer of at least 65536", lambda value: value >= 65536),
+}

@@ -1,0 +1,82 @@
+"""Every exception that Oka raises, under one root.
+
+A message names the value and what was expected; a `hint`, where there is one, says what to do.
+"""
+
+from __future__ import annotations
+
+
+class EngineError(Exception):
+    """Root of all errors of the engine.
+
+    `message` is the error alone; `str(error)` adds a blank line and `hint: …` where there is one.
+    """
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message if hint is None else f"{message}\n\nhint: {hint}")
+        self.message = message
+        self.hint = hint
+
+
+class ConfigError(EngineError):
+    """A setting has a value that cannot work; raised before any worker starts."""
+
+
+class GraphError(EngineError):
+    """The pipeline is put together wrongly; raised while the graph is built or planned."""
+
+
+class PlacementError(EngineError):
+    """The tasks do not fit the nodes; raised before any worker starts."""
+
+
+class OperatorError(EngineError):
+    """A user function raised, or emitted something that cannot travel.
+
+    `operator` is the operator's name, `task` the task it ran in, `record` the shortened repr of
+    what it was given (None if it failed without a record), `user_traceback` the part of the
+    traceback that lies in the user's code.
+    """
+
+    def __init__(
+        self, operator: str, task: str, record: str | None, error: str, user_traceback: str
+    ) -> None:
+        at = "" if record is None else f" on record {record}"
+        message = f"operator {operator!r} (task {task}) failed{at}: {error}"
+        if user_traceback:
+            message += f"\n\n{user_traceback.rstrip()}"
+        super().__init__(message)
+        self.operator = operator
+        self.task = task
+        self.record = record
+        self.error = error
+        self.user_traceback = user_traceback
+
+
+class WorkerLost(EngineError):
+    """A worker died: killed, out of memory, or its node went away.
+
+    `task` is what it ran, `node` where, `status` how it ended, `log` its last lines.
+    """
+
+    def __init__(self, task: str, node: str, status: str, log: str = "") -> None:
+        message = f"worker of task {task} on node {node} was lost: {status}"
+        if log:
+            message += f"\nlast log lines:\n{log.rstrip()}"
+        super().__init__(message, "was it out of memory? `dmesg` names processes the kernel killed")
+        self.task = task
+        self.node = node
+        self.status = status
+        self.log = log
+
+
+class ChannelLost(EngineError):
+    """A connection between two tasks broke, or a frame on it was missing."""
+
+
+class JobCancelled(EngineError):
+    """The job was stopped by `JobHandle.cancel` or Ctrl-C."""
+
+
+class StartError(EngineError):
+    """The workers could not be started or could not reach each other."""
