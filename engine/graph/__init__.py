@@ -1,0 +1,59 @@
+"""Planning as frozen data: declarations, logical graph, job graph, execution graph.
+
+Everything here is a pure function of its arguments; nothing starts, opens or sends. Each step adds
+one decision: `logical_graph` collects what was declared, `chain` fuses operators, `expand`
+multiplies by parallelism.
+"""
+
+from engine.graph.chaining import chain
+from engine.graph.declaration import Declaration, Input, logical_graph
+from engine.graph.execution import ExecutionChannel, ExecutionGraph, ExecutionVertex, expand
+from engine.graph.job import JobEdge, JobGraph, JobVertex
+from engine.graph.logical import (
+    Broadcast,
+    Forward,
+    Hash,
+    LogicalEdge,
+    LogicalGraph,
+    LogicalOperator,
+    Partitioner,
+    Rebalance,
+)
+from engine.graph.operator import (
+    BatchOperator,
+    Operator,
+    RecordOperator,
+    SinkOperator,
+    SinkWriter,
+    SourceOperator,
+    TaskContext,
+)
+
+__all__ = [
+    "BatchOperator",
+    "Broadcast",
+    "Declaration",
+    "ExecutionChannel",
+    "ExecutionGraph",
+    "ExecutionVertex",
+    "Forward",
+    "Hash",
+    "Input",
+    "JobEdge",
+    "JobGraph",
+    "JobVertex",
+    "LogicalEdge",
+    "LogicalGraph",
+    "LogicalOperator",
+    "Operator",
+    "Partitioner",
+    "Rebalance",
+    "RecordOperator",
+    "SinkOperator",
+    "SinkWriter",
+    "SourceOperator",
+    "TaskContext",
+    "chain",
+    "expand",
+    "logical_graph",
+]

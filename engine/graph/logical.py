@@ -1,0 +1,142 @@
+"""The logical graph: operators and edges as declared, each operator once.
+
+Invariant: names and ids are unique, edges run from lower to higher ids (so there is no cycle),
+every path begins in a source and ends in a sink.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias
+
+from engine.errors import GraphError
+from engine.graph.operator import Operator, SinkOperator, SourceOperator
+
+
+@dataclass(frozen=True)
+class Forward:
+    """Each task sends to exactly one task, so no record overtakes another.
+
+    Task i of n sends to task i; towards fewer tasks, neighbours share a target.
+    """
+
+    name: ClassVar[str] = "forward"
+
+
+@dataclass(frozen=True)
+class Rebalance:
+    """Records go to the target tasks in turn, whatever their content."""
+
+    name: ClassVar[str] = "rebalance"
+
+
+@dataclass(frozen=True)
+class Hash:
+    """Records of one key go to one task.
+
+    `key` is the index of a tuple's or list's item, the name of a dict's field, or None: the record
+    itself is the key.
+    """
+
+    key: int | str | None
+    name: ClassVar[str] = "hash"
+
+
+@dataclass(frozen=True)
+class Broadcast:
+    """Every record goes to every target task."""
+
+    name: ClassVar[str] = "broadcast"
+
+
+Partitioner: TypeAlias = Forward | Rebalance | Hash | Broadcast
+
+
+@dataclass(frozen=True)
+class LogicalOperator:
+    """One declared operator. `parallelism` None is the job's; `resources` are those of one task."""
+
+    id: int
+    name: str
+    operator: Operator
+    parallelism: int | None
+    resources: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class LogicalEdge:
+    """Records flow from operator `source` to operator `target`."""
+
+    source: int
+    target: int
+    partitioner: Partitioner
+
+
+@dataclass(frozen=True)
+class LogicalGraph:
+    """Operators in topological order and the edges between them; valid once it exists."""
+
+    operators: tuple[LogicalOperator, ...]
+    edges: tuple[LogicalEdge, ...]
+
+    def __post_init__(self) -> None:
+        _check_operators(self)
+        _check_edges(self)
+
+    def inputs(self, operator: LogicalOperator) -> tuple[LogicalEdge, ...]:
+        """The edges that end at the operator, in the order of declaration."""
+        return tuple(edge for edge in self.edges if edge.target == operator.id)
+
+    def outputs(self, operator: LogicalOperator) -> tuple[LogicalEdge, ...]:
+        """The edges that begin at the operator, in the order of declaration."""
+        return tuple(edge for edge in self.edges if edge.source == operator.id)
+
+    def validate_ends(self) -> None:
+        """Let every source and sink check what it needs outside: files, folders.
+
+        Raises `GraphError` naming the operator. Call it on the driver before the graph is pickled.
+        """
+        for operator in self.operators:
+            if isinstance(operator.operator, SourceOperator | SinkOperator):
+                try:
+                    operator.operator.validate()
+                except GraphError as error:
+                    raise GraphError(f"{operator.name}: {error.message}", hint=error.hint) from None
+
+
+def _check_operators(graph: LogicalGraph) -> None:
+    if not graph.operators:
+        raise GraphError("the graph is empty, expected at least a source and a sink")
+    seen: set[str] = set()
+    for expected, operator in enumerate(graph.operators):
+        if operator.id != expected:
+            raise GraphError(
+                f"operator {operator.name!r} has id {operator.id}, expected {expected}"
+            )
+        if operator.name in seen:
+            raise GraphError(
+                f"two operators are named {operator.name!r}, expected names to be unique",
+                hint="give one of them another name with .named('...')",
+            )
+        seen.add(operator.name)
+        if operator.parallelism is not None and operator.parallelism < 1:
+            raise GraphError(
+                f"operator {operator.name!r} has parallelism {operator.parallelism}, expected >= 1"
+            )
+
+
+def _check_edges(graph: LogicalGraph) -> None:
+    for edge in graph.edges:
+        if not 0 <= edge.source < edge.target < len(graph.operators):
+            raise GraphError(
+                f"edge {edge.source} -> {edge.target}, expected source < target "
+                f"< {len(graph.operators)}"
+            )
+    for operator in graph.operators:
+        begins = isinstance(operator.operator, SourceOperator)
+        ends = isinstance(operator.operator, SinkOperator)
+        if bool(graph.inputs(operator)) == begins:
+            found = "has an input, expected none" if begins else "has no input"
+            raise GraphError(f"{'source' if begins else 'operator'} {operator.name!r} {found}")
+        if bool(graph.outputs(operator)) == ends:
+            found = "has an output, expected none" if ends else "has no sink"
+            raise GraphError(f"{'sink' if ends else 'operator'} {operator.name!r} {found}")

@@ -1,0 +1,111 @@
+"""What an operator is to the engine: five shapes, none of which is called once per record.
+
+An operator is declared on the driver, pickled, and opened once in every task. State lives in what
+`open` returns, never in the operator itself, so one declaration serves any number of tasks.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+Produced = TypeVar("Produced", covariant=True)
+Consumed = TypeVar("Consumed", contravariant=True)
+
+
+@dataclass(frozen=True)
+class TaskContext:
+    """What a task may know when its operators are opened.
+
+    `index` counts from 0 to `parallelism - 1`; `batch_size` is the most records a batch may hold.
+    """
+
+    task_name: str
+    index: int
+    parallelism: int
+    batch_size: int
+    job_name: str
+
+
+class SourceOperator(ABC, Generic[Produced]):
+    """The beginning of a stream: every task iterates over its own share of the records.
+
+    What `open` yields is a record or a list. A list is a batch of at most `context.batch_size`
+    records, so a record that is itself a list travels inside one.
+    """
+
+    rate: float | None = None
+    """Records per second over all tasks that the runtime lets through; None is no limit."""
+
+    def validate(self) -> None:
+        """Fail now if no task could run, and fix what all tasks must agree on.
+
+        Called once on the driver, before the operator is pickled and before any worker starts.
+        """
+
+    @abstractmethod
+    def open(self, context: TaskContext) -> Iterator[Any]:
+        """Iterate over this task's share: records, or lists of at most `batch_size` records."""
+
+
+@dataclass(frozen=True)
+class RecordOperator:
+    """A user's function over single records; the runtime fuses a run of these into one loop.
+
+    `map` gives one record for each, `filter` keeps those it is true for, `flat_map` gives any
+    number of records as an iterable.
+    """
+
+    form: Literal["map", "filter", "flat_map"]
+    function: Callable[[Any], Any]
+
+
+class BatchOperator(ABC):
+    """A function over whole batches, with whatever state it keeps between them."""
+
+    accepts_encoded: ClassVar[bool] = False
+    """True if the function takes the network's encoded batch rather than a list of records.
+    Such an operator is the first of its chain and has every input over the network."""
+
+    compacts: ClassVar[bool] = False
+    """True if updates of one batch are merged: fewer records leave than count as emitted."""
+
+    @abstractmethod
+    def open(self, context: TaskContext) -> Callable[[Any], list[Any]]:
+        """Make the function of one task. It returns a list that the caller may keep."""
+
+
+class SinkWriter(ABC):
+    """One task's end of a stream. Exactly one of `close` and `abort` is called, last."""
+
+    @abstractmethod
+    def write(self, records: list[Any]) -> None:
+        """Take a batch; when it returns, its records count as delivered."""
+
+    def close(self) -> Any:
+        """Make what was written final; the result goes to `SinkOperator.merge`."""
+
+    def abort(self) -> None:
+        """Leave nothing behind: the job failed or was cancelled."""
+
+
+class SinkOperator(ABC, Generic[Consumed]):
+    """The end of a stream. A driver sink's merged results come back with the job's result."""
+
+    driver: ClassVar[bool] = False
+
+    def validate(self) -> None:
+        """Fail now if no task could run. Called once on the driver before any worker starts."""
+
+    @abstractmethod
+    def open(self, context: TaskContext) -> SinkWriter:
+        """Make the writer of one task."""
+
+    def merge(self, results: list[Any]) -> Any:
+        """Make one result of those of all tasks, in the order of their indexes."""
+        return results
+
+
+Operator: TypeAlias = SourceOperator[Any] | RecordOperator | BatchOperator | SinkOperator[Any]
