@@ -1,1 +1,26 @@
-//! placeholder
+//! The network of one task: `ZeroMQ` endpoints and the I/O thread that carry the protocol's frames.
+//!
+//! A [`Network`] listens on one endpoint per transport, connects to the tasks upstream and
+//! downstream, and moves whole frames between them. Order, credits, acknowledgement and end are
+//! decided by `oka-protocol`; this crate feeds its state machines and carries out their answers.
+//! All calls may be made from any thread; those named `wait_*`, `receive`, `connect` and `finish`
+//! block until there is an answer, the others never wait for a peer.
+
+mod config;
+mod endpoint;
+mod error;
+mod inbox;
+mod network;
+mod output;
+mod statistics;
+
+pub use config::NetworkConfig;
+pub use endpoint::EndpointKind;
+pub use error::{
+    BindError, ChannelLost, ConnectError, EmitError, FinishError, InvalidEndpoint, ReceiveError,
+};
+pub use inbox::{Received, TryReceive};
+pub use network::{ChannelSpec, Network};
+pub use oka_protocol::{Encoding, FRAME_BYTES};
+pub use output::{OpenFrame, OutputChannel};
+pub use statistics::{InputStatistics, NetworkStatistics, OutputStatistics};

@@ -1,0 +1,41 @@
+use std::time::Duration;
+
+/// The settings of one [`Network`](crate::Network).
+///
+/// The defaults suit tasks that exchange many small records. Every task of a job uses the same
+/// values, but nothing breaks when they differ: a receiver announces its window.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NetworkConfig {
+    /// Bytes a receiver takes from one channel before it has consumed any (default 512 KiB).
+    ///
+    /// Cost: the memory of a task is bounded by this times its input channels. Smaller windows
+    /// stall a sender whenever the receiver is busy for a moment.
+    pub window_bytes: usize,
+    /// Bytes that may wait on one output channel before a writer has to wait (default 128 KiB).
+    ///
+    /// Cost: memory per output channel, and latency under backpressure.
+    pub send_buffer_bytes: usize,
+    /// Largest body of one frame in bytes, hence the largest record (default 256 MiB).
+    ///
+    /// Cost: a peer can make this task allocate as much for one message.
+    pub max_frame_bytes: usize,
+    /// How long an open frame below [`FRAME_BYTES`](oka_protocol::FRAME_BYTES) may wait for
+    /// company (default zero: it leaves as soon as the channel is free).
+    ///
+    /// Cost: latency, in steps of the timer's millisecond.
+    pub linger: Duration,
+    /// How long [`Network::connect`](crate::Network::connect) waits for its peers (default 10 s).
+    pub connect_timeout: Duration,
+}
+
+impl Default for NetworkConfig {
+    fn default() -> Self {
+        Self {
+            window_bytes: 512 * 1024,
+            send_buffer_bytes: 128 * 1024,
+            max_frame_bytes: 256 * 1024 * 1024,
+            linger: Duration::ZERO,
+            connect_timeout: Duration::from_secs(10),
+        }
+    }
+}

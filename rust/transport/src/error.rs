@@ -1,0 +1,152 @@
+use std::time::Duration;
+
+use thiserror::Error;
+
+/// An endpoint that no network can listen on or connect to.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error(
+    "endpoint {endpoint:?} is invalid: {reason}\n\nhint: expected shm:///directory/name, \
+     ipc:///directory/name or tcp://host:port"
+)]
+pub struct InvalidEndpoint {
+    /// The endpoint as it was given.
+    pub endpoint: String,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// Why [`Network::bind`](crate::Network::bind) failed.
+#[derive(Debug, Error)]
+pub enum BindError {
+    /// The text is no endpoint.
+    #[error(transparent)]
+    Invalid(#[from] InvalidEndpoint),
+    /// Nothing to listen on.
+    #[error("a network listens on at least one endpoint, got none\n\nhint: pass one per transport")]
+    NoEndpoint,
+    /// The operating system refused the endpoint.
+    #[error(
+        "cannot listen on {endpoint}: {reason}\n\nhint: the directory must exist, be writable and \
+         keep socket paths below 108 bytes; a TCP port must be free (0 picks one)"
+    )]
+    Refused {
+        /// The endpoint as it was given.
+        endpoint: String,
+        /// What the operating system said.
+        reason: String,
+    },
+    /// The I/O thread could not be started.
+    #[error("cannot start the I/O thread: {0}\n\nhint: check the limits on threads and open files")]
+    Thread(#[from] std::io::Error),
+}
+
+/// Why [`Network::connect`](crate::Network::connect) failed.
+#[derive(Debug, Error)]
+pub enum ConnectError {
+    /// The text is no endpoint.
+    #[error(transparent)]
+    Invalid(#[from] InvalidEndpoint),
+    /// Two channels with one id.
+    #[error("channel {0} was given twice\n\nhint: a channel id is unique in the whole job")]
+    Duplicate(u32),
+    /// `connect` was called before.
+    #[error("the network is connected already\n\nhint: give all channels to one call of connect")]
+    AlreadyConnected,
+    /// A peer did not answer in time.
+    #[error(
+        "channel {channel} to {peer} is not connected after {waited:?}\n\nhint: the peer must \
+         listen before it is connected to; raise connect_timeout for slow starts"
+    )]
+    TimedOut {
+        /// Id of the channel.
+        channel: u32,
+        /// Endpoint of the peer.
+        peer: String,
+        /// How long it was waited.
+        waited: Duration,
+    },
+    /// `cancel` was called.
+    #[error("cancelled while connecting")]
+    Cancelled,
+}
+
+/// A channel that broke before its end; the records in flight on it are lost.
+///
+/// A reconnect that resumes from the sender's window will take this error's place for
+/// connections that come back.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error(
+    "channel {channel} to {peer} was lost: {reason}\n\nhint: look at the log of the task at its \
+     other end, which stopped or was cut off"
+)]
+pub struct ChannelLost {
+    /// Id of the channel.
+    pub channel: u32,
+    /// Endpoint of the peer.
+    pub peer: String,
+    /// What was seen.
+    pub reason: String,
+}
+
+/// Why [`Network::receive`](crate::Network::receive) gave no batch.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ReceiveError {
+    /// `cancel` was called.
+    #[error("cancelled while receiving")]
+    Cancelled,
+    /// A channel of this task broke.
+    #[error(transparent)]
+    Lost(#[from] ChannelLost),
+}
+
+/// Why an output channel takes no more records.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum EmitError {
+    /// `cancel` was called.
+    #[error("cancelled while emitting")]
+    Cancelled,
+    /// A channel of this task broke.
+    #[error(transparent)]
+    Lost(#[from] ChannelLost),
+    /// A frame is larger than the network carries.
+    #[error(
+        "a frame of {bytes} bytes on channel {channel} exceeds the limit of {limit} bytes\n\nhint: \
+         raise max_frame_bytes, or split the record"
+    )]
+    Oversized {
+        /// Id of the channel.
+        channel: u32,
+        /// Size of the frame's body.
+        bytes: usize,
+        /// The network's `max_frame_bytes`.
+        limit: usize,
+    },
+    /// Records were emitted after `finish`.
+    #[error("channel {0} was finished already\n\nhint: finish after the last record")]
+    Finished(u32),
+}
+
+/// Why [`Network::finish`](crate::Network::finish) could not deliver everything.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum FinishError {
+    /// `cancel` was called.
+    #[error("cancelled while finishing")]
+    Cancelled,
+    /// A channel of this task broke.
+    #[error(transparent)]
+    Lost(#[from] ChannelLost),
+    /// Records were refused earlier, so not everything can be delivered.
+    #[error(transparent)]
+    Emit(EmitError),
+    /// Peers did not consume everything in time.
+    #[error(
+        "channels {channels:?} are not consumed after {waited:?}\n\nhint: the tasks behind them \
+         are slow or stuck"
+    )]
+    TimedOut {
+        /// Ids of the channels with unacknowledged frames.
+        channels: Vec<u32>,
+        /// How long it was waited.
+        waited: Duration,
+    },
+}

@@ -1,0 +1,48 @@
+/// A snapshot of the counters of one [`Network`](crate::Network).
+///
+/// Counters only grow; gauges (`backlog_bytes`, `credit_bytes`) are those of the moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NetworkStatistics {
+    /// One entry per output channel, in the order in which they were connected.
+    pub outputs: Vec<OutputStatistics>,
+    /// One entry per input channel, in the order in which they were connected.
+    pub inputs: Vec<InputStatistics>,
+    /// Nanoseconds `receive` has waited for a batch.
+    pub waited_ns: u64,
+    /// Messages that were dropped: garbage, unknown channels, frames out of place.
+    pub dropped_messages: u64,
+}
+
+/// The counters of one output channel.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OutputStatistics {
+    /// Id of the channel.
+    pub channel: u32,
+    /// Records that left this task.
+    pub records: u64,
+    /// Body bytes that left this task.
+    pub bytes: u64,
+    /// Data frames that left this task.
+    pub frames: u64,
+    /// Bytes that wait here for credit.
+    pub backlog_bytes: u64,
+    /// Bytes the receiver would still accept.
+    pub credit_bytes: u64,
+    /// Nanoseconds writers have waited for this channel.
+    pub blocked_ns: u64,
+}
+
+/// The counters of one input channel.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct InputStatistics {
+    /// Id of the channel.
+    pub channel: u32,
+    /// Records that arrived.
+    pub records: u64,
+    /// Body bytes that arrived.
+    pub bytes: u64,
+    /// Data frames that arrived.
+    pub frames: u64,
+    /// Bytes that arrived and were not consumed yet.
+    pub backlog_bytes: u64,
+}
