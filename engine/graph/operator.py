@@ -84,10 +84,11 @@ class SinkWriter(ABC):
     def write(self, records: list[Any]) -> None:
         """Take a batch; when it returns, its records count as delivered."""
 
+    @abstractmethod
     def close(self) -> Any:
         """Make what was written final; the result goes to `SinkOperator.merge`."""
 
-    def abort(self) -> None:
+    def abort(self) -> None:  # noqa: B027 - most writers hold nothing that could stay behind
         """Leave nothing behind: the job failed or was cancelled."""
 
 
