@@ -1,1 +1,21 @@
-//! placeholder
+//! Operators that run on encoded records: they read the msgpack bytes of a frame in place and never
+//! make Python objects.
+//!
+//! No Python, no I/O, no threads. Layers, each using the ones before it:
+//!
+//! - [`value`]: a total reader of encoded values; [`encode`]: the writer of the same format.
+//! - [`path`]: finds the value that a key selector names inside a record.
+//! - [`key`]: one byte string per key, equal exactly when the keys are equal in Python.
+//! - [`table`]: numbers keys densely, in the order in which they appeared.
+//! - [`aggregate`]: count, sum, min, max and first per key.
+
+pub mod aggregate;
+pub mod encode;
+pub mod key;
+pub mod path;
+pub mod table;
+pub mod value;
+
+pub use aggregate::{Accumulated, Aggregate, AggregateError, Aggregation, Problem, Update};
+pub use path::{Path, PathError, Step};
+pub use value::{ReadError, Reader, Value};

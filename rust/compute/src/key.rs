@@ -1,0 +1,222 @@
+//! Keys as bytes: two keys have the same canonical bytes exactly when they are equal in Python.
+//!
+//! So `True`, `1` and `1.0` are one key, `0.0` and `-0.0` are, `1e20` and `10**20` are, tuples
+//! compare item by item, and all NaN are one key (an engine that decodes every NaN to one object
+//! has that in Python, too). `"a"` and `b"a"` are two.
+
+use crate::encode;
+use crate::value::{ReadError, Reader, Value, extension};
+use thiserror::Error;
+
+/// The value cannot be a key.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum KeyError {
+    #[error("a {0} cannot be a key: it is not hashable")]
+    Unhashable(&'static str),
+    #[error("only None, bool, int, float, str, bytes, date and tuples of them are keys here")]
+    Unsupported,
+    #[error("a key nested deeper than {MAX_DEPTH} tuples")]
+    TooDeep,
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}
+
+/// The canonical bytes of an encoded value: the value itself where it is canonical already, which
+/// costs next to nothing for strings, otherwise what is written to `scratch`.
+#[inline]
+pub fn canonical<'a>(encoded: &'a [u8], scratch: &'a mut Vec<u8>) -> Result<&'a [u8], KeyError> {
+    if is_canonical(encoded) {
+        return Ok(encoded);
+    }
+    scratch.clear();
+    append_canonical(scratch, &mut Reader::new(encoded), 0)?;
+    Ok(scratch)
+}
+
+/// How deep the tuples of a key may nest.
+pub const MAX_DEPTH: usize = 64;
+
+/// True for None, small integers and text in the shortest form.
+#[inline]
+fn is_canonical(encoded: &[u8]) -> bool {
+    match encoded {
+        [0x00..=0x7f | 0xa0..=0xbf | 0xc0 | 0xe0..=0xff, ..] => true,
+        [0xd9, length, ..] => *length >= 32,
+        _ => false,
+    }
+}
+
+fn append_canonical(out: &mut Vec<u8>, reader: &mut Reader, depth: usize) -> Result<(), KeyError> {
+    match reader.read()? {
+        Value::Nil => encode::nil(out),
+        Value::Bool(truth) => encode::int(out, i64::from(truth)),
+        Value::Int(number) => encode::int(out, number),
+        Value::Unsigned(number) => encode::unsigned(out, number),
+        Value::Float(number) => append_float(out, number),
+        Value::Str(utf8) => encode::text(out, utf8),
+        Value::Bytes(data) => encode::bytes(out, data),
+        Value::Array(_) if depth == MAX_DEPTH => return Err(KeyError::TooDeep),
+        Value::Array(count) => {
+            encode::array(out, count);
+            for _ in 0..count {
+                append_canonical(out, reader, depth + 1)?;
+            }
+        }
+        Value::Map(_) => return Err(KeyError::Unhashable("dict")),
+        Value::Extension(extension::LIST, _) => return Err(KeyError::Unhashable("list")),
+        Value::Extension(extension::SET, _) => return Err(KeyError::Unhashable("set")),
+        Value::Extension(extension::BIG_INT, [sign, magnitude @ ..]) => {
+            append_integer(out, *sign, magnitude);
+        }
+        Value::Extension(code, payload) if extension::COMPARABLE.contains(&code) => {
+            encode::extension(out, code, payload);
+        }
+        Value::Extension(..) => return Err(KeyError::Unsupported),
+    }
+    Ok(())
+}
+
+fn append_float(out: &mut Vec<u8>, number: f64) {
+    if number.is_nan() {
+        encode::float(out, f64::NAN);
+    } else if number.fract() != 0.0 || number.is_infinite() {
+        encode::float(out, number);
+    } else if (number as i64) as f64 == number && number < TWO_TO_63 {
+        encode::int(out, number as i64);
+    } else {
+        append_integer(out, u8::from(number < 0.0), &magnitude(number));
+    }
+}
+
+/// The magnitude of a float that is an integer of at least 2^53, least significant byte first.
+fn magnitude(number: f64) -> Vec<u8> {
+    let bits = number.to_bits();
+    let shift = ((bits >> 52) & 0x7ff) as usize - 1075;
+    let mantissa = u128::from(bits & ((1 << 52) - 1) | 1 << 52);
+    let mut bytes = vec![0; shift / 8];
+    bytes.extend_from_slice(&(mantissa << (shift % 8)).to_le_bytes());
+    bytes
+}
+
+/// Appends an integer of any size in its shortest form.
+fn append_integer(out: &mut Vec<u8>, sign: u8, magnitude: &[u8]) {
+    let length = magnitude.len()
+        - magnitude
+            .iter()
+            .rev()
+            .take_while(|byte| **byte == 0)
+            .count();
+    let magnitude = &magnitude[..length];
+    if length <= 8 {
+        let mut number = [0; 8];
+        number[..length].copy_from_slice(magnitude);
+        let number = u64::from_le_bytes(number);
+        if sign == 0 {
+            return encode::unsigned(out, number);
+        }
+        if let Ok(number) = i64::try_from(-i128::from(number)) {
+            return encode::int(out, number);
+        }
+    }
+    let mut payload = Vec::with_capacity(length + 1);
+    payload.push(sign);
+    payload.extend_from_slice(magnitude);
+    encode::extension(out, extension::BIG_INT, &payload);
+}
+
+const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(write: impl Fn(&mut Vec<u8>)) -> Result<Vec<u8>, KeyError> {
+        let mut encoded = Vec::new();
+        write(&mut encoded);
+        canonical(&encoded, &mut Vec::new()).map(<[u8]>::to_vec)
+    }
+
+    fn float(number: f64) -> Vec<u8> {
+        key(|out| encode::float(out, number)).expect("floats are keys")
+    }
+
+    fn int(number: i64) -> Vec<u8> {
+        key(|out| encode::int(out, number)).expect("integers are keys")
+    }
+
+    fn big(number: u128) -> Vec<u8> {
+        let payload = [&[0][..], &number.to_le_bytes()].concat();
+        key(|out| encode::extension(out, extension::BIG_INT, &payload)).expect("a key")
+    }
+
+    #[test]
+    fn numbers_that_are_equal_in_python_are_one_key() {
+        for number in [0_i64, 1, -1, 127, 128, 1 << 40, -(1 << 52), i64::MIN] {
+            assert_eq!(int(number), float(number as f64), "{number}");
+        }
+        assert_eq!(float(0.0), float(-0.0));
+        assert_eq!(Ok(int(1)), key(|out| encode::boolean(out, true)));
+        assert_eq!(float(f64::NAN), float(-f64::NAN));
+        assert_eq!(big(1 << 64), float((1_u128 << 64) as f64));
+        assert_eq!(big(10_u128.pow(20)), float(1e20));
+        assert_eq!(big(7), int(7));
+        assert_eq!(
+            Ok(float(TWO_TO_63)),
+            key(|out| encode::unsigned(out, 1 << 63))
+        );
+        assert_ne!(big(10_u128.pow(20) + 1), float(1e20));
+        assert_ne!(float(1e300), float(-1e300));
+        assert_ne!(float(f64::INFINITY), float(f64::MAX));
+        assert_ne!(float(1.5), int(1));
+    }
+
+    #[test]
+    fn text_and_bytes_are_two_keys() {
+        assert_ne!(
+            key(|out| encode::text(out, b"a")),
+            key(|out| encode::bytes(out, b"a"))
+        );
+    }
+
+    #[test]
+    fn tuples_compare_item_by_item() {
+        let left = key(|out| {
+            encode::array(out, 2);
+            encode::float(out, 2.0);
+            encode::text(out, b"a");
+        });
+        let right = key(|out| {
+            encode::array(out, 2);
+            encode::int(out, 2);
+            encode::text(out, b"a");
+        });
+        assert!(left.is_ok());
+        assert_eq!(left, right);
+    }
+
+    #[test]
+    fn what_python_cannot_hash_is_refused() {
+        assert_eq!(
+            key(|out| encode::map(out, 0)),
+            Err(KeyError::Unhashable("dict"))
+        );
+        let list = |out: &mut Vec<u8>| encode::extension(out, extension::LIST, &[0x90]);
+        assert_eq!(key(list), Err(KeyError::Unhashable("list")));
+        let inside = key(|out| {
+            encode::array(out, 1);
+            list(out);
+        });
+        assert_eq!(inside, Err(KeyError::Unhashable("list")));
+        assert_eq!(
+            key(|out| encode::extension(out, 40, b"1.0")),
+            Err(KeyError::Unsupported)
+        );
+        assert_eq!(
+            key(|out| {
+                out.extend_from_slice(&[0x91; 100]);
+                encode::nil(out);
+            }),
+            Err(KeyError::TooDeep)
+        );
+    }
+}

@@ -1,0 +1,182 @@
+//! The way from a record to a value inside it: which item of a tuple or list, which field of a dict.
+//!
+//! ```
+//! use oka_compute::{Path, Step};
+//!
+//! let record = [0x92, 0xa1, b'a', 0x07]; // ("a", 7)
+//! assert_eq!(Path::from([Step::Item(1)]).find(&record), Ok(&record[3..]));
+//! assert_eq!(Path::default().find(&record), Ok(&record[..]));
+//! ```
+
+use crate::value::{ReadError, Reader, Value, extension};
+use thiserror::Error;
+
+/// One step into a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// An item of a tuple or list; negative counts from the end, as in Python.
+    Item(i64),
+    /// The value of a dict under this key.
+    Field(String),
+}
+
+/// The steps from a record to a value; none at all means the record itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Path {
+    steps: Vec<Step>,
+}
+
+/// The record has no value at the end of the path.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum PathError {
+    #[error("item {item} of a sequence of {count}")]
+    NoItem { item: i64, count: usize },
+    #[error("a dict without the field {field:?}")]
+    NoField { field: String },
+    #[error("item {item} of something that is no tuple and no list")]
+    NotASequence { item: i64 },
+    #[error("field {field:?} of something that is no dict")]
+    NotADict { field: String },
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}
+
+impl Path {
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// The bytes of `record` from the value on. Where the value ends, a [`Reader`] tells.
+    pub fn find<'a>(&self, record: &'a [u8]) -> Result<&'a [u8], PathError> {
+        self.steps
+            .iter()
+            .try_fold(record, |value, step| match step {
+                Step::Item(item) => find_item(value, *item),
+                Step::Field(field) => find_field(value, field),
+            })
+    }
+}
+
+impl<const N: usize> From<[Step; N]> for Path {
+    fn from(steps: [Step; N]) -> Self {
+        Self::from(Vec::from(steps))
+    }
+}
+
+impl From<Vec<Step>> for Path {
+    fn from(steps: Vec<Step>) -> Self {
+        Self { steps }
+    }
+}
+
+fn find_item(value: &[u8], item: i64) -> Result<&[u8], PathError> {
+    let mut reader = Reader::new(value);
+    let mut head = reader.read()?;
+    if let Value::Extension(extension::LIST, payload) = head {
+        reader = Reader::new(payload);
+        head = reader.read()?;
+    }
+    let Value::Array(count) = head else {
+        return Err(PathError::NotASequence { item });
+    };
+    let index = if item < 0 { item + count as i64 } else { item };
+    let index = usize::try_from(index)
+        .ok()
+        .filter(|index| *index < count)
+        .ok_or(PathError::NoItem { item, count })?;
+    reader.skip_many(index)?;
+    Ok(reader.rest())
+}
+
+fn find_field<'a>(value: &'a [u8], field: &str) -> Result<&'a [u8], PathError> {
+    let mut reader = Reader::new(value);
+    let Value::Map(count) = reader.read()? else {
+        return Err(PathError::NotADict {
+            field: field.to_owned(),
+        });
+    };
+    for _ in 0..count {
+        match reader.read()? {
+            Value::Str(name) if name == field.as_bytes() => return Ok(reader.rest()),
+            Value::Array(count) => reader.skip_many(count)?,
+            Value::Map(count) => reader.skip_many(count.saturating_mul(2))?,
+            _ => {}
+        }
+        reader.skip()?;
+    }
+    Err(PathError::NoField {
+        field: field.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encode;
+
+    /// `{"a": ("x", [1, 2]), (0, 1): 3, "b": 4}`
+    fn record() -> Vec<u8> {
+        let mut out = Vec::new();
+        encode::map(&mut out, 3);
+        encode::text(&mut out, b"a");
+        encode::array(&mut out, 2);
+        encode::text(&mut out, b"x");
+        let start = encode::open_extension(&mut out, extension::LIST);
+        encode::array(&mut out, 2);
+        encode::int(&mut out, 1);
+        encode::int(&mut out, 2);
+        assert!(encode::close_extension(&mut out, start));
+        encode::array(&mut out, 2);
+        encode::int(&mut out, 0);
+        encode::int(&mut out, 1);
+        encode::int(&mut out, 3);
+        encode::text(&mut out, b"b");
+        encode::int(&mut out, 4);
+        out
+    }
+
+    fn found(steps: Vec<Step>) -> Result<i64, PathError> {
+        let record = record();
+        let mut reader = Reader::new(Path::from(steps).find(&record)?);
+        match reader.read()? {
+            Value::Int(number) => Ok(number),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn field(name: &str) -> Step {
+        Step::Field(name.to_owned())
+    }
+
+    #[test]
+    fn steps_lead_through_dicts_tuples_and_lists() {
+        assert_eq!(found(vec![field("a"), Step::Item(1), Step::Item(0)]), Ok(1));
+        assert_eq!(
+            found(vec![field("a"), Step::Item(-1), Step::Item(-1)]),
+            Ok(2)
+        );
+        assert_eq!(found(vec![field("b")]), Ok(4));
+    }
+
+    #[test]
+    fn a_missing_value_is_named() {
+        let missing = |steps| found(steps).expect_err("nothing is there").to_string();
+        assert_eq!(missing(vec![field("c")]), r#"a dict without the field "c""#);
+        assert_eq!(
+            missing(vec![field("a"), Step::Item(2)]),
+            "item 2 of a sequence of 2"
+        );
+        assert_eq!(
+            missing(vec![field("a"), Step::Item(-3)]),
+            "item -3 of a sequence of 2"
+        );
+        assert_eq!(
+            missing(vec![Step::Item(0)]),
+            "item 0 of something that is no tuple and no list"
+        );
+        assert_eq!(
+            missing(vec![field("a"), field("b")]),
+            r#"field "b" of something that is no dict"#
+        );
+    }
+}
