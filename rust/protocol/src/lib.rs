@@ -1,12 +1,22 @@
-//! The channel protocol.
+//! The protocol of a channel: frames, credits, order, acknowledgement, markers, partitioning.
+//!
+//! This crate owns no socket, no clock and no thread: it decides, and `oka-transport` carries out.
+//! A channel is one [`Sender`] and one [`Receiver`] that exchange [`Frame`]s; whatever a link
+//! between them does short of losing frames, records arrive in order, exactly once, and a receiver
+//! never holds more than its window (one larger frame excepted). [`partition`] hashes keys as
+//! Python compares them; [`LatencyHistogram`] gathers what [`encode_markers`] carries.
 
-/// Encoding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Encoding {
-    /// Msgpack.
-    Msgpack = 0,
-}
+mod channel;
+mod credit;
+mod frame;
+mod latency;
+mod marker;
+pub mod partition;
 
-/// Full frame.
-pub const FRAME_BYTES: usize = 65536;
+pub use channel::{ChannelError, Receiver, SMALL_FRAMES_IN_FLIGHT, Sender};
+pub use credit::Credit;
+pub use frame::{
+    Encoding, FRAME_BYTES, Frame, FrameError, FrameHeader, FrameKind, Frames, HEADER_BYTES,
+};
+pub use latency::{HistogramError, LatencyHistogram};
+pub use marker::{MARKER_BYTES, decode_markers, encode_markers};

@@ -1,0 +1,58 @@
+//! The two ends of one channel.
+
+mod receiver;
+mod sender;
+
+use thiserror::Error;
+
+pub use receiver::Receiver;
+pub use sender::Sender;
+
+/// A frame or credit that cannot belong to a correct channel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum ChannelError {
+    /// Frames are missing.
+    #[error("frame {got} arrived, expected {expected}: frames were lost")]
+    Gap {
+        /// The sequence number that was due.
+        expected: u64,
+        /// The sequence number that came.
+        got: u64,
+    },
+    /// A frame that arrived before.
+    #[error("frame {got} arrived again, expected {expected}")]
+    Duplicate {
+        /// The sequence number that was due.
+        expected: u64,
+        /// The sequence number that came.
+        got: u64,
+    },
+    /// A frame behind the end of the channel.
+    #[error("frame {got} arrived after the end of the channel")]
+    AfterEnd {
+        /// The sequence number that came.
+        got: u64,
+    },
+    /// More bytes than were granted.
+    #[error("the channel carried {sent} bytes, but only {limit} were granted")]
+    OverCredit {
+        /// Body bytes of the channel, with this frame.
+        sent: u64,
+        /// Body bytes that were granted.
+        limit: u64,
+    },
+    /// An acknowledgement of frames that were never sent.
+    #[error("frame {got} was acknowledged, but only {sent} were sent")]
+    NeverSent {
+        /// The sequence number that was acknowledged.
+        got: u64,
+        /// The last sequence number that was used.
+        sent: u64,
+    },
+}
+
+/// Data frames below [`FRAME_BYTES`](crate::FRAME_BYTES) that may be unacknowledged at a time.
+///
+/// One is consumed while the next travels; further records wait for company until an
+/// acknowledgement comes, so that frames grow with the load and a lone record leaves at once.
+pub const SMALL_FRAMES_IN_FLIGHT: usize = 2;

@@ -1,0 +1,224 @@
+use bytes::Bytes;
+use thiserror::Error;
+
+/// What a frame carries.
+///
+/// The numbers 3 (watermark), 4 (barrier), 7 (error) and 8 (blob chunk) are kept for frames to
+/// come; a decoder of this version refuses them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum FrameKind {
+    /// Encoded records.
+    Data = 1,
+    /// Latency markers of the records in the data frame before.
+    Markers = 2,
+    /// What a receiver acknowledges and grants.
+    Credit = 5,
+    /// Nothing follows on this channel.
+    End = 6,
+}
+
+/// How the records of a data frame are encoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[repr(u8)]
+pub enum Encoding {
+    /// Msgpack values, back to back.
+    #[default]
+    Msgpack = 0,
+}
+
+/// The fixed start of every frame: 24 bytes, little endian.
+///
+/// | bytes | field |
+/// |---|---|
+/// | 0 | version, 1 |
+/// | 1 | kind |
+/// | 2 | encoding |
+/// | 3 | reserved, 0 |
+/// | 4–7 | channel |
+/// | 8–15 | sequence |
+/// | 16–19 | count of records or markers |
+/// | 20–23 | length of the body in bytes |
+///
+/// ```
+/// use oka_protocol::{Encoding, FrameHeader, FrameKind};
+///
+/// let header = FrameHeader {
+///     kind: FrameKind::Data,
+///     encoding: Encoding::Msgpack,
+///     channel: 7,
+///     sequence: 1,
+///     count: 3,
+///     length: 12,
+/// };
+/// assert_eq!(FrameHeader::decode(&header.encode()), Ok(header));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FrameHeader {
+    /// What the body is.
+    pub kind: FrameKind,
+    /// How records in the body are encoded.
+    pub encoding: Encoding,
+    /// Job-wide id of the channel.
+    pub channel: u32,
+    /// Position in the channel, from 1; in a credit, the last position that was consumed.
+    pub sequence: u64,
+    /// Number of records or markers in the body.
+    pub count: u32,
+    /// Bytes of the body.
+    pub length: u32,
+}
+
+impl FrameHeader {
+    /// The bytes of this header.
+    pub fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[0] = VERSION;
+        bytes[1] = self.kind as u8;
+        bytes[2] = self.encoding as u8;
+        bytes[4..8].copy_from_slice(&self.channel.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.sequence.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.count.to_le_bytes());
+        bytes[20..24].copy_from_slice(&self.length.to_le_bytes());
+        bytes
+    }
+
+    /// Reads the header at the start of `bytes`; total.
+    pub fn decode(bytes: &[u8]) -> Result<Self, FrameError> {
+        let Some((header, _)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
+            return Err(FrameError::Truncated {
+                expected: HEADER_BYTES,
+                got: bytes.len(),
+            });
+        };
+        if header[0] != VERSION {
+            return Err(FrameError::UnsupportedVersion(header[0]));
+        }
+        if header[3] != 0 {
+            return Err(FrameError::Reserved(header[3]));
+        }
+        Ok(Self {
+            kind: match header[1] {
+                1 => FrameKind::Data,
+                2 => FrameKind::Markers,
+                5 => FrameKind::Credit,
+                6 => FrameKind::End,
+                other => return Err(FrameError::UnsupportedKind(other)),
+            },
+            encoding: match header[2] {
+                0 => Encoding::Msgpack,
+                other => return Err(FrameError::UnsupportedEncoding(other)),
+            },
+            channel: read_u32(header, 4),
+            sequence: u64::from(read_u32(header, 8)) | u64::from(read_u32(header, 12)) << 32,
+            count: read_u32(header, 16),
+            length: read_u32(header, 20),
+        })
+    }
+}
+
+/// One frame: a header and the body it announces.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frame {
+    /// The fixed start; its `length` is that of the body.
+    pub header: FrameHeader,
+    /// What the kind says.
+    pub body: Bytes,
+}
+
+impl Frame {
+    /// Appends the bytes of this frame.
+    pub fn encode_into(&self, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(&self.header.encode());
+        bytes.extend_from_slice(&self.body);
+    }
+}
+
+/// The frames of one message, back to back.
+///
+/// Total: any bytes give frames, then at most one error; bodies are slices, nothing is copied or
+/// allocated.
+#[derive(Debug, Clone)]
+pub struct Frames {
+    rest: Bytes,
+}
+
+impl Frames {
+    /// The frames in `message`.
+    pub fn new(message: Bytes) -> Self {
+        Self { rest: message }
+    }
+}
+
+impl Iterator for Frames {
+    type Item = Result<Frame, FrameError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let frame = split_frame(&mut self.rest);
+        if frame.is_err() {
+            self.rest.clear();
+        }
+        Some(frame)
+    }
+}
+
+/// Why bytes are no frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum FrameError {
+    /// The bytes end too early.
+    #[error("a frame of {expected} bytes was announced, got {got}\n\nhint: the message was cut")]
+    Truncated {
+        /// Bytes that were needed.
+        expected: usize,
+        /// Bytes there were.
+        got: usize,
+    },
+    /// Another version of the protocol, or no frame at all.
+    #[error(
+        "frame version {0} is not supported, expected 1\n\nhint: all tasks of a job run one version"
+    )]
+    UnsupportedVersion(u8),
+    /// A kind this version does not know.
+    #[error("frame kind {0} is not supported\n\nhint: all tasks of a job run one version")]
+    UnsupportedKind(u8),
+    /// An encoding this version does not know.
+    #[error("encoding {0} is not supported\n\nhint: all tasks of a job run one version")]
+    UnsupportedEncoding(u8),
+    /// The reserved byte is in use.
+    #[error("the reserved byte is {0}, expected 0\n\nhint: all tasks of a job run one version")]
+    Reserved(u8),
+}
+
+fn split_frame(bytes: &mut Bytes) -> Result<Frame, FrameError> {
+    let header = FrameHeader::decode(bytes)?;
+    let expected = HEADER_BYTES + header.length as usize;
+    if bytes.len() < expected {
+        return Err(FrameError::Truncated {
+            expected,
+            got: bytes.len(),
+        });
+    }
+    let mut body = bytes.split_to(expected);
+    let _ = body.split_to(HEADER_BYTES);
+    Ok(Frame { header, body })
+}
+
+fn read_u32(header: &[u8; HEADER_BYTES], start: usize) -> u32 {
+    u32::from_le_bytes([
+        header[start],
+        header[start + 1],
+        header[start + 2],
+        header[start + 3],
+    ])
+}
+
+/// Bytes of every frame's header.
+pub const HEADER_BYTES: usize = 24;
+
+/// Body bytes from which a frame counts as full and no longer waits for company.
+pub const FRAME_BYTES: usize = 64 * 1024;
+
+const VERSION: u8 = 1;

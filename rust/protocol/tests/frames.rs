@@ -1,0 +1,120 @@
+//! The frame codec: whatever was encoded is decoded, and any other bytes are refused calmly.
+
+use bytes::Bytes;
+use oka_protocol::{Credit, Encoding, Frame, FrameError, FrameHeader, FrameKind, Frames};
+use proptest::prelude::*;
+
+fn frame(kind: FrameKind, channel: u32, sequence: u64, count: u32, body: Vec<u8>) -> Frame {
+    Frame {
+        header: FrameHeader {
+            kind,
+            encoding: Encoding::Msgpack,
+            channel,
+            sequence,
+            count,
+            length: body.len() as u32,
+        },
+        body: Bytes::from(body),
+    }
+}
+
+fn any_frame() -> impl Strategy<Value = Frame> {
+    let kind = prop_oneof![
+        Just(FrameKind::Data),
+        Just(FrameKind::Markers),
+        Just(FrameKind::Credit),
+        Just(FrameKind::End)
+    ];
+    let body = prop::collection::vec(any::<u8>(), 0..100);
+    (kind, any::<u32>(), any::<u64>(), any::<u32>(), body).prop_map(
+        |(kind, channel, sequence, count, body)| frame(kind, channel, sequence, count, body),
+    )
+}
+
+proptest! {
+    #[test]
+    fn frames_survive_the_wire(frames in prop::collection::vec(any_frame(), 0..8)) {
+        let mut message = Vec::new();
+        for frame in &frames {
+            frame.encode_into(&mut message);
+        }
+        let decoded: Result<Vec<_>, _> = Frames::new(Bytes::from(message)).collect();
+        prop_assert_eq!(decoded, Ok(frames));
+    }
+
+    #[test]
+    fn any_bytes_give_frames_or_one_error(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let mut decoder = Frames::new(Bytes::from(bytes));
+        let errors = decoder.by_ref().filter(Result::is_err).count();
+        prop_assert!(errors <= 1);
+        prop_assert!(decoder.next().is_none());
+    }
+
+    #[test]
+    fn one_flipped_byte_never_panics(
+        frames in prop::collection::vec(any_frame(), 1..4),
+        place in any::<prop::sample::Index>(),
+        flip in 1..=u8::MAX,
+    ) {
+        let mut message = Vec::new();
+        for frame in &frames {
+            frame.encode_into(&mut message);
+        }
+        let place = place.index(message.len());
+        message[place] ^= flip;
+        let total = message.len();
+        let decoded: usize = Frames::new(Bytes::from(message))
+            .filter_map(Result::ok)
+            .map(|frame| frame.body.len())
+            .sum();
+        prop_assert!(decoded <= total);
+    }
+}
+
+#[test]
+fn bodies_are_slices_of_the_message() {
+    let mut message = Vec::new();
+    frame(FrameKind::Data, 1, 1, 2, vec![7; 50]).encode_into(&mut message);
+    let message = Bytes::from(message);
+    let start = message.as_ptr();
+    let decoded = Frames::new(message).next().unwrap().unwrap();
+    assert_eq!(decoded.body.as_ptr(), start.wrapping_add(24));
+}
+
+#[test]
+fn refusals_say_what_was_expected() {
+    let mut message = Vec::new();
+    frame(FrameKind::Data, 1, 1, 2, vec![7; 50]).encode_into(&mut message);
+    let refused = |place: usize, value: u8| {
+        let mut bytes = message.clone();
+        bytes[place] = value;
+        Frames::new(Bytes::from(bytes)).next().unwrap().unwrap_err()
+    };
+    assert_eq!(refused(0, 2), FrameError::UnsupportedVersion(2));
+    assert_eq!(refused(1, 4), FrameError::UnsupportedKind(4));
+    assert_eq!(refused(2, 1), FrameError::UnsupportedEncoding(1));
+    assert_eq!(refused(3, 1), FrameError::Reserved(1));
+    assert_eq!(
+        refused(23, 1),
+        FrameError::Truncated {
+            expected: 24 + (1 << 24) + 50,
+            got: 74
+        }
+    );
+}
+
+#[test]
+fn credits_survive_the_wire() {
+    let credit = Credit {
+        acknowledged: 9,
+        limit: 1 << 40,
+    };
+    let message = Bytes::copy_from_slice(&credit.encode(3));
+    let frame = Frames::new(message).next().unwrap().unwrap();
+    assert_eq!(
+        (frame.header.kind, frame.header.channel),
+        (FrameKind::Credit, 3)
+    );
+    assert_eq!(Credit::decode(&frame.header, &frame.body), Some(credit));
+    assert_eq!(Credit::decode(&frame.header, &frame.body[1..]), None);
+}
