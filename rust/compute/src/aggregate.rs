@@ -180,9 +180,8 @@ impl Aggregate {
         Ok(())
     }
 
-    /// The key of the next record, and the bytes from its value on.
     #[inline]
-    fn fields<'a>(&self, reader: &mut Reader<'a>) -> Result<(&'a [u8], &'a [u8]), Problem> {
+    fn fields<'a>(&self, reader: &mut Reader<'a>) -> Result<Fields<'a>, Problem> {
         let start = reader.position();
         match self.shape {
             Shape::Record => {
@@ -216,6 +215,9 @@ struct Entry {
     key: Option<Box<[u8]>>,
     value: Accumulated,
 }
+
+/// The key of a record, and the bytes from its value on.
+type Fields<'a> = (&'a [u8], &'a [u8]);
 
 /// Where key and value lie, for the two layouts that one pass over the record can serve.
 #[derive(Clone, Copy, Debug)]
@@ -253,7 +255,7 @@ fn items<'a>(
     reader: &mut Reader<'a>,
     key: usize,
     value: usize,
-) -> Result<Option<(&'a [u8], &'a [u8])>, ReadError> {
+) -> Result<Option<Fields<'a>>, ReadError> {
     let count = match reader.read()? {
         Value::Array(count) => count,
         Value::Map(count) => {

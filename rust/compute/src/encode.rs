@@ -7,9 +7,8 @@
 #[inline]
 pub fn int(out: &mut Vec<u8>, number: i64) {
     match number {
-        0..=0x7f => out.push(number as u8),
+        -0x20..=0x7f => out.push(number as u8),
         0x80.. => unsigned(out, number as u64),
-        -0x20..=-1 => out.push(number as u8),
         _ => negative(out, number),
     }
 }

@@ -81,14 +81,14 @@ fn append_float(out: &mut Vec<u8>, number: f64) {
         encode::float(out, f64::NAN);
     } else if number.fract() != 0.0 || number.is_infinite() {
         encode::float(out, number);
-    } else if (number as i64) as f64 == number && number < TWO_TO_63 {
+    } else if number.abs() < TWO_TO_63 {
         encode::int(out, number as i64);
     } else {
         append_integer(out, u8::from(number < 0.0), &magnitude(number));
     }
 }
 
-/// The magnitude of a float that is an integer of at least 2^53, least significant byte first.
+/// The magnitude of a float that is an integer of at least 2^63, least significant byte first.
 fn magnitude(number: f64) -> Vec<u8> {
     let bits = number.to_bits();
     let shift = ((bits >> 52) & 0x7ff) as usize - 1075;
