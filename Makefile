@@ -1,3 +1,65 @@
-# placeholder, grows with the project
+# Developers and CI use the same targets. `make` lists them.
 PYTHON ?= python3
 VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+BUILT := $(VENV)/.built
+RUST := Cargo.toml Cargo.lock $(shell find rust -name '*.rs' -o -name Cargo.toml)
+
+export VIRTUAL_ENV := $(CURDIR)/$(VENV)
+export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export RAY_USAGE_STATS_ENABLED := 0
+
+.PHONY: help build wordcount test lint format rust-test python-test stubs bench clean
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 10) else "Oka needs Python 3.10 or newer: make PYTHON=/path/to/python3")'
+	@command -v cargo >/dev/null || { echo "Oka needs a Rust toolchain: https://rustup.rs" >&2; exit 1; }
+	@echo "setting up $(VENV) and building the Rust core: a few minutes the first time"
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet maturin
+	$(BIN)/maturin develop --release --locked --extras ray,arrow,bench,dev
+	@touch $@
+
+$(BUILT): $(INSTALLED) $(RUST)
+	$(BIN)/maturin develop --quiet --release --locked --skip-install
+	@touch $@
+
+build: $(BUILT) ## set up .venv and build the Rust core into it
+
+wordcount: $(BUILT) ## count the words of a real text, 20 times over, on this machine
+	$(BIN)/oka run pipelines/word_count.py repeat=20 --parallelism 2 --progress line
+
+test: lint rust-test python-test ## everything that must pass: lint, types, Rust and Python tests
+
+lint: $(BUILT) ## formatting, lints, types, direction of imports
+	cargo fmt --check
+	cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
+	$(BIN)/ruff format --quiet --check
+	$(BIN)/ruff check --quiet
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python tests/check_crates.py
+
+format: $(INSTALLED) ## format Rust and Python
+	cargo fmt
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+rust-test: $(INSTALLED) ## tests of the crates
+	PYO3_PYTHON=$(CURDIR)/$(BIN)/python cargo test --quiet --locked --workspace
+
+python-test: $(BUILT) ## tests of the packages, real Ray included
+	$(BIN)/python -m pytest
+
+stubs: $(INSTALLED) ## write engine/_native.pyi anew from the Rust types and docs
+	$(BIN)/maturin generate-stubs --manifest-path rust/native/Cargo.toml --output engine
+
+bench: $(BUILT) ## the word-count benchmark, a few minutes
+	$(BIN)/oka bench word-count --repeats 5 --seconds 3 --json results/word_count.json
+
+clean: ## remove what was built
+	rm -rf $(VENV) target engine/_native*.so

@@ -1,0 +1,35 @@
+"""Oka: a streaming dataflow engine. Pipelines in Python, records moved by Rust."""
+
+from engine.config import JobConfig
+from engine.errors import (
+    ChannelLost,
+    ConfigError,
+    EngineError,
+    GraphError,
+    JobCancelled,
+    OperatorError,
+    PlacementError,
+    StartError,
+    WorkerLost,
+)
+from engine.job import JobHandle, execute, submit
+from engine.metrics import JobResult, JobStatistics, Latency
+
+__all__ = [
+    "ChannelLost",
+    "ConfigError",
+    "EngineError",
+    "GraphError",
+    "JobCancelled",
+    "JobConfig",
+    "JobHandle",
+    "JobResult",
+    "JobStatistics",
+    "Latency",
+    "OperatorError",
+    "PlacementError",
+    "StartError",
+    "WorkerLost",
+    "execute",
+    "submit",
+]

@@ -47,7 +47,7 @@ class JobConfig:
     linger_ms: float = 0.0
     """Longest a record may wait for company in a channel, in ms. 0: it leaves at once."""
     placement: Strategy = "operator_first"
-    """`operator_first`: a node runs one operator. `parallelism_first`: task i of each shares one."""
+    """`operator_first`: a node runs one operator. `parallelism_first`: tasks i share one."""
     strict_placement: bool = False
     """Fail rather than fall back to one node where OperatorFirst needs several."""
     transport: Transport = "auto"

@@ -1,0 +1,233 @@
+"""The command line: `oka run`, `oka plan`, `oka bench`.
+
+Exit status: 0 done, 1 the job failed, 2 wrong usage, 130 Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.util
+import inspect
+import logging
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NoReturn, TypeVar, get_args
+
+import click
+import cloudpickle
+
+from engine.config import JobConfig, Progress, Runtime, Strategy, Transport
+from engine.errors import ConfigError, EngineError
+from engine.job import Plan, execute, open_launcher
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def main() -> NoReturn:
+    """Run the command line and exit with its status."""
+    logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
+    try:
+        commands.main(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except EngineError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(2 if isinstance(error, ConfigError) else 1)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("stopped", err=True)
+        sys.exit(130)
+    sys.exit(0)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="oka")
+def commands() -> None:
+    """Oka, a streaming dataflow engine: pipelines in Python, records moved by Rust."""
+
+
+class Bench(click.Group):
+    """Benchmarks are programs of the package `benchmarks`; each is loaded when it is named."""
+
+    def list_commands(self, _ctx: click.Context) -> list[str]:
+        """Names of the benchmarks."""
+        return sorted(_BENCHMARKS)
+
+    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Load one benchmark's command."""
+        if cmd_name not in _BENCHMARKS:
+            return None
+        module = importlib.import_module(_BENCHMARKS[cmd_name])
+        command: click.Command = module.command
+        return command
+
+
+@commands.group(cls=Bench)
+def bench() -> None:
+    """Measure Oka, alternating with what it is compared to in the same run."""
+
+
+def job_options(command: Command) -> Command:
+    """Options that every command has which plans or runs a job."""
+    for option in reversed(
+        [
+            click.argument("target", metavar="FILE[:FUNCTION]"),
+            click.argument("arguments", metavar="[NAME=VALUE]...", nargs=-1),
+            click.option("--config", type=click.Path(), help="TOML or YAML file of settings."),
+            click.option("--parallelism", "-p", type=int, help="Tasks per operator [1]."),
+            click.option("--batch-size", "-b", type=int, help="Most records in a batch [1000]."),
+            click.option("--runtime", type=click.Choice(get_args(Runtime)), help="[local]"),
+            click.option(
+                "--placement", type=click.Choice(get_args(Strategy)), help="[operator_first]"
+            ),
+            click.option(
+                "--strict-placement",
+                is_flag=True,
+                default=None,
+                help="Fail rather than share one node.",
+            ),
+            click.option("--transport", type=click.Choice(get_args(Transport)), help="[auto]"),
+            click.option("--ray-address", help="Ray cluster to connect to."),
+            click.option(
+                "--set",
+                "more",
+                multiple=True,
+                metavar="SETTING=VALUE",
+                help="Any other setting of JobConfig; may be repeated.",
+            ),
+        ]
+    ):
+        command = option(command)
+    return command
+
+
+@commands.command()
+@job_options
+@click.option("--json", "as_json", is_flag=True, help="A JSON line per second, then the result.")
+@click.option(
+    "--progress", type=click.Choice(get_args(Progress)), help="[auto: a line on a terminal]"
+)
+@click.option(
+    "--top", default=10, show_default=True, help="Entries to print of what a sink gathered."
+)
+def run(target: str, arguments: tuple[str, ...], as_json: bool, top: int, **options: Any) -> None:
+    """Run the pipeline that FUNCTION in FILE makes; its NAME=VALUE arguments follow.
+
+    FUNCTION is by default `pipeline`, or the function that has the name of the file:
+
+        oka run pipelines/word_count.py repeat=20 --parallelism 2
+
+        oka run pipelines/word_count.py:random_word_count seconds=10 length=256
+    """
+    if as_json:
+        options["progress"] = "json"
+    pipeline, name = _load_pipeline(target, arguments)
+    result = execute(pipeline, _config(name, options))
+    if as_json:
+        click.echo(result.to_json())
+        return
+    click.echo(str(result))
+    for sink, output in result.outputs.items():
+        click.echo(f"\n{sink}:")
+        _show(output, top)
+
+
+@commands.command()
+@job_options
+@click.option("--mermaid", is_flag=True, help="Mermaid diagrams rather than text.")
+def plan(target: str, arguments: tuple[str, ...], mermaid: bool, **options: Any) -> None:
+    """Print the graphs and the placement of a pipeline without running it."""
+    from engine.graph.render import mermaid as as_mermaid
+    from engine.graph.render import text as as_text
+
+    pipeline, name = _load_pipeline(target, arguments)
+    planned = Plan.of(pipeline, _config(name, options))
+    launcher = open_launcher(planned.config)
+    try:
+        placement = planned.place(launcher)
+    finally:
+        launcher.shutdown()
+    render = as_mermaid if mermaid else as_text
+    click.echo(render(planned.logical, planned.execution, placement))
+
+
+def _config(name: str, options: Mapping[str, Any]) -> JobConfig:
+    settings = {key: value for key, value in options.items() if value is not None}
+    path = settings.pop("config", None)
+    for setting in settings.pop("more"):
+        key, value = _split(setting, "--set")
+        settings[key.replace("-", "_")] = value
+    if path is not None:
+        return JobConfig.read(path, **settings)
+    return JobConfig.of({"name": name, **settings})
+
+
+def _load_pipeline(target: str, arguments: tuple[str, ...]) -> tuple[Any, str]:
+    """What the target's function returns when it is called with the arguments, and its name."""
+    file, _, function_name = target.partition(":")
+    path = Path(file)
+    if not path.is_file():
+        raise ConfigError(f"pipeline file {file!r} does not exist")
+    module = _load_module(path)
+    names = [function_name] if function_name else ["pipeline", path.stem]
+    found = next((getattr(module, name) for name in names if hasattr(module, name)), None)
+    if found is None:
+        raise ConfigError(
+            f"{file} has no {' and no '.join(names)}", "name the function: oka run FILE:FUNCTION"
+        )
+    if not callable(found):
+        return found, path.stem
+    given = dict(_split(argument, "an argument") for argument in arguments)
+    try:
+        inspect.signature(found).bind(**given)
+    except TypeError as error:
+        raise ConfigError(
+            f"{found.__name__}: {error}", f"it takes {inspect.signature(found)}"
+        ) from error
+    return found(**given), found.__name__
+
+
+def _load_module(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    sys.path.insert(0, str(path.resolve().parent))
+    spec.loader.exec_module(module)
+    # Workers cannot import the file by its stem: its functions travel by value.
+    cloudpickle.register_pickle_by_value(module)
+    return module
+
+
+def _split(text: str, what: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise ConfigError(f"{what} is {text!r}, expected NAME=VALUE")
+    try:
+        return name, ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return name, value
+
+
+def _show(output: Any, top: int) -> None:
+    if isinstance(output, dict):
+        try:
+            entries = sorted(output.items(), key=lambda entry: entry[1], reverse=True)
+        except TypeError:
+            entries = list(output.items())
+        for key, value in entries[:top]:
+            shown = f"{value:,}" if isinstance(value, int | float) else repr(value)
+            click.echo(f"  {shown:>14}  {key}")
+    else:
+        entries = list(output)
+        for entry in entries[:top]:
+            click.echo(f"  {entry!r}")
+    if len(entries) > top:
+        click.echo(f"  … and {len(entries) - top:,} more")
+
+
+_BENCHMARKS = {"word-count": "benchmarks.word_count"}

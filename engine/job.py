@@ -1,0 +1,176 @@
+"""Running a pipeline: plan, place, deploy, wait."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from engine.config import JobConfig
+from engine.errors import ConfigError
+from engine.graph.chaining import chain
+from engine.graph.declaration import Sunk, logical_graph
+from engine.graph.execution import ExecutionGraph, expand
+from engine.graph.logical import LogicalGraph
+from engine.graph.operator import SinkOperator
+from engine.metrics import JobResult, JobStatistics
+from engine.placement import Placement, place
+from engine.progress import ProgressLine
+from engine.runtime.launcher import Launcher
+from engine.runtime.master import JobMaster, JobReport
+
+Pipelines = Sunk | Sequence[Sunk]
+logger = logging.getLogger("oka")
+
+
+def execute(pipelines: Pipelines, config: JobConfig | None = None, **settings: Any) -> JobResult:
+    """Run the pipeline (or several that share operators) to its end.
+
+    Settings are those of JobConfig: `execute(pipeline, parallelism=2, batch_size=100)`, or a
+    whole `config`. Raises GraphError, ConfigError and PlacementError before any worker starts;
+    OperatorError, WorkerLost, ChannelLost or StartError when the job fails. Ctrl-C stops the job
+    within two seconds and then raises KeyboardInterrupt.
+    """
+    handle = submit(pipelines, config, **settings)
+    try:
+        return handle.wait_finished()
+    except KeyboardInterrupt:
+        handle.cancel()
+        handle.wait_stopped()
+        raise
+
+
+def submit(pipelines: Pipelines, config: JobConfig | None = None, **settings: Any) -> JobHandle:
+    """Start the pipeline and return at once. Arguments and planning errors as for `execute`."""
+    if config is not None and settings:
+        raise ConfigError(
+            f"got a config and the settings {', '.join(settings)}, expected one or the other",
+            "dataclasses.replace(config, …) changes a setting of a config",
+        )
+    plan = Plan.of(pipelines, config or JobConfig.of(settings))
+    return JobHandle(plan)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A pipeline planned for a config: checked, chained, and expanded to tasks."""
+
+    config: JobConfig
+    logical: LogicalGraph
+    execution: ExecutionGraph
+
+    @classmethod
+    def of(cls, pipelines: Pipelines, config: JobConfig) -> Plan:
+        """Plan without starting anything; raises GraphError."""
+        logical = logical_graph(pipelines)
+        logical.validate_ends()
+        return cls(config, logical, expand(chain(logical, config.parallelism)))
+
+    @property
+    def resources(self) -> set[str]:
+        """Names of the resources that its tasks ask for."""
+        return {name for vertex in self.execution.job.vertices for name in vertex.resources}
+
+    def place(self, launcher: Launcher) -> Placement:
+        """Give every task a node of the launcher's; raises PlacementError."""
+        nodes = launcher.nodes(self.resources)
+        placement = place(
+            self.execution, nodes, self.config.placement, self.config.strict_placement
+        )
+        if self.config.transport in ("shm", "ipc"):
+            used = {node.id for node in placement.nodes.values()}
+            if len(used) > 1:
+                raise ConfigError(
+                    f"transport is {self.config.transport!r} and the tasks are on {len(used)} "
+                    "nodes, expected one node",
+                    "'auto' takes shm on one node and tcp between nodes",
+                )
+        return placement
+
+
+class JobHandle:
+    """A running job. It runs in a thread of the driver and ends with the driver."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._config = plan.config
+        self._sinks = {
+            operator.name: operator.operator
+            for operator in plan.logical.operators
+            if isinstance(operator.operator, SinkOperator) and operator.operator.driver
+        }
+        self._started = time.monotonic()
+        self._progress = ProgressLine(plan.config.progress)
+        self._finished: Future[JobResult] = Future()
+        launcher = open_launcher(plan.config)
+        try:
+            placement = plan.place(launcher)
+            for note in placement.notes:
+                logger.info(note)
+            self._master = JobMaster(
+                plan.execution, placement, plan.config, launcher, self._progress.show
+            )
+        except BaseException:
+            launcher.shutdown()
+            raise
+        self._thread = threading.Thread(target=self._run, name="oka-master", daemon=True)
+        self._thread.start()
+
+    def statistics(self) -> JobStatistics:
+        """What the job has done up to now; a snapshot."""
+        return JobStatistics.of(self._master.statistics())
+
+    def cancel(self) -> None:
+        """Stop the job: `wait_finished` then raises JobCancelled, within two seconds."""
+        self._master.cancel()
+
+    def wait_finished(self, timeout: float | None = None) -> JobResult:
+        """Wait for the end; the result, or the error that ended the job.
+
+        Raises TimeoutError after `timeout` seconds; the job then goes on.
+        """
+        return self._finished.result(timeout)
+
+    def wait_stopped(self) -> None:
+        """Wait until nothing of the job is left, however it ended."""
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            report = self._master.run()
+            result = self._result(report)
+        except BaseException as error:  # noqa: BLE001 - it is raised by wait_finished
+            self._progress.clear()
+            self._finished.set_exception(error)
+        else:
+            self._progress.clear()
+            self._finished.set_result(result)
+
+    def _result(self, report: JobReport) -> JobResult:
+        outputs = {
+            name: sink.merge(report.outputs.get(name, [])) for name, sink in self._sinks.items()
+        }
+        return JobResult(
+            config=self._config,
+            seconds=time.monotonic() - self._started,
+            statistics=JobStatistics.of(report.statistics),
+            outputs=outputs,
+        )
+
+
+def open_launcher(config: JobConfig) -> Launcher:
+    """The launcher of the config's runtime."""
+    if config.runtime == "ray":
+        try:
+            from engine.runtime.ray import RayLauncher
+        except ImportError as error:
+            raise ConfigError(
+                "runtime is 'ray' and Ray is not installed", "pip install 'oka[ray]'"
+            ) from error
+        return RayLauncher(config)
+    from engine.runtime.local import LocalLauncher
+
+    return LocalLauncher()

@@ -1,0 +1,283 @@
+"""What a job did: statistics of its tasks, summed up for a progress line and for the result."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from engine.config import JobConfig
+from engine.network import LatencyHistogram
+from engine.runtime.description import TaskStatistics, Window
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Latency from emission at the source to the return of the sink function, in µs.
+
+    Percentiles are exact to 3 significant digits; all are 0 where no marker has arrived.
+    """
+
+    count: int
+    mean: float
+    p50: float
+    p95: float
+    p99: float
+    p999: float
+    max: float
+
+    @classmethod
+    def of(cls, histogram: LatencyHistogram) -> Latency:
+        """The usual percentiles of a histogram."""
+        return cls(
+            histogram.count,
+            histogram.mean,
+            *(histogram.percentile(p) for p in (50.0, 95.0, 99.0, 99.9)),
+            histogram.max,
+        )
+
+
+@dataclass(frozen=True)
+class OperatorSummary:
+    """One operator over all its tasks.
+
+    `busy`, `blocked` and `idle` are shares (0 to 1) of the time of the tasks that run it: at work,
+    waiting for credit from downstream, waiting for input. Operators of one chain share them.
+    """
+
+    name: str
+    vertex: str
+    parallelism: int
+    records_in: int
+    records_out: int
+    busy: float
+    blocked: float
+    idle: float
+
+
+@dataclass(frozen=True)
+class JobStatistics:
+    """A snapshot of a job, summed over its tasks."""
+
+    elapsed_seconds: float
+    records: int
+    """Records for which the sink function has returned."""
+    source_records: int
+    throughput: float
+    """Records that reached the sinks per second, over the steady window."""
+    source_throughput: float
+    latency: Latency
+    cpu_seconds: float
+    backlog_bytes: int
+    memory_bytes: int
+    """Largest resident set of any worker."""
+    operators: tuple[OperatorSummary, ...]
+    bottleneck: str | None
+    """The vertex (its operators) that causes backpressure, if any task is held up by it."""
+    window_seconds: float
+    histogram: bytes
+    """The merged latency histogram, serialized (HDR, V2)."""
+
+    @classmethod
+    def of(cls, tasks: Sequence[TaskStatistics]) -> JobStatistics:
+        """Sum up the tasks of one job."""
+        merged = LatencyHistogram()
+        for task in tasks:
+            if task.latency is not None:
+                merged.merge(task.latency)
+        sinks = [task.sink_window for task in tasks if task.sink_window is not None]
+        sources = [task.source_window for task in tasks if task.source_window is not None]
+        operators = _operators(tasks)
+        return cls(
+            elapsed_seconds=max((task.elapsed_seconds for task in tasks), default=0.0),
+            records=sum(
+                task.operators[-1].records_out for task in tasks if task.sink_window is not None
+            ),
+            source_records=sum(
+                task.operators[0].records_out for task in tasks if task.source_window is not None
+            ),
+            throughput=_rate(sinks),
+            source_throughput=_rate(sources),
+            latency=Latency.of(merged),
+            cpu_seconds=sum(task.cpu_seconds for task in tasks),
+            backlog_bytes=sum(task.backlog_bytes for task in tasks),
+            memory_bytes=max((task.memory_bytes for task in tasks), default=0),
+            operators=operators,
+            bottleneck=_bottleneck(operators),
+            window_seconds=_seconds(sinks),
+            histogram=merged.to_bytes(),
+        )
+
+
+@dataclass(frozen=True)
+class JobResult:
+    """How a job that ran to its end went. `print(result)` shows a table."""
+
+    config: JobConfig
+    seconds: float
+    """From the call to the last worker's end, start and tear-down included."""
+    statistics: JobStatistics
+    outputs: dict[str, Any]
+    """What each sink of the driver gathered, by operator name."""
+
+    @property
+    def output(self) -> Any:
+        """What the only driver sink gathered; raises AttributeError if there is none or more."""
+        if len(self.outputs) != 1:
+            raise AttributeError(
+                f"the job has {len(self.outputs)} driver sinks ({', '.join(self.outputs)}), "
+                "expected 1\n\nhint: take one from result.outputs"
+            )
+        return next(iter(self.outputs.values()))
+
+    @property
+    def throughput(self) -> float:
+        """Records that reached the sinks per second, over the steady window."""
+        return self.statistics.throughput
+
+    @property
+    def latency(self) -> Latency:
+        """From emission to the return of the sink function, in µs."""
+        return self.statistics.latency
+
+    @property
+    def cpu_seconds_per_million(self) -> float:
+        """CPU seconds of all workers, user and system, per million records at the sinks."""
+        records = self.statistics.records
+        return self.statistics.cpu_seconds / records * 1e6 if records else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result in the schema `oka.result/1`; units are in the names."""
+        statistics = self.statistics
+        return {
+            "schema": "oka.result/1",
+            "config": dataclasses.asdict(self.config),
+            "machine": machine(),
+            "versions": versions(),
+            "commit": commit(),
+            "records": statistics.records,
+            "source_records": statistics.source_records,
+            "seconds": self.seconds,
+            "window_seconds": statistics.window_seconds,
+            "throughput": statistics.throughput,
+            "source_throughput": statistics.source_throughput,
+            "latency_us": dataclasses.asdict(statistics.latency),
+            "cpu_seconds_per_million": self.cpu_seconds_per_million,
+            "max_worker_memory_bytes": statistics.memory_bytes,
+            "operators": [dataclasses.asdict(operator) for operator in statistics.operators],
+        }
+
+    def to_json(self) -> str:
+        """`to_dict` as JSON, indented."""
+        return json.dumps(self.to_dict(), indent=2)
+
+    def __str__(self) -> str:
+        from engine.tables import result_table  # rich is only loaded where something is shown
+
+        return result_table(self)
+
+
+@cache
+def machine() -> dict[str, Any]:
+    """What this machine is: cores, memory in bytes, processor, kernel."""
+    info = Path("/proc/cpuinfo")
+    model = next(
+        (
+            line.partition(":")[2].strip()
+            for line in (info.read_text().splitlines() if info.exists() else [])
+            if line.startswith("model name")
+        ),
+        platform.processor(),
+    )
+    return {
+        "processor": model,
+        "cores": os.cpu_count(),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "system": f"{platform.system()} {platform.release()}",
+    }
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Versions of Oka, Python and the packages that take part."""
+    found = {"python": platform.python_version()}
+    for package in ("oka", "ray", "numpy", "pyarrow", "msgpack", "pyzmq"):
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+@cache
+def commit() -> str | None:
+    """The git commit of the source that runs, or None outside a checkout."""
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"],
+            capture_output=True,
+            text=True,
+            timeout=5,
+            check=False,
+        )
+    except OSError:
+        return None
+    return done.stdout.strip() or None
+
+
+def _rate(windows: Sequence[Window]) -> float:
+    seconds = _seconds(windows)
+    return sum(window.records for window in windows) / seconds if seconds else 0.0
+
+
+def _seconds(windows: Sequence[Window]) -> float:
+    if not windows:
+        return 0.0
+    first = min(window.first_ns for window in windows)
+    last = max(window.last_ns for window in windows)
+    return (last - first) / 1e9
+
+
+def _operators(tasks: Sequence[TaskStatistics]) -> tuple[OperatorSummary, ...]:
+    vertices: dict[str, list[TaskStatistics]] = {}
+    for task in tasks:
+        vertices.setdefault(task.vertex, []).append(task)
+    return tuple(
+        OperatorSummary(
+            name=operator.name,
+            vertex=vertex,
+            parallelism=len(members),
+            records_in=sum(task.operators[at].records_in for task in members),
+            records_out=sum(task.operators[at].records_out for task in members),
+            busy=_share(members, "busy_seconds"),
+            blocked=_share(members, "blocked_seconds"),
+            idle=_share(members, "idle_seconds"),
+        )
+        for vertex, members in vertices.items()
+        for at, operator in enumerate(members[0].operators)
+    )
+
+
+def _share(members: Sequence[TaskStatistics], field: str) -> float:
+    elapsed = sum(task.elapsed_seconds for task in members)
+    return sum(getattr(task, field) for task in members) / elapsed if elapsed else 0.0
+
+
+def _bottleneck(operators: Sequence[OperatorSummary]) -> str | None:
+    """The busiest vertex that itself waits for no one, if others wait for credit."""
+    if not any(operator.blocked > _HELD_UP for operator in operators):
+        return None
+    free = [operator for operator in operators if operator.blocked <= _HELD_UP]
+    return max(free, key=lambda operator: operator.busy).vertex if free else None
+
+
+_HELD_UP = 0.05
+"""Share of time blocked from which on a task counts as held up."""

@@ -1,0 +1,103 @@
+"""What the job master and a worker say to each other: plain data, the same under every runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from engine.config import JobConfig
+from engine.graph.logical import LogicalOperator
+from engine.graph.partitioner import Partitioner
+
+
+@dataclass(frozen=True)
+class OutputDescription:
+    """One outgoing edge of a task: how records choose among its channels."""
+
+    partitioner: Partitioner
+    channels: tuple[int, ...]
+    """Channel ids, one per task of the target vertex, in the order of their index."""
+
+
+@dataclass(frozen=True)
+class TaskDescription:
+    """All that a worker needs to run one task."""
+
+    id: int
+    """Number of the task in the job."""
+    vertex: str
+    index: int
+    parallelism: int
+    operators: tuple[LogicalOperator, ...]
+    resources: Mapping[str, float]
+    inputs: tuple[int, ...]
+    outputs: tuple[OutputDescription, ...]
+    config: JobConfig
+
+    @property
+    def name(self) -> str:
+        """The vertex and the index, as in `source -> map[0]`."""
+        return f"{self.vertex}[{self.index}]"
+
+    @property
+    def output_channels(self) -> tuple[int, ...]:
+        """Ids of all outgoing channels."""
+        return tuple(channel for output in self.outputs for channel in output.channels)
+
+
+@dataclass(frozen=True)
+class Window:
+    """Records that passed between two moments of CLOCK_MONOTONIC, in ns."""
+
+    first_ns: int
+    last_ns: int
+    records: int
+
+
+@dataclass(frozen=True)
+class OperatorStatistics:
+    """Records into and out of one operator of a task."""
+
+    name: str
+    records_in: int
+    records_out: int
+
+
+@dataclass(frozen=True)
+class TaskStatistics:
+    """What one task has done since it began to run. A snapshot: nothing in it changes."""
+
+    vertex: str
+    index: int
+    operators: tuple[OperatorStatistics, ...]
+    elapsed_seconds: float
+    busy_seconds: float
+    """Time in operators and encoding."""
+    idle_seconds: float
+    """Time spent waiting for input, or for the moment an open-load source may emit."""
+    blocked_seconds: float
+    """Time spent waiting for credit from downstream."""
+    cpu_seconds: float
+    """User + system time of the worker process, all threads, while the task ran."""
+    backlog_bytes: int
+    """Bytes that its outgoing channels still hold."""
+    memory_bytes: int
+    """Resident set of the worker process."""
+    source_window: Window | None
+    """Records that its source emitted in the steady window."""
+    sink_window: Window | None
+    """Records for which its sink function has returned, in the steady window."""
+    latency: bytes | None
+    """Serialized histogram of the markers that this task's sinks have observed."""
+
+
+@dataclass(frozen=True)
+class TaskFailure:
+    """How a task ended that did not: data, so that it crosses every kind of control plane."""
+
+    kind: str
+    """`operator`, `channel_lost`, `cancelled` or `internal`."""
+    operator: str
+    record: str | None
+    error: str
+    traceback: str

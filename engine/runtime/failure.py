@@ -1,0 +1,58 @@
+"""From an exception in a task to a TaskFailure: operator, record, and the user's traceback."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from pathlib import Path
+
+import engine
+from engine.network import Cancelled, ChannelLost, EncodeError, KeyExtractError
+from engine.runtime.chain import Chain
+from engine.runtime.description import TaskDescription, TaskFailure
+
+
+def describe(error: BaseException, description: TaskDescription, chain: Chain) -> TaskFailure:
+    """What went wrong in this task, as data that can travel to the job master."""
+    kind = "operator"
+    if isinstance(error, Cancelled):
+        kind = "cancelled"
+    elif isinstance(error, ChannelLost):
+        kind = "channel_lost"
+    frames = list(traceback.walk_tb(error.__traceback__))
+    codes = {frame.f_code for frame, _ in frames}
+    if isinstance(error, EncodeError | KeyExtractError) and Chain.process.__code__ not in codes:
+        operator = description.operators[-1].name
+    elif codes & _CHAIN_CODE:
+        operator = chain.current
+    else:
+        operator = description.operators[0].name
+    record = None
+    user_frames = []
+    for frame, line in frames:
+        if not frame.f_code.co_filename.startswith(_OWN_FOLDERS):
+            user_frames.append((frame, line))
+        elif "record" in frame.f_locals:
+            record = shortened(frame.f_locals["record"])
+    lines = traceback.format_exception_only(type(error), error)
+    summary = lines[-1].strip()
+    if user_frames:
+        stack = traceback.StackSummary.extract(iter(user_frames))
+        lines = ["Traceback (most recent call last):\n", *stack.format(), *lines]
+    else:
+        lines = []
+    return TaskFailure(kind, operator, record, summary, "".join(lines))
+
+
+def shortened(value: object, limit: int = 200) -> str:
+    """The repr of `value`, cut to `limit` characters; never raises."""
+    try:
+        text = repr(value)
+    except Exception as error:  # noqa: BLE001 - a repr of the user's may raise anything
+        text = f"<{type(value).__name__}, whose repr raised {type(error).__name__}>"
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+_PACKAGES = Path(engine.__file__).resolve().parent.parent
+_OWN_FOLDERS = tuple(f"{_PACKAGES / package}{os.sep}" for package in ("engine", "operators"))
+_CHAIN_CODE = {Chain.open.__code__, Chain.process.__code__, Chain.close.__code__}

@@ -1,0 +1,56 @@
+"""What the job master needs of a runtime: nodes, and workers that answer calls with futures."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from engine.placement import Node, Placement
+from engine.runtime.description import TaskDescription
+
+
+class WorkerDied(Exception):
+    """The process of a worker is gone. `status` says how it ended, `log` its last lines."""
+
+    def __init__(self, status: str, log: str = "") -> None:
+        super().__init__(status)
+        self.status = status
+        self.log = log
+
+
+class WorkerHandle(ABC):
+    """The master's end of one worker."""
+
+    task: TaskDescription
+    node: Node
+
+    @abstractmethod
+    def call(self, method: str, *arguments: Any) -> Future[Any]:
+        """Call a method of the Worker. The future raises WorkerDied if the worker dies first."""
+
+    @abstractmethod
+    def kill(self) -> None:
+        """End the worker's process at once; idempotent."""
+
+
+class Launcher(ABC):
+    """Starts the workers of one job, and leaves nothing of them behind."""
+
+    folder: str
+    """Path of the job's folder for local sockets, on every node."""
+
+    @abstractmethod
+    def nodes(self, resources: Collection[str]) -> Sequence[Node]:
+        """Where tasks can run, with what each node has of these resources."""
+
+    @abstractmethod
+    def launch(
+        self, tasks: Sequence[TaskDescription], placement: Placement
+    ) -> Sequence[WorkerHandle]:
+        """Start one worker per task, on the node that the placement says."""
+
+    @abstractmethod
+    def shutdown(self) -> None:
+        """End every worker that still lives and remove the job's files; idempotent."""

@@ -1,0 +1,140 @@
+"""The Ray runtime: one actor per task, on the node that the placement says."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import uuid
+from collections import deque
+from collections.abc import Collection, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray.exceptions import RayActorError, RayTaskError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from engine.config import JobConfig
+from engine.errors import StartError
+from engine.placement import Node, Placement
+from engine.runtime.description import TaskDescription
+from engine.runtime.launcher import Launcher, WorkerDied, WorkerHandle
+from engine.runtime.worker import Worker
+
+
+class RayLauncher(Launcher):
+    """Actors of one job on the connected cluster; a local Ray is started if there is none."""
+
+    def __init__(self, config: JobConfig) -> None:
+        self.folder = f"/tmp/oka-{uuid.uuid4().hex[:12]}"  # noqa: S108 - made with mode 0700
+        self._workers: list[RayWorker] = []
+        self._connected_here = not ray.is_initialized()
+        if self._connected_here:
+            try:
+                ray.init(address=config.ray_address, logging_level=logging.WARNING)
+            except (ConnectionError, RuntimeError, ValueError) as error:
+                raise StartError(
+                    f"no Ray cluster at {config.ray_address or os.environ.get('RAY_ADDRESS')!r}: "
+                    f"{error}",
+                    "start one with `ray start --head`, or leave ray_address out for a local one",
+                ) from error
+
+    def nodes(self, resources: Collection[str]) -> Sequence[Node]:
+        """The living nodes of the cluster, in the order of their addresses and ids."""
+        names = {name: _RAY_NAMES.get(name, name) for name in resources}
+        alive = [node for node in ray.nodes() if node["Alive"]]
+        alive.sort(key=lambda node: (node["NodeManagerAddress"], node["NodeID"]))
+        return [
+            Node(
+                node["NodeID"],
+                node["NodeManagerAddress"],
+                {name: node["Resources"].get(ours, 0.0) for name, ours in names.items()},
+            )
+            for node in alive
+        ]
+
+    def launch(
+        self, tasks: Sequence[TaskDescription], placement: Placement
+    ) -> Sequence[WorkerHandle]:
+        """Start one actor per task; a task's resources are reserved while it lives."""
+        for task in tasks:
+            self._workers.append(RayWorker(task, placement.nodes[task.id]))
+        return self._workers
+
+    def shutdown(self) -> None:
+        """Kill the actors; leave Ray if it was joined for this job."""
+        for worker in self._workers:
+            worker.kill()
+        self._workers = []
+        if self._connected_here:
+            self._connected_here = False
+            ray.shutdown()
+
+
+class RayWorker(WorkerHandle):
+    """One actor that hosts a Worker."""
+
+    def __init__(self, task: TaskDescription, node: Node) -> None:
+        self.task = task
+        self.node = node
+        needed = {_RAY_NAMES.get(name, name): amount for name, amount in task.resources.items()}
+        self._actor = (
+            ray.remote(Worker)
+            .options(
+                num_cpus=needed.pop("CPU", 0.0),
+                num_gpus=needed.pop("GPU", 0.0),
+                resources=needed,
+                scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False),
+                max_concurrency=_CONCURRENT_CALLS,
+                max_restarts=0,
+            )
+            .remote()
+        )
+        self._process_id = self.call("process_id")
+
+    def call(self, method: str, *arguments: Any) -> Future[Any]:
+        """Call the actor; what Ray raises becomes what the Worker raised, or WorkerDied."""
+        answer: Future[Any] = Future()
+
+        def complete(reply: Future[Any]) -> None:
+            error = reply.exception()
+            if error is None:
+                answer.set_result(reply.result())
+            elif isinstance(error, RayActorError):
+                answer.set_exception(WorkerDied(_status(error), self._last_log_lines()))
+            elif isinstance(error, RayTaskError):
+                answer.set_exception(error.cause)
+            else:
+                answer.set_exception(error)
+
+        reply = getattr(self._actor, method).remote(*arguments)
+        reply.future().add_done_callback(complete)
+        return answer
+
+    def kill(self) -> None:
+        """End the actor's process at once."""
+        ray.kill(self._actor, no_restart=True)
+
+    def _last_log_lines(self) -> str:
+        """What the worker last wrote, where its log is on this machine."""
+        if not self._process_id.done() or self._process_id.exception() is not None:
+            return ""
+        logs = Path(ray._private.worker._global_node.get_logs_dir_path())
+        for path in logs.glob(f"worker-*-{self._process_id.result()}.err"):
+            with path.open(errors="replace") as lines:
+                return "".join(deque(lines, maxlen=20))
+        return ""
+
+
+def _status(error: RayActorError) -> str:
+    """The first sentences of Ray's message that say how the actor ended."""
+    text = str(error)
+    detail = re.search(r"The actor is dead because (.*?)(?:\n|$)", text, re.DOTALL)
+    return detail.group(1).strip() if detail else text.strip().splitlines()[-1]
+
+
+_RAY_NAMES = {"cpus": "CPU", "gpus": "GPU", "memory": "memory"}
+_CONCURRENT_CALLS = 4
+"""`run`, and beside it `statistics` and `cancel`."""

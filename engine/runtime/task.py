@@ -1,0 +1,224 @@
+"""The loop of one task: batches from the source or the input gate, through the chain, and out.
+
+Per batch there is only `out = chain.process(batch)` and `gate.emit(out)`; the rest of this file
+samples markers, paces an open-load source, and counts.
+"""
+
+from __future__ import annotations
+
+import resource
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from engine.graph.operator import SourceOperator, TaskContext
+from engine.network import Cancelled, LatencyHistogram, Network, OutputGate, open_output_gate
+from engine.runtime.chain import Chain, Stage
+from engine.runtime.description import (
+    OperatorStatistics,
+    TaskDescription,
+    TaskStatistics,
+)
+from engine.runtime.window import SteadyWindow
+
+Deliver = Callable[[list[Any], list[int] | None], Any]
+
+
+class Task:
+    """One execution vertex at work. `run` blocks until its input ends, it fails, or `cancel`.
+
+    `statistics` and `cancel` may be called from any thread.
+    """
+
+    def __init__(self, description: TaskDescription, network: Network) -> None:
+        config = description.config
+        first, *rest = description.operators
+        self.description = description
+        self.chain = Chain()
+        self._network = network
+        self._cancelled = threading.Event()
+        self._source = first.operator if isinstance(first.operator, SourceOperator) else None
+        self._source_stage = Stage(first.name, _unchanged)
+        self._chained = rest if self._source else description.operators
+        self._is_sink = not description.outputs
+        self._latency = LatencyHistogram()
+        self._source_window = SteadyWindow(
+            config.warmup_seconds, lambda: self._source_stage.records_out
+        )
+        self._sink_window = SteadyWindow(
+            config.warmup_seconds, lambda: self.chain.stages[-1].records_out
+        )
+        self._started: tuple[int, float] | None = None
+        self._ended: tuple[int, float] | None = None
+        self._pacer: _Pacer | None = None
+
+    def run(self) -> TaskStatistics:
+        """Open the operators, work until the input ends, and deliver everything.
+
+        The sinks stay open: their output becomes final with `commit`, once every task of the job
+        has come this far.
+        """
+        self._started = (time.monotonic_ns(), time.process_time())
+        config = self.description.config
+        context = TaskContext(
+            task_name=self.description.name,
+            index=self.description.index,
+            parallelism=self.description.parallelism,
+            batch_size=config.batch_size,
+            job_name=config.name,
+        )
+        deliver = self._open_outputs()
+        self.chain.open(self._chained, context)
+        if self._source is None:
+            self._run_from_gate(deliver)
+        else:
+            self._run_from_source(self._source, context, deliver)
+        self._source_window.end()
+        self._sink_window.end()
+        self._network.finish()
+        self._ended = (time.monotonic_ns(), time.process_time())
+        return self.statistics()
+
+    def commit(self) -> dict[str, Any]:
+        """Make the sinks' output final; what each gathered, by operator name."""
+        return self.chain.close()
+
+    def abort(self) -> None:
+        """Drop what the sinks hold."""
+        self.chain.abort()
+
+    def cancel(self) -> None:
+        """Make `run` raise Cancelled at its next batch; idempotent."""
+        self._cancelled.set()
+        self._network.cancel()
+
+    def statistics(self) -> TaskStatistics:
+        """What the task has done up to now."""
+        network = self._network.statistics()
+        now = (time.monotonic_ns(), time.process_time())
+        started, ended = self._started or now, self._ended or now
+        elapsed = (ended[0] - started[0]) / 1e9
+        idle = network.idle_seconds + (self._pacer.waited_seconds if self._pacer else 0.0)
+        stages = self.chain.stages
+        if self._source is not None:
+            stages = [self._source_stage, *stages]
+        return TaskStatistics(
+            vertex=self.description.vertex,
+            index=self.description.index,
+            operators=tuple(
+                OperatorStatistics(s.name, s.records_in, s.records_out) for s in stages
+            ),
+            elapsed_seconds=elapsed,
+            busy_seconds=max(0.0, elapsed - idle - network.blocked_seconds),
+            idle_seconds=idle,
+            blocked_seconds=network.blocked_seconds,
+            cpu_seconds=ended[1] - started[1],
+            backlog_bytes=network.backlog_bytes,
+            memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            source_window=self._source_window.bounds() if self._source else None,
+            sink_window=self._sink_window.bounds() if self._is_sink else None,
+            latency=self._latency.to_bytes() if self._is_sink else None,
+        )
+
+    def _open_outputs(self) -> Deliver:
+        gates: list[OutputGate] = [
+            open_output_gate(self._network, output.partitioner, output.channels)
+            for output in self.description.outputs
+        ]
+        if len(gates) == 1:
+            return gates[0].emit
+        if self._is_sink:
+            return self._observe
+
+        def emit_to_all(out: list[Any], stamps: list[int] | None) -> None:
+            for gate in gates:
+                gate.emit(out, stamps)
+
+        return emit_to_all
+
+    def _observe(self, _out: list[Any], stamps: list[int] | None) -> None:
+        if stamps:
+            self._latency.record_many(stamps, time.monotonic_ns())
+
+    def _restart_latency(self) -> None:
+        self._latency = LatencyHistogram()
+
+    def _run_from_gate(self, deliver: Deliver) -> None:
+        receive = self._network.receive
+        process = self.chain.process
+        batch = receive()
+        self._sink_window.begin(self._restart_latency)
+        while batch is not None:
+            deliver(process(batch, len(batch)), batch.markers)
+            batch = receive()
+
+    def _run_from_source(
+        self, source: SourceOperator, context: TaskContext, deliver: Deliver
+    ) -> None:
+        process = self.chain.process
+        stage = self._source_stage
+        interval = self.description.config.marker_interval
+        now_ns = time.monotonic_ns
+        cancelled = self._cancelled.is_set
+        until_marker = interval
+        wait_due = None
+        if source.rate is not None:
+            self._pacer = _Pacer(source.rate / context.parallelism, self._cancelled)
+            wait_due = self._pacer.wait_due
+        batches = _batches(source.open(context), context.batch_size)
+        self._source_window.begin(_nothing)
+        self._sink_window.begin(self._restart_latency)
+        for batch in batches:
+            records = len(batch)
+            due_ns = wait_due(records) if wait_due else None
+            if cancelled():
+                raise Cancelled("the task was cancelled")
+            stage.records_out += records
+            until_marker -= records
+            stamps = None
+            if until_marker <= 0:
+                count = 1 - until_marker // interval
+                until_marker += count * interval
+                stamps = [due_ns or now_ns()] * count
+            deliver(process(batch, records), stamps)
+
+
+class _Pacer:
+    """Open load: holds each batch back until the moment its rate intends for it."""
+
+    def __init__(self, rate: float, cancelled: threading.Event) -> None:
+        self.waited_seconds = 0.0
+        self._ns_per_record = 1e9 / rate
+        self._cancelled = cancelled
+        self._start_ns = time.monotonic_ns()
+        self._emitted = 0
+
+    def wait_due(self, records: int) -> int:
+        """Wait until the next `records` are due; the intended ns, also where that has passed."""
+        due_ns = self._start_ns + int(self._emitted * self._ns_per_record)
+        self._emitted += records
+        delay = (due_ns - time.monotonic_ns()) / 1e9
+        if delay > 0:
+            self._cancelled.wait(delay)
+            self.waited_seconds += delay
+        return due_ns
+
+
+def _batches(items: Iterator[Any], batch_size: int) -> Iterator[list[Any]]:
+    for item in items:
+        if type(item) is not list:
+            yield [item]
+        elif len(item) <= batch_size:
+            yield item
+        else:
+            for at in range(0, len(item), batch_size):
+                yield item[at : at + batch_size]
+
+
+def _unchanged(batch: Any) -> Any:
+    return batch
+
+
+def _nothing() -> None:
+    pass

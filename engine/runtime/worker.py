@@ -1,0 +1,124 @@
+"""A worker hosts one task. The same class runs in a local process and in a Ray actor.
+
+The job master calls, in this order: `bind`, `connect`, `run`, `commit` and `close`; `statistics`
+and `cancel` come at any time from another thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import pickle
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from engine.network import Network
+from engine.runtime.description import TaskDescription, TaskFailure, TaskStatistics
+from engine.runtime.failure import describe
+from engine.runtime.task import Task
+
+
+class Worker:
+    """Hosts one task and its network. Nothing of it outlives `close` or the process."""
+
+    def __init__(self) -> None:
+        self._task: Task | None = None
+        self._network: Network | None = None
+        self._folder: Path | None = None
+
+    def bind(
+        self, description: bytes, folder: str, address: str, sys_path: Sequence[str]
+    ) -> dict[str, str]:
+        """Open the task's endpoints; each kind's address, for the tasks that will connect.
+
+        `description` is a pickled TaskDescription, `folder` the job's folder for local sockets,
+        `address` the host to listen on for tcp, `sys_path` where the driver imports from.
+        """
+        _extend_sys_path(sys_path)
+        task: TaskDescription = pickle.loads(description)  # noqa: S301 - sent by our own driver
+        config = task.config
+        self._folder = Path(folder)
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        kinds = ("shm", "tcp") if config.transport == "auto" else (config.transport,)
+        listen = {
+            kind: f"tcp://{address}:0" if kind == "tcp" else f"{kind}://{folder}/{task.id}.{kind}"
+            for kind in kinds
+        }
+        self._network = Network(
+            list(listen.values()),
+            window_bytes=config.channel_window_bytes,
+            send_buffer_bytes=config.send_buffer_bytes,
+            max_frame_bytes=config.max_record_bytes,
+            linger_ms=config.linger_ms,
+            connect_timeout_seconds=config.connect_timeout_seconds,
+        )
+        self._task = Task(task, self._network)
+        return dict(zip(listen, self._network.endpoints, strict=True))
+
+    def connect(self, peers: Mapping[int, str]) -> None:
+        """Connect every channel of the task to the endpoint of its other end."""
+        assert self._task is not None
+        assert self._network is not None
+        description = self._task.description
+        self._network.connect(
+            [(channel, peers[channel]) for channel in description.output_channels],
+            [(channel, peers[channel]) for channel in description.inputs],
+        )
+
+    def run(self) -> TaskStatistics | TaskFailure:
+        """Run the task to its end. Local sockets lose their names first: all are connected."""
+        assert self._task is not None
+        self._remove_names()
+        gc.collect()
+        gc.freeze()
+        try:
+            return self._task.run()
+        except BaseException as error:  # noqa: BLE001 - whatever the user raised fails the job
+            failure = describe(error, self._task.description, self._task.chain)
+            self._task.abort()
+            return failure
+
+    def commit(self) -> dict[str, Any] | TaskFailure:
+        """Make the sinks' output final; what the driver sinks gathered, by operator name."""
+        assert self._task is not None
+        try:
+            return self._task.commit()
+        except BaseException as error:  # noqa: BLE001 - whatever the user raised fails the job
+            return describe(error, self._task.description, self._task.chain)
+
+    def statistics(self) -> TaskStatistics:
+        """What the task has done up to now."""
+        assert self._task is not None
+        return self._task.statistics()
+
+    def cancel(self) -> None:
+        """Stop the task at its next batch; it then reports that it was cancelled."""
+        if self._task is not None:
+            self._task.cancel()
+
+    def close(self) -> None:
+        """Close all connections and remove what is left of the job's folder."""
+        if self._network is not None:
+            self._network.close()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def process_id(self) -> int:
+        """The process that hosts the worker."""
+        return os.getpid()
+
+    def _remove_names(self) -> None:
+        assert self._network is not None
+        assert self._folder is not None
+        self._network.unlink_endpoints()
+        with contextlib.suppress(OSError):  # not empty: the last worker removes the folder
+            self._folder.rmdir()
+
+
+def _extend_sys_path(paths: Sequence[str]) -> None:
+    known = set(sys.path)
+    sys.path.extend(path for path in paths if path not in known and Path(path).exists())

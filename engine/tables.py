@@ -1,0 +1,74 @@
+"""Results as a person reads them: tables of a finished job."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from engine.metrics import JobResult
+
+
+def result_table(result: JobResult) -> str:
+    """The job's throughput, latency and cost, and a row per operator."""
+    statistics = result.statistics
+    summary = Table(box=box.SIMPLE, show_header=False, title=f"job {result.config.name}")
+    summary.add_column(style="bold")
+    summary.add_column()
+    summary.add_row("records at the sinks", f"{statistics.records:,}")
+    summary.add_row(
+        "throughput",
+        f"{rate(statistics.throughput)} records/s over {statistics.window_seconds:.2f} s "
+        f"(sources {rate(statistics.source_throughput)})",
+    )
+    latency = statistics.latency
+    if latency.count:
+        summary.add_row(
+            "latency",
+            f"p50 {duration(latency.p50)}, p95 {duration(latency.p95)}, "
+            f"p99 {duration(latency.p99)}, p99.9 {duration(latency.p999)}, "
+            f"max {duration(latency.max)} ({latency.count:,} markers)",
+        )
+    summary.add_row(
+        "cpu",
+        f"{result.cpu_seconds_per_million:.3f} s per million records "
+        f"({statistics.cpu_seconds:.2f} s in all)",
+    )
+    summary.add_row("wall time", f"{result.seconds:.2f} s, start and tear-down included")
+
+    operators = Table(box=box.SIMPLE, header_style="bold")
+    for column in ("operator", "tasks", "in", "out", "busy", "blocked", "idle"):
+        operators.add_column(column, justify="left" if column == "operator" else "right")
+    for operator in statistics.operators:
+        operators.add_row(
+            operator.name,
+            f"{operator.parallelism}",
+            f"{operator.records_in:,}",
+            f"{operator.records_out:,}",
+            *(f"{share:.0%}" for share in (operator.busy, operator.blocked, operator.idle)),
+        )
+    text = io.StringIO()
+    console = Console(file=text, width=100)
+    console.print(summary, operators)
+    return text.getvalue().rstrip()
+
+
+def rate(per_second: float) -> str:
+    """A rate for people: `1.23M`, `45.6k`, `789`."""
+    for factor, suffix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if per_second >= factor:
+            return f"{per_second / factor:.3g}{suffix}"
+    return f"{per_second:.3g}"
+
+
+def duration(microseconds: float) -> str:
+    """A duration for people: `85 µs`, `1.2 ms`, `3.4 s`."""
+    if microseconds < 1e3:
+        return f"{microseconds:.3g} µs"
+    if microseconds < 1e6:
+        return f"{microseconds / 1e3:.3g} ms"
+    return f"{microseconds / 1e6:.3g} s"

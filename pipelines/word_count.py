@@ -1,0 +1,94 @@
+"""Word count: how often each word occurs, in text files or in a stream of random words.
+
+The same counting is written three ways, from the most general to the fastest:
+
+- `per_record`: Python functions that see one record at a time;
+- `map_batches`: Python functions that see a list of records;
+- `native`: the count runs in Rust and makes no Python objects of the records.
+
+Run it with `oka run pipelines/word_count.py`, or `python -m pipelines.word_count`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import engine
+from operators import Pipeline, Stream, source
+from operators.sinks import Counts
+from operators.sources import RandomWords, TextFiles
+
+Api = Literal["per_record", "map_batches", "native"]
+
+
+def word_count(
+    paths: str | Path | Sequence[str | Path] | None = None, repeat: int = 1, api: Api = "native"
+) -> Pipeline:
+    """Count the words of text files, the shipped text by default, read `repeat` times over."""
+    files = [TEXT] if paths is None else [paths] if isinstance(paths, str | Path) else list(paths)
+    words = source(TextFiles(files * repeat)).flat_map(words_of_line)
+    return count(words, api).sink(Counts())
+
+
+def random_word_count(
+    seconds: float | None = 25,
+    length: int = 32,
+    *,
+    count_of_words: int | None = None,
+    rate: float | None = None,
+    seed: int = 0,
+    api: Api = "per_record",
+) -> Pipeline:
+    """Count random words of `length` bytes out of a dictionary of 100, for so many seconds."""
+    words = source(
+        RandomWords(length=length, seconds=seconds, count=count_of_words, rate=rate, seed=seed)
+    )
+    return count(words, api).sink(Counts())
+
+
+def count(words: Stream[str], api: Api) -> Stream[tuple[str, int]]:
+    """Running counts of the words: (word, count) pairs, the last one of a word is its total."""
+    if api == "native":
+        return words.key_by().count()
+    if api == "map_batches":
+        return words.map_batches(one_each).key_by(0).map_batches(CountBatches())
+    if api == "per_record":
+        return words.map(lambda word: (word, 1)).key_by(0).reduce(lambda a, b: (a[0], a[1] + b[1]))
+    raise ValueError(f"api is {api!r}, expected per_record, map_batches or native")
+
+
+def words_of_line(line: str) -> list[str]:
+    """Split a line into words, in lower case; apostrophes inside words stay."""
+    return WORD.findall(line.lower())
+
+
+def one_each(words: list[str]) -> list[tuple[str, int]]:
+    """Make (word, 1) of each word."""
+    return [(word, 1) for word in words]
+
+
+class CountBatches:
+    """Counts of all words so far; returns those that a batch has changed."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+
+    def __call__(self, batch: list[tuple[str, int]]) -> list[tuple[str, int]]:
+        """Add a batch of (word, n) pairs."""
+        counts = self._counts
+        for word, n in batch:
+            counts[word] = counts.get(word, 0) + n
+        return [(word, counts[word]) for word in {word for word, _ in batch}]
+
+
+TEXT = Path(__file__).parent / "data" / "king_james_bible.txt"
+WORD = re.compile(r"[a-z]+(?:'[a-z]+)*")
+
+if __name__ == "__main__":
+    result = engine.execute(word_count(repeat=20), parallelism=2, name="word count")
+    print(result)
+    for word, occurrences in sorted(result.output.items(), key=lambda item: -item[1])[:10]:
+        print(f"{occurrences:>12,}  {word}")

@@ -1,0 +1,37 @@
+"""Holds the direction of the Rust crates: native -> transport, compute -> protocol."""
+
+import json
+import subprocess
+import sys
+
+ALLOWED = {
+    "oka-protocol": set(),
+    "oka-compute": {"oka-protocol"},
+    "oka-transport": {"oka-protocol"},
+    "oka-native": {"oka-protocol", "oka-compute", "oka-transport"},
+}
+
+
+def main() -> int:
+    metadata = json.loads(
+        subprocess.run(
+            ["cargo", "metadata", "--locked", "--no-deps", "--format-version=1"],
+            check=True,
+            capture_output=True,
+        ).stdout
+    )
+    wrong = [
+        f"{package['name']} depends on {dependency['name']}"
+        for package in metadata["packages"]
+        for dependency in package["dependencies"]
+        if dependency["name"] in ALLOWED
+        and dependency["name"] not in ALLOWED.get(package["name"], set())
+    ]
+    unknown = [p["name"] for p in metadata["packages"] if p["name"] not in ALLOWED]
+    for line in [*wrong, *(f"{name} is not in ALLOWED" for name in unknown)]:
+        print(line)
+    return 1 if wrong or unknown else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
