@@ -9,16 +9,7 @@ from engine.graph.chaining import chain
 from engine.graph.declaration import Declaration, Input, logical_graph
 from engine.graph.execution import ExecutionChannel, ExecutionGraph, ExecutionVertex, expand
 from engine.graph.job import JobEdge, JobGraph, JobVertex
-from engine.graph.logical import (
-    Broadcast,
-    Forward,
-    Hash,
-    LogicalEdge,
-    LogicalGraph,
-    LogicalOperator,
-    Partitioner,
-    Rebalance,
-)
+from engine.graph.logical import LogicalEdge, LogicalGraph, LogicalOperator
 from engine.graph.operator import (
     BatchOperator,
     Operator,
@@ -28,6 +19,7 @@ from engine.graph.operator import (
     SourceOperator,
     TaskContext,
 )
+from engine.graph.partitioner import Broadcast, Forward, Hash, Partitioner, Rebalance
 
 __all__ = [
     "BatchOperator",

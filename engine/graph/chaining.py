@@ -9,14 +9,8 @@ from collections.abc import Mapping
 
 from engine.errors import GraphError
 from engine.graph.job import JobEdge, JobGraph, JobVertex
-from engine.graph.logical import (
-    Forward,
-    LogicalEdge,
-    LogicalGraph,
-    LogicalOperator,
-    Partitioner,
-    Rebalance,
-)
+from engine.graph.logical import LogicalEdge, LogicalGraph, LogicalOperator
+from engine.graph.partitioner import Forward, Partitioner, Rebalance
 
 
 def chain(graph: LogicalGraph, parallelism: int) -> JobGraph:

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from engine.errors import GraphError
-from engine.graph.logical import LogicalEdge, LogicalGraph, LogicalOperator, Partitioner
+from engine.graph.logical import LogicalEdge, LogicalGraph, LogicalOperator
 from engine.graph.operator import Operator, SinkOperator
+from engine.graph.partitioner import Partitioner
 
 
 @dataclass(frozen=True, eq=False)

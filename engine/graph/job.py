@@ -7,8 +7,9 @@ another and carries records over the network.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from engine.graph.logical import LogicalOperator, Partitioner
+from engine.graph.logical import LogicalOperator
 from engine.graph.operator import SinkOperator, SourceOperator
+from engine.graph.partitioner import Partitioner
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,43 @@
+"""Partitioners: how an edge picks, for each record, the task that receives it."""
+
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias
+
+
+@dataclass(frozen=True)
+class Forward:
+    """Each task sends to exactly one task, so no record overtakes another.
+
+    Task i of n sends to task i; towards fewer tasks, neighbours share a target.
+    """
+
+    name: ClassVar[str] = "forward"
+
+
+@dataclass(frozen=True)
+class Rebalance:
+    """Records go to the target tasks in turn, whatever their content."""
+
+    name: ClassVar[str] = "rebalance"
+
+
+@dataclass(frozen=True)
+class Hash:
+    """Records of one key go to one task.
+
+    `key` is the index of a tuple's or list's item, the name of a dict's field, or None: the record
+    itself is the key.
+    """
+
+    key: int | str | None
+    name: ClassVar[str] = "hash"
+
+
+@dataclass(frozen=True)
+class Broadcast:
+    """Every record goes to every target task."""
+
+    name: ClassVar[str] = "broadcast"
+
+
+Partitioner: TypeAlias = Forward | Rebalance | Hash | Broadcast

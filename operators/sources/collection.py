@@ -1,0 +1,39 @@
+"""A source of records that are already there."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
+
+from engine.errors import GraphError
+from engine.graph.operator import SourceOperator, TaskContext
+from operators.sources.rate import check_rate
+
+T = TypeVar("T")
+
+
+class Collection(SourceOperator[T]):
+    """The records of a list or another finite iterable, which is copied at once.
+
+    Task i of n emits the i-th of n parts, each in order. `rate` is records per second over all
+    tasks.
+
+    >>> context = TaskContext("collection[1]", 1, 2, 2, "job")
+    >>> list(Collection(["a", "b", "c", "d", "e", "f"]).open(context))
+    [['d', 'e'], ['f']]
+    """
+
+    def __init__(self, records: Iterable[T], rate: float | None = None) -> None:
+        if not isinstance(records, Iterable):
+            raise GraphError(
+                f"Collection got {type(records).__name__} {records!r:.80}, expected an iterable",
+                hint="a single record is Collection([record])",
+            )
+        check_rate(rate)
+        self.records = list(records)
+        self.rate = rate
+
+    def open(self, context: TaskContext) -> Iterator[Any]:
+        """The part of this task, in batches."""
+        end = len(self.records) * (context.index + 1) // context.parallelism
+        begin = len(self.records) * context.index // context.parallelism
+        for start in range(begin, end, context.batch_size):
+            yield self.records[start : min(start + context.batch_size, end)]

@@ -1,0 +1,101 @@
+"""A source of random words, for benchmarks and examples."""
+
+import string
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from engine.errors import GraphError
+from engine.graph.operator import SourceOperator, TaskContext
+from operators.sources.batches import batches
+from operators.sources.rate import check_rate
+
+
+class RandomWords(SourceOperator[str]):
+    """Words of `length` ASCII letters and digits, drawn from a dictionary of `words` words.
+
+    The dictionary follows from `seed` alone; what a task draws, from `seed` and its index. It ends
+    after `seconds`, or after `count` words in all, which the tasks share out exactly; with neither
+    it does not end. `rate` is words per second over all tasks.
+
+    >>> context = TaskContext("random_words[0]", 0, 1, 2, "job")
+    >>> [len(batch) for batch in RandomWords(length=8, count=5).open(context)]
+    [2, 2, 1]
+    """
+
+    def __init__(
+        self,
+        length: int = 32,
+        words: int = 100,
+        seconds: float | None = None,
+        count: int | None = None,
+        seed: int = 0,
+        rate: float | None = None,
+    ) -> None:
+        _check("length", length, 1)
+        _check("words", words, 1)
+        _check("seed", seed, 0)
+        if words > len(_LETTERS) ** length:
+            raise GraphError(
+                f"words is {words}, expected at most {len(_LETTERS) ** length} "
+                f"different words of length {length}",
+                hint="make the words longer or the dictionary smaller",
+            )
+        if count is not None:
+            _check("count", count, 0)
+        if seconds is not None and not 0 <= seconds < float("inf"):
+            raise GraphError(f"seconds is {seconds!r}, expected a number >= 0")
+        check_rate(rate)
+        self.length = length
+        self.words = words
+        self.seconds = seconds
+        self.count = count
+        self.seed = seed
+        self.rate = rate
+
+    def dictionary(self) -> list[str]:
+        """The words that are drawn from, all different; the same in every task."""
+        random = np.random.default_rng(np.random.SeedSequence(self.seed))
+        found: dict[str, None] = {}
+        while len(found) < self.words:
+            letters = random.integers(len(_LETTERS), size=self.length)
+            found["".join(_LETTERS[letter] for letter in letters)] = None
+        return list(found)
+
+    def open(self, context: TaskContext) -> Iterator[Any]:
+        """The words of this task, in batches."""
+        deadline = None if self.seconds is None else time.monotonic() + self.seconds
+        left = float("inf") if self.count is None else _share(self.count, context)
+        seed = np.random.SeedSequence(self.seed, spawn_key=(context.index,))
+        random = np.random.default_rng(seed)
+        # An array of objects: picking from it makes references to the same 100 strings.
+        dictionary = np.array(self.dictionary(), dtype=object)
+        block = self._block(context)
+        while left > 0 and (deadline is None or time.monotonic() < deadline):
+            drawn = random.integers(self.words, size=int(min(block, left)))
+            words: list[str] = dictionary[drawn].tolist()
+            left -= len(words)
+            yield from batches(words, context.batch_size)
+
+    def _block(self, context: TaskContext) -> int:
+        """How many words to draw at once: whole batches, but few enough to look at the clock."""
+        block = _BLOCK_WORDS
+        if self.rate is not None:
+            block = min(block, int(self.rate / context.parallelism * _BLOCK_SECONDS))
+        return max(1, block // context.batch_size) * context.batch_size
+
+
+def _share(count: int, context: TaskContext) -> int:
+    return count // context.parallelism + (context.index < count % context.parallelism)
+
+
+def _check(setting: str, value: object, least: int) -> None:
+    if type(value) is not int or value < least:
+        raise GraphError(f"{setting} is {value!r}, expected an integer >= {least}")
+
+
+_LETTERS = string.ascii_letters + string.digits
+_BLOCK_WORDS = 8192
+_BLOCK_SECONDS = 0.05
