@@ -166,7 +166,7 @@ def _line_start(file: io.RawIOBase, at: int, size: int) -> int:
 
 
 def _blocks(file: io.RawIOBase | gzip.GzipFile, limit: int | None) -> Iterator[bytes]:
-    """The next `limit` bytes (all, if None), cut behind line ends, all of which become a line feed."""
+    """The next `limit` bytes (all, if None), cut behind line ends; all become a line feed."""
     begun: list[bytes] = []  # pieces of a line that has not ended yet
     left = float("inf") if limit is None else limit
     while left > 0 and (block := file.read(int(min(_BLOCK_BYTES, left)))):

@@ -1,0 +1,166 @@
+"""Graphs and a placement as text for a terminal and as Mermaid diagrams, for `oka plan`.
+
+Both say the same: what was declared, what was chained, which tasks there are and where they run.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Protocol
+
+from engine.graph.execution import ExecutionGraph, ExecutionVertex
+from engine.graph.job import JobVertex
+from engine.graph.logical import LogicalGraph
+from engine.graph.partitioner import Hash, Partitioner
+
+
+class PlacedNode(Protocol):
+    """What a rendering needs to know of a node."""
+
+    @property
+    def id(self) -> str:
+        """The node's name."""
+
+
+class Placed(Protocol):
+    """What a rendering needs to know of a placement."""
+
+    @property
+    def nodes(self) -> Mapping[int, PlacedNode]:
+        """The node of every task, by the task's id."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know about it."""
+
+
+def text(logical: LogicalGraph, execution: ExecutionGraph, placement: Placed) -> str:
+    """All stages as indented text, one line for each operator, vertex and node."""
+    return "\n\n".join(
+        f"{title}\n" + "\n".join(f"  {line}" for line in lines)
+        for title, lines in (
+            ("logical graph", _logical_lines(logical)),
+            ("job graph", _job_lines(execution)),
+            (_execution_title(execution), _execution_lines(execution)),
+            ("placement", _placement_lines(execution, placement)),
+        )
+    )
+
+
+def mermaid(logical: LogicalGraph, execution: ExecutionGraph, placement: Placed) -> str:
+    """Three diagrams in fenced blocks: as declared, as chained, tasks inside their nodes."""
+    diagrams = (
+        ("Logical graph", _logical_diagram(logical)),
+        ("Job graph", _job_diagram(execution)),
+        ("Execution graph and placement", _execution_diagram(execution, placement)),
+    )
+    blocks = []
+    for title, lines in diagrams:
+        body = "\n".join(f"  {line}" for line in lines)
+        blocks.append(f"### {title}\n\n```mermaid\nflowchart LR\n{body}\n```")
+    return "\n\n".join((*blocks, *placement.notes))
+
+
+def _logical_lines(graph: LogicalGraph) -> list[str]:
+    lines = []
+    for operator in graph.operators:
+        reads = ", ".join(
+            f"{graph.operators[edge.source].name} ({_label(edge.partitioner)})"
+            for edge in graph.inputs(operator)
+        )
+        own = "" if operator.parallelism is None else f" x{operator.parallelism}"
+        lines.append(f"{operator.name}{own}" + (f" <- {reads}" if reads else ""))
+    return lines
+
+
+def _job_lines(execution: ExecutionGraph) -> list[str]:
+    job = execution.job
+    lines = []
+    for vertex in job.vertices:
+        lines.append(f"{vertex.name} x{vertex.parallelism} ({_resources(vertex)})")
+        lines += [
+            f"  <- {job.vertices[edge.source].name} ({_label(edge.partitioner)})"
+            for edge in job.inputs(vertex)
+        ]
+    return lines
+
+
+def _execution_title(execution: ExecutionGraph) -> str:
+    tasks, channels = len(execution.vertices), len(execution.channels)
+    return f"execution graph: {tasks} tasks, {channels} channels"
+
+
+def _execution_lines(execution: ExecutionGraph) -> list[str]:
+    vertices = execution.job.vertices
+    channels = Counter(channel.edge.id for channel in execution.channels)
+    return [
+        f"{vertices[edge.source].name} -> {vertices[edge.target].name}: "
+        f"{channels[edge.id]} ({_label(edge.partitioner)})"
+        for edge in execution.job.edges
+    ]
+
+
+def _placement_lines(execution: ExecutionGraph, placement: Placed) -> list[str]:
+    lines = []
+    for node, tasks in _by_node(execution, placement).items():
+        hosted: dict[str, list[str]] = {}
+        for task in tasks:
+            hosted.setdefault(task.job_vertex.name, []).append(str(task.index))
+        what = ", ".join(f"{name} [{', '.join(indexes)}]" for name, indexes in hosted.items())
+        lines.append(f"{node}: {what}")
+    return lines + [f"note: {note}" for note in placement.notes]
+
+
+def _logical_diagram(graph: LogicalGraph) -> list[str]:
+    boxes = [f"o{operator.id}[{_quoted(operator.name)}]" for operator in graph.operators]
+    return boxes + [
+        f"o{edge.source} -->|{_quoted(_label(edge.partitioner))}| o{edge.target}"
+        for edge in graph.edges
+    ]
+
+
+def _job_diagram(execution: ExecutionGraph) -> list[str]:
+    job = execution.job
+    boxes = [
+        f"v{vertex.id}[{_quoted(f'{vertex.name} x{vertex.parallelism}')}]"
+        for vertex in job.vertices
+    ]
+    return boxes + [
+        f"v{edge.source} -->|{_quoted(_label(edge.partitioner))}| v{edge.target}"
+        for edge in job.edges
+    ]
+
+
+def _execution_diagram(execution: ExecutionGraph, placement: Placed) -> list[str]:
+    lines = []
+    for number, (node, tasks) in enumerate(_by_node(execution, placement).items()):
+        lines.append(f"subgraph n{number}[{_quoted(node)}]")
+        lines += [f"  t{task.id}[{_quoted(task.name)}]" for task in tasks]
+        lines.append("end")
+    return lines + [f"t{channel.source} --> t{channel.target}" for channel in execution.channels]
+
+
+def _by_node(execution: ExecutionGraph, placement: Placed) -> dict[str, list[ExecutionVertex]]:
+    hosted: dict[str, list[ExecutionVertex]] = {}
+    for task in execution.vertices:
+        hosted.setdefault(placement.nodes[task.id].id, []).append(task)
+    return hosted
+
+
+def _label(partitioner: Partitioner) -> str:
+    if isinstance(partitioner, Hash):
+        return "hash by record" if partitioner.key is None else f"hash by {partitioner.key!r}"
+    return partitioner.name
+
+
+def _resources(vertex: JobVertex) -> str:
+    needs = ", ".join(f"{name} {amount:g}" for name, amount in vertex.resources.items())
+    return f"each {needs}"
+
+
+def _quoted(label: str) -> str:
+    for character, entity in _ENTITIES:
+        label = label.replace(character, entity)
+    return f'"{label}"'
+
+
+_ENTITIES = (("#", "#35;"), ('"', "#quot;"), ("<", "#lt;"), (">", "#gt;"))  # as Mermaid has them

@@ -1,0 +1,54 @@
+"""A sink that calls a function of the user's."""
+
+from collections.abc import Callable
+from typing import Any
+
+from engine.graph.operator import SinkOperator, SinkWriter, TaskContext
+from operators.elementwise import check_function
+
+
+class Callback(SinkOperator[Any]):
+    """Calls the function with every record, or with every batch if `batches` is true.
+
+    It runs in the sink's tasks, not on the driver; what it returns is dropped. A record counts as
+    delivered when the function has returned for its batch.
+
+    >>> seen = []
+    >>> writer = Callback(seen.append).open(TaskContext("callback[0]", 0, 1, 100, "job"))
+    >>> writer.write(["a", "b"])
+    >>> seen
+    ['a', 'b']
+    """
+
+    def __init__(self, function: Callable[[Any], object], batches: bool = False) -> None:
+        check_function("Callback", function, 1)
+        self.function = function
+        self.batches = batches
+
+    def open(self, context: TaskContext) -> SinkWriter:
+        """The function in a loop, or as it is."""
+        return _BatchWriter(self.function) if self.batches else _RecordWriter(self.function)
+
+
+class _RecordWriter(SinkWriter):
+    def __init__(self, function: Callable[[Any], object]) -> None:
+        self._function = function
+
+    def write(self, records: list[Any]) -> None:
+        function = self._function
+        for record in records:
+            function(record)
+
+    def close(self) -> None:
+        return None
+
+
+class _BatchWriter(SinkWriter):
+    def __init__(self, function: Callable[[list[Any]], object]) -> None:
+        self._function = function
+
+    def write(self, records: list[Any]) -> None:
+        self._function(records)
+
+    def close(self) -> None:
+        return None

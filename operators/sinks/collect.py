@@ -1,0 +1,34 @@
+"""A sink that brings all records to the driver."""
+
+from itertools import chain
+from typing import Any, ClassVar
+
+from engine.graph.operator import SinkOperator, SinkWriter, TaskContext
+
+
+class Collect(SinkOperator[Any]):
+    """The list of all records, those of each task in order, as the job's output.
+
+    It holds everything in memory: for results, not for streams without end.
+    """
+
+    driver: ClassVar[bool] = True
+
+    def open(self, context: TaskContext) -> SinkWriter:
+        """An empty list."""
+        return _CollectWriter()
+
+    def merge(self, results: list[list[Any]]) -> list[Any]:
+        """The lists of the tasks, one behind the other."""
+        return list(chain.from_iterable(results))
+
+
+class _CollectWriter(SinkWriter):
+    def __init__(self) -> None:
+        self._records: list[Any] = []
+
+    def write(self, records: list[Any]) -> None:
+        self._records += records
+
+    def close(self) -> list[Any]:
+        return self._records

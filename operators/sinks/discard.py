@@ -1,0 +1,28 @@
+"""A sink that only counts."""
+
+from typing import Any
+
+from engine.graph.operator import SinkOperator, SinkWriter, TaskContext
+
+
+class Discard(SinkOperator[Any]):
+    """Drops the records; each task's result is how many there were."""
+
+    def open(self, context: TaskContext) -> SinkWriter:
+        """A counter."""
+        return _DiscardWriter()
+
+    def merge(self, results: list[int]) -> int:
+        """How many records all tasks dropped."""
+        return sum(results)
+
+
+class _DiscardWriter(SinkWriter):
+    def __init__(self) -> None:
+        self._count = 0
+
+    def write(self, records: list[Any]) -> None:
+        self._count += len(records)
+
+    def close(self) -> int:
+        return self._count
