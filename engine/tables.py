@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich import box
@@ -51,10 +52,17 @@ def result_table(result: JobResult) -> str:
             f"{operator.records_out:,}",
             *(f"{share:.0%}" for share in (operator.busy, operator.blocked, operator.idle)),
         )
-    text = io.StringIO()
-    console = Console(file=text, width=100)
-    console.print(summary, operators)
-    return text.getvalue().rstrip()
+    return _printed(summary, operators)
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A plain table; the first two columns are names, the others numbers."""
+    drawn = Table(box=box.SIMPLE, header_style="bold")
+    for at, column in enumerate(columns):
+        drawn.add_column(column, justify="left" if at < 2 else "right", no_wrap=True)
+    for row in rows:
+        drawn.add_row(*row)
+    return _printed(drawn)
 
 
 def rate(per_second: float) -> str:
@@ -63,6 +71,12 @@ def rate(per_second: float) -> str:
         if per_second >= factor:
             return f"{per_second / factor:.3g}{suffix}"
     return f"{per_second:.3g}"
+
+
+def _printed(*drawn: Table) -> str:
+    text = io.StringIO()
+    Console(file=text, width=140).print(*drawn)
+    return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
 
 
 def duration(microseconds: float) -> str:

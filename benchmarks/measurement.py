@@ -1,0 +1,74 @@
+"""What one run of any system measured, and the rows of `oka.bench/1` made of several."""
+
+from __future__ import annotations
+
+import base64
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engine.network import LatencyHistogram
+
+from engine.metrics import Latency
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One run. Counted at the sink, and checked against what the source emitted."""
+
+    throughput: float
+    """Words per second at the sink, over the window after the warm-up."""
+    cpu_seconds_per_million: float
+    """User + system time of all processes that move words, per million words."""
+    histogram: bytes
+    """Latency of the markers, HDR V2; empty where none arrived."""
+    records: int
+
+
+@dataclass(frozen=True)
+class Case:
+    """One cell of the sweep for one system."""
+
+    system: str
+    api: str
+    runtime: str
+    transport: str
+    payload_bytes: int
+    batch_size: int
+    parallelism: int
+    load: str
+    """`closed`, or the share of the closed load's median at which words are offered."""
+
+
+def row(case: Case, runs: Sequence[Measurement], failures: Sequence[str]) -> dict[str, Any]:
+    """The row of a case: medians over its runs, and what failed."""
+    merged = LatencyHistogram()
+    latencies = []
+    for run in runs:
+        if run.histogram:
+            merged.merge(run.histogram)
+            one = LatencyHistogram()
+            one.merge(run.histogram)
+            latencies.append(Latency.of(one))
+    return {
+        **case.__dict__,
+        "runs": len(runs),
+        "throughput": _spread([run.throughput for run in runs]),
+        "latency_us": {
+            field: statistics.median(getattr(latency, field) for latency in latencies)
+            for field in ("mean", "p50", "p95", "p99", "p999", "max")
+        }
+        if latencies
+        else None,
+        "cpu_seconds_per_million": _spread([run.cpu_seconds_per_million for run in runs]),
+        "records": sum(run.records for run in runs),
+        "failures": list(failures),
+        "histogram": base64.b64encode(merged.to_bytes()).decode() if latencies else None,
+    }
+
+
+def _spread(values: Sequence[float]) -> dict[str, float] | None:
+    if not values:
+        return None
+    return {"median": statistics.median(values), "min": min(values), "max": max(values)}

@@ -1,0 +1,74 @@
+"""What the tests of running jobs share: both runtimes, and the proof that nothing is left over."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+
+
+@pytest.fixture(params=["local", pytest.param("ray", marks=pytest.mark.ray)])
+def runtime(request: pytest.FixtureRequest) -> str:
+    """Each runtime in turn; a real Ray on this machine is started once for all tests."""
+    if request.param == "ray":
+        request.getfixturevalue("ray_cluster")
+    return str(request.param)
+
+
+@pytest.fixture(scope="session")
+def ray_cluster() -> Iterator[None]:
+    """One raylet with more CPUs than the machine has: the tests' tasks mostly wait."""
+    import ray
+
+    ray.init(num_cpus=20, include_dashboard=False, log_to_driver=False, logging_level="WARNING")
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture
+def nothing_left() -> Iterator[None]:
+    """Fail if the test leaves a process, a descriptor, a job folder or a shared-memory file."""
+    before = _traces()
+    yield
+    deadline = time.monotonic() + 3.0
+    while (left := _traces() - before) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not left, f"left behind: {sorted(left)}"
+
+
+def _traces() -> set[str]:
+    processes = set()
+    for child in psutil.Process().children(recursive=True):
+        try:
+            name = child.name()
+        except psutil.NoSuchProcess:
+            continue
+        # Ray keeps idle workers of its own; a worker that runs an actor is named for it.
+        if not name.startswith(("ray::IDLE", "python")) or not _ray_runs():
+            processes.add(f"process {child.pid} {name}")
+    files = {f"file {path}" for path in Path("/tmp").glob("oka-*")}
+    files |= {f"file {path}" for path in Path("/dev/shm").iterdir() if "oka" in path.name}
+    return processes | files | (set() if _ray_runs() else _descriptors())
+
+
+def _ray_runs() -> bool:
+    return "ray" in sys.modules and sys.modules["ray"].is_initialized()
+
+
+def _descriptors() -> set[str]:
+    found = set()
+    for descriptor in Path("/proc/self/fd").iterdir():
+        try:
+            target = os.readlink(descriptor)
+        except OSError:
+            continue
+        if target.startswith(("socket:", "/memfd:", "pipe:")):
+            found.add(f"descriptor {target}")
+    return found

@@ -1,0 +1,196 @@
+"""What goes wrong in a job ends it with a clear error, in time, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import engine
+from operators import Pipeline, source
+from operators.sinks import Callback, Collect, Counts, Discard, LineFiles
+from operators.sources import Collection, Function, RandomWords, TextFiles
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+
+
+def endless_words() -> Pipeline:
+    words = source(RandomWords(length=8)).map(lambda word: (word, 1)).key_by(0)
+    return words.reduce(lambda a, b: (a[0], a[1] + b[1])).sink(Counts())
+
+
+def wait_until(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if found := condition():
+            return found
+        time.sleep(0.01)
+    raise AssertionError("the condition did not come true")
+
+
+def test_a_lambda_that_raises_on_the_millionth_record(runtime: str) -> None:
+    def divide(n: int) -> float:
+        return 1 / (1_000_000 - n)
+
+    pipeline = source(Collection(range(2_000_000))).map(divide).named("divide").sink(Discard())
+    with pytest.raises(engine.OperatorError) as caught:
+        engine.execute(pipeline, runtime=runtime)
+    error = caught.value
+    assert (error.operator, error.record) == ("divide", "1000000")
+    assert "ZeroDivisionError: division by zero" in error.error
+    assert "return 1 / (1_000_000 - n)" in error.user_traceback
+    assert "engine/runtime" not in error.user_traceback
+
+
+def test_a_reduce_that_raises_names_its_record(runtime: str) -> None:
+    pairs = source(Collection([("a", 1), ("a", None)])).key_by(0)
+    with pytest.raises(engine.OperatorError, match=r"operator 'reduce' .* on record \('a', None\)"):
+        engine.execute(
+            pairs.reduce(lambda a, b: (a[0], a[1] + b[1])).sink(Counts()), runtime=runtime
+        )
+
+
+def test_a_source_and_a_sink_that_raise(runtime: str) -> None:
+    def source_of_one() -> Iterator[int]:
+        yield 1
+        raise OSError("the disk is gone")
+
+    def refuse(_record: int) -> None:
+        raise ValueError("no room")
+
+    with pytest.raises(engine.OperatorError, match="operator 'function' .*the disk is gone"):
+        engine.execute(source(Function(source_of_one)).sink(Discard()), runtime=runtime)
+    with pytest.raises(engine.OperatorError, match="operator 'callback' .*on record 1.*no room"):
+        engine.execute(source(Collection([1])).rebalance().sink(Callback(refuse)), runtime=runtime)
+
+
+@pytest.mark.parametrize("victim", ["random_words", "reduce"])
+def test_a_worker_that_is_killed(runtime: str, victim: str, tmp_path: Path) -> None:
+    folder = tmp_path
+
+    def note_source(word: str) -> tuple[str, int]:
+        mark = folder / "random_words"
+        if not mark.exists():
+            mark.write_text(str(os.getpid()))
+        return (word, 1)
+
+    def note_sink(a: tuple[str, int], b: tuple[str, int]) -> tuple[str, int]:
+        mark = folder / "reduce"
+        if not mark.exists():
+            mark.write_text(str(os.getpid()))
+        return (a[0], a[1] + b[1])
+
+    words = source(RandomWords(length=8)).map(note_source).key_by(0)
+    handle = engine.submit(words.reduce(note_sink).sink(Counts()), runtime=runtime)
+    pid = int(wait_until(lambda: (folder / victim).exists() and (folder / victim).read_text()))
+    killed = time.monotonic()
+    os.kill(pid, signal.SIGKILL)
+    with pytest.raises(engine.WorkerLost) as caught:
+        handle.wait_finished()
+    handle.wait_stopped()
+    assert time.monotonic() - killed < 10  # 2 s on a quiet machine
+    assert victim in caught.value.task
+    assert "SIGKILL" in caught.value.status
+
+
+def test_cancel_stops_a_job(runtime: str) -> None:
+    handle = engine.submit(endless_words(), runtime=runtime)
+    wait_until(lambda: handle.statistics().records > 0)
+    handle.cancel()
+    with pytest.raises(engine.JobCancelled):
+        handle.wait_finished(timeout=10)
+    handle.wait_stopped()
+
+
+def test_cancel_stops_a_job_that_sleeps_in_the_users_code(runtime: str) -> None:
+    def sleep(_record: str) -> None:
+        time.sleep(1000)
+
+    handle = engine.submit(
+        source(RandomWords(length=8)).rebalance().sink(Callback(sleep)), runtime=runtime
+    )
+    wait_until(lambda: handle.statistics().source_records > 0)
+    handle.cancel()
+    with pytest.raises(engine.JobCancelled):
+        handle.wait_finished(timeout=10)
+    handle.wait_stopped()
+
+
+@pytest.mark.parametrize(
+    ("build", "error", "message"),
+    [
+        (
+            lambda: source(TextFiles("/no/such/file")).sink(Collect()),
+            engine.GraphError,
+            "/no/such/file",
+        ),
+        (lambda: source(Collection([1])).map(str), engine.GraphError, "has no sink"),
+    ],
+    ids=["missing file", "no sink"],
+)
+def test_what_cannot_work_fails_before_any_worker_starts(
+    runtime: str, build: Callable[[], Pipeline], error: type[engine.EngineError], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        engine.execute(build(), runtime=runtime)
+
+
+def test_parallelism_zero(runtime: str) -> None:
+    with pytest.raises(engine.ConfigError, match="parallelism is 0, expected"):
+        engine.execute(endless_words(), runtime=runtime, parallelism=0)
+
+
+def test_a_record_that_cannot_be_encoded(runtime: str) -> None:
+    pipeline = source(Collection([1, 2])).map(lambda n: object()).rebalance().sink(Discard())
+    with pytest.raises(engine.OperatorError, match="operator 'map' .*object") as caught:
+        engine.execute(pipeline, runtime=runtime)
+    assert "hint:" in str(caught.value)
+
+
+def test_a_key_that_is_not_there(runtime: str) -> None:
+    pipeline = source(Collection([("a", 1), ("b",)])).key_by(1).count().sink(Counts())
+    with pytest.raises(engine.OperatorError, match=r"\('b',\)"):
+        engine.execute(pipeline, runtime=runtime, parallelism=2)
+
+
+def test_an_empty_input_and_a_large_record(runtime: str) -> None:
+    empty = source(Collection([])).key_by().count().sink(Counts())
+    assert engine.execute(empty, runtime=runtime).output == {}
+    large = source(Collection([b"x" * 50_000_000])).rebalance().map(len).sink(Collect())
+    assert engine.execute(large, runtime=runtime).output == [50_000_000]
+
+
+def test_a_failed_job_leaves_no_file(runtime: str, tmp_path: Path) -> None:
+    def fail_late(n: int) -> str:
+        if n == 5000:
+            raise ValueError(n)
+        return str(n)
+
+    lines = source(Collection(range(10_000))).map(fail_late).sink(LineFiles(str(tmp_path / "out")))
+    with pytest.raises(engine.OperatorError):
+        engine.execute(lines, runtime=runtime)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_a_sink_that_sleeps_holds_the_source_back(runtime: str) -> None:
+    def sleep(_batch: list[str]) -> list[str]:
+        time.sleep(0.2)
+        return []
+
+    slow = source(RandomWords(length=100)).rebalance().map_batches(sleep).named("slow")
+    handle = engine.submit(slow.sink(Discard()), runtime=runtime)
+    wait_until(lambda: handle.statistics().bottleneck)
+    first = handle.statistics()
+    time.sleep(3)
+    second = handle.statistics()
+    handle.cancel()
+    handle.wait_stopped()
+    assert second.bottleneck == "slow -> discard"
+    assert second.memory_bytes - first.memory_bytes < 16 * 1024 * 1024
+    window = engine.JobConfig().channel_window_bytes + engine.JobConfig().send_buffer_bytes
+    assert second.backlog_bytes < 2 * window
