@@ -45,6 +45,9 @@ impl Pair {
             sent: 0,
         };
         pair.grant();
+        for _ in 0..=delay {
+            pair.tick(false);
+        }
         pair
     }
 

@@ -63,7 +63,13 @@ mod tests {
 
     #[test]
     fn anything_else_is_refused_with_a_hint() {
-        for text in ["", "udp://1:2", "shm://relative", "ipc://@name", "tcp://host"] {
+        for text in [
+            "",
+            "udp://1:2",
+            "shm://relative",
+            "ipc://@name",
+            "tcp://host",
+        ] {
             let error = EndpointKind::of(text).unwrap_err();
             assert!(error.to_string().contains("hint: "), "{error}");
         }

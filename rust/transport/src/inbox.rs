@@ -1,5 +1,15 @@
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
+use std::time::Instant;
+
 use bytes::Bytes;
-use oka_protocol::Encoding;
+use oka_protocol::{ChannelError, Credit, Encoding, Frame, FrameKind, Receiver, decode_markers};
+use omq_tokio::{Message, Socket};
+
+use crate::health::Health;
+use crate::output::UNPOISONED;
+use crate::{ChannelSpec, InputStatistics, ReceiveError};
 
 /// One batch of records that arrived on one channel, still encoded.
 ///
@@ -29,4 +39,298 @@ pub enum TryReceive {
     Empty,
     /// Every input channel ended, and everything was consumed.
     Ended,
+}
+
+/// Everything that arrived for a task and was not consumed, in order of arrival.
+///
+/// The I/O thread puts batches in, the task takes them out; credits bound its size. A batch counts
+/// as consumed when the task asks for the next one.
+pub(crate) struct Inbox {
+    state: Mutex<InboxState>,
+    arrived: Condvar,
+    credit_lines: OnceLock<Vec<CreditLine>>,
+    waited_ns: AtomicU64,
+    health: Arc<Health>,
+}
+
+/// The way back to the sender of an input channel.
+pub(crate) struct CreditLine {
+    pub(crate) spec: ChannelSpec,
+    pub(crate) socket: Socket,
+}
+
+#[derive(Default)]
+struct InboxState {
+    inputs: Vec<Input>,
+    queue: VecDeque<Queued>,
+    taken: Option<Taken>,
+    connected: bool,
+    ended: usize,
+    waiters: usize,
+}
+
+struct Input {
+    channel: u32,
+    receiver: Receiver,
+    records: u64,
+    bytes: u64,
+    frames: u64,
+}
+
+struct Queued {
+    received: Received,
+    taken: Taken,
+}
+
+/// Which frames a batch consists of, to acknowledge them.
+#[derive(Clone, Copy)]
+struct Taken {
+    input: usize,
+    sequence: u64,
+    bytes: usize,
+}
+
+impl Inbox {
+    pub(crate) fn new(health: Arc<Health>) -> Self {
+        Self {
+            state: Mutex::default(),
+            arrived: Condvar::new(),
+            credit_lines: OnceLock::new(),
+            waited_ns: AtomicU64::new(0),
+            health,
+        }
+    }
+
+    /// Opens the input channels and grants their first credit.
+    pub(crate) fn connect(&self, lines: Vec<CreditLine>, window: usize) {
+        let mut state = self.lock();
+        state.inputs = lines
+            .iter()
+            .map(|line| Input {
+                channel: line.spec.id,
+                receiver: Receiver::new(window),
+                records: 0,
+                bytes: 0,
+                frames: 0,
+            })
+            .collect();
+        state.connected = true;
+        let credits: Vec<_> = state
+            .inputs
+            .iter_mut()
+            .map(|input| input.receiver.credit_due())
+            .collect();
+        drop(state);
+        let _ = self.credit_lines.set(lines);
+        for (input, credit) in credits.into_iter().enumerate() {
+            if let Some(credit) = credit {
+                self.send_credit(input, credit);
+            }
+        }
+        self.arrived.notify_all();
+    }
+
+    /// Takes in the frames of one message. Only the I/O thread calls this.
+    ///
+    /// All at once, so that a batch is never taken before its markers are there.
+    pub(crate) fn on_frames(
+        &self,
+        input: usize,
+        frames: impl Iterator<Item = Frame>,
+    ) -> Result<(), ArrivalError> {
+        let mut state = self.lock();
+        let mut result = Ok(());
+        for frame in frames {
+            result = state.on_frame(input, frame);
+            if result.is_err() {
+                break;
+            }
+        }
+        // An end that nothing is left to consume before is acknowledged here; anything else by
+        // the task.
+        let receiver = &mut state.inputs[input].receiver;
+        let credit = receiver.is_ended().then(|| receiver.credit_due()).flatten();
+        let waited_for = state.waiters > 0;
+        drop(state);
+        if let Some(credit) = credit {
+            self.send_credit(input, credit);
+        }
+        if waited_for {
+            self.arrived.notify_one();
+        }
+        result
+    }
+
+    /// Acknowledges the batch taken before, and takes the next.
+    pub(crate) fn try_receive(&self) -> Result<TryReceive, ReceiveError> {
+        self.health.check()?;
+        let mut state = self.lock();
+        let credit = state.acknowledge();
+        let next = state.take();
+        drop(state);
+        if let Some((input, credit)) = credit {
+            self.send_credit(input, credit);
+        }
+        Ok(next)
+    }
+
+    /// Acknowledges the batch taken before, and blocks for the next.
+    pub(crate) fn receive(&self) -> Result<Option<Received>, ReceiveError> {
+        let mut state = self.lock();
+        if let Some((input, credit)) = state.acknowledge() {
+            drop(state);
+            self.send_credit(input, credit);
+            state = self.lock();
+        }
+        let mut started = None;
+        let result = loop {
+            if let Err(failure) = self.health.check() {
+                break Err(failure.into());
+            }
+            match state.take() {
+                TryReceive::Batch(received) => break Ok(Some(received)),
+                TryReceive::Ended => break Ok(None),
+                TryReceive::Empty => {}
+            }
+            started.get_or_insert_with(Instant::now);
+            state.waiters += 1;
+            state = self.arrived.wait(state).expect(UNPOISONED);
+            state.waiters -= 1;
+        };
+        drop(state);
+        if let Some(started) = started {
+            let waited = started.elapsed().as_nanos() as u64;
+            self.waited_ns.fetch_add(waited, Ordering::Relaxed);
+        }
+        result
+    }
+
+    /// Whether everything of this channel arrived.
+    pub(crate) fn is_ended(&self, input: usize) -> bool {
+        self.lock().inputs[input].receiver.is_ended()
+    }
+
+    /// Wakes all waiters, after a failure.
+    pub(crate) fn wake(&self) {
+        drop(self.lock());
+        self.arrived.notify_all();
+    }
+
+    pub(crate) fn credit_lines(&self) -> &[CreditLine] {
+        self.credit_lines.get().map_or(&[], Vec::as_slice)
+    }
+
+    pub(crate) fn waited_ns(&self) -> u64 {
+        self.waited_ns.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn statistics(&self) -> Vec<InputStatistics> {
+        let statistics = |input: &Input| InputStatistics {
+            channel: input.channel,
+            records: input.records,
+            bytes: input.bytes,
+            frames: input.frames,
+            backlog_bytes: input.receiver.backlog(),
+        };
+        self.lock().inputs.iter().map(statistics).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, InboxState> {
+        self.state.lock().expect(UNPOISONED)
+    }
+
+    fn send_credit(&self, input: usize, credit: Credit) {
+        let line = &self.credit_lines()[input];
+        // A connection that takes no credit is gone; its watcher reports that if it matters.
+        let message = Message::from_slice(&credit.encode(line.spec.id));
+        let _ = line.socket.try_send(message);
+    }
+}
+
+impl InboxState {
+    fn take(&mut self) -> TryReceive {
+        if let Some(Queued { received, taken }) = self.queue.pop_front() {
+            self.taken = Some(taken);
+            TryReceive::Batch(received)
+        } else if self.connected && self.ended == self.inputs.len() {
+            TryReceive::Ended
+        } else {
+            TryReceive::Empty
+        }
+    }
+
+    /// Counts the batch taken before as consumed; gives the credit that is due for it.
+    fn acknowledge(&mut self) -> Option<(usize, Credit)> {
+        let taken = self.taken.take()?;
+        let receiver = &mut self.inputs[taken.input].receiver;
+        receiver.on_consumed(taken.sequence, taken.bytes);
+        receiver.credit_due().map(|credit| (taken.input, credit))
+    }
+
+    fn on_frame(&mut self, input: usize, frame: Frame) -> Result<(), ArrivalError> {
+        let Frame { header, body } = frame;
+        let bytes = body.len();
+        let channel = &mut self.inputs[input];
+        match header.kind {
+            FrameKind::Data => {
+                channel
+                    .receiver
+                    .on_frame(header.kind, header.sequence, bytes)?;
+                channel.records += u64::from(header.count);
+                channel.bytes += bytes as u64;
+                channel.frames += 1;
+                self.queue.push_back(Queued {
+                    received: Received {
+                        channel: channel.channel,
+                        records: header.count,
+                        encoding: header.encoding,
+                        body,
+                        markers: Vec::new(),
+                    },
+                    taken: Taken {
+                        input,
+                        sequence: header.sequence,
+                        bytes,
+                    },
+                });
+            }
+            FrameKind::Markers => {
+                // They follow their records in one message, so those are the last in the queue.
+                let last = self
+                    .queue
+                    .back_mut()
+                    .filter(|last| last.taken.input == input)
+                    .ok_or(ArrivalError::Malformed)?;
+                let markers = decode_markers(header.count, &body).ok_or(ArrivalError::Malformed)?;
+                channel
+                    .receiver
+                    .on_frame(header.kind, header.sequence, bytes)?;
+                last.received.markers = markers;
+                last.taken.sequence = header.sequence;
+                last.taken.bytes += bytes;
+            }
+            FrameKind::End => {
+                channel
+                    .receiver
+                    .on_frame(header.kind, header.sequence, bytes)?;
+                self.ended += 1;
+            }
+            FrameKind::Credit => return Err(ArrivalError::Malformed),
+        }
+        Ok(())
+    }
+}
+
+/// Why a frame of a known channel was not taken in.
+pub(crate) enum ArrivalError {
+    /// The body is not what the header says.
+    Malformed,
+    /// The frame is out of place.
+    Channel(ChannelError),
+}
+
+impl From<ChannelError> for ArrivalError {
+    fn from(error: ChannelError) -> Self {
+        Self::Channel(error)
+    }
 }

@@ -6,10 +6,13 @@
 //! All calls may be made from any thread; those named `wait_*`, `receive`, `connect` and `finish`
 //! block until there is an answer, the others never wait for a peer.
 
+mod buffers;
 mod config;
 mod endpoint;
 mod error;
+mod health;
 mod inbox;
+mod io;
 mod network;
 mod output;
 mod statistics;

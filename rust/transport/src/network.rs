@@ -1,8 +1,20 @@
-use std::time::Duration;
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
+use tokio::sync::mpsc as async_mpsc;
+
+use crate::endpoint::rendezvous_file;
+use crate::health::{Failure, Health};
+use crate::inbox::Inbox;
+use crate::io::{Command, run};
+use crate::output::{Output, UNPOISONED};
 use crate::{
-    BindError, ConnectError, FinishError, NetworkConfig, NetworkStatistics, OutputChannel,
-    ReceiveError, Received, TryReceive,
+    BindError, ConnectError, EndpointKind, FinishError, NetworkConfig, NetworkStatistics,
+    OutputChannel, ReceiveError, Received, TryReceive,
 };
 
 /// One end of one channel: its job-wide id and where its other end listens.
@@ -15,66 +27,249 @@ pub struct ChannelSpec {
 }
 
 /// The network of one task: one I/O thread, one listening socket, all its channels.
-#[derive(Debug)]
-pub struct Network {}
+///
+/// Life: [`bind`](Self::bind), exchange endpoints, [`connect`](Self::connect), emit and receive,
+/// [`finish`](Self::finish), [`close`](Self::close). A task that ends well receives until `None`
+/// and finishes before it closes; then every record was processed downstream. Calls may come from
+/// any thread, but batches are for one receiving thread.
+///
+/// ```
+/// use oka_transport::{ChannelSpec, Network, NetworkConfig};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let listen = ["tcp://127.0.0.1:0".to_owned()];
+/// let source = Network::bind(NetworkConfig::default(), &listen)?;
+/// let sink = Network::bind(NetworkConfig::default(), &listen)?;
+/// let to = |network: &Network| vec![ChannelSpec { id: 1, peer: network.endpoints()[0].clone() }];
+/// source.connect(&to(&sink), &[])?;
+/// sink.connect(&[], &to(&source))?;
+///
+/// let channel = source.output(1).expect("connected above");
+/// let mut frame = channel.checkout();
+/// frame.body.extend_from_slice(b"hello");
+/// frame.records = 1;
+/// channel.checkin(frame);
+///
+/// let batch = sink.receive()?.expect("the channel has not ended");
+/// assert_eq!(&batch.body[..], b"hello");
+/// # drop(batch);
+/// let consumer = std::thread::spawn(move || sink.receive());
+/// source.finish(None)?;
+/// assert_eq!(consumer.join().unwrap()?, None);
+/// # Ok(())
+/// # }
+/// ```
+pub struct Network {
+    state: Arc<NetworkState>,
+    endpoints: Vec<String>,
+    commands: async_mpsc::UnboundedSender<Command>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
 
 impl Network {
     /// Starts the I/O thread and listens on every endpoint.
-    pub fn bind(_config: NetworkConfig, _listen: &[String]) -> Result<Self, BindError> {
-        todo!()
+    ///
+    /// Endpoints look like `shm:///directory/name`, `ipc:///directory/name` or
+    /// `tcp://host:port`, where port 0 picks one.
+    pub fn bind(config: NetworkConfig, listen: &[String]) -> Result<Self, BindError> {
+        if listen.is_empty() {
+            return Err(BindError::NoEndpoint);
+        }
+        for endpoint in listen {
+            EndpointKind::of(endpoint)?;
+        }
+        let state = Arc::new(NetworkState::new(config));
+        let (commands, inbound) = async_mpsc::unbounded_channel();
+        let (bound, binding) = mpsc::channel();
+        let thread = std::thread::Builder::new()
+            .name("oka-io".to_owned())
+            .spawn({
+                let state = Arc::clone(&state);
+                let listen = listen.to_vec();
+                move || run(&state, &listen, &bound, inbound)
+            })?;
+        let endpoints = binding.recv().unwrap_or_else(|_| {
+            let stopped = std::io::Error::other("the I/O thread stopped at once");
+            Err(BindError::Thread(stopped))
+        });
+        match endpoints {
+            Ok(endpoints) => Ok(Self {
+                state,
+                endpoints,
+                commands,
+                thread: Mutex::new(Some(thread)),
+            }),
+            Err(error) => {
+                // The thread reported why it ends; a panic in it adds nothing.
+                let _ = thread.join();
+                Err(error)
+            }
+        }
     }
 
     /// The endpoints peers connect to, with the real TCP ports, in the order of `bind`.
     pub fn endpoints(&self) -> &[String] {
-        todo!()
+        &self.endpoints
     }
 
-    /// Connects every channel; blocks until all peers answered.
+    /// Connects every channel of the task; blocks until all peers answered.
+    ///
+    /// Peers only have to be bound, not connected themselves, so tasks may connect in any order.
+    /// Once per network.
     pub fn connect(
         &self,
-        _outputs: &[ChannelSpec],
-        _inputs: &[ChannelSpec],
+        outputs: &[ChannelSpec],
+        inputs: &[ChannelSpec],
     ) -> Result<(), ConnectError> {
-        todo!()
+        let mut ids = HashSet::new();
+        for spec in outputs.iter().chain(inputs) {
+            EndpointKind::of(&spec.peer)?;
+            if !ids.insert(spec.id) {
+                return Err(ConnectError::Duplicate(spec.id));
+            }
+        }
+        let (answer, answered) = mpsc::channel();
+        let command = Command::Connect {
+            outputs: outputs.to_vec(),
+            inputs: inputs.to_vec(),
+            answer,
+        };
+        // A thread that is gone drops the command, and with it the answer.
+        let _ = self.commands.send(command);
+        answered.recv().unwrap_or(Err(ConnectError::Cancelled))
     }
 
-    /// Removes this network's own rendezvous files early: after every peer has connected.
+    /// Removes this network's own rendezvous files early.
+    ///
+    /// For when every peer has connected: connections stay, and a task that is killed later leaves
+    /// no file behind.
     pub fn unlink_endpoints(&self) {
-        todo!()
+        for file in self.endpoints.iter().filter_map(|e| rendezvous_file(e)) {
+            // It may be gone already.
+            let _ = std::fs::remove_file(file);
+        }
     }
 
-    /// The sending end of an output channel; `None` for an id that was not connected.
-    pub fn output(&self, _id: u32) -> Option<OutputChannel> {
-        todo!()
+    /// The sending end of an output channel; `None` for an id that is not connected.
+    pub fn output(&self, id: u32) -> Option<OutputChannel> {
+        let output = self.state.outputs().iter().find(|output| output.id == id)?;
+        Some(OutputChannel::new(Arc::clone(output)))
     }
 
-    /// Blocks for the next batch; `None` once every input channel ended.
+    /// Blocks for the next batch, from any input; `None` once every input channel ended.
+    ///
+    /// Asking for a batch acknowledges the one before: its sender may then send more.
     pub fn receive(&self) -> Result<Option<Received>, ReceiveError> {
-        todo!()
+        self.state.inbox.receive()
     }
 
-    /// The next batch if there is one; never blocks.
+    /// As [`Network::receive`], but never blocks.
     pub fn try_receive(&self) -> Result<TryReceive, ReceiveError> {
-        todo!()
+        self.state.inbox.try_receive()
     }
 
-    /// Ends every output channel and blocks until the peers consumed everything.
-    pub fn finish(&self, _timeout: Option<Duration>) -> Result<(), FinishError> {
-        todo!()
+    /// Ends every output channel and blocks until the tasks behind them consumed everything.
+    ///
+    /// Without a timeout it waits as long as those tasks are there and take their time.
+    pub fn finish(&self, timeout: Option<Duration>) -> Result<(), FinishError> {
+        let started = Instant::now();
+        let deadline = timeout.map(|timeout| started + timeout);
+        let outputs = self.state.outputs();
+        for output in outputs {
+            output.finish();
+        }
+        let mut channels = Vec::new();
+        for output in outputs {
+            if !output.wait_drained(deadline)? {
+                channels.push(output.id);
+            }
+        }
+        if channels.is_empty() {
+            return Ok(());
+        }
+        Err(FinishError::TimedOut {
+            channels,
+            waited: started.elapsed(),
+        })
     }
 
-    /// Wakes every waiter with `Cancelled`.
+    /// Wakes every waiter with `Cancelled`, now and later. Idempotent.
     pub fn cancel(&self) {
-        todo!()
+        self.state.health.fail(Failure::Cancelled);
+        self.state.wake();
     }
 
     /// A snapshot of the counters.
     pub fn statistics(&self) -> NetworkStatistics {
-        todo!()
+        let outputs = self.state.outputs().iter();
+        NetworkStatistics {
+            outputs: outputs.map(|output| output.statistics()).collect(),
+            inputs: self.state.inbox.statistics(),
+            waited_ns: self.state.inbox.waited_ns(),
+            dropped_messages: self.state.dropped_messages.load(Ordering::Relaxed),
+        }
     }
 
-    /// Stops the I/O thread and removes the rendezvous files; idempotent, also done on drop.
+    /// Stops the I/O thread and removes the rendezvous files; waiters get `Cancelled`. Idempotent,
+    /// and also done on drop.
+    ///
+    /// Credits on their way still leave, unless the network failed. Records that were not finished
+    /// are lost.
     pub fn close(&self) {
-        todo!()
+        let thread = self.thread.lock().expect(UNPOISONED).take();
+        if let Some(thread) = thread {
+            // Either the thread takes the command or it is gone; both end in the join.
+            let _ = self.commands.send(Command::Close);
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl fmt::Debug for Network {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Network")
+            .field("endpoints", &self.endpoints)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What the handles and the I/O thread share.
+pub(crate) struct NetworkState {
+    pub(crate) config: NetworkConfig,
+    pub(crate) health: Arc<Health>,
+    pub(crate) inbox: Inbox,
+    pub(crate) outputs: OnceLock<Vec<Arc<Output>>>,
+    pub(crate) dropped_messages: AtomicU64,
+}
+
+impl NetworkState {
+    fn new(config: NetworkConfig) -> Self {
+        let health = Arc::new(Health::new());
+        Self {
+            config,
+            inbox: Inbox::new(Arc::clone(&health)),
+            health,
+            outputs: OnceLock::new(),
+            dropped_messages: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn outputs(&self) -> &[Arc<Output>] {
+        self.outputs.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// Wakes all waiters, after a failure.
+    pub(crate) fn wake(&self) {
+        self.inbox.wake();
+        for output in self.outputs() {
+            output.wake();
+        }
     }
 }

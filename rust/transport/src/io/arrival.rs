@@ -1,0 +1,79 @@
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use oka_protocol::{ChannelError, Credit, Frame, FrameKind, Frames};
+use omq_tokio::{Message, Socket};
+
+use crate::ChannelLost;
+use crate::health::Failure;
+use crate::inbox::ArrivalError;
+use crate::network::NetworkState;
+use crate::output::Output;
+
+/// Where the frames of a channel go.
+pub(super) enum Route {
+    Input(usize),
+    Output(Arc<Output>),
+}
+
+/// Takes in messages as they arrive, until the socket closes. Whatever does not belong to a channel
+/// is dropped and counted.
+pub(super) async fn take_in(state: Arc<NetworkState>, pull: Socket, routes: HashMap<u32, Route>) {
+    let mut messages = Vec::with_capacity(MESSAGES_AT_ONCE);
+    while pull
+        .recv_many_into(MESSAGES_AT_ONCE, &mut messages)
+        .await
+        .is_ok()
+    {
+        for message in messages.drain(..) {
+            if dispatch(&state, &routes, message).is_none() {
+                state.dropped_messages.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// Hands the frames of one message to their channel; `None` if they are dropped.
+fn dispatch(state: &NetworkState, routes: &HashMap<u32, Route>, message: Message) -> Option<()> {
+    let bytes = message.into_bytes().ok()?;
+    // All or nothing: the frames are checked before the first is handed on.
+    let channel = common_channel(Frames::new(bytes.clone()))?;
+    let frames = Frames::new(bytes).filter_map(Result::ok);
+    match routes.get(&channel)? {
+        Route::Input(input) => match state.inbox.on_frames(*input, frames) {
+            Ok(()) => Some(()),
+            Err(
+                ArrivalError::Malformed | ArrivalError::Channel(ChannelError::Duplicate { .. }),
+            ) => None,
+            Err(ArrivalError::Channel(error)) => {
+                let peer = &state.inbox.credit_lines()[*input].spec.peer;
+                state.health.fail(Failure::Lost(ChannelLost {
+                    channel,
+                    peer: peer.clone(),
+                    reason: error.to_string(),
+                }));
+                None
+            }
+        },
+        Route::Output(output) => {
+            for Frame { header, body } in frames {
+                if header.kind != FrameKind::Credit {
+                    return None;
+                }
+                output.on_credit(Credit::decode(&header, &body)?).ok()?;
+            }
+            Some(())
+        }
+    }
+}
+
+/// The channel of all frames of a message; `None` for garbage.
+fn common_channel(mut frames: Frames) -> Option<u32> {
+    let channel = frames.next()?.ok()?.header.channel;
+    frames
+        .all(|frame| frame.is_ok_and(|frame| frame.header.channel == channel))
+        .then_some(channel)
+}
+
+const MESSAGES_AT_ONCE: usize = 64;

@@ -1,0 +1,481 @@
+//! What every transport must do, run over each endpoint kind.
+
+mod support;
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use oka_transport::{
+    ConnectError, EmitError, FRAME_BYTES, FinishError, Network, NetworkConfig, OutputChannel,
+    ReceiveError, TryReceive,
+};
+use support::{Directory, Kind, channel, emit, pair, receive_all};
+
+/// Runs each of these tests over every kind of endpoint.
+macro_rules! over_every_kind {
+    ($($test:ident),* $(,)?) => {
+        mod shm { $(#[test] fn $test() { super::$test(super::Kind::Shm); })* }
+        mod ipc { $(#[test] fn $test() { super::$test(super::Kind::Ipc); })* }
+        mod tcp { $(#[test] fn $test() { super::$test(super::Kind::Tcp); })* }
+    };
+}
+
+over_every_kind!(
+    many_small_records_arrive_in_order,
+    large_records_arrive,
+    markers_travel_behind_their_records,
+    a_stalled_reader_bounds_memory_and_blocks_the_writer,
+    a_lone_record_arrives_soon,
+    lingering_records_arrive_too,
+    an_empty_channel_ends,
+    nothing_is_lost_when_jobs_end_at_once,
+    eight_sources_fan_in,
+    one_source_fans_out,
+    a_middle_task_passes_everything_on,
+    cancel_wakes_a_blocked_writer,
+    cancel_wakes_a_blocked_reader,
+    cancel_wakes_a_blocked_finish,
+    finish_times_out_on_a_stalled_reader,
+    a_peer_that_goes_early_is_lost,
+    closing_leaves_no_file,
+    endpoints_may_be_unlinked_early,
+    oversized_frames_are_refused,
+    a_missing_peer_times_out,
+);
+
+fn many_small_records_arrive_in_order(kind: Kind) {
+    let directory = Directory::new();
+    let (source, sink) = pair(&directory, kind, &NetworkConfig::default());
+    let reader = thread::spawn(move || {
+        let counts = receive_all(&sink, 32, 1).unwrap();
+        (counts, sink)
+    });
+    let output = source.output(1).unwrap();
+    for number in 0..1_000_000 {
+        emit(&output, number, 32).unwrap();
+    }
+    source.finish(None).unwrap();
+    let (counts, sink) = reader.join().unwrap();
+    assert_eq!(counts, [1_000_000]);
+
+    let sent = &source.statistics().outputs[0];
+    let arrived = &sink.statistics().inputs[0];
+    assert_eq!((sent.records, arrived.records), (1_000_000, 1_000_000));
+    assert_eq!((sent.bytes, arrived.bytes), (32_000_000, 32_000_000));
+    assert_eq!((sent.backlog_bytes, arrived.backlog_bytes), (0, 0));
+    assert_eq!(sent.frames, arrived.frames);
+    assert!(sent.frames < 100_000, "{} frames", sent.frames);
+    assert_eq!(sink.statistics().dropped_messages, 0);
+}
+
+fn large_records_arrive(kind: Kind) {
+    const SIZE: usize = 50_000_000;
+    let directory = Directory::new();
+    let (source, sink) = pair(&directory, kind, &NetworkConfig::default());
+    let reader = thread::spawn(move || {
+        let mut sizes = Vec::new();
+        while let Some(batch) = sink.receive().unwrap() {
+            assert_eq!(batch.body[0], batch.body[batch.body.len() - 1]);
+            sizes.push((batch.records, batch.body.len()));
+        }
+        sizes
+    });
+    let output = source.output(1).unwrap();
+    for number in 0..3 {
+        let mut frame = output.checkout();
+        let end = frame.body.len() + SIZE + number as usize;
+        frame.body.resize(end, number);
+        frame.records = 1;
+        output.checkin(frame);
+        output.wait_writable().unwrap();
+    }
+    source.finish(None).unwrap();
+    assert_eq!(
+        reader.join().unwrap(),
+        [(1, SIZE), (1, SIZE + 1), (1, SIZE + 2)]
+    );
+}
+
+fn markers_travel_behind_their_records(kind: Kind) {
+    let directory = Directory::new();
+    let (source, sink) = pair(&directory, kind, &NetworkConfig::default());
+    let output = source.output(1).unwrap();
+    for number in 0..100 {
+        let mut frame = output.checkout();
+        frame.body.extend_from_slice(&[number; 10]);
+        frame.records += 1;
+        frame.markers.push(u64::from(number));
+        output.checkin(frame);
+    }
+    let finishing = thread::spawn(move || source.finish(None).unwrap());
+    let mut stamps = Vec::new();
+    while let Some(batch) = sink.receive().unwrap() {
+        assert_eq!(batch.markers.len(), batch.records as usize);
+        stamps.extend(batch.markers);
+    }
+    finishing.join().unwrap();
+    assert_eq!(stamps, (0..100).collect::<Vec<_>>());
+}
+
+fn a_stalled_reader_bounds_memory_and_blocks_the_writer(kind: Kind) {
+    let config = NetworkConfig::default();
+    let directory = Directory::new();
+    let (source, sink) = pair(&directory, kind, &config);
+    let source = Arc::new(source);
+    let writer = thread::spawn({
+        let source = Arc::clone(&source);
+        move || {
+            let output = source.output(1).unwrap();
+            for number in 0..10_000 {
+                emit(&output, number, 1_000).unwrap();
+            }
+            source.finish(None).unwrap();
+        }
+    });
+    wait_until(|| {
+        let output = &source.statistics().outputs[0];
+        output.backlog_bytes > config.send_buffer_bytes as u64
+            && output.credit_bytes < FRAME_BYTES as u64 + 1_000
+    });
+    let held = sink.statistics().inputs[0].backlog_bytes;
+    assert!(held <= config.window_bytes as u64, "{held} bytes");
+    let backlog = source.statistics().outputs[0].backlog_bytes;
+    assert!(backlog <= (config.send_buffer_bytes + FRAME_BYTES) as u64);
+    assert_eq!(receive_all(&sink, 1_000, 1).unwrap(), [10_000]);
+    writer.join().unwrap();
+    assert!(source.statistics().outputs[0].blocked_ns > 0);
+}
+
+fn a_lone_record_arrives_soon(kind: Kind) {
+    let directory = Directory::new();
+    let (source, sink) = pair(&directory, kind, &NetworkConfig::default());
+    let output = source.output(1).unwrap();
+    let mut delays = Vec::new();
+    for number in 0..50 {
+        let sent = Instant::now();
+        emit(&output, number, 32).unwrap();
+        assert_eq!(sink.receive().unwrap().unwrap().records, 1);
+        delays.push(sent.elapsed());
+    }
+    delays.sort();
+    assert!(delays[25] < Duration::from_millis(5), "{:?}", delays[25]);
+    assert_eq!(sink.try_receive().unwrap(), TryReceive::Empty);
+}
+
+fn lingering_records_arrive_too(kind: Kind) {
+    let config = NetworkConfig {
+        linger: Duration::from_millis(20),
+        ..NetworkConfig::default()
+    };
+    let directory = Directory::new();
+    let (source, sink) = pair(&directory, kind, &config);
+    let output = source.output(1).unwrap();
+    for number in 0..3 {
+        emit(&output, number, 32).unwrap();
+    }
+    assert_eq!(sink.receive().unwrap().unwrap().records, 3);
+    emit(&output, 3, 32).unwrap();
+    assert_eq!(sink.receive().unwrap().unwrap().records, 1);
+    emit(&output, 4, 32).unwrap();
+    let finishing = thread::spawn(move || source.finish(None).unwrap());
+    assert_eq!(sink.receive().unwrap().unwrap().records, 1);
+    assert_eq!(sink.receive().unwrap(), None);
+    finishing.join().unwrap();
+}
+
+fn an_empty_channel_ends(kind: Kind) {
+    let directory = Directory::new();
+    let (source, sink) = pair(&directory, kind, &NetworkConfig::default());
+    let reader = thread::spawn(move || sink.receive().unwrap());
+    source.finish(None).unwrap();
+    assert_eq!(reader.join().unwrap(), None);
+    assert!(
+        source
+            .try_receive()
+            .is_ok_and(|found| found == TryReceive::Ended)
+    );
+}
+
+fn nothing_is_lost_when_jobs_end_at_once(kind: Kind) {
+    for _ in 0..20 {
+        let directory = Directory::new();
+        let (source, sink) = pair(&directory, kind, &NetworkConfig::default());
+        let reader = thread::spawn(move || {
+            let counts = receive_all(&sink, 100, 1).unwrap();
+            sink.close();
+            counts
+        });
+        let output = source.output(1).unwrap();
+        for number in 0..2_000 {
+            emit(&output, number, 100).unwrap();
+        }
+        source.finish(None).unwrap();
+        source.close();
+        assert_eq!(reader.join().unwrap(), [2_000]);
+    }
+}
+
+fn eight_sources_fan_in(kind: Kind) {
+    let config = NetworkConfig::default();
+    let directory = Directory::new();
+    let sink = directory.bind(kind, "sink", &config);
+    let sources: Vec<_> = (1..=8)
+        .map(|id| (id, directory.bind(kind, &format!("source{id}"), &config)))
+        .collect();
+    let inputs: Vec<_> = sources
+        .iter()
+        .map(|(id, source)| channel(*id, source))
+        .collect();
+    sink.connect(&[], &inputs).unwrap();
+    thread::scope(|scope| {
+        for (id, source) in &sources {
+            let sink = &sink;
+            scope.spawn(move || {
+                source.connect(&[channel(*id, sink)], &[]).unwrap();
+                let output = source.output(*id).unwrap();
+                for number in 0..20_000 {
+                    emit(&output, number, 64).unwrap();
+                }
+                source.finish(None).unwrap();
+            });
+        }
+        assert_eq!(receive_all(&sink, 64, 8).unwrap(), [20_000; 8]);
+    });
+}
+
+fn one_source_fans_out(kind: Kind) {
+    let config = NetworkConfig::default();
+    let directory = Directory::new();
+    let source = directory.bind(kind, "source", &config);
+    let sinks: Vec<_> = (1..=8)
+        .map(|id| (id, directory.bind(kind, &format!("sink{id}"), &config)))
+        .collect();
+    let outputs: Vec<_> = sinks.iter().map(|(id, sink)| channel(*id, sink)).collect();
+    source.connect(&outputs, &[]).unwrap();
+    thread::scope(|scope| {
+        for (id, sink) in &sinks {
+            let source = &source;
+            scope.spawn(move || {
+                sink.connect(&[], &[channel(*id, source)]).unwrap();
+                let counts = receive_all(sink, 64, 8).unwrap();
+                assert_eq!(counts[*id as usize - 1], 20_000);
+            });
+        }
+        let outputs: Vec<_> = (1..=8).map(|id| source.output(id).unwrap()).collect();
+        for number in 0..20_000 {
+            for output in &outputs {
+                emit(output, number, 64).unwrap();
+            }
+        }
+        source.finish(None).unwrap();
+    });
+}
+
+fn a_middle_task_passes_everything_on(kind: Kind) {
+    let config = NetworkConfig::default();
+    let directory = Directory::new();
+    let [source, middle, sink] =
+        ["source", "middle", "sink"].map(|name| directory.bind(kind, name, &config));
+    source.connect(&[channel(1, &middle)], &[]).unwrap();
+    middle
+        .connect(&[channel(2, &sink)], &[channel(1, &source)])
+        .unwrap();
+    sink.connect(&[], &[channel(2, &middle)]).unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let output = source.output(1).unwrap();
+            for number in 0..200_000 {
+                emit(&output, number, 32).unwrap();
+            }
+            source.finish(None).unwrap();
+        });
+        scope.spawn(|| {
+            let output = middle.output(2).unwrap();
+            while let Some(batch) = middle.receive().unwrap() {
+                let mut frame = output.checkout();
+                frame.body.extend_from_slice(&batch.body);
+                frame.records += batch.records;
+                output.checkin(frame);
+                output.wait_writable().unwrap();
+            }
+            middle.finish(None).unwrap();
+        });
+        assert_eq!(receive_all(&sink, 32, 2).unwrap(), [0, 200_000]);
+    });
+}
+
+fn cancel_wakes_a_blocked_writer(kind: Kind) {
+    let directory = Directory::new();
+    let (source, _sink) = pair(&directory, kind, &NetworkConfig::default());
+    let source = Arc::new(source);
+    let writer = thread::spawn({
+        let output = source.output(1).unwrap();
+        move || fill(&output)
+    });
+    wait_until(|| source.statistics().outputs[0].backlog_bytes > 128 * 1024);
+    source.cancel();
+    assert_eq!(writer.join().unwrap(), EmitError::Cancelled);
+    assert!(!source.output(1).unwrap().is_writable());
+}
+
+fn cancel_wakes_a_blocked_reader(kind: Kind) {
+    let directory = Directory::new();
+    let (_source, sink) = pair(&directory, kind, &NetworkConfig::default());
+    let sink = Arc::new(sink);
+    let reader = thread::spawn({
+        let sink = Arc::clone(&sink);
+        move || sink.receive()
+    });
+    thread::sleep(Duration::from_millis(20));
+    sink.cancel();
+    sink.cancel();
+    assert_eq!(reader.join().unwrap(), Err(ReceiveError::Cancelled));
+    assert_eq!(sink.try_receive(), Err(ReceiveError::Cancelled));
+}
+
+fn cancel_wakes_a_blocked_finish(kind: Kind) {
+    let directory = Directory::new();
+    let (source, _sink) = pair(&directory, kind, &NetworkConfig::default());
+    let source = Arc::new(source);
+    emit(&source.output(1).unwrap(), 0, 32).unwrap();
+    let finishing = thread::spawn({
+        let source = Arc::clone(&source);
+        move || source.finish(None)
+    });
+    thread::sleep(Duration::from_millis(20));
+    source.cancel();
+    assert_eq!(finishing.join().unwrap(), Err(FinishError::Cancelled));
+}
+
+fn finish_times_out_on_a_stalled_reader(kind: Kind) {
+    let directory = Directory::new();
+    let (source, _sink) = pair(&directory, kind, &NetworkConfig::default());
+    emit(&source.output(1).unwrap(), 0, 32).unwrap();
+    let error = source.finish(Some(Duration::from_millis(50))).unwrap_err();
+    assert!(matches!(error, FinishError::TimedOut { channels, .. } if channels == [1]));
+}
+
+fn a_peer_that_goes_early_is_lost(kind: Kind) {
+    let directory = Directory::new();
+    let (source, sink) = pair(&directory, kind, &NetworkConfig::default());
+    let writer = thread::spawn({
+        let output = source.output(1).unwrap();
+        move || fill(&output)
+    });
+    sink.receive().unwrap().unwrap();
+    let gone = Instant::now();
+    drop(sink);
+    let EmitError::Lost(lost) = writer.join().unwrap() else {
+        panic!("the writer should have lost its channel");
+    };
+    assert!(
+        gone.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        gone.elapsed()
+    );
+    assert_eq!(lost.channel, 1);
+    assert!(matches!(source.receive(), Err(ReceiveError::Lost(_))));
+
+    let (source, sink) = pair(&directory, kind, &NetworkConfig::default());
+    let gone = Instant::now();
+    drop(source);
+    assert!(matches!(sink.receive(), Err(ReceiveError::Lost(_))));
+    assert!(
+        gone.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        gone.elapsed()
+    );
+}
+
+fn closing_leaves_no_file(kind: Kind) {
+    let directory = Directory::new();
+    let (source, sink) = pair(&directory, kind, &NetworkConfig::default());
+    assert_eq!(directory.files(), if kind == Kind::Tcp { 0 } else { 2 });
+    source.close();
+    source.close();
+    sink.cancel();
+    drop(sink);
+    assert_eq!(directory.files(), 0);
+}
+
+fn endpoints_may_be_unlinked_early(kind: Kind) {
+    let directory = Directory::new();
+    let (source, sink) = pair(&directory, kind, &NetworkConfig::default());
+    source.unlink_endpoints();
+    sink.unlink_endpoints();
+    assert_eq!(directory.files(), 0);
+    emit(&source.output(1).unwrap(), 0, 32).unwrap();
+    let finishing = thread::spawn(move || source.finish(None).unwrap());
+    assert_eq!(receive_all(&sink, 32, 1).unwrap(), [1]);
+    finishing.join().unwrap();
+    sink.close();
+}
+
+fn oversized_frames_are_refused(kind: Kind) {
+    let config = NetworkConfig {
+        max_frame_bytes: 1_000,
+        ..NetworkConfig::default()
+    };
+    let directory = Directory::new();
+    let (source, _sink) = pair(&directory, kind, &config);
+    let output = source.output(1).unwrap();
+    emit(&output, 0, 1_000).unwrap();
+    let error = emit(&output, 1, 1_001).unwrap_err();
+    assert!(matches!(
+        error,
+        EmitError::Oversized {
+            bytes: 1_001,
+            limit: 1_000,
+            ..
+        }
+    ));
+    assert_eq!(source.finish(None), Err(FinishError::Emit(error)));
+    let error = emit(&output, 2, 10).unwrap_err();
+    assert!(
+        matches!(error, EmitError::Oversized { .. }),
+        "the first refusal stays"
+    );
+}
+
+fn a_missing_peer_times_out(kind: Kind) {
+    let config = NetworkConfig {
+        connect_timeout: Duration::from_millis(100),
+        ..NetworkConfig::default()
+    };
+    let directory = Directory::new();
+    let source = directory.bind(kind, "source", &config);
+    let sink = directory.bind(kind, "sink", &config);
+    let to_nobody = [channel(1, &sink)];
+    sink.close();
+    let error = source.connect(&to_nobody, &[]).unwrap_err();
+    assert!(
+        matches!(error, ConnectError::TimedOut { channel: 1, .. }),
+        "{error}"
+    );
+}
+
+/// Writes until the channel refuses.
+fn fill(output: &OutputChannel) -> EmitError {
+    (0..)
+        .find_map(|number| emit(output, number, 1_000).err())
+        .expect("the channel refuses sooner or later")
+}
+
+fn wait_until(mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !condition() {
+        assert!(
+            Instant::now() < deadline,
+            "it did not happen in ten seconds"
+        );
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn networks_are_shared_between_threads() {
+    fn shared<T: Send + Sync>() {}
+    shared::<Network>();
+    shared::<OutputChannel>();
+}

@@ -1,0 +1,108 @@
+//! What the tests share: networks in a private directory, numbered records, and their reader.
+
+use std::fs;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use oka_transport::{ChannelSpec, EmitError, Network, NetworkConfig, OutputChannel, ReceiveError};
+
+/// The endpoint kinds every test runs over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Shm,
+    Ipc,
+    Tcp,
+}
+
+/// A directory for rendezvous files, removed at the end.
+pub struct Directory {
+    pub path: PathBuf,
+}
+
+impl Directory {
+    pub fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("oka-test-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::DirBuilder::new().mode(0o700).create(&path).unwrap();
+        Self { path }
+    }
+
+    pub fn endpoint(&self, kind: Kind, name: &str) -> String {
+        let path = self.path.display();
+        match kind {
+            Kind::Shm => format!("shm://{path}/{name}"),
+            Kind::Ipc => format!("ipc://{path}/{name}"),
+            Kind::Tcp => "tcp://127.0.0.1:0".to_owned(),
+        }
+    }
+
+    pub fn bind(&self, kind: Kind, name: &str, config: &NetworkConfig) -> Network {
+        Network::bind(config.clone(), &[self.endpoint(kind, name)]).unwrap()
+    }
+
+    pub fn files(&self) -> usize {
+        fs::read_dir(&self.path).unwrap().count()
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+pub fn channel(id: u32, peer: &Network) -> ChannelSpec {
+    ChannelSpec {
+        id,
+        peer: peer.endpoints()[0].clone(),
+    }
+}
+
+/// A source and a sink joined by channel 1.
+pub fn pair(directory: &Directory, kind: Kind, config: &NetworkConfig) -> (Network, Network) {
+    let source = directory.bind(kind, "source", config);
+    let sink = directory.bind(kind, "sink", config);
+    source.connect(&[channel(1, &sink)], &[]).unwrap();
+    sink.connect(&[], &[channel(1, &source)]).unwrap();
+    (source, sink)
+}
+
+/// Emits one record: its number, then padding up to `size` bytes.
+pub fn emit(channel: &OutputChannel, number: u64, size: usize) -> Result<(), EmitError> {
+    let mut frame = channel.checkout();
+    let end = frame.body.len() + size;
+    frame.body.extend_from_slice(&number.to_le_bytes());
+    frame.body.resize(end, 0x5a);
+    frame.records += 1;
+    if frame.is_full() {
+        frame = channel.seal(frame);
+    }
+    channel.checkin(frame);
+    if channel.is_writable() {
+        return Ok(());
+    }
+    channel.wait_writable()
+}
+
+/// Receives until the end, checking that numbers on each channel run from 0; gives their counts.
+pub fn receive_all(
+    network: &Network,
+    size: usize,
+    channels: usize,
+) -> Result<Vec<u64>, ReceiveError> {
+    let mut next = vec![0; channels];
+    while let Some(batch) = network.receive()? {
+        assert_eq!(batch.body.len(), batch.records as usize * size);
+        let expected = &mut next[batch.channel as usize - 1];
+        for record in batch.body.chunks(size) {
+            let number = u64::from_le_bytes(record[..8].try_into().unwrap());
+            assert_eq!(number, *expected, "channel {}", batch.channel);
+            assert!(record[8..].iter().all(|byte| *byte == 0x5a));
+            *expected += 1;
+        }
+    }
+    Ok(next)
+}
