@@ -94,7 +94,7 @@ def _execution_lines(execution: ExecutionGraph) -> list[str]:
     channels = Counter(channel.edge.id for channel in execution.channels)
     return [
         f"{vertices[edge.source].name} -> {vertices[edge.target].name}: "
-        f"{channels[edge.id]} ({_label(edge.partitioner)})"
+        f"{channels[edge.id]} channels ({_label(edge.partitioner)})"
         for edge in execution.job.edges
     ]
 

@@ -1,0 +1,116 @@
+"""reduce, keys, and what the native aggregates are told."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from engine.graph import BatchOperator, TaskContext
+from operators import Stream, source
+from operators.keyed import KeyRecords, NativeAggregate, Reduce
+from operators.sources import Collection
+
+Emitted = Callable[..., list[Any]]
+Task = Callable[..., TaskContext]
+
+
+def records(*items: Any) -> Stream[Any]:
+    return source(Collection(items))
+
+
+def test_reduce_by_index(emitted: Emitted) -> None:
+    stream = records(("a", 1), ("b", 5), ("a", 2), ("a", 3)).key_by(0)
+    assert emitted(stream.reduce(lambda a, b: (a[0], a[1] + b[1]))) == [
+        ("a", 1),
+        ("b", 5),
+        ("a", 3),
+        ("a", 6),
+    ]
+
+
+def test_reduce_by_field(emitted: Emitted) -> None:
+    stream = records({"k": "a", "n": 1}, {"k": "a", "n": 2}).key_by("k")
+    reduced = stream.reduce(lambda a, b: {"k": a["k"], "n": a["n"] + b["n"]})
+    assert emitted(reduced) == [{"k": "a", "n": 1}, {"k": "a", "n": 3}]
+
+
+def test_reduce_by_record(emitted: Emitted) -> None:
+    assert emitted(records("a", "b", "a").key_by().reduce(lambda a, b: a + b)) == ["a", "b", "aa"]
+
+
+def test_reduce_by_function(emitted: Emitted) -> None:
+    stream = records(1, 2, 3, 4, 5).key_by(lambda n: n % 2)
+    assert emitted(stream.reduce(lambda a, b: a + b)) == [1, 2, 4, 6, 9]
+
+
+@pytest.mark.parametrize("key", [0, None, lambda record: record])
+@pytest.mark.parametrize("batch_size", [1, 2, 100])
+def test_state_outlives_a_batch(emitted: Emitted, key: Any, batch_size: int) -> None:
+    stream = records((1,), (1,), (2,), (1,)).key_by(key).reduce(lambda a, b: (*a, *b))
+    assert emitted(stream, batch_size=batch_size) == [(1,), (1, 1), (2,), (1, 1, 1)]
+
+
+def test_a_value_of_none_or_false_is_a_value(emitted: Emitted) -> None:
+    stream = records(("a", None), ("a", 0), ("a", None)).key_by(0)
+    assert emitted(stream.reduce(lambda a, b: ("a", b[1]))) == [("a", None), ("a", 0), ("a", None)]
+
+
+def test_keys_are_equal_as_in_python(emitted: Emitted) -> None:
+    nan = float("nan")
+    keys = [True, 1, 1.0, "a", b"a", None, (1, 2), (1, 2), nan, nan]
+    stream = records(*((key, 1) for key in keys)).key_by(0)
+    counts = emitted(stream.reduce(lambda a, b: (a[0], a[1] + b[1])).map(lambda pair: pair[1]))
+    assert counts == [1, 2, 3, 1, 1, 1, 1, 2, 1, 2]
+
+
+def test_tasks_share_no_state(task: Task) -> None:
+    operator = Reduce(lambda a, b: a + b, key=None)
+    first, second = operator.open(task(0, 2)), operator.open(task(1, 2))
+    assert first(["a"]) == ["a"]
+    assert second(["a"]) == ["a"]
+    assert first(["a"]) == ["aa"]
+
+
+def test_a_key_error_of_the_function_is_not_swallowed(emitted: Emitted) -> None:
+    with pytest.raises(KeyError, match="missing"):
+        emitted(records("a", "a").key_by().reduce(lambda a, b: {}["missing"]))
+
+
+@pytest.mark.parametrize(
+    ("operator", "batch", "record"),
+    [
+        (Reduce(lambda a, b: 1 // 0, key=0), [("a", 1), ("a", 2)], ("a", 2)),
+        (Reduce(lambda a, b: 1 // 0, key=None), ["a", "b", "a"], "a"),
+        (Reduce(lambda a, b: 1 // 0, key=0, paired=True), [("k", 5), ("k", 6)], 6),
+        (KeyRecords(lambda record: 1 // (2 - record)), [1, 2, 3], 2),
+    ],
+)
+def test_the_failing_record_is_in_the_traceback(
+    task: Task, operator: BatchOperator, batch: list[Any], record: Any
+) -> None:
+    with pytest.raises(ZeroDivisionError) as caught:
+        operator.open(task())(batch)
+    assert caught.traceback[-2].frame.f_locals["record"] == record
+
+
+def aggregate(stream: Stream[Any]) -> NativeAggregate:
+    operator = stream.inputs[0].source.operator
+    assert isinstance(operator, NativeAggregate)
+    return operator
+
+
+def test_native_aggregates_are_told_where_key_and_value_are() -> None:
+    pairs = records(("a", 1))
+    assert aggregate(pairs.key_by(0).count()) == NativeAggregate("count", (0,), ())
+    assert aggregate(pairs.key_by(0).sum(1)) == NativeAggregate("sum", (0,), (1,))
+    assert aggregate(pairs.key_by("k").min("n")) == NativeAggregate("min", ("k",), ("n",))
+    assert aggregate(pairs.key_by().max()) == NativeAggregate("max", (), ())
+    by_function = pairs.key_by(lambda pair: pair[0])
+    assert aggregate(by_function.first(1)) == NativeAggregate("first", (0,), (1, 1))
+    assert aggregate(by_function.sum()) == NativeAggregate("sum", (0,), (1,))
+
+
+def test_native_aggregates_take_the_encoded_batch_and_merge_updates() -> None:
+    assert NativeAggregate.accepts_encoded
+    assert NativeAggregate.compacts
+    assert not Reduce.accepts_encoded

@@ -1,0 +1,137 @@
+"""Sinks: what they gather, write and leave behind."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.errors import GraphError
+from engine.graph import SinkOperator, TaskContext
+from operators.sinks import Callback, Collect, Counts, Discard, JsonLines, LineFiles, Print
+
+Task = Callable[..., TaskContext]
+
+
+def result(sink: SinkOperator[Any], task: Task, *tasks: list[list[Any]]) -> Any:
+    """The merged result of tasks that wrote these batches."""
+    results = []
+    for index, batches in enumerate(tasks):
+        writer = sink.open(task(index, len(tasks)))
+        for batch in batches:
+            writer.write(batch)
+        results.append(writer.close())
+    return sink.merge(results)
+
+
+def test_collect(task: Task) -> None:
+    assert result(Collect(), task, [[1, 2], [3]], [], [[4]]) == [1, 2, 3, 4]
+    assert Collect.driver
+
+
+def test_counts_keeps_the_last_value_of_each_key(task: Task) -> None:
+    first = [[("a", 1), ("b", 1)], [("a", 2)]]
+    assert result(Counts(), task, first, [[["c", 7]]], [[]]) == {"a": 2, "b": 1, "c": 7}
+    assert Counts.driver
+
+
+def test_counts_of_what_is_no_pair(task: Task) -> None:
+    writer = Counts().open(task())
+    with pytest.raises(TypeError, match=r"Counts got int, expected pairs \(key, value\)") as caught:
+        writer.write([("a", 1), 5])
+    assert caught.traceback[-1].frame.f_locals["record"] == 5
+    with pytest.raises(TypeError, match="unhashable"):
+        writer.write([(["a"], 1)])
+
+
+def test_discard_counts(task: Task) -> None:
+    assert result(Discard(), task, [[1, 2], []], [[3]]) == 3
+    assert not Discard.driver
+
+
+def test_callback(task: Task) -> None:
+    records: list[Any] = []
+    batches: list[Any] = []
+    result(Callback(records.append), task, [[1, 2], [3]])
+    result(Callback(batches.append, batches=True), task, [[1, 2], [3]])
+    assert records == [1, 2, 3]
+    assert batches == [[1, 2], [3]]
+
+
+def test_a_callback_that_raises_shows_the_record(task: Task) -> None:
+    with pytest.raises(ZeroDivisionError) as caught:
+        result(Callback(lambda n: 1 // n), task, [[1, 0, 2]])
+    assert caught.traceback[-2].frame.f_locals["record"] == 0
+
+
+def test_a_callback_must_be_a_function() -> None:
+    with pytest.raises(GraphError, match=r"Callback\(\) got list"):
+        Callback([])  # type: ignore[arg-type]
+
+
+def test_print(task: Task, capsys: pytest.CaptureFixture[str]) -> None:
+    result(Print(), task, [["a", ("b", 1)], [], [3]])
+    assert capsys.readouterr().out == "a\n('b', 1)\n3\n"
+
+
+def test_line_files(tmp_path: Path, task: Task) -> None:
+    sink = LineFiles(tmp_path / "out" / "lines")
+    sink.validate()
+    result(sink, task, [["a", "é"], []], [[("b", 1)]])
+    folder = tmp_path / "out" / "lines"
+    assert sorted(path.name for path in folder.iterdir()) == ["part-00000.txt", "part-00001.txt"]
+    assert (folder / "part-00000.txt").read_bytes() == "a\né\n".encode()
+    assert (folder / "part-00001.txt").read_text() == "('b', 1)\n"
+
+
+def test_json_lines(tmp_path: Path, task: Task) -> None:
+    records = [("a", 1), {"é": [None, True]}, "line\nfeed"]
+    result(JsonLines(tmp_path), task, [records])
+    text = (tmp_path / "part-00000.jsonl").read_text()
+    assert text.splitlines()[0] == '["a",1]'
+    assert [json.loads(line) for line in text.splitlines()] == [["a", 1], *records[1:]]
+
+
+@pytest.mark.parametrize("record", [b"bytes", float("nan"), {1, 2}])
+def test_json_lines_of_what_json_has_not(tmp_path: Path, task: Task, record: Any) -> None:
+    writer = JsonLines(tmp_path).open(task())
+    with pytest.raises((TypeError, ValueError), match="JSON"):
+        writer.write(["fine", record])
+    writer.abort()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_has_its_name_only_when_it_is_whole(tmp_path: Path, task: Task) -> None:
+    writer = LineFiles(tmp_path).open(task())
+    writer.write(["a"])
+    (temporary,) = tmp_path.iterdir()
+    assert temporary.name.startswith(".part-00000.txt.")
+    writer.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["part-00000.txt"]
+
+
+def test_abort_leaves_nothing_and_keeps_the_earlier_result(tmp_path: Path, task: Task) -> None:
+    result(LineFiles(tmp_path), task, [["earlier"]])
+    writer = LineFiles(tmp_path).open(task())
+    writer.write(["later"])
+    writer.abort()
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["earlier\n"]
+
+
+def test_a_job_with_fewer_tasks_replaces_all_earlier_parts(tmp_path: Path, task: Task) -> None:
+    result(LineFiles(tmp_path), task, [["a"]], [["b"]], [["c"]])
+    (tmp_path / "part-of-something-else.txt").touch()
+    result(LineFiles(tmp_path), task, [["d"]])
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "part-00000.txt",
+        "part-of-something-else.txt",
+    ]
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(GraphError, match=r"folder '.*file.*' cannot be made"):
+        LineFiles(tmp_path / "file").validate()
+    with pytest.raises(GraphError, match="cannot be made: Not a directory"):
+        LineFiles(tmp_path / "file" / "below").validate()

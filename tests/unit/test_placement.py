@@ -1,0 +1,137 @@
+"""Placement by hand; tests/property/test_placement.py has it for any graph and nodes."""
+
+import math
+
+import pytest
+
+from engine.errors import PlacementError
+from engine.graph import ExecutionGraph, chain, expand, logical_graph
+from engine.placement import Node, Placement, Strategy, place
+from operators import source
+from operators.sinks import Collect
+from operators.sources import Collection
+
+
+def two_vertices(parallelism: int, cpus: float = 1) -> ExecutionGraph:
+    words = source(Collection(["a"])).with_resources(cpus=cpus).named("words")
+    pipeline = words.key_by().count().with_resources(cpus=cpus).sink(Collect())
+    return expand(chain(logical_graph(pipeline), parallelism))
+
+
+def nodes(*cpus: float) -> list[Node]:
+    return [Node(f"n{number}", "", {"cpus": amount}) for number, amount in enumerate(cpus)]
+
+
+def hosts(graph: ExecutionGraph, placement: Placement) -> list[str]:
+    return [placement.node(task).id for task in graph.vertices]
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "cpus", "expected"),
+    [
+        (2, [4, 4, 4], ["n0", "n0", "n1", "n1"]),
+        (3, [2, 2, 2, 2], ["n0", "n0", "n1", "n2", "n2", "n3"]),
+        (2, [2, 1, 1], ["n0", "n0", "n1", "n2"]),
+        (2, [1, 2, 1], ["n0", "n2", "n1", "n1"]),
+        (4, [3, 4, 1], ["n0", "n0", "n0", "n2", "n1", "n1", "n1", "n1"]),
+    ],
+)
+def test_operator_first(parallelism: int, cpus: list[float], expected: list[str]) -> None:
+    graph = two_vertices(parallelism)
+    placement = place(graph, nodes(*cpus), "operator_first")
+    assert hosts(graph, placement) == expected
+    assert placement.notes == ()
+
+
+def test_operator_first_shares_a_single_node_with_a_note() -> None:
+    graph = two_vertices(2)
+    placement = place(graph, nodes(4))
+    assert hosts(graph, placement) == ["n0"] * 4
+    assert placement.notes == (
+        "operator_first needs a node for each of 2 vertices; all of them share n0, the only node",
+    )
+
+
+def test_operator_first_strict_does_not_share() -> None:
+    with pytest.raises(PlacementError, match="no node shared by two vertices; there is: n0"):
+        place(two_vertices(2), nodes(4), strict=True)
+
+
+def test_one_vertex_on_one_node_needs_no_note() -> None:
+    graph = expand(chain(logical_graph(source(Collection([1])).sink(Collect())), 2))
+    assert place(graph, nodes(2), strict=True).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("cpus", "expected"),
+    [
+        ([4, 4], ["n0", "n0", "n1", "n0", "n0", "n1"]),
+        ([2, 2, 2], ["n0", "n1", "n2", "n0", "n1", "n2"]),
+        ([1, 6], ["n1"] * 6),
+    ],
+)
+def test_parallelism_first(cpus: list[float], expected: list[str]) -> None:
+    graph = two_vertices(3)
+    placement = place(graph, nodes(*cpus), "parallelism_first", strict=True)
+    assert hosts(graph, placement) == expected
+
+
+def test_parallelism_first_divides_what_fits_nowhere_with_a_note() -> None:
+    graph = two_vertices(2)
+    placement = place(graph, nodes(3, 1), "parallelism_first")
+    assert hosts(graph, placement) == ["n0", "n0", "n0", "n1"]
+    assert placement.notes == (
+        "parallelism_first: the tasks of 1 of 2 indexes fit no node together and are divided "
+        "over several",
+    )
+    with pytest.raises(PlacementError, match="tasks of one index on one node"):
+        place(graph, nodes(3, 1), "parallelism_first", strict=True)
+
+
+@pytest.mark.parametrize("strategy", ["operator_first", "parallelism_first"])
+def test_infeasible_says_what_is_needed_and_what_there_is(strategy: Strategy) -> None:
+    with pytest.raises(PlacementError) as caught:
+        place(two_vertices(2), nodes(1, 2), strategy)
+    assert "needed: 2 x (words: cpus 1), 2 x (count -> collect: cpus 1)" in str(caught.value)
+    assert "there is: n0 (cpus 1), n1 (cpus 2)" in str(caught.value)
+    assert "\n\nhint: " in str(caught.value)
+
+
+@pytest.mark.parametrize("strategy", ["operator_first", "parallelism_first"])
+def test_no_node(strategy: Strategy) -> None:
+    with pytest.raises(PlacementError, match="there is: no node"):
+        place(two_vertices(1), [], strategy)
+
+
+@pytest.mark.parametrize("strategy", ["operator_first", "parallelism_first"])
+def test_a_node_without_end(strategy: Strategy) -> None:
+    graph = two_vertices(100)
+    assert set(hosts(graph, place(graph, nodes(math.inf), strategy))) == {"n0"}
+
+
+def test_fractions_of_a_cpu_add_up() -> None:
+    graph = two_vertices(10, cpus=0.1)
+    assert hosts(graph, place(graph, nodes(1, 1))) == ["n0"] * 10 + ["n1"] * 10
+
+
+def test_a_custom_resource() -> None:
+    stream = source(Collection([1])).map(abs).with_resources(gpu=1)
+    graph = expand(chain(logical_graph(stream.sink(Collect())), 1))
+    plain, with_gpu = Node("a", "", {"cpus": 8}), Node("b", "", {"cpus": 8, "gpu": 1})
+    assert hosts(graph, place(graph, [plain, with_gpu])) == ["b"]
+    with pytest.raises(PlacementError, match="gpu 1"):
+        place(graph, [plain])
+
+
+def test_many_nodes_of_one_kind_are_decided_at_once() -> None:
+    graph = two_vertices(1000)
+    assert len(set(hosts(graph, place(graph, nodes(*[10] * 200))))) == 200
+    with pytest.raises(PlacementError):
+        place(graph, nodes(*[10] * 199))
+
+
+def test_bad_arguments() -> None:
+    with pytest.raises(PlacementError, match=r"\['n0', 'n0'\], expected them to be unique"):
+        place(two_vertices(1), nodes(1) + nodes(1))
+    with pytest.raises(PlacementError, match="placement is 'best', expected 'operator_first'"):
+        place(two_vertices(1), nodes(1), "best")  # type: ignore[arg-type]
