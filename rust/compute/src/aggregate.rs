@@ -120,6 +120,11 @@ impl Aggregate {
         self.entries.is_empty()
     }
 
+    /// The values of all keys, in the order of their numbers.
+    pub fn values(&self) -> impl Iterator<Item = &Accumulated> {
+        self.entries.iter().map(|entry| &entry.value)
+    }
+
     /// Takes in the `records` encoded records of `body`.
     pub fn update(&mut self, body: &[u8], records: usize) -> Result<(), AggregateError> {
         let mut reader = Reader::new(body);

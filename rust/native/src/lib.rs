@@ -1,5 +1,45 @@
-//! Python bindings of the Rust core, importable as `engine._native`.
+//! Python bindings of the Rust core, importable as `engine._native` through `engine.network`.
+//!
+//! Batches cross this boundary, never single records: [`gate`] encodes a list in one pass, [`batch`]
+//! decodes a frame into a list when Python needs one, [`aggregate`] works on a frame without Python
+//! objects. Everything that waits does so without the GIL. Decisions live in the crates below.
+
+mod aggregate;
+mod batch;
+mod decode;
+mod encode;
+mod error;
+mod extension;
+mod gate;
+mod key;
+mod latency;
+mod network;
+mod statistics;
+mod text;
+
 use pyo3::prelude::*;
 
 #[pymodule]
-mod _native {}
+mod _native {
+    #[pymodule_export]
+    use super::aggregate::Aggregate;
+    #[pymodule_export]
+    use super::batch::Batch;
+    #[pymodule_export]
+    use super::error::{
+        AggregateError, Cancelled, ChannelLost, DecodeError, EncodeError, KeyExtractError,
+        NetworkError,
+    };
+    #[pymodule_export]
+    use super::extension::register_extensions;
+    #[pymodule_export]
+    use super::gate::OutputGate;
+    #[pymodule_export]
+    use super::key::partition;
+    #[pymodule_export]
+    use super::latency::LatencyHistogram;
+    #[pymodule_export]
+    use super::network::Network;
+    #[pymodule_export]
+    use super::statistics::{InputStatistics, NetworkStatistics, OutputStatistics};
+}

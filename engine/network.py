@@ -1,0 +1,70 @@
+"""The door to the Rust core: the network of a task, its gates, batches and aggregates.
+
+No other module imports `engine._native`. What is here works on batches; the task loop calls
+`InputGate.receive` and `OutputGate.emit` straight on the native objects. Importing it makes the
+record types of `engine.record` known to Rust.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from engine import record
+from engine._native import (
+    Aggregate,
+    AggregateError,
+    Batch,
+    Cancelled,
+    ChannelLost,
+    DecodeError,
+    EncodeError,
+    InputStatistics,
+    KeyExtractError,
+    LatencyHistogram,
+    Network,
+    NetworkError,
+    NetworkStatistics,
+    OutputGate,
+    OutputStatistics,
+    partition,
+    register_extensions,
+)
+from engine.graph.partitioner import Hash, Partitioner
+
+__all__ = [
+    "Aggregate",
+    "AggregateError",
+    "Batch",
+    "Cancelled",
+    "ChannelLost",
+    "DecodeError",
+    "EncodeError",
+    "InputGate",
+    "InputStatistics",
+    "KeyExtractError",
+    "LatencyHistogram",
+    "Network",
+    "NetworkError",
+    "NetworkStatistics",
+    "OutputGate",
+    "OutputStatistics",
+    "open_output_gate",
+    "partition",
+]
+
+
+class InputGate(Protocol):
+    """All input channels of a task, as one: a `Network` is the input gate of its task."""
+
+    def receive(self) -> Batch | None:
+        """The next batch, of whichever channel has one; None once every channel ended."""
+
+
+def open_output_gate(
+    network: Network, partitioner: Partitioner, channels: Sequence[int]
+) -> OutputGate:
+    """The gate that sends records over these connected channels as the partitioner says."""
+    key = partitioner.key if isinstance(partitioner, Hash) else None
+    return network.output_gate(list(channels), partitioner.name, key)
+
+
+register_extensions(record.encode_extension, record.decode_extension, record.plain_key)

@@ -1,0 +1,90 @@
+"""NumPy scalars and arrays as records: extension codes 48 and 49 of `engine.record`.
+
+A payload is the text of the dtype (and, of an array, its shape), its length in front, and the
+bytes of the data in the machine's memory layout. Arrays arrive writable, on memory of their own.
+"""
+
+from __future__ import annotations
+
+import ast
+import struct
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+def is_encodable(value: object) -> bool:
+    """Whether `value` is a NumPy scalar or array; their subclasses and objects are not."""
+    if type(value) is np.ndarray or isinstance(value, np.generic):
+        return not value.dtype.hasobject
+    return False
+
+
+def encode(value: Any) -> tuple[int, bytes]:
+    """The extension code and payload of what `is_encodable`; TypeError for exotic dtypes."""
+    if type(value) is np.ndarray:
+        order = "F" if value.flags.fnc else "C"
+        head = repr((_dtype_text(value.dtype), value.shape, order))
+        return 49, _join(head, value.tobytes(order))
+    if isinstance(value, np.str_):
+        return 48, _join("U", value.encode("utf-8", "surrogatepass"))
+    if isinstance(value, np.bytes_):
+        return 48, _join("S", bytes(value))
+    # The character tells types apart that have one layout, as np.int64 and np.longlong.
+    head = value.dtype.char if value.dtype.kind in "biufc" else _dtype_text(value.dtype)
+    return 48, _join(head, value.tobytes())
+
+
+def decode(code: int, payload: bytes) -> object:
+    """The value that `encode` turned into `code` and `payload`."""
+    (length,) = struct.unpack_from("<I", payload)
+    head, data = payload[4 : 4 + length].decode(), memoryview(payload)[4 + length :]
+    if code == 49:
+        text, shape, order = _array_head(head)
+        array: npt.NDArray[Any] = np.ndarray(shape, _dtype(text), bytearray(data), order=order)
+        return array
+    if head == "U":
+        return np.str_(str(data, "utf-8", "surrogatepass"))
+    if head == "S":
+        return np.bytes_(bytes(data))
+    return np.ndarray((), _dtype(head), bytearray(data))[()]
+
+
+def is_key(value: object) -> bool:
+    """Whether `value` can be a key: a number or a text."""
+    return isinstance(value, np.number | np.bool_ | np.str_ | np.bytes_)
+
+
+def plain_key(value: Any) -> object:
+    """The Python value that equals what `is_key`."""
+    return complex(value) if isinstance(value, np.complexfloating) else value.item()
+
+
+def _join(head: str, data: bytes) -> bytes:
+    return struct.pack("<I", len(head)) + head.encode() + data
+
+
+@lru_cache(maxsize=1024)
+def _dtype_text(dtype: np.dtype[Any]) -> str:
+    text = dtype.str if dtype.names is None else repr(np.lib.format.dtype_to_descr(dtype))
+    if dtype.kind == "T" or dtype.type.__module__ != "numpy" or _dtype(text) != dtype:
+        raise TypeError(
+            f"a NumPy value of dtype {dtype} cannot travel in a record: NumPy has no portable "
+            "text for the dtype\n\nhint: convert it with astype()"
+        )
+    return text
+
+
+@lru_cache(maxsize=1024)
+def _dtype(text: str) -> np.dtype[Any]:
+    if text.startswith(("[", "{", "(")):
+        return np.lib.format.descr_to_dtype(ast.literal_eval(text))
+    return np.dtype(text)
+
+
+@lru_cache(maxsize=1024)
+def _array_head(head: str) -> tuple[str, tuple[int, ...], Any]:
+    text, shape, order = ast.literal_eval(head)
+    return text, shape, order

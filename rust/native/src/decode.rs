@@ -1,0 +1,252 @@
+//! Encoded records to Python objects.
+//!
+//! Total: bytes that are no records raise `DecodeError`, and no count in them is believed further
+//! than there are bytes to back it.
+
+use crate::encode::MAX_DEPTH;
+use crate::error::{DecodeError, Raised};
+use crate::extension::Extensions;
+use crate::text::{self, TextCache};
+use oka_compute::value::{ReadError, Reader, Value, extension};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBytes, PyDict, PyFloat, PyFrozenSet, PyList, PySet};
+use std::sync::{Mutex, MutexGuard};
+
+/// Turns encoded values into Python objects.
+pub(crate) struct Decoder<'py> {
+    py: Python<'py>,
+    /// None while another thread decodes, and inside the decoding of an extension.
+    cache: Option<MutexGuard<'static, TextCache>>,
+    nan: *mut ffi::PyObject,
+}
+
+impl<'py> Decoder<'py> {
+    pub(crate) fn new(py: Python<'py>) -> Self {
+        let nan = NAN.get_or_init(py, || PyFloat::new(py, f64::NAN).unbind());
+        Self {
+            py,
+            cache: CACHE.try_lock().ok(),
+            nan: nan.as_ptr(),
+        }
+    }
+
+    /// The first `records` values of `body`, which must be all there are.
+    pub(crate) fn list(&mut self, body: &[u8], records: usize) -> PyResult<Bound<'py, PyList>> {
+        let mut reader = Reader::new(body);
+        check_count(records, &reader)?;
+        // SAFETY: the GIL is held; every index below `records` is set once, and a list with empty
+        // places may be freed.
+        let list = unsafe {
+            let list = ffi::PyList_New(records as ffi::Py_ssize_t);
+            let list = Bound::from_owned_ptr_or_err(self.py, list)?;
+            for index in 0..records {
+                let value = self.value(&mut reader, 0)?;
+                ffi::PyList_SET_ITEM(list.as_ptr(), index as ffi::Py_ssize_t, value);
+            }
+            list.cast_into_unchecked()
+        };
+        if !reader.is_at_end() {
+            let rest = reader.rest().len();
+            return Err(malformed(&format!("{rest} bytes follow the last record")).into());
+        }
+        Ok(list)
+    }
+
+    /// The value at the start of `bytes`.
+    pub(crate) fn first(&mut self, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+        // SAFETY: `value` gives a new reference.
+        unsafe {
+            let value = self.value(&mut Reader::new(bytes), 0)?;
+            Ok(Bound::from_owned_ptr(self.py, value))
+        }
+    }
+
+    /// A new reference to the next value.
+    #[inline]
+    fn value(&mut self, reader: &mut Reader, depth: usize) -> Decoded {
+        // SAFETY: the GIL is held (there is a `Python`); each call gives a new reference or null
+        // with an exception set.
+        let object = unsafe {
+            match reader.read().map_err(unreadable)? {
+                Value::Str(utf8) => match &mut self.cache {
+                    Some(cache) => cache.text(utf8),
+                    None => text::new_text(utf8),
+                },
+                Value::Array(count) => return self.tuple(reader, count, depth),
+                Value::Int(number) => ffi::PyLong_FromLongLong(number),
+                Value::Float(number) if number.is_nan() => {
+                    ffi::Py_INCREF(self.nan);
+                    self.nan
+                }
+                Value::Float(number) => ffi::PyFloat_FromDouble(number),
+                Value::Nil => ffi::Py_NewRef(ffi::Py_None()),
+                Value::Bool(true) => ffi::Py_NewRef(ffi::Py_True()),
+                Value::Bool(false) => ffi::Py_NewRef(ffi::Py_False()),
+                Value::Unsigned(number) => ffi::PyLong_FromUnsignedLongLong(number),
+                Value::Bytes(data) => ffi::PyBytes_FromStringAndSize(
+                    data.as_ptr().cast(),
+                    data.len() as ffi::Py_ssize_t,
+                ),
+                Value::Map(count) => return self.dict(reader, count, depth),
+                Value::Extension(code, payload) => return self.extension(code, payload, depth),
+            }
+        };
+        self.or_raised(object)
+    }
+
+    #[inline]
+    fn tuple(&mut self, reader: &mut Reader, count: usize, depth: usize) -> Decoded {
+        check_depth(depth)?;
+        check_count(count, reader)?;
+        // SAFETY: the GIL is held; every index below `count` is set once, and a tuple with empty
+        // places may be freed.
+        unsafe {
+            let tuple = self.or_raised(ffi::PyTuple_New(count as ffi::Py_ssize_t))?;
+            for index in 0..count {
+                match self.value(reader, depth + 1) {
+                    Ok(item) => ffi::PyTuple_SET_ITEM(tuple, index as ffi::Py_ssize_t, item),
+                    Err(error) => {
+                        ffi::Py_DECREF(tuple);
+                        return Err(error);
+                    }
+                }
+            }
+            Ok(tuple)
+        }
+    }
+
+    #[inline(never)]
+    fn dict(&mut self, reader: &mut Reader, count: usize, depth: usize) -> Decoded {
+        check_depth(depth)?;
+        let dict = PyDict::new(self.py);
+        for _ in 0..count {
+            let key = self.owned(reader, depth)?;
+            let value = self.owned(reader, depth)?;
+            dict.set_item(key, value)?;
+        }
+        Ok(dict.into_ptr())
+    }
+
+    #[inline(never)]
+    fn extension(&mut self, code: i8, payload: &[u8], depth: usize) -> Decoded {
+        check_depth(depth)?;
+        let py = self.py;
+        match code {
+            extension::LIST => Ok(self.elements(payload, depth)?.into_ptr()),
+            extension::SET => {
+                let elements = self.elements(payload, depth)?;
+                Ok(PySet::new(py, elements)?.into_ptr())
+            }
+            extension::FROZENSET => {
+                let elements = self.elements(payload, depth)?;
+                Ok(PyFrozenSet::new(py, elements)?.into_ptr())
+            }
+            extension::BIG_INT => Ok(big_int(py, payload)?),
+            _ => {
+                // Python code runs, and may decode in turn.
+                self.cache = None;
+                let value = Extensions::of(py).and_then(|functions| {
+                    functions.decode(py, code, payload).map_err(|error| {
+                        let raised = PyErr::from(malformed(&format!("extension {code}: {error}")));
+                        raised.set_cause(py, Some(error));
+                        raised
+                    })
+                });
+                self.cache = CACHE.try_lock().ok();
+                Ok(value?.into_ptr())
+            }
+        }
+    }
+
+    /// The elements of a list or a set.
+    fn elements(&mut self, payload: &[u8], depth: usize) -> Result<Bound<'py, PyList>, Raised> {
+        let mut reader = Reader::new(payload);
+        let Value::Array(count) = reader.read().map_err(unreadable)? else {
+            return Err(malformed("a list without an array"));
+        };
+        check_count(count, &reader)?;
+        let list = PyList::empty(self.py);
+        for _ in 0..count {
+            list.append(self.owned(&mut reader, depth)?)?;
+        }
+        Ok(list)
+    }
+
+    fn owned(&mut self, reader: &mut Reader, depth: usize) -> Result<Bound<'py, PyAny>, Raised> {
+        let value = self.value(reader, depth + 1)?;
+        // SAFETY: `value` is a new reference.
+        Ok(unsafe { Bound::from_owned_ptr(self.py, value) })
+    }
+
+    #[inline]
+    fn or_raised(&self, object: *mut ffi::PyObject) -> Decoded {
+        if object.is_null() {
+            return Err(raised(self.py));
+        }
+        Ok(object)
+    }
+}
+
+/// A new reference.
+type Decoded = Result<*mut ffi::PyObject, Raised>;
+
+fn big_int(py: Python<'_>, payload: &[u8]) -> PyResult<*mut ffi::PyObject> {
+    let Some((sign, magnitude)) = payload.split_first() else {
+        return Err(malformed("an integer without a sign").into());
+    };
+    let number = py
+        .get_type::<pyo3::types::PyInt>()
+        .call_method1("from_bytes", (PyBytes::new(py, magnitude), "little"))?;
+    match sign {
+        0 => Ok(number.into_ptr()),
+        _ => Ok(number.neg()?.into_ptr()),
+    }
+}
+
+#[inline]
+fn check_count(count: usize, reader: &Reader) -> Result<(), Raised> {
+    if count > reader.rest().len() {
+        return Err(malformed(&format!(
+            "{count} values in {} bytes",
+            reader.rest().len()
+        )));
+    }
+    Ok(())
+}
+
+#[inline]
+fn check_depth(depth: usize) -> Result<(), Raised> {
+    if depth > MAX_DEPTH {
+        return Err(malformed("a value nested too deeply"));
+    }
+    Ok(())
+}
+
+#[cold]
+fn malformed(reason: &str) -> Raised {
+    DecodeError::new_err(format!(
+        "these are no encoded records: {reason}\n\nhint: do all tasks run the same version of oka?"
+    ))
+    .into()
+}
+
+#[cold]
+fn unreadable(error: ReadError) -> Raised {
+    malformed(&error.to_string())
+}
+
+/// The exception that is set; text that is no UTF-8 is the sender's fault.
+#[cold]
+fn raised(py: Python<'_>) -> Raised {
+    let error = PyErr::fetch(py);
+    if error.is_instance_of::<pyo3::exceptions::PyUnicodeDecodeError>(py) {
+        return malformed(&error.to_string());
+    }
+    error.into()
+}
+
+static CACHE: Mutex<TextCache> = Mutex::new(TextCache::new());
+/// Every NaN decodes to this object, so that all NaN are one key of a dict.
+static NAN: PyOnceLock<Py<PyFloat>> = PyOnceLock::new();

@@ -1,0 +1,277 @@
+//! Python objects to encoded records.
+//!
+//! Exact types only: a subclass would come out as its base. What Rust does not know goes to
+//! [`Extensions`]. A value that fails may leave bytes behind it: the caller truncates.
+
+use crate::error::{EncodeError, shortened};
+use crate::extension::Extensions;
+use crate::text;
+use oka_compute::encode;
+use oka_compute::value::extension;
+use pyo3::exceptions::PyTypeError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyFrozenSet, PyInt, PyList, PySet};
+use std::slice;
+
+/// Why a value was not encoded.
+pub(crate) enum Refused {
+    TooDeep,
+    TooLarge,
+    /// A dict or list changed its size meanwhile.
+    Changed,
+    Raised(PyErr),
+}
+
+/// An encoding, or why not; boxed so that success is one word.
+pub(crate) type Encoded = Result<(), Box<Refused>>;
+
+/// Appends `value` to `out`.
+///
+/// # Safety
+/// The GIL is held and `value` is valid. Python code may run: the caller owns a reference.
+#[inline]
+pub(crate) unsafe fn append(
+    py: Python<'_>,
+    out: &mut Vec<u8>,
+    value: *mut ffi::PyObject,
+    depth: usize,
+) -> Encoded {
+    // SAFETY: each call suits the exact type that was just established; see `append` for the rest.
+    unsafe {
+        let kind = ffi::Py_TYPE(value);
+        if kind == &raw mut ffi::PyUnicode_Type {
+            if let Some(utf8) = text::utf8(value) {
+                check_length(utf8.len())?;
+                encode::text(out, utf8);
+                return Ok(());
+            }
+        } else if kind == &raw mut ffi::PyTuple_Type {
+            return append_tuple(py, out, value, depth);
+        } else if kind == &raw mut ffi::PyLong_Type {
+            return append_int(py, out, value);
+        } else if kind == &raw mut ffi::PyFloat_Type {
+            encode::float(out, ffi::PyFloat_AS_DOUBLE(value));
+            return Ok(());
+        }
+        append_other(py, out, value, depth)
+    }
+}
+
+/// The exception for a record that was refused.
+pub(crate) fn refusal(index: usize, record: &Bound<'_, PyAny>, refused: Refused) -> PyErr {
+    let py = record.py();
+    let (reason, cause) = match refused {
+        Refused::TooDeep => (
+            format!("it nests deeper than {MAX_DEPTH} levels\n\nhint: does it contain itself?"),
+            None,
+        ),
+        Refused::TooLarge => (
+            "it holds 4 GiB or more in one value\n\nhint: split it".to_owned(),
+            None,
+        ),
+        Refused::Changed => (
+            "it changed while it was encoded\n\nhint: emit a copy of what other threads change"
+                .to_owned(),
+            None,
+        ),
+        Refused::Raised(error) if error.is_instance_of::<PyTypeError>(py) => {
+            (error.value(py).to_string(), Some(error))
+        }
+        Refused::Raised(error) => return error,
+    };
+    let record = shortened(record);
+    let error = EncodeError::new_err(format!("record {index} of the batch, {record}: {reason}"));
+    error.set_cause(py, cause);
+    error
+}
+
+/// How deep values may nest.
+pub(crate) const MAX_DEPTH: usize = 200;
+
+#[inline]
+fn check_length(length: usize) -> Encoded {
+    if length > u32::MAX as usize {
+        return Err(Box::new(Refused::TooLarge));
+    }
+    Ok(())
+}
+
+fn check_depth(depth: usize) -> Encoded {
+    if depth >= MAX_DEPTH {
+        return Err(Box::new(Refused::TooDeep));
+    }
+    Ok(())
+}
+
+impl From<PyErr> for Box<Refused> {
+    fn from(error: PyErr) -> Self {
+        Box::new(Refused::Raised(error))
+    }
+}
+
+unsafe fn append_tuple(
+    py: Python<'_>,
+    out: &mut Vec<u8>,
+    value: *mut ffi::PyObject,
+    depth: usize,
+) -> Encoded {
+    // SAFETY: `value` is a tuple: it never changes, and keeps its items alive.
+    unsafe {
+        let count = ffi::PyTuple_GET_SIZE(value);
+        check_depth(depth)?;
+        check_length(count as usize)?;
+        encode::array(out, count as usize);
+        for index in 0..count {
+            append(py, out, ffi::PyTuple_GET_ITEM(value, index), depth + 1)?;
+        }
+    }
+    Ok(())
+}
+
+#[inline]
+unsafe fn append_int(py: Python<'_>, out: &mut Vec<u8>, value: *mut ffi::PyObject) -> Encoded {
+    let mut overflow = 0;
+    // SAFETY: `value` is an int.
+    unsafe {
+        let number = ffi::PyLong_AsLongLongAndOverflow(value, &raw mut overflow);
+        if overflow == 0 {
+            encode::int(out, number);
+            return Ok(());
+        }
+        let value = Bound::from_borrowed_ptr(py, value);
+        append_big_int(out, value.cast_unchecked())
+    }
+}
+
+#[cold]
+fn append_big_int(out: &mut Vec<u8>, value: &Bound<'_, PyInt>) -> Encoded {
+    if let Ok(number) = value.extract::<u64>() {
+        encode::unsigned(out, number);
+        return Ok(());
+    }
+    let (negative, magnitude) = sign_and_magnitude(value)?;
+    let start = encode::open_extension(out, extension::BIG_INT);
+    out.push(u8::from(negative));
+    out.extend_from_slice(&magnitude);
+    close(out, start)
+}
+
+/// Whether an integer is negative, and its absolute value, least significant byte first.
+pub(crate) fn sign_and_magnitude(value: &Bound<'_, PyInt>) -> PyResult<(bool, Vec<u8>)> {
+    let bits: usize = value.call_method0("bit_length")?.extract()?;
+    let bytes = value
+        .call_method0("__abs__")?
+        .call_method1("to_bytes", (bits.div_ceil(8), "little"))?;
+    Ok((value.lt(0)?, bytes.extract()?))
+}
+
+#[inline(never)]
+unsafe fn append_other(
+    py: Python<'_>,
+    out: &mut Vec<u8>,
+    value: *mut ffi::PyObject,
+    depth: usize,
+) -> Encoded {
+    // SAFETY: as in `append`.
+    unsafe {
+        if value == ffi::Py_None() {
+            encode::nil(out);
+        } else if value == ffi::Py_True() {
+            encode::boolean(out, true);
+        } else if value == ffi::Py_False() {
+            encode::boolean(out, false);
+        } else if ffi::PyBytes_CheckExact(value) != 0 {
+            let data = ffi::PyBytes_AS_STRING(value).cast();
+            let data = slice::from_raw_parts(data, ffi::Py_SIZE(value) as usize);
+            check_length(data.len())?;
+            encode::bytes(out, data);
+        } else {
+            check_depth(depth)?;
+            let value = Bound::from_borrowed_ptr(py, value);
+            return append_container(out, &value, depth + 1);
+        }
+    }
+    Ok(())
+}
+
+fn append_container(out: &mut Vec<u8>, value: &Bound<'_, PyAny>, depth: usize) -> Encoded {
+    if let Ok(dict) = value.cast_exact::<PyDict>() {
+        append_dict(out, dict, depth)
+    } else if let Ok(list) = value.cast_exact::<PyList>() {
+        let count = list.len();
+        append_elements(out, extension::LIST, count, list.iter(), depth)
+    } else if let Ok(set) = value.cast_exact::<PySet>() {
+        append_set(out, extension::SET, set.iter().collect(), depth)
+    } else if let Ok(set) = value.cast_exact::<PyFrozenSet>() {
+        append_set(out, extension::FROZENSET, set.iter().collect(), depth)
+    } else {
+        let (code, payload) = Extensions::of(value.py())?.encode(value)?;
+        check_length(payload.as_bytes().len())?;
+        encode::extension(out, code, payload.as_bytes());
+        Ok(())
+    }
+}
+
+/// Takes the elements collected: a set must not change while it is walked.
+fn append_set(out: &mut Vec<u8>, code: i8, elements: Vec<Bound<PyAny>>, depth: usize) -> Encoded {
+    append_elements(out, code, elements.len(), elements.into_iter(), depth)
+}
+
+fn append_elements<'py>(
+    out: &mut Vec<u8>,
+    code: i8,
+    count: usize,
+    elements: impl Iterator<Item = Bound<'py, PyAny>>,
+    depth: usize,
+) -> Encoded {
+    check_length(count)?;
+    let start = encode::open_extension(out, code);
+    encode::array(out, count);
+    let mut appended = 0;
+    for element in elements {
+        // SAFETY: the GIL is held, and `element` owns a reference.
+        unsafe { append(element.py(), out, element.as_ptr(), depth)? };
+        appended += 1;
+    }
+    if appended != count {
+        return Err(Box::new(Refused::Changed));
+    }
+    close(out, start)
+}
+
+fn append_dict(out: &mut Vec<u8>, dict: &Bound<'_, PyDict>, depth: usize) -> Encoded {
+    let (py, count) = (dict.py(), dict.len());
+    check_length(count)?;
+    encode::map(out, count);
+    let mut position = 0;
+    let (mut key, mut value) = (std::ptr::null_mut(), std::ptr::null_mut());
+    let mut appended = 0;
+    // SAFETY: `PyDict_Next` lends key and value; each gets an owner before Python code can run.
+    unsafe {
+        while ffi::PyDict_Next(
+            dict.as_ptr(),
+            &raw mut position,
+            &raw mut key,
+            &raw mut value,
+        ) != 0
+        {
+            let key = Bound::from_borrowed_ptr(py, key);
+            let value = Bound::from_borrowed_ptr(py, value);
+            append(py, out, key.as_ptr(), depth)?;
+            append(py, out, value.as_ptr(), depth)?;
+            appended += 1;
+        }
+    }
+    if appended != count {
+        return Err(Box::new(Refused::Changed));
+    }
+    Ok(())
+}
+
+fn close(out: &mut [u8], start: usize) -> Encoded {
+    if encode::close_extension(out, start) {
+        return Ok(());
+    }
+    Err(Box::new(Refused::TooLarge))
+}

@@ -1,0 +1,263 @@
+//! The output gate: all channels from one task to the tasks of one downstream operator.
+
+use crate::encode::{self, Refused};
+use crate::error::Raise;
+use crate::key::Key;
+use oka_protocol::partition::target;
+use oka_transport::{OpenFrame, OutputChannel};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+use std::sync::{Mutex, TryLockError};
+
+/// The channels from this task to the tasks of one downstream operator.
+///
+/// A record goes to all of them (broadcast), to the next (rebalance), or to the one that its key
+/// chooses (hash); records of one channel stay in order. One thread at a time.
+#[pyclass(frozen, module = "engine._native")]
+pub(crate) struct OutputGate {
+    channels: Vec<OutputChannel>,
+    partitioner: Partitioner,
+    state: Mutex<State>,
+}
+
+#[pymethods]
+impl OutputGate {
+    /// Encodes `records` into the channels' open frames, in one pass, and returns once every channel
+    /// takes more again: blocks without the GIL while a receiver is too slow.
+    ///
+    /// `stamps` (nanoseconds) become markers behind the last record. Raises EncodeError or
+    /// KeyExtractError naming the record (those before it are emitted), Cancelled, ChannelLost.
+    #[pyo3(signature = (records, stamps = None))]
+    fn emit(
+        &self,
+        py: Python<'_>,
+        records: &Bound<'_, PyList>,
+        stamps: Option<Vec<u64>>,
+    ) -> PyResult<()> {
+        let mut state = self.state()?;
+        let emitted = self.encode(&mut state, records);
+        let last = state.last;
+        if let Some(stamps) = stamps.filter(|stamps| !stamps.is_empty() && emitted.is_ok()) {
+            let broadcast = matches!(self.partitioner, Partitioner::Broadcast);
+            let channels = if broadcast {
+                0..self.channels.len()
+            } else {
+                last..last + 1
+            };
+            for channel in channels {
+                state.open(&self.channels, channel).markers.extend(&stamps);
+            }
+        }
+        let blocked = state.close(&self.channels);
+        drop(state);
+        emitted?;
+        if blocked {
+            self.wait_writable(py)?;
+        }
+        Ok(())
+    }
+}
+
+impl OutputGate {
+    /// `partitioner` is forward (one channel), hash (by `key`), rebalance or broadcast.
+    pub(crate) fn new(
+        channels: Vec<OutputChannel>,
+        partitioner: &str,
+        key: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let count = channels.len();
+        let partitioner = match partitioner {
+            _ if count == 0 => return Err(refused("no channels", "at least one")),
+            "forward" if count == 1 => Partitioner::Single,
+            "forward" => return Err(refused(&format!("{count} channels"), "one for forward")),
+            "hash" | "rebalance" | "broadcast" if count == 1 => Partitioner::Single,
+            "hash" => Partitioner::Hash(Key::new(key)?),
+            "rebalance" => Partitioner::Rebalance,
+            "broadcast" => Partitioner::Broadcast,
+            other => {
+                let expected = "forward, hash, rebalance or broadcast";
+                return Err(refused(&format!("partitioner {other:?}"), expected));
+            }
+        };
+        let state = State {
+            frames: channels.iter().map(|_| None).collect(),
+            held: Vec::with_capacity(count),
+            last: 0,
+            next: 0,
+        };
+        Ok(Self {
+            channels,
+            partitioner,
+            state: Mutex::new(state),
+        })
+    }
+
+    fn state(&self) -> PyResult<std::sync::MutexGuard<'_, State>> {
+        self.state.try_lock().or_else(|error| match error {
+            TryLockError::Poisoned(poisoned) => Ok(poisoned.into_inner()),
+            TryLockError::WouldBlock => Err(PyRuntimeError::new_err(
+                "the gate is in use\n\nhint: a gate belongs to one thread",
+            )),
+        })
+    }
+
+    #[inline]
+    fn encode(&self, state: &mut State, records: &Bound<'_, PyList>) -> PyResult<()> {
+        let channels = &self.channels;
+        let count = channels.len();
+        match &self.partitioner {
+            Partitioner::Single => {
+                let frame = state.open(channels, 0);
+                for_each(records, |index, record| {
+                    append(frame, index, record)?;
+                    seal_full(&channels[0], frame);
+                    Ok(())
+                })
+            }
+            Partitioner::Hash(key) => for_each(records, |index, record| {
+                let channel = target(key.hash(index, record)?, count);
+                state.append(channels, channel, index, record)
+            }),
+            Partitioner::Rebalance => for_each(records, |index, record| {
+                let channel = state.next;
+                state.next = if channel + 1 == count { 0 } else { channel + 1 };
+                state.append(channels, channel, index, record)
+            }),
+            Partitioner::Broadcast => for_each(records, |index, record| {
+                let first = state.open(channels, 0);
+                let start = first.body.len();
+                append(first, index, record)?;
+                let encoded = first.body[start..].to_vec();
+                seal_full(&channels[0], first);
+                for (channel, output) in channels.iter().enumerate().skip(1) {
+                    let frame = state.open(channels, channel);
+                    frame.body.extend_from_slice(&encoded);
+                    frame.records += 1;
+                    seal_full(output, frame);
+                }
+                Ok(())
+            }),
+        }
+    }
+
+    #[cold]
+    fn wait_writable(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| {
+            self.channels
+                .iter()
+                .filter(|channel| !channel.is_writable())
+                .try_for_each(OutputChannel::wait_writable)
+        })
+        .map_err(Raise::raise)
+    }
+}
+
+enum Partitioner {
+    /// There is one channel: no choice, no hash.
+    Single,
+    Hash(Key),
+    Rebalance,
+    Broadcast,
+}
+
+struct State {
+    /// Per channel the frame that is checked out.
+    frames: Vec<Option<OpenFrame>>,
+    /// The channels with a frame in `frames`.
+    held: Vec<usize>,
+    /// The channel of the last record.
+    last: usize,
+    /// The channel of the next record, for rebalance.
+    next: usize,
+}
+
+impl State {
+    #[inline]
+    fn open(&mut self, channels: &[OutputChannel], channel: usize) -> &mut OpenFrame {
+        let held = &mut self.held;
+        self.frames[channel].get_or_insert_with(|| {
+            held.push(channel);
+            channels[channel].checkout()
+        })
+    }
+
+    #[inline]
+    fn append(
+        &mut self,
+        channels: &[OutputChannel],
+        channel: usize,
+        index: usize,
+        record: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        self.last = channel;
+        let frame = self.open(channels, channel);
+        append(frame, index, record)?;
+        seal_full(&channels[channel], frame);
+        Ok(())
+    }
+
+    /// Gives all frames back; whether a channel is over its limit now.
+    #[inline]
+    fn close(&mut self, channels: &[OutputChannel]) -> bool {
+        let mut blocked = false;
+        for channel in self.held.drain(..) {
+            if let Some(frame) = self.frames[channel].take() {
+                channels[channel].checkin(frame);
+                blocked |= !channels[channel].is_writable();
+            }
+        }
+        blocked
+    }
+}
+
+/// Appends a record, or leaves the frame as it was.
+#[inline]
+fn append(frame: &mut OpenFrame, index: usize, record: &Bound<'_, PyAny>) -> PyResult<()> {
+    let start = frame.body.len();
+    // SAFETY: there is a `Bound`, so the GIL is held and the record is valid.
+    let encoded = unsafe { encode::append(record.py(), &mut frame.body, record.as_ptr(), 0) };
+    if let Err(problem) = encoded {
+        frame.body.truncate(start);
+        return Err(refusal(index, record, problem));
+    }
+    frame.records += 1;
+    Ok(())
+}
+
+#[cold]
+#[allow(clippy::boxed_local, reason = "boxed where it comes from")]
+fn refusal(index: usize, record: &Bound<'_, PyAny>, refused: Box<Refused>) -> PyErr {
+    encode::refusal(index, record, *refused)
+}
+
+#[inline]
+fn seal_full(channel: &OutputChannel, frame: &mut OpenFrame) {
+    if frame.is_full() {
+        *frame = channel.seal(std::mem::take(frame));
+    }
+}
+
+/// Calls `f` with each record and its index; the list may change meanwhile.
+#[inline]
+pub(crate) fn for_each<'py>(
+    records: &Bound<'py, PyList>,
+    mut f: impl FnMut(usize, &Bound<'py, PyAny>) -> PyResult<()>,
+) -> PyResult<()> {
+    let mut index = 0;
+    // SAFETY: the GIL is held, and the index is below the length, which is read anew each time.
+    while index < unsafe { ffi::PyList_GET_SIZE(records.as_ptr()) } {
+        let record = unsafe {
+            let record = ffi::PyList_GET_ITEM(records.as_ptr(), index);
+            Bound::from_borrowed_ptr(records.py(), record)
+        };
+        f(index as usize, &record)?;
+        index += 1;
+    }
+    Ok(())
+}
+
+fn refused(got: &str, expected: &str) -> PyErr {
+    PyValueError::new_err(format!("{got}, expected {expected}"))
+}

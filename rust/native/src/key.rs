@@ -1,0 +1,270 @@
+//! From a record to the hash of its key.
+
+use crate::encode::sign_and_magnitude;
+use crate::error::{KeyExtractError, Raised, shortened, type_name};
+use crate::extension::Extensions;
+use crate::text;
+use oka_protocol::partition::{
+    combine, hash_big_int, hash_bytes, hash_float, hash_int, hash_none, hash_str, hash_unsigned,
+    target,
+};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyByteArray, PyDict, PyFrozenSet, PyInt, PyList, PySet, PyString};
+use std::slice;
+
+/// The channel, out of `channels`, of each of `keys`: what a hash-partitioned gate chooses.
+#[pyfunction]
+pub(crate) fn partition(keys: &Bound<'_, PyList>, channels: usize) -> PyResult<Vec<usize>> {
+    if channels == 0 {
+        return Err(PyValueError::new_err(
+            "channels is 0, expected at least 1\n\nhint: a key goes to one of the channels",
+        ));
+    }
+    keys.iter()
+        .enumerate()
+        .map(|(index, key)| {
+            let hash = Key::Record.hash(index, &key)?;
+            Ok(target(hash, channels))
+        })
+        .collect()
+}
+
+/// Which part of a record is its key.
+#[derive(Debug)]
+pub(crate) enum Key {
+    Record,
+    /// An item of a tuple or list; negative counts from the end.
+    Item(isize),
+    /// The value of a dict under this key.
+    Field(Py<PyString>),
+}
+
+impl Key {
+    /// `None`, an int or a str.
+    pub(crate) fn new(key: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        let Some(key) = key else {
+            return Ok(Self::Record);
+        };
+        if let Ok(field) = key.cast_exact::<PyString>() {
+            return Ok(Self::Field(field.clone().unbind()));
+        }
+        key.extract().map(Self::Item).map_err(|_| {
+            PyTypeError::new_err(format!(
+                "key {} is a {}, expected None, int or str",
+                shortened(key),
+                type_name(key)
+            ))
+        })
+    }
+
+    /// The hash of the key of the record with this index in its batch.
+    #[inline]
+    pub(crate) fn hash(&self, index: usize, record: &Bound<'_, PyAny>) -> PyResult<u64> {
+        // SAFETY: there is a `Bound`, so the GIL is held and the record is valid.
+        unsafe {
+            let hash = self
+                .find(record)
+                .and_then(|key| hash(record.py(), key, 0).map_err(Missing::from));
+            hash.map_err(|missing| self.raise(index, record, missing))
+        }
+    }
+
+    /// The key inside the record, borrowed from it.
+    #[inline]
+    unsafe fn find(&self, record: &Bound<'_, PyAny>) -> Result<*mut ffi::PyObject, Missing> {
+        let (py, pointer) = (record.py(), record.as_ptr());
+        // SAFETY: the index is checked against the length; the types are exact.
+        unsafe {
+            match self {
+                Self::Record => Ok(pointer),
+                Self::Item(item) if ffi::PyTuple_CheckExact(pointer) != 0 => {
+                    let index = position(*item, ffi::PyTuple_GET_SIZE(pointer))?;
+                    Ok(ffi::PyTuple_GET_ITEM(pointer, index))
+                }
+                Self::Item(item) if ffi::PyList_CheckExact(pointer) != 0 => {
+                    let index = position(*item, ffi::PyList_GET_SIZE(pointer))?;
+                    Ok(ffi::PyList_GET_ITEM(pointer, index))
+                }
+                Self::Item(_) => Err(Missing::Kind("a tuple or list")),
+                Self::Field(field) if record.is_exact_instance_of::<PyDict>() => {
+                    let found = ffi::PyDict_GetItemWithError(pointer, field.as_ptr());
+                    if !found.is_null() {
+                        return Ok(found);
+                    }
+                    Err(PyErr::take(py).map_or(Missing::Absent, Missing::from))
+                }
+                Self::Field(_) => Err(Missing::Kind("a dict")),
+            }
+        }
+    }
+
+    #[cold]
+    fn raise(&self, index: usize, record: &Bound<'_, PyAny>, missing: Missing) -> PyErr {
+        let py = record.py();
+        let key = match self {
+            Self::Record => "the record itself".to_owned(),
+            Self::Item(item) => item.to_string(),
+            Self::Field(field) => shortened(field.bind(py).as_any()),
+        };
+        let (reason, cause) = match missing {
+            Missing::Absent => (
+                "the record has no such key\n\nhint: filter such records out before key_by"
+                    .to_owned(),
+                None,
+            ),
+            Missing::Kind(expected) => (
+                format!(
+                    "the record is a {}, expected {expected}\n\nhint: key_by takes a function of \
+                     the record, too",
+                    type_name(record)
+                ),
+                None,
+            ),
+            Missing::Raised(raised) => {
+                let error = PyErr::from(raised);
+                if !error.is_instance_of::<PyTypeError>(py) {
+                    return error;
+                }
+                (error.value(py).to_string(), Some(error))
+            }
+        };
+        let record = shortened(record);
+        let error = KeyExtractError::new_err(format!(
+            "record {index} of the batch, {record}, key {key}: {reason}"
+        ));
+        error.set_cause(py, cause);
+        error
+    }
+}
+
+/// Why there is no hash.
+enum Missing {
+    Absent,
+    /// The record is of another kind than this, which has such keys.
+    Kind(&'static str),
+    Raised(Raised),
+}
+
+impl From<PyErr> for Missing {
+    fn from(error: PyErr) -> Self {
+        Self::Raised(error.into())
+    }
+}
+
+impl From<Raised> for Missing {
+    fn from(raised: Raised) -> Self {
+        Self::Raised(raised)
+    }
+}
+
+#[inline]
+fn position(item: isize, count: isize) -> Result<isize, Missing> {
+    let index = if item < 0 { item + count } else { item };
+    if index < 0 || index >= count {
+        return Err(Missing::Absent);
+    }
+    Ok(index)
+}
+
+/// The hash of a key, for which equal keys are equal.
+///
+/// # Safety
+/// The GIL is held and `key` is valid.
+#[inline]
+unsafe fn hash(py: Python<'_>, key: *mut ffi::PyObject, depth: usize) -> Result<u64, Raised> {
+    // SAFETY: each call suits the exact type that was just established.
+    unsafe {
+        let kind = ffi::Py_TYPE(key);
+        if kind == &raw mut ffi::PyUnicode_Type {
+            if let Some(utf8) = text::utf8(key) {
+                return Ok(hash_str(std::str::from_utf8_unchecked(utf8)));
+            }
+        } else if kind == &raw mut ffi::PyLong_Type {
+            let mut overflow = 0;
+            let number = ffi::PyLong_AsLongLongAndOverflow(key, &raw mut overflow);
+            if overflow == 0 {
+                return Ok(hash_int(number));
+            }
+        } else if kind == &raw mut ffi::PyFloat_Type {
+            return Ok(hash_float(ffi::PyFloat_AS_DOUBLE(key)));
+        } else if kind == &raw mut ffi::PyBytes_Type {
+            let data = ffi::PyBytes_AS_STRING(key).cast();
+            let length = ffi::Py_SIZE(key) as usize;
+            return Ok(hash_bytes(slice::from_raw_parts(data, length)));
+        } else if kind == &raw mut ffi::PyTuple_Type {
+            return hash_tuple(py, key, depth);
+        }
+        hash_other(&Bound::from_borrowed_ptr(py, key), depth)
+    }
+}
+
+unsafe fn hash_tuple(
+    py: Python<'_>,
+    tuple: *mut ffi::PyObject,
+    depth: usize,
+) -> Result<u64, Raised> {
+    check_depth(depth)?;
+    let mut failed = None;
+    // SAFETY: `tuple` is a tuple, and keeps its items alive.
+    let hashes = unsafe {
+        (0..ffi::PyTuple_GET_SIZE(tuple)).map_while(|index| {
+            hash(py, ffi::PyTuple_GET_ITEM(tuple, index), depth + 1)
+                .map_err(|error| failed = Some(error))
+                .ok()
+        })
+    };
+    let hash = combine(hashes);
+    failed.map_or(Ok(hash), Err)
+}
+
+#[cold]
+fn hash_other(key: &Bound<'_, PyAny>, depth: usize) -> Result<u64, Raised> {
+    let py = key.py();
+    check_depth(depth)?;
+    if key.is_none() {
+        return Ok(hash_none());
+    }
+    if let Ok(truth) = key.extract::<bool>() {
+        return Ok(hash_int(i64::from(truth)));
+    }
+    if let Ok(number) = key.cast_exact::<PyInt>() {
+        if let Ok(number) = number.extract() {
+            return Ok(hash_unsigned(number));
+        }
+        let (negative, magnitude) = sign_and_magnitude(number)?;
+        return Ok(hash_big_int(negative, &magnitude));
+    }
+    if let Ok(set) = key.cast_exact::<PyFrozenSet>() {
+        let mut sum = 0_u64;
+        for element in set {
+            // SAFETY: there is a `Bound`, so the GIL is held and the element is valid.
+            sum = sum.wrapping_add(unsafe { hash(py, element.as_ptr(), depth + 1)? });
+        }
+        return Ok(combine([hash_str("frozenset"), hash_unsigned(sum)]));
+    }
+    if key.is_exact_instance_of::<PyList>()
+        || key.is_exact_instance_of::<PyDict>()
+        || key.is_exact_instance_of::<PySet>()
+        || key.is_exact_instance_of::<PyByteArray>()
+    {
+        return Err(PyTypeError::new_err(format!(
+            "a {} cannot be a key: it is not hashable\n\nhint: make it a tuple or a frozenset",
+            type_name(key)
+        ))
+        .into());
+    }
+    let plain = Extensions::of(py)?.plain_key(key)?;
+    // SAFETY: there is a `Bound`, so the GIL is held and the key is valid.
+    unsafe { hash(py, plain.as_ptr(), depth + 1) }
+}
+
+fn check_depth(depth: usize) -> Result<(), Raised> {
+    if depth > oka_compute::key::MAX_DEPTH {
+        return Err(
+            PyTypeError::new_err("the key nests too deeply\n\nhint: use a flat key").into(),
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,157 @@
+//! The network of one task: its input gate, and where its output gates come from.
+
+use crate::batch::Batch;
+use crate::error::Raise;
+use crate::gate::OutputGate;
+use crate::statistics::NetworkStatistics;
+use oka_transport::{ChannelSpec, NetworkConfig, TryReceive};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use std::time::Duration;
+
+/// All channels of one task, moved by one I/O thread that never needs the GIL.
+///
+/// Thread-safe: any thread may call `cancel` and `statistics` while another one waits.
+#[pyclass(frozen, module = "engine._native")]
+pub(crate) struct Network {
+    network: oka_transport::Network,
+}
+
+#[pymethods]
+impl Network {
+    /// Listens on every endpoint: shm:///directory/name, ipc:///directory/name or tcp://host:port
+    /// (port 0 picks one). Raises ValueError for an invalid endpoint, NetworkError when the system
+    /// refuses it.
+    ///
+    /// `window_bytes`: taken from one channel before any is consumed. `send_buffer_bytes`: wait on
+    /// one output channel before `emit` blocks. `max_frame_bytes`: the largest record. `linger_ms`:
+    /// how long a small frame waits for company. `connect_timeout_seconds`: for peers to answer.
+    #[new]
+    #[pyo3(signature = (
+        listen,
+        *,
+        window_bytes = 512 * 1024,
+        send_buffer_bytes = 128 * 1024,
+        max_frame_bytes = 256 * 1024 * 1024,
+        linger_ms = 0.0,
+        connect_timeout_seconds = 10.0,
+    ))]
+    fn new(
+        py: Python<'_>,
+        listen: Vec<String>,
+        window_bytes: usize,
+        send_buffer_bytes: usize,
+        max_frame_bytes: usize,
+        linger_ms: f64,
+        connect_timeout_seconds: f64,
+    ) -> PyResult<Self> {
+        let config = NetworkConfig {
+            window_bytes,
+            send_buffer_bytes,
+            max_frame_bytes,
+            linger: duration("linger_ms", linger_ms / 1e3)?,
+            connect_timeout: duration("connect_timeout_seconds", connect_timeout_seconds)?,
+        };
+        let network = py
+            .detach(|| oka_transport::Network::bind(config, &listen))
+            .map_err(Raise::raise)?;
+        Ok(Self { network })
+    }
+
+    /// The endpoints that peers connect to, with the real TCP ports, in the order of `listen`.
+    #[getter]
+    fn endpoints(&self) -> Vec<String> {
+        self.network.endpoints().to_vec()
+    }
+
+    /// Connects all channels, given as (id, endpoint of the other end), and waits until every peer
+    /// has answered. Raises NetworkError when one does not in time, Cancelled.
+    fn connect(
+        &self,
+        py: Python<'_>,
+        outputs: Vec<(u32, String)>,
+        inputs: Vec<(u32, String)>,
+    ) -> PyResult<()> {
+        let specs = |channels: Vec<(u32, String)>| -> Vec<ChannelSpec> {
+            let spec = |(id, peer)| ChannelSpec { id, peer };
+            channels.into_iter().map(spec).collect()
+        };
+        let (outputs, inputs) = (specs(outputs), specs(inputs));
+        py.detach(|| self.network.connect(&outputs, &inputs))
+            .map_err(Raise::raise)
+    }
+
+    /// Removes the rendezvous files of this network's own endpoints: after every peer connected.
+    fn unlink_endpoints(&self) {
+        self.network.unlink_endpoints();
+    }
+
+    /// The gate to these output channels. `partitioner` is forward (one channel), rebalance,
+    /// broadcast, or hash by `key`: an item of a tuple or list (int), a field of a dict (str), or
+    /// the record itself (None).
+    #[pyo3(signature = (channels, partitioner, key = None))]
+    fn output_gate(
+        &self,
+        channels: Vec<u32>,
+        partitioner: &str,
+        key: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<OutputGate> {
+        let output = |id: u32| {
+            self.network.output(id).ok_or_else(|| {
+                PyValueError::new_err(format!(
+                    "channel {id} is no output of this task\n\nhint: connect it first"
+                ))
+            })
+        };
+        let channels = channels
+            .into_iter()
+            .map(output)
+            .collect::<PyResult<Vec<_>>>()?;
+        OutputGate::new(channels, partitioner, key)
+    }
+
+    /// The next batch of any input channel; None once all of them ended. The batch before it counts
+    /// as consumed with this call. Waits without the GIL. Raises Cancelled, ChannelLost.
+    fn receive(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
+        let received = match self.network.try_receive().map_err(Raise::raise)? {
+            TryReceive::Batch(received) => Some(received),
+            TryReceive::Ended => None,
+            TryReceive::Empty => py.detach(|| self.network.receive()).map_err(Raise::raise)?,
+        };
+        Ok(received.map(Batch::from))
+    }
+
+    /// Ends every output channel and waits until the peers have consumed everything. Raises
+    /// NetworkError after `timeout_seconds`, Cancelled, ChannelLost.
+    #[pyo3(signature = (timeout_seconds = None))]
+    fn finish(&self, py: Python<'_>, timeout_seconds: Option<f64>) -> PyResult<()> {
+        let timeout = timeout_seconds
+            .map(|seconds| duration("timeout_seconds", seconds))
+            .transpose()?;
+        py.detach(|| self.network.finish(timeout))
+            .map_err(Raise::raise)
+    }
+
+    /// Makes every call that waits, now or later, raise Cancelled.
+    fn cancel(&self) {
+        self.network.cancel();
+    }
+
+    /// A snapshot of the counters.
+    fn statistics(&self, py: Python<'_>) -> PyResult<NetworkStatistics> {
+        NetworkStatistics::new(py, self.network.statistics())
+    }
+
+    /// Stops the I/O thread and removes the rendezvous files; idempotent.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| self.network.close());
+    }
+}
+
+fn duration(name: &str, seconds: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(seconds).map_err(|error| {
+        PyValueError::new_err(format!(
+            "{name} is {seconds} s, expected a time: {error}\n\nhint: 0 or more"
+        ))
+    })
+}

@@ -1,0 +1,109 @@
+//! Snapshots of a network's counters.
+
+use pyo3::prelude::*;
+
+/// The counters of one network. Counters only grow; backlog and credit are those of the moment.
+#[pyclass(frozen, get_all, module = "engine._native")]
+pub(crate) struct NetworkStatistics {
+    /// Seconds that `receive` has waited for a batch.
+    idle_seconds: f64,
+    /// Seconds that `emit` has waited for receivers, over all channels.
+    blocked_seconds: f64,
+    /// Bytes that wait here for credit, over all channels.
+    backlog_bytes: u64,
+    /// Messages that were dropped: garbage, unknown channels, frames out of place.
+    dropped_messages: u64,
+    /// One entry per output channel, in the order in which they were connected.
+    outputs: Vec<Py<OutputStatistics>>,
+    /// One entry per input channel, in the order in which they were connected.
+    inputs: Vec<Py<InputStatistics>>,
+}
+
+/// The counters of one output channel.
+#[pyclass(frozen, get_all, module = "engine._native")]
+pub(crate) struct OutputStatistics {
+    /// Id of the channel.
+    channel: u32,
+    /// Records that left this task.
+    records: u64,
+    /// Bytes of records that left this task.
+    bytes: u64,
+    /// Data frames that left this task.
+    frames: u64,
+    /// Bytes that wait here for credit.
+    backlog_bytes: u64,
+    /// Bytes that the receiver would still accept.
+    credit_bytes: u64,
+    /// Seconds that `emit` has waited for this channel.
+    blocked_seconds: f64,
+}
+
+/// The counters of one input channel.
+#[pyclass(frozen, get_all, module = "engine._native")]
+pub(crate) struct InputStatistics {
+    /// Id of the channel.
+    channel: u32,
+    /// Records that arrived.
+    records: u64,
+    /// Bytes of records that arrived.
+    bytes: u64,
+    /// Data frames that arrived.
+    frames: u64,
+    /// Bytes that arrived and were not consumed yet.
+    backlog_bytes: u64,
+}
+
+impl NetworkStatistics {
+    pub(crate) fn new(
+        py: Python<'_>,
+        statistics: oka_transport::NetworkStatistics,
+    ) -> PyResult<Self> {
+        let outputs = &statistics.outputs;
+        Ok(Self {
+            idle_seconds: seconds(statistics.waited_ns),
+            blocked_seconds: seconds(outputs.iter().map(|output| output.blocked_ns).sum()),
+            backlog_bytes: outputs.iter().map(|output| output.backlog_bytes).sum(),
+            dropped_messages: statistics.dropped_messages,
+            outputs: statistics
+                .outputs
+                .into_iter()
+                .map(|output| Py::new(py, OutputStatistics::from(output)))
+                .collect::<PyResult<_>>()?,
+            inputs: statistics
+                .inputs
+                .into_iter()
+                .map(|input| Py::new(py, InputStatistics::from(input)))
+                .collect::<PyResult<_>>()?,
+        })
+    }
+}
+
+impl From<oka_transport::OutputStatistics> for OutputStatistics {
+    fn from(output: oka_transport::OutputStatistics) -> Self {
+        Self {
+            channel: output.channel,
+            records: output.records,
+            bytes: output.bytes,
+            frames: output.frames,
+            backlog_bytes: output.backlog_bytes,
+            credit_bytes: output.credit_bytes,
+            blocked_seconds: seconds(output.blocked_ns),
+        }
+    }
+}
+
+impl From<oka_transport::InputStatistics> for InputStatistics {
+    fn from(input: oka_transport::InputStatistics) -> Self {
+        Self {
+            channel: input.channel,
+            records: input.records,
+            bytes: input.bytes,
+            frames: input.frames,
+            backlog_bytes: input.backlog_bytes,
+        }
+    }
+}
+
+fn seconds(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1e9
+}
