@@ -95,7 +95,7 @@ class NativeAggregate(BatchOperator):
 
     def open(self, context: TaskContext) -> Callable[[Any], list[Any]]:
         """The native function, with a table of its own."""
-        from engine.network import Aggregate  # here, so that declaring needs no native module
+        from engine.network import Aggregate
 
         return Aggregate(self.kind, list(self.key_path), list(self.value_path)).update
 

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from engine.errors import GraphError
 from engine.graph.operator import SourceOperator, TaskContext
@@ -25,14 +25,15 @@ class Function(SourceOperator[T]):
     [1, 4, 7]
     """
 
+    @overload
     def __init__(
-        self,
-        function: Callable[[TaskContext], Iterable[T | list[T]]]
-        | Callable[[], Iterable[T | list[T]]],
-        rate: float | None = None,
-    ) -> None:
+        self: "Function[T]", function: Callable[..., Iterable[list[T]]], rate: float | None = None
+    ) -> None: ...
+    @overload
+    def __init__(self, function: Callable[..., Iterable[T]], rate: float | None = None) -> None: ...
+    def __init__(self, function: Callable[..., Iterable[Any]], rate: float | None = None) -> None:
         check_rate(rate)
-        self.function: Callable[..., Iterable[Any]] = function
+        self.function = function
         self.takes_context = _takes_context(function)
         self.rate = rate
 

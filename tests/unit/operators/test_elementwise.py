@@ -32,6 +32,8 @@ def test_after_a_key_function_records_come_without_their_keys(emitted: Emitted) 
 
 
 def test_what_is_not_a_list_is_refused(emitted: Emitted) -> None:
-    stream = source(Collection([1])).map_batches(lambda batch: None)  # type: ignore[arg-type,return-value]
-    with pytest.raises(TypeError, match="returned NoneType None, expected a list"):
-        emitted(stream)
+    def first(batch: list[int]) -> Any:
+        return batch[0]
+
+    with pytest.raises(TypeError, match="returned int 1, expected a list"):
+        emitted(source(Collection([1])).map_batches(first))

@@ -72,8 +72,9 @@ def test_tasks_share_no_state(task: Task) -> None:
 
 
 def test_a_key_error_of_the_function_is_not_swallowed(emitted: Emitted) -> None:
+    values: dict[str, str] = {}
     with pytest.raises(KeyError, match="missing"):
-        emitted(records("a", "a").key_by().reduce(lambda a, b: {}["missing"]))
+        emitted(records("a", "a").key_by().reduce(lambda a, b: values["missing"]))
 
 
 @pytest.mark.parametrize(
