@@ -11,7 +11,7 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 
@@ -20,7 +20,7 @@ from benchmarks.measurement import Case, Measurement, row
 from benchmarks.peers import pyzmq_pair
 from engine.metrics import commit, machine, versions
 from engine.tables import duration, rate, table
-from pipelines.word_count import random_word_count
+from pipelines.word_count import Api, random_word_count
 
 PAIR = "pyzmq_msgpack_pair"
 APIS = ("per_record", "map_batches", "native")
@@ -282,7 +282,7 @@ def _measure_oka(
     case: Case, seconds: float, warmup: float, words_per_second: float | None, seed: int
 ) -> Measurement:
     pipeline = random_word_count(
-        seconds, case.payload_bytes, rate=words_per_second, seed=seed, api=case.api
+        seconds, case.payload_bytes, rate=words_per_second, seed=seed, api=cast(Api, case.api)
     )
     result = engine.execute(
         pipeline,

@@ -38,10 +38,13 @@ class Latency:
     def of(cls, histogram: LatencyHistogram) -> Latency:
         """The usual percentiles of a histogram."""
         return cls(
-            histogram.count,
-            histogram.mean,
-            *(histogram.percentile(p) for p in (50.0, 95.0, 99.0, 99.9)),
-            histogram.max,
+            count=histogram.count,
+            mean=histogram.mean,
+            p50=histogram.percentile(50.0),
+            p95=histogram.percentile(95.0),
+            p99=histogram.percentile(99.0),
+            p999=histogram.percentile(99.9),
+            max=histogram.max,
         )
 
 

@@ -86,7 +86,7 @@ def run_source(settings: dict[str, Any]) -> dict[str, Any]:
     )
     batches = words.open(TaskContext("source", 0, 1, settings["batch_size"], "pair"))
     rate = settings["rate"]
-    socket = zmq.Context.instance().socket(zmq.PUSH)
+    socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.PUSH)
     socket.connect(settings["endpoint"])
     started_cpu, start, sent, until_stamp = time.process_time(), time.monotonic(), 0, 100
     send, pack = socket.send, msgpack.packb
@@ -113,7 +113,7 @@ def run_source(settings: dict[str, Any]) -> dict[str, Any]:
 
 def run_sink(settings: dict[str, Any]) -> dict[str, Any]:
     """Pull batches and count their words, until the end."""
-    socket = zmq.Context.instance().socket(zmq.PULL)
+    socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.PULL)
     port = socket.bind_to_random_port("tcp://127.0.0.1")
     print(f"tcp://127.0.0.1:{port}", flush=True)
     counts: dict[str, int] = {}

@@ -44,7 +44,7 @@ class RayLauncher(Launcher):
     def nodes(self, resources: Collection[str]) -> Sequence[Node]:
         """The living nodes of the cluster, in the order of their addresses and ids."""
         names = {name: _RAY_NAMES.get(name, name) for name in resources}
-        alive = [node for node in ray.nodes() if node["Alive"]]
+        alive = [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
         alive.sort(key=lambda node: (node["NodeManagerAddress"], node["NodeID"]))
         return [
             Node(
@@ -80,7 +80,7 @@ class RayWorker(WorkerHandle):
         self.task = task
         self.node = node
         needed = {_RAY_NAMES.get(name, name): amount for name, amount in task.resources.items()}
-        self._actor = (
+        self._actor: Any = (
             ray.remote(Worker)
             .options(
                 num_cpus=needed.pop("CPU", 0.0),
@@ -121,8 +121,7 @@ class RayWorker(WorkerHandle):
         """What the worker last wrote, where its log is on this machine."""
         if not self._process_id.done() or self._process_id.exception() is not None:
             return ""
-        logs = Path(ray._private.worker._global_node.get_logs_dir_path())
-        for path in logs.glob(f"worker-*-{self._process_id.result()}.err"):
+        for path in _LOGS.glob(f"worker-*-{self._process_id.result()}.err"):
             with path.open(errors="replace") as lines:
                 return "".join(deque(lines, maxlen=20))
         return ""
@@ -135,6 +134,7 @@ def _status(error: RayActorError) -> str:
     return detail.group(1).strip() if detail else text.strip().splitlines()[-1]
 
 
+_LOGS = Path("/tmp/ray/session_latest/logs")  # noqa: S108 - where Ray documents its logs
 _RAY_NAMES = {"cpus": "CPU", "gpus": "GPU", "memory": "memory"}
 _CONCURRENT_CALLS = 4
 """`run`, and beside it `statistics` and `cancel`."""

@@ -154,7 +154,7 @@ class Task:
             batch = receive()
 
     def _run_from_source(
-        self, source: SourceOperator, context: TaskContext, deliver: Deliver
+        self, source: SourceOperator[Any], context: TaskContext, deliver: Deliver
     ) -> None:
         process = self.chain.process
         stage = self._source_stage

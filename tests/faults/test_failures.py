@@ -63,9 +63,9 @@ def test_a_source_and_a_sink_that_raise(runtime: str) -> None:
     def refuse(_record: int) -> None:
         raise ValueError("no room")
 
-    with pytest.raises(engine.OperatorError, match="operator 'function' .*the disk is gone"):
+    with pytest.raises(engine.OperatorError, match=r"operator 'function' .*the disk is gone"):
         engine.execute(source(Function(source_of_one)).sink(Discard()), runtime=runtime)
-    with pytest.raises(engine.OperatorError, match="operator 'callback' .*on record 1.*no room"):
+    with pytest.raises(engine.OperatorError, match=r"operator 'callback' .*on record 1.*no room"):
         engine.execute(source(Collection([1])).rebalance().sink(Callback(refuse)), runtime=runtime)
 
 
@@ -147,7 +147,7 @@ def test_parallelism_zero(runtime: str) -> None:
 
 def test_a_record_that_cannot_be_encoded(runtime: str) -> None:
     pipeline = source(Collection([1, 2])).map(lambda n: object()).rebalance().sink(Discard())
-    with pytest.raises(engine.OperatorError, match="operator 'map' .*object") as caught:
+    with pytest.raises(engine.OperatorError, match=r"operator 'map' .*object") as caught:
         engine.execute(pipeline, runtime=runtime)
     assert "hint:" in str(caught.value)
 
