@@ -152,7 +152,7 @@ const CLOSE_LINGER: Duration = Duration::from_secs(1);
 const RECONNECT_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Frames in flight beyond the full ones a window holds: small ones, credits, the end.
-const SPARE_FRAMES: usize = 24;
+const SPARE_FRAMES: usize = 8;
 
 /// Peers that may connect to one task at the same moment.
 const PENDING_HANDSHAKES: usize = 8192;

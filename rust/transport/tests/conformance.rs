@@ -376,6 +376,7 @@ fn a_peer_that_goes_early_is_lost(kind: Kind) {
     );
     assert_eq!(lost.channel, 1);
     assert!(matches!(source.receive(), Err(ReceiveError::Lost(_))));
+    drop(source);
 
     let (source, sink) = pair(&directory, kind, &NetworkConfig::default());
     let gone = Instant::now();

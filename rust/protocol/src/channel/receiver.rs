@@ -86,7 +86,7 @@ impl Receiver {
             let idle = self.consumed == self.arrived;
             let unacknowledged = grant.credit.acknowledged != self.consumed;
             let bytes = self.consumed_bytes - grant.consumed_bytes;
-            unacknowledged && (idle || bytes >= self.window / 2)
+            unacknowledged && (idle || bytes >= self.window / 4)
         });
         if !due {
             return None;
