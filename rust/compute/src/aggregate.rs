@@ -139,8 +139,13 @@ impl Aggregate {
         Ok(())
     }
 
+    /// Number of keys touched since the last call of `take_updates`.
+    pub fn touched(&self) -> usize {
+        self.touched.len()
+    }
+
     /// The keys touched since the last call, in the order in which they were touched first.
-    pub fn take_updates(&mut self) -> impl ExactSizeIterator<Item = Update<'_>> {
+    pub fn take_updates(&mut self) -> impl Iterator<Item = Update<'_>> {
         self.round += 1;
         let (entries, table) = (&self.entries, &self.table);
         self.touched.drain(..).map(|number| Update {

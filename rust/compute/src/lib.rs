@@ -6,6 +6,7 @@
 //! - [`value`]: a total reader of encoded values; [`encode`]: the writer of the same format.
 //! - [`path`]: finds the value that a key selector names inside a record.
 //! - [`key`]: one byte string per key, equal exactly when the keys are equal in Python.
+//! - [`short`]: hash and equality of short byte strings.
 //! - [`table`]: numbers keys densely, in the order in which they appeared.
 //! - [`aggregate`]: count, sum, min, max and first per key.
 
@@ -13,6 +14,7 @@ pub mod aggregate;
 pub mod encode;
 pub mod key;
 pub mod path;
+pub mod short;
 pub mod table;
 pub mod value;
 

@@ -2,7 +2,7 @@
 //!
 //! Nothing is ever removed, so that a number stays valid and can index the caller's own arrays.
 
-use xxhash_rust::xxh3::xxh3_64;
+use crate::short::{equal, hash};
 
 /// Byte strings and their numbers.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl KeyTable {
     /// The number of a key; a key that was never seen gets the next one, which is the former length.
     #[inline]
     pub fn number(&mut self, key: &[u8]) -> usize {
-        let hash = xxh3_64(key);
+        let hash = hash(key);
         let mask = self.slots.len() - 1;
         let mut index = hash as usize & mask;
         loop {
@@ -45,7 +45,7 @@ impl KeyTable {
             if slot.number == EMPTY.number {
                 return self.insert(key, hash, index);
             }
-            if slot.tag == tag(hash) && *self.keys[slot.number as usize] == *key {
+            if slot.tag == tag(hash) && equal(&self.keys[slot.number as usize], key) {
                 return slot.number as usize;
             }
             index = (index + 1) & mask;

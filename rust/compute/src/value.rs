@@ -66,85 +66,53 @@ pub mod extension {
 #[derive(Clone, Debug)]
 pub struct Reader<'a> {
     bytes: &'a [u8],
-    position: usize,
+    rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
     pub fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, position: 0 }
+        Self { bytes, rest: bytes }
     }
 
     /// Offset of the next value.
     #[inline]
     pub fn position(&self) -> usize {
-        self.position
+        self.bytes.len() - self.rest.len()
     }
 
     pub fn is_at_end(&self) -> bool {
-        self.position == self.bytes.len()
+        self.rest.is_empty()
     }
 
     /// What lies between `start` and the next value.
     #[inline]
     pub fn since(&self, start: usize) -> &'a [u8] {
-        &self.bytes[start..self.position]
+        &self.bytes[start..self.position()]
     }
 
     /// Everything from the next value on.
     #[inline]
     pub fn rest(&self) -> &'a [u8] {
-        &self.bytes[self.position..]
+        self.rest
     }
 
     /// Reads one value. After an array or a map its elements come next.
     #[inline]
     pub fn read(&mut self) -> Result<Value<'a>, ReadError> {
-        let start = self.position;
-        let Some(&marker) = self.bytes.get(start) else {
-            return Err(ReadError::Truncated(start));
-        };
-        self.position += 1;
-        Ok(match marker {
-            0x00..=0x7f => Value::Int(i64::from(marker)),
-            0x80..=0x8f => Value::Map(usize::from(marker & 0x0f)),
-            0x90..=0x9f => Value::Array(usize::from(marker & 0x0f)),
-            0xa0..=0xbf => Value::Str(self.take(usize::from(marker & 0x1f), start)?),
-            0xc0 => Value::Nil,
-            0xc1 => return Err(ReadError::InvalidMarker(start)),
-            0xc2 => Value::Bool(false),
-            0xc3 => Value::Bool(true),
-            0xc4..=0xc6 => {
-                let length = self.length(marker - 0xc4, start)?;
-                Value::Bytes(self.take(length, start)?)
+        // The values that most records are made of; all others are read out of line.
+        match *self.rest {
+            [marker @ 0x00..=0x7f, ref rest @ ..] => {
+                self.rest = rest;
+                Ok(Value::Int(i64::from(marker)))
             }
-            0xc7..=0xc9 => {
-                let length = self.length(marker - 0xc7, start)?;
-                self.extension(length, start)?
+            [marker @ 0xa0..=0xbf, ref rest @ ..] => self.text(usize::from(marker & 0x1f), rest),
+            [0xd9, length, ref rest @ ..] => self.text(usize::from(length), rest),
+            [marker @ 0x90..=0x9f, ref rest @ ..] => {
+                self.rest = rest;
+                Ok(Value::Array(usize::from(marker & 0x0f)))
             }
-            0xca => Value::Float(f64::from(f32::from_be_bytes(self.array(start)?))),
-            0xcb => Value::Float(f64::from_be_bytes(self.array(start)?)),
-            0xcc => Value::Int(i64::from(u8::from_be_bytes(self.array(start)?))),
-            0xcd => Value::Int(i64::from(u16::from_be_bytes(self.array(start)?))),
-            0xce => Value::Int(i64::from(u32::from_be_bytes(self.array(start)?))),
-            0xcf => {
-                let number = u64::from_be_bytes(self.array(start)?);
-                i64::try_from(number).map_or(Value::Unsigned(number), Value::Int)
-            }
-            0xd0 => Value::Int(i64::from(i8::from_be_bytes(self.array(start)?))),
-            0xd1 => Value::Int(i64::from(i16::from_be_bytes(self.array(start)?))),
-            0xd2 => Value::Int(i64::from(i32::from_be_bytes(self.array(start)?))),
-            0xd3 => Value::Int(i64::from_be_bytes(self.array(start)?)),
-            0xd4..=0xd8 => self.extension(1 << (marker - 0xd4), start)?,
-            0xd9..=0xdb => {
-                let length = self.length(marker - 0xd9, start)?;
-                Value::Str(self.take(length, start)?)
-            }
-            0xdc => Value::Array(self.length(1, start)?),
-            0xdd => Value::Array(self.length(2, start)?),
-            0xde => Value::Map(self.length(1, start)?),
-            0xdf => Value::Map(self.length(2, start)?),
-            0xe0..=0xff => Value::Int(i64::from(marker as i8)),
-        })
+            _ => self.read_any(),
+        }
     }
 
     /// Passes over one whole value, with everything inside it.
@@ -173,38 +141,114 @@ impl<'a> Reader<'a> {
     }
 
     #[inline]
-    fn take(&mut self, length: usize, start: usize) -> Result<&'a [u8], ReadError> {
-        let taken = self
-            .rest()
-            .get(..length)
-            .ok_or(ReadError::Truncated(start))?;
-        self.position += length;
+    fn text(&mut self, length: usize, rest: &'a [u8]) -> Result<Value<'a>, ReadError> {
+        let Some((utf8, rest)) = rest.split_at_checked(length) else {
+            return Err(self.truncated());
+        };
+        self.rest = rest;
+        Ok(Value::Str(utf8))
+    }
+
+    #[inline(never)]
+    fn read_any(&mut self) -> Result<Value<'a>, ReadError> {
+        let mut cursor = Cursor { rest: self.rest };
+        let value = match cursor.value() {
+            Ok(Some(value)) => value,
+            Ok(None) => return Err(ReadError::InvalidMarker(self.position())),
+            Err(End) => return Err(self.truncated()),
+        };
+        self.rest = cursor.rest;
+        Ok(value)
+    }
+
+    #[cold]
+    fn truncated(&self) -> ReadError {
+        ReadError::Truncated(self.position())
+    }
+}
+
+/// Takes one value apart; knows nothing of where it is.
+struct Cursor<'a> {
+    rest: &'a [u8],
+}
+
+/// The bytes end inside a value.
+struct End;
+
+impl<'a> Cursor<'a> {
+    /// The next value; `None` when nothing starts with its first byte.
+    fn value(&mut self) -> Result<Option<Value<'a>>, End> {
+        let [marker] = self.array()?;
+        Ok(Some(match marker {
+            0x00..=0x7f => Value::Int(i64::from(marker)),
+            0x80..=0x8f => Value::Map(usize::from(marker & 0x0f)),
+            0x90..=0x9f => Value::Array(usize::from(marker & 0x0f)),
+            0xa0..=0xbf => Value::Str(self.take(usize::from(marker & 0x1f))?),
+            0xc0 => Value::Nil,
+            0xc1 => return Ok(None),
+            0xc2 => Value::Bool(false),
+            0xc3 => Value::Bool(true),
+            0xc4..=0xc6 => {
+                let length = self.length(marker - 0xc4)?;
+                Value::Bytes(self.take(length)?)
+            }
+            0xc7..=0xc9 => {
+                let length = self.length(marker - 0xc7)?;
+                self.extension(length)?
+            }
+            0xca => Value::Float(f64::from(f32::from_be_bytes(self.array()?))),
+            0xcb => Value::Float(f64::from_be_bytes(self.array()?)),
+            0xcc => Value::Int(i64::from(u8::from_be_bytes(self.array()?))),
+            0xcd => Value::Int(i64::from(u16::from_be_bytes(self.array()?))),
+            0xce => Value::Int(i64::from(u32::from_be_bytes(self.array()?))),
+            0xcf => {
+                let number = u64::from_be_bytes(self.array()?);
+                i64::try_from(number).map_or(Value::Unsigned(number), Value::Int)
+            }
+            0xd0 => Value::Int(i64::from(i8::from_be_bytes(self.array()?))),
+            0xd1 => Value::Int(i64::from(i16::from_be_bytes(self.array()?))),
+            0xd2 => Value::Int(i64::from(i32::from_be_bytes(self.array()?))),
+            0xd3 => Value::Int(i64::from_be_bytes(self.array()?)),
+            0xd4..=0xd8 => self.extension(1 << (marker - 0xd4))?,
+            0xd9..=0xdb => {
+                let length = self.length(marker - 0xd9)?;
+                Value::Str(self.take(length)?)
+            }
+            0xdc => Value::Array(self.length(1)?),
+            0xdd => Value::Array(self.length(2)?),
+            0xde => Value::Map(self.length(1)?),
+            0xdf => Value::Map(self.length(2)?),
+            0xe0..=0xff => Value::Int(i64::from(marker as i8)),
+        }))
+    }
+
+    #[inline]
+    fn take(&mut self, length: usize) -> Result<&'a [u8], End> {
+        let (taken, rest) = self.rest.split_at_checked(length).ok_or(End)?;
+        self.rest = rest;
         Ok(taken)
     }
 
     #[inline]
-    fn array<const N: usize>(&mut self, start: usize) -> Result<[u8; N], ReadError> {
-        let (taken, _) = self
-            .rest()
-            .split_first_chunk()
-            .ok_or(ReadError::Truncated(start))?;
-        self.position += N;
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], End> {
+        let (taken, rest) = self.rest.split_first_chunk().ok_or(End)?;
+        self.rest = rest;
         Ok(*taken)
     }
 
     /// A length of 1, 2 or 4 bytes.
     #[inline]
-    fn length(&mut self, width: u8, start: usize) -> Result<usize, ReadError> {
+    fn length(&mut self, width: u8) -> Result<usize, End> {
         Ok(match width {
-            0 => usize::from(u8::from_be_bytes(self.array(start)?)),
-            1 => usize::from(u16::from_be_bytes(self.array(start)?)),
-            _ => u32::from_be_bytes(self.array(start)?) as usize,
+            0 => usize::from(u8::from_be_bytes(self.array()?)),
+            1 => usize::from(u16::from_be_bytes(self.array()?)),
+            _ => u32::from_be_bytes(self.array()?) as usize,
         })
     }
 
-    fn extension(&mut self, length: usize, start: usize) -> Result<Value<'a>, ReadError> {
-        let [code] = self.array(start)?;
-        Ok(Value::Extension(code as i8, self.take(length, start)?))
+    fn extension(&mut self, length: usize) -> Result<Value<'a>, End> {
+        let [code] = self.array()?;
+        Ok(Value::Extension(code as i8, self.take(length)?))
     }
 }
 

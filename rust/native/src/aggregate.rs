@@ -63,16 +63,15 @@ impl Aggregate {
             update()
         };
         updated.map_err(|error| raise(py, batch, &error))?;
-        let updates = aggregate.take_updates();
-        let list = PyList::empty(py);
-        for update in updates {
+        let mut pairs = Vec::with_capacity(aggregate.touched());
+        for update in aggregate.take_updates() {
             if update.number == keys.len() {
                 keys.push(Decoder::new(py).first(update.key)?.unbind());
             }
             let value = object(py, update.value)?;
-            list.append((keys[update.number].bind(py), value))?;
+            pairs.push((keys[update.number].bind(py), value).into_pyobject(py)?);
         }
-        Ok(list)
+        PyList::new(py, pairs)
     }
 
     /// The value of every key so far.

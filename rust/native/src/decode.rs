@@ -6,30 +6,34 @@
 use crate::encode::MAX_DEPTH;
 use crate::error::{DecodeError, Raised};
 use crate::extension::Extensions;
-use crate::text::{self, TextCache};
+use crate::text::TextCache;
 use oka_compute::value::{ReadError, Reader, Value, extension};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyFloat, PyFrozenSet, PyList, PySet};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::Mutex;
 
 /// Turns encoded values into Python objects.
 pub(crate) struct Decoder<'py> {
     py: Python<'py>,
-    /// None while another thread decodes, and inside the decoding of an extension.
-    cache: Option<MutexGuard<'static, TextCache>>,
+    /// The cache of the process, or an empty one while another decoder has that.
+    cache: TextCache,
+    has_cache: bool,
     nan: *mut ffi::PyObject,
 }
 
 impl<'py> Decoder<'py> {
     pub(crate) fn new(py: Python<'py>) -> Self {
         let nan = NAN.get_or_init(py, || PyFloat::new(py, f64::NAN).unbind());
-        Self {
+        let mut decoder = Self {
             py,
-            cache: CACHE.try_lock().ok(),
+            cache: TextCache::new(),
+            has_cache: false,
             nan: nan.as_ptr(),
-        }
+        };
+        decoder.take_cache();
+        decoder
     }
 
     /// The first `records` values of `body`, which must be all there are.
@@ -70,10 +74,7 @@ impl<'py> Decoder<'py> {
         // with an exception set.
         let object = unsafe {
             match reader.read().map_err(unreadable)? {
-                Value::Str(utf8) => match &mut self.cache {
-                    Some(cache) => cache.text(utf8),
-                    None => text::new_text(utf8),
-                },
+                Value::Str(utf8) => self.cache.text(utf8),
                 Value::Array(count) => return self.tuple(reader, count, depth),
                 Value::Int(number) => ffi::PyLong_FromLongLong(number),
                 Value::Float(number) if number.is_nan() => {
@@ -146,7 +147,7 @@ impl<'py> Decoder<'py> {
             extension::BIG_INT => Ok(big_int(py, payload)?),
             _ => {
                 // Python code runs, and may decode in turn.
-                self.cache = None;
+                self.return_cache();
                 let value = Extensions::of(py).and_then(|functions| {
                     functions.decode(py, code, payload).map_err(|error| {
                         let raised = PyErr::from(malformed(&format!("extension {code}: {error}")));
@@ -154,7 +155,7 @@ impl<'py> Decoder<'py> {
                         raised
                     })
                 });
-                self.cache = CACHE.try_lock().ok();
+                self.take_cache();
                 Ok(value?.into_ptr())
             }
         }
@@ -180,12 +181,35 @@ impl<'py> Decoder<'py> {
         Ok(unsafe { Bound::from_owned_ptr(self.py, value) })
     }
 
+    fn take_cache(&mut self) {
+        if let Some(cache) = CACHE.try_lock().ok().and_then(|mut cache| cache.take()) {
+            self.cache = cache;
+            self.cache.prepare();
+            self.has_cache = true;
+        }
+    }
+
+    fn return_cache(&mut self) {
+        if self.has_cache
+            && let Ok(mut cache) = CACHE.lock()
+        {
+            *cache = Some(std::mem::replace(&mut self.cache, TextCache::new()));
+            self.has_cache = false;
+        }
+    }
+
     #[inline]
     fn or_raised(&self, object: *mut ffi::PyObject) -> Decoded {
         if object.is_null() {
             return Err(raised(self.py));
         }
         Ok(object)
+    }
+}
+
+impl Drop for Decoder<'_> {
+    fn drop(&mut self) {
+        self.return_cache();
     }
 }
 
@@ -247,6 +271,7 @@ fn raised(py: Python<'_>) -> Raised {
     error.into()
 }
 
-static CACHE: Mutex<TextCache> = Mutex::new(TextCache::new());
+/// The cache of the process; None while a decoder has it. Locked only to take it or put it back.
+static CACHE: Mutex<Option<TextCache>> = Mutex::new(Some(TextCache::new()));
 /// Every NaN decodes to this object, so that all NaN are one key of a dict.
 static NAN: PyOnceLock<Py<PyFloat>> = PyOnceLock::new();

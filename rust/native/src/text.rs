@@ -3,10 +3,10 @@
 //! A cached object needs no allocation and brings its hash along, which is most of what a dict
 //! look-up with a new string costs.
 
+use oka_compute::short::{self, equal};
 use pyo3::ffi;
 use std::ptr;
 use std::slice;
-use xxhash_rust::xxh3::xxh3_64;
 
 /// The UTF-8 of a `str`; `None` when it holds a lone surrogate.
 ///
@@ -28,6 +28,7 @@ pub(crate) unsafe fn utf8<'a>(text: *mut ffi::PyObject) -> Option<&'a [u8]> {
 
 /// Recent short texts by their hash; bounded, and never emptied.
 pub(crate) struct TextCache {
+    /// None at first, or [`ENTRIES`] of them.
     entries: Vec<Entry>,
 }
 
@@ -38,6 +39,11 @@ impl TextCache {
         }
     }
 
+    /// Gives the cache its memory; without that it caches nothing.
+    pub(crate) fn prepare(&mut self) {
+        self.entries.resize(ENTRIES, Entry::EMPTY);
+    }
+
     /// A new reference to a `str` of these bytes; null, with an exception set, when they are no
     /// UTF-8 or there is no memory.
     ///
@@ -45,25 +51,23 @@ impl TextCache {
     /// The GIL is held.
     #[inline]
     pub(crate) unsafe fn text(&mut self, bytes: &[u8]) -> *mut ffi::PyObject {
-        if bytes.len() > LONGEST {
-            // SAFETY: the GIL is held.
-            return unsafe { new_text(bytes) };
-        }
-        if self.entries.is_empty() {
-            self.entries.resize(ENTRIES, Entry::EMPTY);
-        }
-        let hash = xxh3_64(bytes);
-        let entry = &mut self.entries[hash as usize % ENTRIES];
-        // SAFETY: a filled entry owns a reference to `object`, whose UTF-8 is at `utf8`.
+        let hash = if bytes.len() > short::LONGEST {
+            0
+        } else {
+            short::hash(bytes)
+        };
+        // SAFETY: the GIL is held; a filled entry owns a reference to `object`, whose UTF-8 is at
+        // `utf8`.
         unsafe {
-            if entry.hash == hash
-                && entry.length == bytes.len()
-                && slice::from_raw_parts(entry.utf8, entry.length) == bytes
-            {
-                ffi::Py_INCREF(entry.object);
-                return entry.object;
+            match self.entries.get_mut(hash as usize % ENTRIES) {
+                _ if bytes.len() > short::LONGEST => new_text(bytes),
+                Some(entry) if entry.hash == hash && entry.holds(bytes) => {
+                    ffi::Py_INCREF(entry.object);
+                    entry.object
+                }
+                Some(entry) => entry.replace(hash, bytes),
+                None => new_text(bytes),
             }
-            entry.replace(hash, bytes)
         }
     }
 }
@@ -95,17 +99,26 @@ pub(crate) unsafe fn new_text(bytes: &[u8]) -> *mut ffi::PyObject {
 struct Entry {
     hash: u64,
     length: usize,
-    utf8: *const u8,
+    utf8: ptr::NonNull<u8>,
     object: *mut ffi::PyObject,
 }
 
 impl Entry {
     const EMPTY: Self = Self {
         hash: 0,
-        length: usize::MAX,
-        utf8: ptr::null(),
+        length: 0,
+        utf8: ptr::NonNull::dangling(),
         object: ptr::null_mut(),
     };
+
+    /// # Safety
+    /// The GIL is held.
+    #[inline]
+    unsafe fn holds(&self, bytes: &[u8]) -> bool {
+        // SAFETY: an entry owns its `object`, and with it `length` bytes at `utf8`.
+        let utf8 = unsafe { slice::from_raw_parts(self.utf8.as_ptr(), self.length) };
+        !self.object.is_null() && equal(utf8, bytes)
+    }
 
     /// Puts a new `str` in, and returns another reference to it.
     ///
@@ -126,7 +139,7 @@ impl Entry {
                 *self = Self {
                     hash,
                     length: bytes.len(),
-                    utf8: utf8.as_ptr(),
+                    utf8: ptr::NonNull::from(utf8).cast(),
                     object,
                 };
             }
@@ -135,6 +148,4 @@ impl Entry {
     }
 }
 
-/// Bytes of the longest text that is cached.
-const LONGEST: usize = 64;
 const ENTRIES: usize = 4096;

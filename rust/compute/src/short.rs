@@ -1,0 +1,122 @@
+//! Hash and equality of short byte strings, such as words, without the calls that general ones make.
+//!
+//! For tables inside one process only: the hash is no part of any format and may change. Where it
+//! decides which task a record goes to, `oka_protocol::partition` has the hash.
+
+use xxhash_rust::xxh3::xxh3_64;
+
+/// A hash. Up to [`LONGEST`] bytes it is folded multiplication, inline; above that XXH3.
+#[inline]
+pub fn hash(bytes: &[u8]) -> u64 {
+    if bytes.len() > LONGEST {
+        return xxh3_64(bytes);
+    }
+    let mut sum = (bytes.len() as u64).wrapping_mul(MULTIPLIERS[0]);
+    let (pairs, _) = bytes.as_chunks::<16>();
+    for (pair, multiplier) in pairs.iter().zip(&MULTIPLIERS[2..]) {
+        let (low, high) = halves(pair);
+        sum = sum.wrapping_add(fold(low ^ multiplier, high ^ MULTIPLIERS[1]));
+    }
+    // The last bytes once more, aligned to the end: they cover what is left of a pair.
+    if let Some(end) = bytes.last_chunk::<16>() {
+        let (low, high) = halves(end);
+        sum ^= fold(low ^ sum, high ^ MULTIPLIERS[0]);
+    } else if let (Some(start), Some(end)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let (start, end) = (u64::from_le_bytes(*start), u64::from_le_bytes(*end));
+        sum ^= fold(start ^ sum, end ^ MULTIPLIERS[0]);
+    } else {
+        let word = bytes
+            .iter()
+            .fold(0, |word, byte| word << 8 | u64::from(*byte));
+        sum = fold(word ^ MULTIPLIERS[1], sum ^ MULTIPLIERS[2]);
+    }
+    sum
+}
+
+/// Equality.
+#[inline]
+pub fn equal(left: &[u8], right: &[u8]) -> bool {
+    if left.len() != right.len() {
+        return false;
+    }
+    match (left.last_chunk::<8>(), right.last_chunk::<8>()) {
+        (Some(left_end), Some(right_end)) if left.len() <= LONGEST => {
+            let (left, _) = left.as_chunks::<8>();
+            let (right, _) = right.as_chunks::<8>();
+            left_end == right_end && left.iter().zip(right).all(|(left, right)| left == right)
+        }
+        _ => left == right,
+    }
+}
+
+/// What counts as short, in bytes.
+pub const LONGEST: usize = 64;
+
+#[inline]
+fn halves(pair: &[u8; 16]) -> (u64, u64) {
+    let both = u128::from_le_bytes(*pair);
+    (both as u64, (both >> 64) as u64)
+}
+
+#[inline]
+fn fold(left: u64, right: u64) -> u64 {
+    let product = u128::from(left) * u128::from(right);
+    product as u64 ^ (product >> 64) as u64
+}
+
+/// Odd numbers without a pattern: the fraction of the golden ratio, and of pi.
+const MULTIPLIERS: [u64; 6] = [
+    0x9e37_79b9_7f4a_7c15,
+    0x243f_6a88_85a3_08d3,
+    0x1319_8a2e_0370_7345,
+    0xa409_3822_299f_31d1,
+    0x082e_fa98_ec4e_6c89,
+    0x4528_21e6_38d0_1377,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn every_byte_counts() {
+        for length in 0..80_usize {
+            let bytes: Vec<u8> = (0..length as u8).collect();
+            let mut hashes = HashSet::from([hash(&bytes)]);
+            for changed in 0..length {
+                let mut other = bytes.clone();
+                other[changed] ^= 0x10;
+                assert!(hashes.insert(hash(&other)), "{length} {changed}");
+            }
+        }
+    }
+
+    #[test]
+    fn numbered_words_spread_evenly() {
+        for width in [6, 12, 32, 60] {
+            let mut counts = [0; 64];
+            for number in 0..6400 {
+                counts[hash(format!("{number:0width$}").as_bytes()) as usize % 64] += 1;
+            }
+            assert!(
+                counts.iter().all(|count| (50..=150).contains(count)),
+                "{counts:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn equality_of_any_length() {
+        let bytes: Vec<u8> = (0..100).collect();
+        for length in 0..bytes.len() {
+            assert!(equal(&bytes[..length], &bytes[..length]));
+            assert!(!equal(&bytes[..length], &bytes[..=length]));
+            for other in 0..length {
+                let mut changed = bytes[..length].to_vec();
+                changed[other] ^= 1;
+                assert!(!equal(&bytes[..length], &changed), "{length} {other}");
+            }
+        }
+    }
+}
