@@ -301,8 +301,8 @@ def _measure_oka(
             f"the sink counted {counted}"
         )
     return Measurement(
-        throughput=result.throughput,
-        cpu_seconds_per_million=result.cpu_seconds_per_million,
+        throughput=result.statistics.input_throughput,
+        cpu_seconds_per_million=result.statistics.cpu_seconds / counted * 1e6,
         histogram=result.statistics.histogram if result.latency.count else b"",
         records=counted,
     )

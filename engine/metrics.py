@@ -77,6 +77,9 @@ class JobStatistics:
     throughput: float
     """Records that reached the sinks per second, over the steady window."""
     source_throughput: float
+    input_throughput: float
+    """Records per second into the tasks that end in a sink, over the same window: what an
+    aggregation in front of the sink has taken in."""
     latency: Latency
     cpu_seconds: float
     backlog_bytes: int
@@ -107,8 +110,9 @@ class JobStatistics:
             source_records=sum(
                 task.operators[0].records_out for task in tasks if task.source_window is not None
             ),
-            throughput=_rate(sinks),
-            source_throughput=_rate(sources),
+            throughput=_rate(sinks, "records_out"),
+            source_throughput=_rate(sources, "records_in"),
+            input_throughput=_rate(sinks, "records_in"),
             latency=Latency.of(merged),
             cpu_seconds=sum(task.cpu_seconds for task in tasks),
             backlog_bytes=sum(task.backlog_bytes for task in tasks),
@@ -172,6 +176,7 @@ class JobResult:
             "window_seconds": statistics.window_seconds,
             "throughput": statistics.throughput,
             "source_throughput": statistics.source_throughput,
+            "input_throughput": statistics.input_throughput,
             "latency_us": dataclasses.asdict(statistics.latency),
             "cpu_seconds_per_million": self.cpu_seconds_per_million,
             "max_worker_memory_bytes": statistics.memory_bytes,
@@ -236,9 +241,9 @@ def commit() -> str | None:
     return done.stdout.strip() or None
 
 
-def _rate(windows: Sequence[Window]) -> float:
+def _rate(windows: Sequence[Window], field: str) -> float:
     seconds = _seconds(windows)
-    return sum(window.records for window in windows) / seconds if seconds else 0.0
+    return sum(getattr(window, field) for window in windows) / seconds if seconds else 0.0
 
 
 def _seconds(windows: Sequence[Window]) -> float:

@@ -1,8 +1,9 @@
 """The operators of one task as a list of batch functions.
 
 A per-record operator becomes one comprehension over the batch, so that nothing of ours stands
-around the user's function. The loop variable is called `record` in every such loop: that is where
-`failure.describe` finds the record a function failed on, at no cost while nothing fails.
+around the user's function. `failure.describe` finds the record that a function failed on through
+the names `batch` and `records` (its iterator) here, or `record` in a loop elsewhere: at no cost
+while nothing fails, and also where Python inlines comprehensions and forgets their variable.
 """
 
 from __future__ import annotations
@@ -97,15 +98,23 @@ class Chain:
             )
         assert isinstance(kind, SinkOperator), f"unknown kind of operator {kind!r}"
         writer = self._writers[operator.name] = kind.open(context)
-        return Stage(operator.name, _sink(writer.write))
+        return Stage(operator.name, _sink(writer.write), compacts=True)
 
 
 def _map(function: Callable[[Any], Any]) -> Batches:
-    return lambda batch: [function(record) for record in batch]
+    def run(batch: list[Any]) -> list[Any]:
+        records = iter(batch)
+        return [function(record) for record in records]
+
+    return run
 
 
 def _filter(function: Callable[[Any], Any]) -> Batches:
-    return lambda batch: [record for record in batch if function(record)]
+    def run(batch: list[Any]) -> list[Any]:
+        records = iter(batch)
+        return [record for record in records if function(record)]
+
+    return run
 
 
 def _flat_map(function: Callable[[Any], Any]) -> Batches:

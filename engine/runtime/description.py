@@ -47,11 +47,14 @@ class TaskDescription:
 
 @dataclass(frozen=True)
 class Window:
-    """Records that passed between two moments of CLOCK_MONOTONIC, in ns."""
+    """What passed between two moments of CLOCK_MONOTONIC, in ns."""
 
     first_ns: int
     last_ns: int
-    records: int
+    records_in: int
+    """Records into the task's first operator."""
+    records_out: int
+    """Records out of its last."""
 
 
 @dataclass(frozen=True)
@@ -84,9 +87,9 @@ class TaskStatistics:
     memory_bytes: int
     """Resident set of the worker process."""
     source_window: Window | None
-    """Records that its source emitted in the steady window."""
+    """The steady window of a task with a source; `records_in` are those the source emitted."""
     sink_window: Window | None
-    """Records for which its sink function has returned, in the steady window."""
+    """The steady window of a task with a sink; `records_out` are those whose write returned."""
     latency: bytes | None
     """Serialized histogram of the markers that this task's sinks have observed."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import traceback
 from pathlib import Path
@@ -22,11 +23,11 @@ def describe(error: BaseException, description: TaskDescription, chain: Chain) -
     frames = list(traceback.walk_tb(error.__traceback__))
     codes = {frame.f_code for frame, _ in frames}
     if isinstance(error, EncodeError | KeyExtractError) and Chain.process.__code__ not in codes:
-        operator = description.operators[-1].name
+        name = description.operators[-1].name
     elif codes & _CHAIN_CODE:
-        operator = chain.current
+        name = chain.current
     else:
-        operator = description.operators[0].name
+        name = description.operators[0].name
     record = None
     user_frames = []
     for frame, line in frames:
@@ -34,14 +35,19 @@ def describe(error: BaseException, description: TaskDescription, chain: Chain) -
             user_frames.append((frame, line))
         elif "record" in frame.f_locals:
             record = shortened(frame.f_locals["record"])
+        elif "records" in frame.f_locals:
+            batch, left = frame.f_locals["batch"], operator.length_hint(frame.f_locals["records"])
+            record = shortened(batch[len(batch) - left - 1])
     lines = traceback.format_exception_only(type(error), error)
     summary = lines[-1].strip()
     if user_frames:
         stack = traceback.StackSummary.extract(iter(user_frames))
         lines = ["Traceback (most recent call last):\n", *stack.format(), *lines]
-    else:
+    elif isinstance(error, EncodeError | KeyExtractError | Cancelled | ChannelLost):
         lines = []
-    return TaskFailure(kind, operator, record, summary, "".join(lines))
+    else:
+        lines = traceback.format_exception(error)
+    return TaskFailure(kind, name, record, summary, "".join(lines))
 
 
 def shortened(value: object, limit: int = 200) -> str:

@@ -43,12 +43,7 @@ class Task:
         self._chained = rest if self._source else description.operators
         self._is_sink = not description.outputs
         self._latency = LatencyHistogram()
-        self._source_window = SteadyWindow(
-            config.warmup_seconds, lambda: self._source_stage.records_out
-        )
-        self._sink_window = SteadyWindow(
-            config.warmup_seconds, lambda: self.chain.stages[-1].records_out
-        )
+        self._window = SteadyWindow(config.warmup_seconds, self._records)
         self._started: tuple[int, float] | None = None
         self._ended: tuple[int, float] | None = None
         self._pacer: _Pacer | None = None
@@ -74,8 +69,7 @@ class Task:
             self._run_from_gate(deliver)
         else:
             self._run_from_source(self._source, context, deliver)
-        self._source_window.end()
-        self._sink_window.end()
+        self._window.end()
         self._network.finish()
         self._ended = (time.monotonic_ns(), time.process_time())
         return self.statistics()
@@ -100,14 +94,11 @@ class Task:
         started, ended = self._started or now, self._ended or now
         elapsed = (ended[0] - started[0]) / 1e9
         idle = network.idle_seconds + (self._pacer.waited_seconds if self._pacer else 0.0)
-        stages = self.chain.stages
-        if self._source is not None:
-            stages = [self._source_stage, *stages]
         return TaskStatistics(
             vertex=self.description.vertex,
             index=self.description.index,
             operators=tuple(
-                OperatorStatistics(s.name, s.records_in, s.records_out) for s in stages
+                OperatorStatistics(s.name, s.records_in, s.records_out) for s in self._stages()
             ),
             elapsed_seconds=elapsed,
             busy_seconds=max(0.0, elapsed - idle - network.blocked_seconds),
@@ -116,10 +107,19 @@ class Task:
             cpu_seconds=ended[1] - started[1],
             backlog_bytes=network.backlog_bytes,
             memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-            source_window=self._source_window.bounds() if self._source else None,
-            sink_window=self._sink_window.bounds() if self._is_sink else None,
+            source_window=self._window.bounds() if self._source else None,
+            sink_window=self._window.bounds() if self._is_sink else None,
             latency=self._latency.to_bytes() if self._is_sink else None,
         )
+
+    def _records(self) -> tuple[int, int]:
+        """Records into the first operator and out of the last, up to now."""
+        stages = self._stages()
+        first = stages[0].records_out if self._source else stages[0].records_in
+        return first, stages[-1].records_out
+
+    def _stages(self) -> list[Stage]:
+        return [self._source_stage, *self.chain.stages] if self._source else self.chain.stages
 
     def _open_outputs(self) -> Deliver:
         gates: list[OutputGate] = [
@@ -148,7 +148,7 @@ class Task:
         receive = self._network.receive
         process = self.chain.process
         batch = receive()
-        self._sink_window.begin(self._restart_latency)
+        self._window.begin(self._restart_latency)
         while batch is not None:
             deliver(process(batch, len(batch)), batch.markers)
             batch = receive()
@@ -167,8 +167,7 @@ class Task:
             self._pacer = _Pacer(source.rate / context.parallelism, self._cancelled)
             wait_due = self._pacer.wait_due
         batches = _batches(source.open(context), context.batch_size)
-        self._source_window.begin(_nothing)
-        self._sink_window.begin(self._restart_latency)
+        self._window.begin(self._restart_latency)
         for batch in batches:
             records = len(batch)
             due_ns = wait_due(records) if wait_due else None
@@ -218,7 +217,3 @@ def _batches(items: Iterator[Any], batch_size: int) -> Iterator[list[Any]]:
 
 def _unchanged(batch: Any) -> Any:
     return batch
-
-
-def _nothing() -> None:
-    pass

@@ -57,7 +57,9 @@ def test_counts_are_those_of_a_counter(
         pipeline, parallelism=parallelism, batch_size=batch_size, transport=transport
     )
     assert result.output == Counter(words)
-    assert result.statistics.records == len(words) == result.statistics.source_records
+    assert result.statistics.source_records == len(words)
+    if api != "map_batches":  # CountBatches emits fewer records than it takes
+        assert result.statistics.records == len(words)
 
 
 @pytest.mark.large
