@@ -33,8 +33,10 @@ def ray_cluster() -> Iterator[None]:
 
 
 @pytest.fixture
-def nothing_left() -> Iterator[None]:
+def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail if the test leaves a process, a descriptor, a job folder or a shared-memory file."""
+    if "runtime" in request.fixturenames:
+        request.getfixturevalue("runtime")  # what belongs to the cluster is there before
     before = _traces()
     yield
     deadline = time.monotonic() + 3.0
@@ -50,8 +52,8 @@ def _traces() -> set[str]:
             name = child.name()
         except psutil.NoSuchProcess:
             continue
-        # Ray keeps idle workers of its own; a worker that runs an actor is named for it.
-        if not name.startswith(("ray::IDLE", "python")) or not _ray_runs():
+        # Ray keeps idle workers of its own; a process that runs our actor is named for it.
+        if not _ray_runs() or name.startswith("ray::Worker"):
             processes.add(f"process {child.pid} {name}")
     files = {f"file {path}" for path in Path("/tmp").glob("oka-*")}
     files |= {f"file {path}" for path in Path("/dev/shm").iterdir() if "oka" in path.name}

@@ -123,15 +123,18 @@ class RayWorker(WorkerHandle):
             return ""
         for path in _LOGS.glob(f"worker-*-{self._process_id.result()}.err"):
             with path.open(errors="replace") as lines:
-                return "".join(deque(lines, maxlen=20))
+                written = (line for line in lines if not line.startswith(":"))  # Ray's own marks
+                return "".join(deque(written, maxlen=20))
         return ""
 
 
 def _status(error: RayActorError) -> str:
-    """The first sentences of Ray's message that say how the actor ended."""
+    """How the actor ended, in Ray's words without its advice."""
     text = str(error)
-    detail = re.search(r"The actor is dead because (.*?)(?:\n|$)", text, re.DOTALL)
-    return detail.group(1).strip() if detail else text.strip().splitlines()[-1]
+    detail = re.search(r"Worker exit type: (\w+) Worker exit detail: (.*?\.)(?: |$)", text)
+    if detail:
+        return f"died, {detail.group(1)}: {detail.group(2)}"
+    return text.strip().splitlines()[-1].strip()
 
 
 _LOGS = Path("/tmp/ray/session_latest/logs")  # noqa: S108 - where Ray documents its logs
