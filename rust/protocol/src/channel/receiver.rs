@@ -77,7 +77,7 @@ impl Receiver {
     /// The credit to send now, if one is due; counts it as sent.
     ///
     /// Due at the start, when nothing is left to consume and something is unacknowledged, and when
-    /// half the window was consumed since the last.
+    /// a quarter of the window was consumed since the last.
     pub fn credit_due(&mut self) -> Option<Credit> {
         if self.ended && self.consumed + 1 == self.arrived {
             self.consumed = self.arrived;

@@ -1,16 +1,14 @@
 //! What every transport must do, run over each endpoint kind.
 
-mod support;
-
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::support::{Directory, Kind, channel, emit, pair, receive_all};
 use oka_transport::{
     ConnectError, EmitError, FRAME_BYTES, FinishError, Network, NetworkConfig, OutputChannel,
     ReceiveError, TryReceive,
 };
-use support::{Directory, Kind, channel, emit, pair, receive_all};
 
 /// Runs each of these tests over every kind of endpoint.
 macro_rules! over_every_kind {

@@ -1,0 +1,7 @@
+//! The tests of the transport, as one program: what every endpoint kind must do, what strangers
+//! cannot do, and what happens between processes.
+
+mod conformance;
+mod processes;
+mod strangers;
+mod support;

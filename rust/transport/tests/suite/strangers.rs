@@ -1,0 +1,130 @@
+//! What comes from outside the job is dropped and counted; what breaks a channel is reported.
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::support::{Directory, Kind, emit, pair, receive_all};
+use oka_protocol::{Credit, Encoding, FrameHeader, FrameKind, HEADER_BYTES};
+use oka_transport::{Network, NetworkConfig, ReceiveError};
+use omq_tokio::{Message, Options, Socket, SocketType};
+
+#[test]
+fn garbage_is_dropped_and_counted_while_the_job_goes_on() {
+    for kind in [Kind::Shm, Kind::Ipc, Kind::Tcp] {
+        let config = NetworkConfig {
+            max_frame_bytes: 1_000_000,
+            ..NetworkConfig::default()
+        };
+        let directory = Directory::new();
+        let (source, sink) = pair(&directory, kind, &config);
+        let output = source.output(1).unwrap();
+        emit(&output, 0, 32).unwrap();
+
+        let mut unknown_version = frame(1, 2, 0);
+        unknown_version[0] = 9;
+        let mut two_channels = frame(1, 2, 0);
+        two_channels.extend_from_slice(&frame(2, 2, 0));
+        let credit = Credit {
+            acknowledged: 1,
+            limit: 1 << 40,
+        };
+        let garbage = [
+            Message::from_slice(b""),
+            Message::from_slice(b"\x01"),
+            Message::from_slice(&[0xff; 100]),
+            Message::from(vec![1; 100_000]),
+            Message::multipart([frame(1, 2, 0), frame(1, 3, 0)]),
+            Message::from(frame(77, 2, 0)),
+            Message::from(frame(1, 0, 0)),
+            Message::from(frame(1, 2, 500)),
+            Message::from(unknown_version),
+            Message::from(two_channels),
+            Message::from_slice(&credit.encode(1)),
+            Message::from_slice(&credit.encode(78)),
+        ];
+        let expected = garbage.len() as u64;
+        send_from_a_stranger(&sink, garbage.into());
+        wait_for_drops(&sink, expected);
+        // Far over the limit: its connection is dropped, and nothing arrives.
+        send_from_a_stranger(&sink, vec![Message::from(vec![1; 2_000_000])]);
+
+        emit(&output, 1, 32).unwrap();
+        let finishing = thread::spawn(move || source.finish(None).unwrap());
+        assert_eq!(receive_all(&sink, 32, 1).unwrap(), [2], "{kind:?}");
+        finishing.join().unwrap();
+        assert_eq!(sink.statistics().dropped_messages, expected, "{kind:?}");
+    }
+}
+
+#[test]
+fn bytes_that_are_no_zeromq_do_no_harm() {
+    let directory = Directory::new();
+    let (source, sink) = pair(&directory, Kind::Tcp, &NetworkConfig::default());
+    let address = sink.endpoints()[0].strip_prefix("tcp://").unwrap();
+    for bytes in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xff; 1_000], &[]] {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(bytes).unwrap();
+    }
+    emit(&source.output(1).unwrap(), 0, 32).unwrap();
+    let finishing = thread::spawn(move || source.finish(None).unwrap());
+    assert_eq!(receive_all(&sink, 32, 1).unwrap(), [1]);
+    finishing.join().unwrap();
+}
+
+#[test]
+fn a_gap_is_a_lost_channel() {
+    let directory = Directory::new();
+    let (_source, sink) = pair(&directory, Kind::Ipc, &NetworkConfig::default());
+    send_from_a_stranger(&sink, vec![Message::from(frame(1, 5, 0))]);
+    let Err(ReceiveError::Lost(lost)) = sink.receive() else {
+        panic!("the channel should be lost");
+    };
+    assert_eq!(lost.channel, 1);
+    assert!(lost.reason.contains("expected 1"), "{lost}");
+}
+
+/// A data frame without body whose header announces `length` bytes.
+fn frame(channel: u32, sequence: u64, length: u32) -> Vec<u8> {
+    let header = FrameHeader {
+        kind: FrameKind::Data,
+        encoding: Encoding::Msgpack,
+        channel,
+        sequence,
+        count: 1,
+        length,
+    };
+    let bytes = header.encode();
+    assert_eq!(bytes.len(), HEADER_BYTES);
+    bytes.to_vec()
+}
+
+fn send_from_a_stranger(network: &Network, messages: Vec<Message>) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let second = Duration::from_secs(1);
+        let stranger = Socket::new(SocketType::Push, Options::default());
+        stranger
+            .connect(network.endpoints()[0].as_str())
+            .await
+            .unwrap();
+        stranger.wait_connected(1, second).await.unwrap();
+        for message in messages {
+            stranger.send(message).await.unwrap();
+        }
+        stranger.close_with_linger(Some(second)).await.unwrap();
+    });
+}
+
+fn wait_for_drops(network: &Network, count: u64) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while network.statistics().dropped_messages < count {
+        let dropped = network.statistics().dropped_messages;
+        assert!(Instant::now() < deadline, "{dropped} of {count} dropped");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
