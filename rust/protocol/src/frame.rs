@@ -14,8 +14,10 @@ pub enum FrameKind {
     Markers = 2,
     /// What a receiver acknowledges and grants.
     Credit = 5,
-    /// Nothing follows on this channel.
+    /// No records follow on this channel.
     End = 6,
+    /// The sender knows that everything was consumed; nothing at all follows.
+    Closed = 9,
 }
 
 /// How the records of a data frame are encoded.
@@ -103,6 +105,7 @@ impl FrameHeader {
                 2 => FrameKind::Markers,
                 5 => FrameKind::Credit,
                 6 => FrameKind::End,
+                9 => FrameKind::Closed,
                 other => return Err(FrameError::UnsupportedKind(other)),
             },
             encoding: match header[2] {

@@ -23,7 +23,8 @@ fn any_frame() -> impl Strategy<Value = Frame> {
         Just(FrameKind::Data),
         Just(FrameKind::Markers),
         Just(FrameKind::Credit),
-        Just(FrameKind::End)
+        Just(FrameKind::End),
+        Just(FrameKind::Closed)
     ];
     let body = prop::collection::vec(any::<u8>(), 0..100);
     (kind, any::<u32>(), any::<u64>(), any::<u32>(), body).prop_map(

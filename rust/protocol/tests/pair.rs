@@ -203,10 +203,14 @@ fn the_end_is_acknowledged_after_the_last_frame_was_consumed() {
     }
     assert!(pair.receiver.is_ended() && !pair.receiver.is_finished());
     assert!(!pair.sender.is_drained());
+    assert!(!pair.receiver.on_closed(), "nobody can know yet");
     pair.tick(true);
+    assert!(pair.receiver.is_finished() && pair.receiver.is_closing());
+    assert!(!pair.sender.close_due());
     pair.tick(true);
-    assert!(pair.receiver.is_finished());
     assert!(pair.sender.is_drained());
+    assert!(pair.sender.close_due() && !pair.sender.close_due());
+    assert!(pair.receiver.on_closed() && !pair.receiver.is_closing());
 }
 
 #[test]

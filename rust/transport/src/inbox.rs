@@ -6,6 +6,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use oka_protocol::{ChannelError, Credit, Encoding, Frame, FrameKind, Receiver, decode_markers};
 use omq_tokio::{Message, Socket};
+use tokio::sync::Notify;
 
 use crate::health::Health;
 use crate::output::UNPOISONED;
@@ -49,6 +50,7 @@ pub(crate) struct Inbox {
     state: Mutex<InboxState>,
     arrived: Condvar,
     credit_lines: OnceLock<Vec<CreditLine>>,
+    closing: Notify,
     waited_ns: AtomicU64,
     health: Arc<Health>,
 }
@@ -96,6 +98,7 @@ impl Inbox {
             state: Mutex::default(),
             arrived: Condvar::new(),
             credit_lines: OnceLock::new(),
+            closing: Notify::new(),
             waited_ns: AtomicU64::new(0),
             health,
         }
@@ -149,11 +152,15 @@ impl Inbox {
         // An end that nothing is left to consume before is acknowledged here; anything else by
         // the task.
         let receiver = &mut state.inputs[input].receiver;
-        let credit = receiver.is_ended().then(|| receiver.credit_due()).flatten();
+        let ended = receiver.is_ended();
+        let credit = ended.then(|| receiver.credit_due()).flatten();
         let waited_for = state.waiters > 0;
         drop(state);
         if let Some(credit) = credit {
             self.send_credit(input, credit);
+        }
+        if ended {
+            self.closing.notify_one();
         }
         if waited_for {
             self.arrived.notify_one();
@@ -205,9 +212,30 @@ impl Inbox {
         result
     }
 
-    /// Whether everything of this channel arrived.
-    pub(crate) fn is_ended(&self, input: usize) -> bool {
-        self.lock().inputs[input].receiver.is_ended()
+    /// Takes in that a peer is gone; `false` if its channel had not ended.
+    pub(crate) fn on_disconnected(&self, input: usize) -> bool {
+        let mut state = self.lock();
+        let receiver = &mut state.inputs[input].receiver;
+        let ended = receiver.is_ended();
+        receiver.on_closed();
+        drop(state);
+        self.closing.notify_one();
+        ended
+    }
+
+    /// Waits until the senders know of every end that was acknowledged.
+    ///
+    /// The last credits are on their way until then; a process that ends earlier could take them
+    /// along.
+    pub(crate) async fn wait_closed(&self) {
+        while self.is_closing() {
+            self.closing.notified().await;
+        }
+    }
+
+    fn is_closing(&self) -> bool {
+        let state = self.lock();
+        state.inputs.iter().any(|input| input.receiver.is_closing())
     }
 
     /// Wakes all waiters, after a failure.
@@ -314,6 +342,11 @@ impl InboxState {
                     .receiver
                     .on_frame(header.kind, header.sequence, bytes)?;
                 self.ended += 1;
+            }
+            FrameKind::Closed => {
+                if !channel.receiver.on_closed() {
+                    return Err(ArrivalError::Malformed);
+                }
             }
             FrameKind::Credit => return Err(ArrivalError::Malformed),
         }

@@ -98,6 +98,11 @@ async fn serve(
             Command::Close => break,
         }
     }
+    tokio::select! {
+        () = state.inbox.wait_closed() => {}
+        () = state.health.wait_failed() => {}
+        () = tokio::time::sleep(CLOSE_LINGER) => {}
+    }
     tasks.shutdown().await;
     close(state, pull).await;
 }
@@ -145,7 +150,7 @@ impl Drop for WakeOnExit<'_> {
     }
 }
 
-/// How long queued credits may take to leave at close.
+/// How long the last credits may take to arrive at close.
 const CLOSE_LINGER: Duration = Duration::from_secs(1);
 
 /// Between two attempts to reach a peer that does not listen yet.

@@ -389,6 +389,10 @@ impl Output {
             let end = self.header(FrameKind::End, sequence, 0, 0);
             self.submit(Message::from_slice(&end));
         }
+        if state.sender.close_due() {
+            let closed = self.header(FrameKind::Closed, state.sender.sequence(), 0, 0);
+            self.submit(Message::from_slice(&closed));
+        }
         let backlog = state.backlog();
         self.backlog.store(backlog, Ordering::Relaxed);
         if state.waiters > 0 && (backlog <= self.send_buffer_bytes / 2 || state.sender.is_drained())

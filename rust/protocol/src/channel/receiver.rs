@@ -13,6 +13,7 @@ pub struct Receiver {
     consumed_bytes: u64,
     granted: Option<Grant>,
     ended: bool,
+    closed: bool,
 }
 
 impl Receiver {
@@ -26,6 +27,7 @@ impl Receiver {
             consumed_bytes: 0,
             granted: None,
             ended: false,
+            closed: false,
         }
     }
 
@@ -100,6 +102,17 @@ impl Receiver {
             consumed_bytes: self.consumed_bytes,
         });
         Some(credit)
+    }
+
+    /// Takes in that the sender knows of the end; `false` if it cannot know yet.
+    pub fn on_closed(&mut self) -> bool {
+        self.closed = self.is_finished();
+        self.closed
+    }
+
+    /// Whether the last credit was sent, and the sender has not confirmed it.
+    pub fn is_closing(&self) -> bool {
+        self.is_finished() && !self.closed
     }
 
     /// Whether the end arrived.

@@ -14,6 +14,7 @@ pub struct Sender {
     limit: u64,
     data_in_flight: VecDeque<u64>,
     ended: bool,
+    closed: bool,
 }
 
 impl Sender {
@@ -43,7 +44,7 @@ impl Sender {
         match kind {
             FrameKind::Data => self.data_in_flight.push_back(self.sequence),
             FrameKind::End => self.ended = true,
-            FrameKind::Markers | FrameKind::Credit => {}
+            FrameKind::Markers | FrameKind::Credit | FrameKind::Closed => {}
         }
         self.sequence
     }
@@ -76,6 +77,20 @@ impl Sender {
     /// Whether everything including the end was consumed by the receiver.
     pub fn is_drained(&self) -> bool {
         self.ended && self.acknowledged == self.sequence
+    }
+
+    /// Whether to tell the receiver that everything was consumed: once, when that becomes known.
+    ///
+    /// Without it a receiver could not know when its last credit arrived, and when it may go.
+    pub fn close_due(&mut self) -> bool {
+        let due = self.is_drained() && !self.closed;
+        self.closed |= due;
+        due
+    }
+
+    /// Sequence number of the last frame that was sent; 0 before any.
+    pub fn sequence(&self) -> u64 {
+        self.sequence
     }
 
     /// Frames that were sent and not acknowledged.

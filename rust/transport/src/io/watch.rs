@@ -1,5 +1,4 @@
 use std::sync::Arc;
-use std::time::Duration;
 
 use omq_tokio::{Error, Socket};
 use tokio::sync::Notify;
@@ -16,12 +15,12 @@ pub(super) async fn wake_after_failure(state: Arc<NetworkState>) {
 }
 
 /// Reports an output channel as lost if its peer goes before everything was consumed.
+///
+/// A peer that ends well stays until it knows that its last credit arrived.
 pub(super) async fn watch_output(state: Arc<NetworkState>, output: Arc<Output>) {
     if wait_disconnected(output.socket()).await.is_err() {
         return;
     }
-    // The peer's last credit comes on another connection and may still be on its way.
-    tokio::time::sleep(LAST_CREDIT).await;
     if output.is_drained() {
         forget(output.socket(), &output.peer).await;
     } else {
@@ -39,7 +38,7 @@ pub(super) async fn watch_input(
     if wait_disconnected(&socket).await.is_err() {
         return;
     }
-    if state.inbox.is_ended(input) {
+    if state.inbox.on_disconnected(input) {
         forget(&socket, &spec.peer).await;
     } else {
         state.health.fail(disconnected(spec.id, &spec.peer));
@@ -78,6 +77,3 @@ fn disconnected(channel: u32, peer: &str) -> Failure {
         reason: "its connection closed before the channel ended".to_owned(),
     })
 }
-
-/// How long the last credit of a peer may arrive after its connection closed.
-const LAST_CREDIT: Duration = Duration::from_millis(300);

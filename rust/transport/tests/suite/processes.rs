@@ -81,10 +81,7 @@ fn a_killed_process_is_noticed_within_a_second() {
         sink.kill().unwrap();
         sink.wait().unwrap();
         let killed = Instant::now();
-        assert!(
-            matches!(source.receive(), Ok(None)),
-            "a source has no input"
-        );
+        assert!(matches!(source.receive(), Ok(None)),);
         let error = (1..)
             .find_map(|number| emit(&output, number, 100).err())
             .unwrap();
