@@ -24,12 +24,18 @@ def runtime(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def ray_cluster() -> Iterator[None]:
-    """One raylet with more CPUs than the machine has: the tests' tasks mostly wait."""
+    """A head without CPUs and three more raylets with 8 each: the tests' tasks mostly wait."""
     import ray
+    from ray.cluster_utils import Cluster
 
-    ray.init(num_cpus=20, include_dashboard=False, log_to_driver=False, logging_level="WARNING")
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    for _ in range(3):
+        cluster.add_node(num_cpus=8, resources={"slot": 2})
+    cluster.wait_for_nodes()
+    ray.init(address=cluster.address, log_to_driver=False, logging_level="WARNING")
     yield
     ray.shutdown()
+    cluster.shutdown()
 
 
 @pytest.fixture
@@ -55,7 +61,7 @@ def _traces() -> set[str]:
         # Ray keeps idle workers of its own; a process that runs our actor is named for it.
         if not _ray_runs() or name.startswith("ray::Worker"):
             processes.add(f"process {child.pid} {name}")
-    files = {f"file {path}" for path in Path("/tmp").glob("oka-*")}
+    files = {f"file {path}" for path in Path("/tmp").glob("oka-job-*")}
     files |= {f"file {path}" for path in Path("/dev/shm").iterdir() if "oka" in path.name}
     return processes | files | (set() if _ray_runs() else _descriptors())
 
@@ -68,7 +74,7 @@ def _descriptors() -> set[str]:
     found = set()
     for descriptor in Path("/proc/self/fd").iterdir():
         try:
-            target = os.readlink(descriptor)
+            target = str(descriptor.readlink())
         except OSError:
             continue
         if target.startswith(("socket:", "/memfd:", "pipe:")):

@@ -33,7 +33,7 @@ class LocalLauncher(Launcher):
     """Worker processes of this machine, in a folder of their own for local sockets."""
 
     def __init__(self) -> None:
-        self.folder = tempfile.mkdtemp(prefix="oka-")
+        self.folder = tempfile.mkdtemp(prefix="oka-job-")
         self._selector = selectors.DefaultSelector()
         self._workers: list[LocalWorker] = []
         self._stop, self._stopped = socket.socketpair()

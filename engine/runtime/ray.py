@@ -28,7 +28,7 @@ class RayLauncher(Launcher):
     """Actors of one job on the connected cluster; a local Ray is started if there is none."""
 
     def __init__(self, config: JobConfig) -> None:
-        self.folder = f"/tmp/oka-{uuid.uuid4().hex[:12]}"  # noqa: S108 - made with mode 0700
+        self.folder = f"/tmp/oka-job-{uuid.uuid4().hex[:12]}"  # noqa: S108 - made with mode 0700
         self._workers: list[RayWorker] = []
         self._connected_here = not ray.is_initialized()
         if self._connected_here:

@@ -43,7 +43,7 @@ def end_of(driver: subprocess.Popen[str], number: signal.Signals) -> tuple[float
     """Send the signal; seconds until driver and workers are gone, and what is left in /tmp."""
     workers = psutil.Process(driver.pid).children(recursive=True)
     assert len(workers) == 4
-    folders = set(Path("/tmp").glob("oka-*"))
+    folders = set(Path("/tmp").glob("oka-job-*"))
     started = time.monotonic()
     os.kill(driver.pid, number)
     driver.wait(timeout=20)
