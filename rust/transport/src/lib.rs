@@ -14,7 +14,10 @@ mod health;
 mod inbox;
 mod io;
 mod network;
+mod open_frame;
+mod outbox;
 mod output;
+mod received;
 mod statistics;
 
 pub use config::NetworkConfig;
@@ -22,8 +25,9 @@ pub use endpoint::EndpointKind;
 pub use error::{
     BindError, ChannelLost, ConnectError, EmitError, FinishError, InvalidEndpoint, ReceiveError,
 };
-pub use inbox::{Received, TryReceive};
 pub use network::{ChannelSpec, Network};
 pub use oka_protocol::{Encoding, FRAME_BYTES};
-pub use output::{OpenFrame, OutputChannel};
+pub use open_frame::OpenFrame;
+pub use output::OutputChannel;
+pub use received::{Received, TryReceive};
 pub use statistics::{InputStatistics, NetworkStatistics, OutputStatistics};

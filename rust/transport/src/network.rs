@@ -11,7 +11,7 @@ use crate::endpoint::rendezvous_file;
 use crate::health::{Failure, Health};
 use crate::inbox::Inbox;
 use crate::io::{Command, run};
-use crate::output::{Output, UNPOISONED};
+use crate::outbox::{Outbox, UNPOISONED};
 use crate::{
     BindError, ConnectError, EndpointKind, FinishError, NetworkConfig, NetworkStatistics,
     OutputChannel, ReceiveError, Received, TryReceive,
@@ -245,7 +245,7 @@ pub(crate) struct NetworkState {
     pub(crate) config: NetworkConfig,
     pub(crate) health: Arc<Health>,
     pub(crate) inbox: Inbox,
-    pub(crate) outputs: OnceLock<Vec<Arc<Output>>>,
+    pub(crate) outputs: OnceLock<Vec<Arc<Outbox>>>,
     pub(crate) dropped_messages: AtomicU64,
 }
 
@@ -261,7 +261,7 @@ impl NetworkState {
         }
     }
 
-    pub(crate) fn outputs(&self) -> &[Arc<Output>] {
+    pub(crate) fn outputs(&self) -> &[Arc<Outbox>] {
         self.outputs.get().map_or(&[], Vec::as_slice)
     }
 

@@ -9,12 +9,12 @@ use crate::ChannelLost;
 use crate::health::Failure;
 use crate::inbox::ArrivalError;
 use crate::network::NetworkState;
-use crate::output::Output;
+use crate::outbox::Outbox;
 
 /// Where the frames of a channel go.
 pub(super) enum Route {
     Input(usize),
-    Output(Arc<Output>),
+    Output(Arc<Outbox>),
 }
 
 /// Takes in messages as they arrive, until the socket closes. Whatever does not belong to a channel

@@ -10,7 +10,7 @@ use super::{socket_options, watch};
 use crate::buffers::BufferPool;
 use crate::inbox::CreditLine;
 use crate::network::NetworkState;
-use crate::output::Output;
+use crate::outbox::Outbox;
 use crate::{ChannelSpec, ConnectError, NetworkConfig};
 
 /// Connects the channels, answers, and serves them until it is aborted.
@@ -41,7 +41,7 @@ pub(super) async fn serve_channels(
         .map(|(spec, socket)| {
             let (pool, health) = (Arc::clone(&pool), Arc::clone(&state.health));
             let lingering = Arc::clone(&lingering);
-            let output = Output::new(spec, &state.config, socket, pool, health, lingering);
+            let output = Outbox::new(spec, &state.config, socket, pool, health, lingering);
             Arc::new(output)
         })
         .collect();

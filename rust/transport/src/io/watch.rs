@@ -5,7 +5,7 @@ use tokio::sync::Notify;
 
 use crate::health::Failure;
 use crate::network::NetworkState;
-use crate::output::Output;
+use crate::outbox::Outbox;
 use crate::{ChannelLost, ChannelSpec};
 
 /// Wakes every waiter once the network failed.
@@ -17,7 +17,7 @@ pub(super) async fn wake_after_failure(state: Arc<NetworkState>) {
 /// Reports an output channel as lost if its peer goes before everything was consumed.
 ///
 /// A peer that ends well stays until it knows that its last credit arrived.
-pub(super) async fn watch_output(state: Arc<NetworkState>, output: Arc<Output>) {
+pub(super) async fn watch_output(state: Arc<NetworkState>, output: Arc<Outbox>) {
     if wait_disconnected(output.socket()).await.is_err() {
         return;
     }

@@ -1,0 +1,319 @@
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Instant;
+
+use oka_protocol::{
+    ChannelError, Credit, Encoding, FrameHeader, FrameKind, HEADER_BYTES, MARKER_BYTES, Sender,
+    encode_markers,
+};
+use omq_tokio::{Message, Socket};
+use tokio::sync::Notify;
+
+use crate::buffers::BufferPool;
+use crate::health::{Failure, Health};
+use crate::{
+    ChannelLost, ChannelSpec, EmitError, FinishError, NetworkConfig, OpenFrame, OutputStatistics,
+};
+
+/// What the handles and the I/O thread share of one output channel.
+///
+/// Frames are handed to the socket under the lock, by whoever made them ready: the writer, or the
+/// I/O thread when a credit arrives. The socket only queues them; credits bound how many.
+pub(crate) struct Outbox {
+    pub(crate) id: u32,
+    pub(crate) peer: String,
+    state: Mutex<OutboxState>,
+    changed: Condvar,
+    backlog: AtomicUsize,
+    refused: AtomicBool,
+    blocked_ns: AtomicU64,
+    lingers: bool,
+    send_buffer_bytes: usize,
+    max_frame_bytes: usize,
+    socket: Socket,
+    pool: Arc<BufferPool>,
+    health: Arc<Health>,
+    lingering: Arc<Notify>,
+}
+
+struct OutboxState {
+    open: OpenFrame,
+    sealed: VecDeque<OpenFrame>,
+    sealed_bytes: usize,
+    sender: Sender,
+    finishing: bool,
+    waiters: usize,
+    refusal: Option<EmitError>,
+    records: u64,
+    bytes: u64,
+    frames: u64,
+}
+
+impl Outbox {
+    pub(crate) fn new(
+        spec: &ChannelSpec,
+        config: &NetworkConfig,
+        socket: Socket,
+        pool: Arc<BufferPool>,
+        health: Arc<Health>,
+        lingering: Arc<Notify>,
+    ) -> Self {
+        Self {
+            id: spec.id,
+            peer: spec.peer.clone(),
+            state: Mutex::new(OutboxState {
+                open: OpenFrame::default(),
+                sealed: VecDeque::new(),
+                sealed_bytes: 0,
+                sender: Sender::new(),
+                finishing: false,
+                waiters: 0,
+                refusal: None,
+                records: 0,
+                bytes: 0,
+                frames: 0,
+            }),
+            changed: Condvar::new(),
+            backlog: AtomicUsize::new(0),
+            refused: AtomicBool::new(false),
+            blocked_ns: AtomicU64::new(0),
+            lingers: !config.linger.is_zero(),
+            send_buffer_bytes: config.send_buffer_bytes,
+            max_frame_bytes: config.max_frame_bytes.min(u32::MAX as usize),
+            socket,
+            pool,
+            health,
+            lingering,
+        }
+    }
+
+    /// Takes in a credit and sends what it lets go.
+    pub(crate) fn on_credit(&self, credit: Credit) -> Result<(), ChannelError> {
+        let mut state = self.lock();
+        state.sender.on_credit(credit)?;
+        self.flush(&mut state, false);
+        Ok(())
+    }
+
+    /// Sends the open frame although it has no company.
+    pub(crate) fn end_linger(&self) {
+        self.flush(&mut self.lock(), true);
+    }
+
+    /// Sends the end behind everything that was checked in.
+    pub(crate) fn finish(&self) {
+        let mut state = self.lock();
+        state.finishing = true;
+        self.flush(&mut state, true);
+    }
+
+    /// Blocks until everything including the end was consumed; `false` after the deadline.
+    pub(crate) fn wait_drained(&self, deadline: Option<Instant>) -> Result<bool, FinishError> {
+        let mut state = self.lock();
+        loop {
+            if let Some(refusal) = &state.refusal {
+                return Err(FinishError::Emit(refusal.clone()));
+            }
+            if state.sender.is_drained() {
+                return Ok(true);
+            }
+            self.health.check()?;
+            let Some(deadline) = deadline else {
+                state = self.wait_changed(state);
+                continue;
+            };
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(false);
+            }
+            state.waiters += 1;
+            state = self.changed.wait_timeout(state, left).expect(UNPOISONED).0;
+            state.waiters -= 1;
+        }
+    }
+
+    pub(crate) fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
+    pub(crate) fn is_drained(&self) -> bool {
+        self.lock().sender.is_drained()
+    }
+
+    /// Wakes all waiters, after a failure.
+    pub(crate) fn wake(&self) {
+        drop(self.lock());
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn statistics(&self) -> OutputStatistics {
+        let state = self.lock();
+        OutputStatistics {
+            channel: self.id,
+            records: state.records,
+            bytes: state.bytes,
+            frames: state.frames,
+            backlog_bytes: state.backlog() as u64,
+            credit_bytes: state.sender.credit(),
+            blocked_ns: self.blocked_ns.load(Ordering::Relaxed),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, OutboxState> {
+        self.state.lock().expect(UNPOISONED)
+    }
+
+    fn wait_changed<'a>(
+        &self,
+        mut state: MutexGuard<'a, OutboxState>,
+    ) -> MutexGuard<'a, OutboxState> {
+        state.waiters += 1;
+        state = self.changed.wait(state).expect(UNPOISONED);
+        state.waiters -= 1;
+        state
+    }
+
+    fn check_writable(&self, state: &OutboxState) -> Result<(), EmitError> {
+        match &state.refusal {
+            Some(refusal) => Err(refusal.clone()),
+            None => Ok(self.health.check()?),
+        }
+    }
+
+    fn reserve_header(&self, frame: &mut OpenFrame) {
+        if frame.body.len() < HEADER_BYTES {
+            frame.body = self.pool.take();
+            frame.body.resize(HEADER_BYTES, 0);
+        }
+    }
+
+    /// Whether the frame may be queued; remembers why not.
+    fn accept(&self, state: &mut OutboxState, frame: &OpenFrame) -> bool {
+        let refusal = if frame.body_bytes() > self.max_frame_bytes {
+            EmitError::Oversized {
+                channel: self.id,
+                bytes: frame.body_bytes(),
+                limit: self.max_frame_bytes,
+            }
+        } else if state.finishing && !frame.is_empty() {
+            EmitError::Finished(self.id)
+        } else {
+            return true;
+        };
+        state.refusal.get_or_insert(refusal);
+        self.refused.store(true, Ordering::Relaxed);
+        false
+    }
+
+    /// Sends whatever may leave now: sealed frames, the open frame, the end.
+    fn flush(&self, state: &mut OutboxState, linger_over: bool) {
+        while let Some(frame) = state.sealed.front() {
+            if !state.sender.may_send(frame.credited_bytes()) {
+                break;
+            }
+            if let Some(frame) = state.sealed.pop_front() {
+                state.sealed_bytes -= frame.credited_bytes();
+                self.send(state, frame);
+            }
+        }
+        if state.sealed.is_empty() && !state.open.is_empty() {
+            if self.lingers && !linger_over && !state.finishing {
+                self.lingering.notify_one();
+            } else if state.sender.may_send(state.open.credited_bytes()) {
+                let frame = std::mem::take(&mut state.open);
+                self.send(state, frame);
+            }
+        }
+        if state.may_end() {
+            let sequence = state.sender.on_sent(FrameKind::End, 0);
+            let end = self.header(FrameKind::End, sequence, 0, 0);
+            self.submit(Message::from_slice(&end));
+        }
+        if state.sender.close_due() {
+            let closed = self.header(FrameKind::Closed, state.sender.sequence(), 0, 0);
+            self.submit(Message::from_slice(&closed));
+        }
+        let backlog = state.backlog();
+        self.backlog.store(backlog, Ordering::Relaxed);
+        if state.waiters > 0 && (backlog <= self.send_buffer_bytes / 2 || state.sender.is_drained())
+        {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Sends one frame, with its markers, and with the end if nothing else follows.
+    fn send(&self, state: &mut OutboxState, frame: OpenFrame) {
+        let OpenFrame {
+            body: mut message,
+            records,
+            markers,
+        } = frame;
+        let bytes = message.len() - HEADER_BYTES;
+        let sequence = state.sender.on_sent(FrameKind::Data, bytes);
+        let header = self.header(FrameKind::Data, sequence, records, bytes);
+        message[..HEADER_BYTES].copy_from_slice(&header);
+        if !markers.is_empty() {
+            let length = markers.len() * MARKER_BYTES;
+            let sequence = state.sender.on_sent(FrameKind::Markers, length);
+            let count = markers.len() as u32;
+            message.extend_from_slice(&self.header(FrameKind::Markers, sequence, count, length));
+            encode_markers(&markers, &mut message);
+        }
+        if state.may_end() {
+            let sequence = state.sender.on_sent(FrameKind::End, 0);
+            message.extend_from_slice(&self.header(FrameKind::End, sequence, 0, 0));
+        }
+        state.records += u64::from(records);
+        state.bytes += bytes as u64;
+        state.frames += 1;
+        self.submit(Message::from(self.pool.lend(message)));
+    }
+
+    fn header(
+        &self,
+        kind: FrameKind,
+        sequence: u64,
+        count: u32,
+        length: usize,
+    ) -> [u8; HEADER_BYTES] {
+        FrameHeader {
+            kind,
+            encoding: Encoding::Msgpack,
+            channel: self.id,
+            sequence,
+            count,
+            length: length as u32,
+        }
+        .encode()
+    }
+
+    fn submit(&self, message: Message) {
+        // The socket's queue holds more than credits let leave, so it refuses only when the
+        // connection is gone.
+        if self.socket.try_send(message).is_err() {
+            self.health.fail(Failure::Lost(ChannelLost {
+                channel: self.id,
+                peer: self.peer.clone(),
+                reason: "its connection takes no more frames".to_owned(),
+            }));
+        }
+    }
+}
+
+impl OutboxState {
+    fn seal(&mut self, frame: OpenFrame) {
+        self.sealed_bytes += frame.credited_bytes();
+        self.sealed.push_back(frame);
+    }
+
+    fn backlog(&self) -> usize {
+        self.sealed_bytes + self.open.credited_bytes()
+    }
+
+    fn may_end(&self) -> bool {
+        self.finishing && self.sealed.is_empty() && self.open.is_empty() && !self.sender.is_ended()
+    }
+}
+
+pub(crate) const UNPOISONED: &str = "no panic holds this lock";
