@@ -88,6 +88,68 @@ impl Outbox {
         }
     }
 
+    pub(crate) fn checkout(&self) -> OpenFrame {
+        let mut frame = std::mem::take(&mut self.lock().open);
+        self.reserve_header(&mut frame);
+        frame
+    }
+
+    pub(crate) fn checkin(&self, frame: OpenFrame) {
+        let mut state = self.lock();
+        if !state.open.is_empty() {
+            let earlier = std::mem::take(&mut state.open);
+            state.seal(earlier);
+        }
+        if self.accept(&mut state, &frame) {
+            if frame.is_full() {
+                state.seal(frame);
+            } else {
+                state.open = frame;
+            }
+        }
+        self.flush(&mut state, false);
+    }
+
+    pub(crate) fn seal(&self, frame: OpenFrame) -> OpenFrame {
+        let mut state = self.lock();
+        if self.accept(&mut state, &frame) {
+            state.seal(frame);
+            self.flush(&mut state, false);
+        }
+        drop(state);
+        let mut next = OpenFrame::default();
+        self.reserve_header(&mut next);
+        next
+    }
+
+    pub(crate) fn is_writable(&self) -> bool {
+        self.backlog.load(Ordering::Relaxed) <= self.send_buffer_bytes
+            && !self.refused.load(Ordering::Relaxed)
+            && !self.health.is_failed()
+    }
+
+    pub(crate) fn wait_writable(&self) -> Result<(), EmitError> {
+        let mut state = self.lock();
+        self.check_writable(&state)?;
+        if state.backlog() <= self.send_buffer_bytes {
+            return Ok(());
+        }
+        let started = Instant::now();
+        let result = loop {
+            state = self.wait_changed(state);
+            if let Err(error) = self.check_writable(&state) {
+                break Err(error);
+            }
+            if state.backlog() <= self.send_buffer_bytes / 2 {
+                break Ok(());
+            }
+        };
+        drop(state);
+        let waited = started.elapsed().as_nanos() as u64;
+        self.blocked_ns.fetch_add(waited, Ordering::Relaxed);
+        result
+    }
+
     /// Takes in a credit and sends what it lets go.
     pub(crate) fn on_credit(&self, credit: Credit) -> Result<(), ChannelError> {
         let mut state = self.lock();
