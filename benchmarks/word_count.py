@@ -368,9 +368,12 @@ def _place(found: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _check_writable(path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise click.UsageError(f"--json {path} cannot be written: {error.strerror}") from error
     if not os.access(path.parent, os.W_OK):
-        raise click.UsageError(f"--json {path}: the folder cannot be written to")
+        raise click.UsageError(f"--json {path} cannot be written: no permission for its folder")
 
 
 def _write(path: Path, rows: list[dict[str, Any]]) -> None:

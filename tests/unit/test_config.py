@@ -1,0 +1,66 @@
+import re
+from pathlib import Path
+
+import pytest
+
+from engine.config import JobConfig
+from engine.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "message"),
+    [
+        ("parallelism", 0, "parallelism is 0, expected an integer of at least 1"),
+        ("parallelism", True, "parallelism is True, expected an integer of at least 1"),
+        ("batch_size", 1.5, "batch_size is 1.5, expected an integer of at least 1"),
+        ("runtime", "mars", "runtime is 'mars', expected one of local, ray"),
+        ("transport", "pigeon", "transport is 'pigeon', expected one of auto, shm, ipc, tcp"),
+        ("linger_ms", -1, "linger_ms is -1, expected a number of at least 0"),
+        ("channel_window_bytes", 10, "channel_window_bytes is 10, expected an integer of at least"),
+        ("name", "", "name is '', expected a string that is not empty"),
+    ],
+)
+def test_a_value_that_cannot_work_is_refused(setting: str, value: object, message: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        JobConfig.of({setting: value})
+
+
+def test_an_unknown_setting_lists_those_that_exist() -> None:
+    with pytest.raises(ConfigError, match="unknown setting 'paralelism'") as caught:
+        JobConfig.of({"paralelism": 2})
+    assert "parallelism" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("job.toml", 'parallelism = 3\nruntime = "ray"\n'),
+        ("job.yaml", "parallelism: 3\nruntime: ray\n"),
+    ],
+)
+def test_settings_from_a_file(tmp_path: Path, name: str, text: str) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    assert JobConfig.read(path) == JobConfig(parallelism=3, runtime="ray")
+    assert JobConfig.read(path, parallelism=5).parallelism == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("job.ini", "", "ends in '.ini', expected .toml or .yaml"),
+        ("job.toml", "parallelism = ", "is not valid"),
+        ("job.yaml", "- 1", "holds no table"),
+        ("job.yaml", "a: [", "is not valid"),
+    ],
+)
+def test_a_file_that_cannot_be_read(tmp_path: Path, name: str, text: str, message: str) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        JobConfig.read(path)
+
+
+def test_a_file_that_is_not_there() -> None:
+    with pytest.raises(ConfigError, match="cannot be read"):
+        JobConfig.read("/no/such/job.toml")

@@ -1,0 +1,52 @@
+"""Job statistics out of those of tasks."""
+
+from engine.metrics import JobStatistics
+from engine.network import LatencyHistogram
+from engine.runtime.description import OperatorStatistics, TaskStatistics, Window
+
+
+def task(name: str, index: int, *, blocked: float = 0.0, **ends: object) -> TaskStatistics:
+    histogram = LatencyHistogram()
+    histogram.record_many([1_000_000], 3_000_000)
+    return TaskStatistics(
+        vertex=name,
+        index=index,
+        operators=(OperatorStatistics(name, 100, 100),),
+        elapsed_seconds=10.0,
+        busy_seconds=10.0 - blocked,
+        idle_seconds=0.0,
+        blocked_seconds=blocked,
+        cpu_seconds=2.0,
+        backlog_bytes=5,
+        memory_bytes=1000 + index,
+        source_window=ends.get("source"),  # type: ignore[arg-type]
+        sink_window=ends.get("sink"),  # type: ignore[arg-type]
+        latency=histogram.to_bytes() if ends.get("sink") else None,
+    )
+
+
+def test_tasks_are_summed_up() -> None:
+    second = 1_000_000_000
+    statistics = JobStatistics.of(
+        [
+            task("words", 0, blocked=8.0, source=Window(0, 2 * second, 100, 100)),
+            task("words", 1, blocked=6.0, source=Window(0, 2 * second, 100, 100)),
+            task("slow", 0, sink=Window(0, 4 * second, 200, 100)),
+        ]
+    )
+    assert statistics.records == 100
+    assert statistics.source_records == 200
+    assert statistics.throughput == 25.0
+    assert statistics.input_throughput == 50.0
+    assert statistics.source_throughput == 100.0
+    assert statistics.cpu_seconds == 6.0
+    assert statistics.memory_bytes == 1001
+    assert statistics.bottleneck == "slow"
+    assert statistics.latency.count == 1
+    assert abs(statistics.latency.p50 - 2000) < 2.1
+    assert [operator.blocked for operator in statistics.operators] == [0.7, 0.0]
+
+
+def test_no_tasks_give_zeros() -> None:
+    statistics = JobStatistics.of([])
+    assert (statistics.records, statistics.throughput, statistics.bottleneck) == (0, 0.0, None)
