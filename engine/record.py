@@ -121,17 +121,16 @@ def _decode_timedelta(payload: bytes) -> timedelta:
 
 
 def _encode_datetime(value: datetime) -> bytes:
-    year, month, day, hour, minute, second, *_ = value.timetuple()
-    parts = (year, month, day, hour, minute, second, value.microsecond, value.fold)
-    return struct.pack("<HBBBBBIB", *parts) + _encode_tzinfo(value.tzinfo)
+    head = struct.pack("<HBB", value.year, value.month, value.day)
+    return head + _encode_time(value)
 
 
 def _decode_datetime(payload: bytes) -> datetime:
-    *parts, fold = struct.unpack_from("<HBBBBBIB", payload)
-    return datetime(*parts, tzinfo=_decode_tzinfo(payload[12:]), fold=fold)
+    year, month, day = struct.unpack_from("<HBB", payload)
+    return datetime.combine(date(year, month, day), _decode_time(payload[4:]))
 
 
-def _encode_time(value: time) -> bytes:
+def _encode_time(value: time | datetime) -> bytes:
     parts = (value.hour, value.minute, value.second, value.microsecond, value.fold)
     return struct.pack("<BBBIB", *parts) + _encode_tzinfo(value.tzinfo)
 

@@ -16,14 +16,12 @@ import numpy.typing as npt
 
 
 def is_encodable(value: object) -> bool:
-    """Whether `value` is a NumPy scalar or array; their subclasses and objects are not."""
-    if type(value) is np.ndarray or isinstance(value, np.generic):
-        return not value.dtype.hasobject
-    return False
+    """Whether `value` is a NumPy scalar or array, and no subclass of it."""
+    return type(value) is np.ndarray or isinstance(value, np.generic)
 
 
 def encode(value: Any) -> tuple[int, bytes]:
-    """The extension code and payload of what `is_encodable`; TypeError for exotic dtypes."""
+    """The extension code and payload of what `is_encodable`; TypeError for dtypes of objects."""
     if type(value) is np.ndarray:
         order = "F" if value.flags.fnc else "C"
         head = repr((_dtype_text(value.dtype), value.shape, order))
@@ -63,18 +61,20 @@ def plain_key(value: Any) -> object:
 
 
 def _join(head: str, data: bytes) -> bytes:
-    return struct.pack("<I", len(head)) + head.encode() + data
+    text = head.encode()
+    return struct.pack("<I", len(text)) + text + data
 
 
 @lru_cache(maxsize=1024)
 def _dtype_text(dtype: np.dtype[Any]) -> str:
-    text = dtype.str if dtype.names is None else repr(np.lib.format.dtype_to_descr(dtype))
-    if dtype.kind == "T" or dtype.type.__module__ != "numpy" or _dtype(text) != dtype:
-        raise TypeError(
-            f"a NumPy value of dtype {dtype} cannot travel in a record: NumPy has no portable "
-            "text for the dtype\n\nhint: convert it with astype()"
-        )
-    return text
+    if not dtype.hasobject and dtype.type.__module__ == "numpy":
+        text = dtype.str if dtype.names is None else repr(np.lib.format.dtype_to_descr(dtype))
+        if _dtype(text) == dtype:
+            return text
+    raise TypeError(
+        f"a NumPy value of dtype {dtype} cannot travel in a record, expected numbers, times, or "
+        "texts of fixed length\n\nhint: convert it with astype() or tolist()"
+    )
 
 
 @lru_cache(maxsize=1024)

@@ -36,6 +36,16 @@ impl Batch {
         })
     }
 
+    /// A batch of `records` encoded records; decoding it tells whether they are.
+    #[staticmethod]
+    fn from_bytes(data: Vec<u8>, records: usize) -> Self {
+        Self {
+            body: data.into(),
+            records,
+            markers: Vec::new(),
+        }
+    }
+
     /// The records as Python objects, anew with every call. Raises DecodeError.
     fn to_list<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         Decoder::new(py).list(&self.body, self.records)

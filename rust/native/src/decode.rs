@@ -125,7 +125,7 @@ impl<'py> Decoder<'py> {
         for _ in 0..count {
             let key = self.owned(reader, depth)?;
             let value = self.owned(reader, depth)?;
-            dict.set_item(key, value)?;
+            dict.set_item(key, value).map_err(unsuitable)?;
         }
         Ok(dict.into_ptr())
     }
@@ -138,11 +138,13 @@ impl<'py> Decoder<'py> {
             extension::LIST => Ok(self.elements(payload, depth)?.into_ptr()),
             extension::SET => {
                 let elements = self.elements(payload, depth)?;
-                Ok(PySet::new(py, elements)?.into_ptr())
+                Ok(PySet::new(py, elements).map_err(unsuitable)?.into_ptr())
             }
             extension::FROZENSET => {
                 let elements = self.elements(payload, depth)?;
-                Ok(PyFrozenSet::new(py, elements)?.into_ptr())
+                Ok(PyFrozenSet::new(py, elements)
+                    .map_err(unsuitable)?
+                    .into_ptr())
             }
             extension::BIG_INT => Ok(big_int(py, payload)?),
             _ => {
@@ -171,6 +173,9 @@ impl<'py> Decoder<'py> {
         let list = PyList::empty(self.py);
         for _ in 0..count {
             list.append(self.owned(&mut reader, depth)?)?;
+        }
+        if !reader.is_at_end() {
+            return Err(malformed("bytes follow the last element"));
         }
         Ok(list)
     }
@@ -261,12 +266,18 @@ fn unreadable(error: ReadError) -> Raised {
     malformed(&error.to_string())
 }
 
+/// Keys and elements that Python cannot hash.
+#[cold]
+fn unsuitable(error: PyErr) -> Raised {
+    malformed(&error.to_string())
+}
+
 /// The exception that is set; text that is no UTF-8 is the sender's fault.
 #[cold]
 fn raised(py: Python<'_>) -> Raised {
     let error = PyErr::fetch(py);
     if error.is_instance_of::<pyo3::exceptions::PyUnicodeDecodeError>(py) {
-        return malformed(&error.to_string());
+        return unsuitable(error);
     }
     error.into()
 }

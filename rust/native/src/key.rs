@@ -104,9 +104,9 @@ impl Key {
     fn raise(&self, index: usize, record: &Bound<'_, PyAny>, missing: Missing) -> PyErr {
         let py = record.py();
         let key = match self {
-            Self::Record => "the record itself".to_owned(),
-            Self::Item(item) => item.to_string(),
-            Self::Field(field) => shortened(field.bind(py).as_any()),
+            Self::Record => String::new(),
+            Self::Item(item) => format!(", key {item}"),
+            Self::Field(field) => format!(", key {}", shortened(field.bind(py).as_any())),
         };
         let (reason, cause) = match missing {
             Missing::Absent => (
@@ -132,7 +132,7 @@ impl Key {
         };
         let record = shortened(record);
         let error = KeyExtractError::new_err(format!(
-            "record {index} of the batch, {record}, key {key}: {reason}"
+            "record {index} of the batch, {record}{key}: {reason}"
         ));
         error.set_cause(py, cause);
         error

@@ -1,0 +1,277 @@
+"""Gates between networks of one process: who gets which record, and what happens when it fails."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.graph.partitioner import Broadcast, Forward, Hash, Rebalance
+from engine.network import (
+    Batch,
+    Cancelled,
+    EncodeError,
+    KeyExtractError,
+    LatencyHistogram,
+    Network,
+    NetworkError,
+    open_output_gate,
+    partition,
+)
+
+Open = Callable[..., tuple[Network, list[Network]]]
+
+
+@pytest.fixture
+def connected(tmp_path: Path) -> Iterator[Open]:
+    """Makes a sending network and receiving ones, joined by channels 0, 1, …"""
+    networks = []
+
+    def listening(name: str, **settings: Any) -> Network:
+        networks.append(Network([f"ipc://{tmp_path}/{name}"], **settings))
+        return networks[-1]
+
+    def connect(receivers: int = 1, **settings: Any) -> tuple[Network, list[Network]]:
+        sender = listening("sender", **settings)
+        targets = [listening(f"target-{index}", **settings) for index in range(receivers)]
+        sender.connect([(i, target.endpoints[0]) for i, target in enumerate(targets)], [])
+        for index, target in enumerate(targets):
+            target.connect([], [(index, sender.endpoints[0])])
+        return sender, targets
+
+    yield connect
+    for network in networks:
+        network.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def gather(network: Network) -> tuple[list[Any], list[int]]:
+    """Every record and marker until the end."""
+    records, markers = [], []
+    while (batch := network.receive()) is not None:
+        assert len(batch) == len(batch.to_list())
+        records += batch.to_list()
+        markers += batch.markers
+    return records, markers
+
+
+def finish(sender: Network, targets: list[Network]) -> list[tuple[list[Any], list[int]]]:
+    """Ends the sender; what each target received."""
+    with ThreadPoolExecutor(len(targets)) as pool:
+        gathered = [pool.submit(gather, target) for target in targets]
+        sender.finish(timeout_seconds=30)
+        return [future.result(timeout=30) for future in gathered]
+
+
+def test_forward_keeps_the_order(connected: Open) -> None:
+    sender, targets = connected()
+    gate = open_output_gate(sender, Forward(), [0])
+    for start in range(0, 1000, 7):
+        gate.emit(list(range(start, min(start + 7, 1000))), [start])
+    gate.emit([])
+    assert finish(sender, targets) == [(list(range(1000)), list(range(0, 1000, 7)))]
+
+
+def test_hash_sends_each_key_to_its_task(connected: Open) -> None:
+    sender, targets = connected(3)
+    gate = open_output_gate(sender, Hash(1), [0, 1, 2])
+    records = [(number, f"key {number % 50}") for number in range(1000)]
+    gate.emit(records[:500])
+    gate.emit(records[500:])
+    received = finish(sender, targets)
+    for index, (got, _) in enumerate(received):
+        expected = [r for r in records if partition([r[1]], 3) == [index]]
+        assert got == expected != []
+
+
+@pytest.mark.parametrize(
+    ("key", "record"),
+    [(-1, (1, "k")), (0, ["k", 1]), ("field", {"field": "k", "x": 1}), (None, "k")],
+)
+def test_hash_finds_keys_in_every_kind_of_record(connected: Open, key: Any, record: Any) -> None:
+    sender, targets = connected(5)
+    open_output_gate(sender, Hash(key), range(5)).emit([record] * 3)
+    received = [records for records, _ in finish(sender, targets)]
+    (target,) = partition(["k"], 5)
+    assert received[target] == [record] * 3
+    assert sum(map(len, received)) == 3
+
+
+def test_rebalance_takes_turns_across_batches(connected: Open) -> None:
+    sender, targets = connected(3)
+    gate = open_output_gate(sender, Rebalance(), [0, 1, 2])
+    gate.emit([0, 1, 2, 3])
+    gate.emit([4], [77])
+    gate.emit([5, 6])
+    received = finish(sender, targets)
+    assert [records for records, _ in received] == [[0, 3, 6], [1, 4], [2, 5]]
+    assert [markers for _, markers in received] == [[], [77], []]
+
+
+def test_broadcast_copies_records_and_markers(connected: Open) -> None:
+    sender, targets = connected(3)
+    gate = open_output_gate(sender, Broadcast(), [0, 1, 2])
+    records = [("x" * 1000, number) for number in range(500)]
+    gate.emit(records, [1, 2])
+    assert finish(sender, targets) == [(records, [1, 2])] * 3
+
+
+def test_markers_of_a_batch_without_records_travel_on(connected: Open) -> None:
+    sender, targets = connected()
+    open_output_gate(sender, Hash(None), [0]).emit([], [5])
+    assert finish(sender, targets) == [([], [5])]
+
+
+def test_large_records_are_frames_of_their_own(connected: Open) -> None:
+    sender, targets = connected()
+    gate = open_output_gate(sender, Forward(), [0])
+    records = ["small", "x" * 5_000_000, "small"]
+    emitting = threading.Thread(target=gate.emit, args=(records,))
+    emitting.start()
+    received: list[Any] = []
+    while len(received) < 3:
+        batch = targets[0].receive()
+        assert batch is not None
+        received += batch.to_list()
+    emitting.join()
+    assert received == records
+
+
+def test_a_record_that_cannot_travel_leaves_the_ones_before_it(connected: Open) -> None:
+    sender, targets = connected(2)
+    gate = open_output_gate(sender, Rebalance(), [0, 1])
+    with pytest.raises(EncodeError, match=r"^record 2 of the batch, \('c', <object"):
+        gate.emit(["a", "b", ("c", object()), "d"], [1])
+    gate.emit(["e"])
+    received = [record for records, _ in finish(sender, targets) for record in records]
+    assert sorted(received) == ["a", "b", "e"]
+
+
+@pytest.mark.parametrize(
+    ("key", "record", "message"),
+    [
+        (2, (1, 2), r"record 1 of the batch, \(1, 2\), key 2: the record has no such key"),
+        (-3, [1, 2], "no such key"),
+        (0, "text", "the record is a str, expected a tuple or list"),
+        ("a", {"b": 1}, "key 'a': the record has no such key"),
+        ("a", (1,), "the record is a tuple, expected a dict"),
+        (None, [1], "a list cannot be a key: it is not hashable"),
+        (0, ({},), "a dict cannot be a key"),
+        (0, (object(),), "object cannot be a key"),
+    ],
+)
+def test_a_record_without_a_key_is_named(
+    connected: Open, key: Any, record: Any, message: str
+) -> None:
+    sender, _ = connected(2)
+    gate = open_output_gate(sender, Hash(key), [0, 1])
+    fine = {"a": 1} if isinstance(key, str) else (1, 2, 3)
+    with pytest.raises(KeyExtractError, match=message) as raised:
+        gate.emit([fine, record])
+    assert "\n\nhint: " in str(raised.value)
+
+
+def test_a_gate_blocks_while_its_receiver_does_not_consume(connected: Open) -> None:
+    sender, targets = connected(window_bytes=65_536, send_buffer_bytes=65_536)
+    gate = open_output_gate(sender, Forward(), [0])
+    emitted = []
+
+    def emit() -> None:
+        for number in range(2000):
+            gate.emit(["x" * 1000])
+            emitted.append(number)
+
+    emitting = threading.Thread(target=emit)
+    emitting.start()
+    while sender.statistics().backlog_bytes < 65_536:
+        pass
+    assert len(emitted) < 2000
+    received = 0
+    while received < 2000:
+        batch = targets[0].receive()
+        assert batch is not None
+        received += len(batch)
+    emitting.join(timeout=30)
+    statistics = sender.statistics()
+    assert statistics.blocked_seconds > 0
+    assert statistics.outputs[0].records == 2000
+    assert targets[0].statistics().inputs[0].records == 2000
+
+
+def test_cancel_wakes_a_gate_that_blocks(connected: Open) -> None:
+    sender, _ = connected(window_bytes=65_536, send_buffer_bytes=65_536)
+    gate = open_output_gate(sender, Forward(), [0])
+
+    def emit_forever() -> None:
+        while True:
+            gate.emit(["x" * 1000] * 100)
+
+    with ThreadPoolExecutor() as pool:
+        emitting = pool.submit(emit_forever)
+        while sender.statistics().backlog_bytes < 65_536:
+            pass
+        sender.cancel()
+        assert isinstance(emitting.exception(timeout=10), Cancelled)
+    with pytest.raises(Cancelled):
+        gate.emit(["more"] * 100_000)
+
+
+def test_cancel_wakes_a_network_that_receives(connected: Open) -> None:
+    _, (target,) = connected()
+    with ThreadPoolExecutor() as pool:
+        receiving = pool.submit(target.receive)
+        target.cancel()
+        assert isinstance(receiving.exception(timeout=10), Cancelled)
+    with pytest.raises(Cancelled):
+        target.receive()
+
+
+def test_what_a_gate_cannot_be_is_refused(connected: Open) -> None:
+    sender, _ = connected(2)
+    for channels, name, expected in [
+        ([], "forward", "expected at least one"),
+        ([0, 1], "forward", "expected one for forward"),
+        ([0, 1], "sideways", "expected forward, hash, rebalance or broadcast"),
+        ([7], "forward", "channel 7 is no output of this task"),
+    ]:
+        with pytest.raises(ValueError, match=expected):
+            sender.output_gate(channels, name)
+    with pytest.raises(TypeError, match="expected None, int or str"):
+        sender.output_gate([0, 1], "hash", 1.5)
+
+
+def test_records_are_given_as_a_list(connected: Open) -> None:
+    sender, _ = connected()
+    gate: Any = open_output_gate(sender, Forward(), [0])
+    with pytest.raises(TypeError):
+        gate.emit("text")
+    with pytest.raises(TypeError):
+        Batch.from_list((1, 2))  # type: ignore[arg-type]
+
+
+def test_networks_that_cannot_be(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="endpoint"):
+        Network(["udp://127.0.0.1:1"])
+    with pytest.raises(NetworkError, match="cannot listen"):
+        Network([f"ipc://{tmp_path}/missing/x"])
+    with pytest.raises(ValueError, match=r"linger_ms is -0\.001 s"):
+        Network([f"ipc://{tmp_path}/x"], linger_ms=-1)
+
+
+def test_latencies_merge_and_travel_as_bytes() -> None:
+    histogram = LatencyHistogram()
+    histogram.record(1_000_000)
+    histogram.record_many([1_000, 2_000, 99_000_000], 12_000)
+    other = LatencyHistogram()
+    other.merge(histogram.to_bytes())
+    again = LatencyHistogram.from_bytes(other.to_bytes())
+    assert again.count == 4
+    assert again.max == pytest.approx(1000, rel=1e-2)
+    assert again.percentile(75) == pytest.approx(11, rel=1e-2)
+    assert again.mean == pytest.approx((1000 + 11 + 10 + 0) / 4, rel=1e-2)
+    with pytest.raises(ValueError, match="no latency histogram"):
+        histogram.merge(b"garbage")
