@@ -32,7 +32,7 @@ def main() -> None:
     print(f"{'ns per record':24}{'encode':>10}{'decode':>10}{'partition':>12}{'count':>10}")
     for name, records in shapes.items():
         batch = Batch.from_list(records)
-        key = {"(": [0], "[": [0], "d": ["word"]}.get(name[0], [])
+        key = _KEYS.get(name[0], [])
         update = Aggregate("count", key).update
         costs = [
             _best(partial(Batch.from_list, records)),
@@ -43,7 +43,7 @@ def main() -> None:
         cells = ["" if cost is None else f"{cost:.1f}" for cost in costs]
         print(f"{name:24}{cells[0]:>10}{cells[1]:>10}{cells[2]:>12}{cells[3]:>10}")
     one, batch = ["word"], Batch.from_list(["word"])
-    calls = {
+    calls: dict[str, Callable[[], Any]] = {
         "Batch.from_list of one": partial(Batch.from_list, one),
         "Batch.to_list of one": batch.to_list,
     }
@@ -68,6 +68,7 @@ def _repeat(call: Callable[[], Any], times: int) -> None:
 
 RECORDS = 1000
 ROUNDS = 300
+_KEYS: dict[str, list[int | str]] = {"(": [0], "[": [0], "d": ["word"]}
 
 if __name__ == "__main__":
     main()

@@ -136,8 +136,9 @@ def _encode_time(value: time | datetime) -> bytes:
 
 
 def _decode_time(payload: bytes) -> time:
-    *parts, fold = struct.unpack_from("<BBBIB", payload)
-    return time(*parts, tzinfo=_decode_tzinfo(payload[8:]), fold=fold)
+    hour, minute, second, microsecond, fold = struct.unpack_from("<BBBIB", payload)
+    zone = _decode_tzinfo(payload[8:])
+    return time(hour, minute, second, microsecond, zone, fold=fold)
 
 
 def _encode_tzinfo(value: tzinfo | None) -> bytes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import struct
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ def is_encodable(value: object) -> bool:
 def encode(value: Any) -> tuple[int, bytes]:
     """The extension code and payload of what `is_encodable`; TypeError for dtypes of objects."""
     if type(value) is np.ndarray:
-        order = "F" if value.flags.fnc else "C"
+        order: Literal["F", "C"] = "F" if value.flags.fnc else "C"
         head = repr((_dtype_text(value.dtype), value.shape, order))
         return 49, _join(head, value.tobytes(order))
     if isinstance(value, np.str_):

@@ -28,7 +28,11 @@ struct State {
 #[pymethods]
 impl Aggregate {
     #[new]
-    #[pyo3(signature = (kind, key, value = Vec::new()))]
+    #[pyo3(signature = (
+        kind: "str",
+        key: "list[int | str]",
+        value: "list[int | str]" = Vec::new(),
+    ))]
     fn new(kind: &str, key: Vec<PathStep>, value: Vec<PathStep>) -> PyResult<Self> {
         let aggregation = match kind {
             "count" => Aggregation::Count,
@@ -53,6 +57,7 @@ impl Aggregate {
 
     /// Takes a batch in. The keys it touched, in the order in which it touched them, each once with
     /// its value after the whole batch. Raises AggregateError naming the record.
+    #[pyo3(signature = (batch: "Batch") -> "list[tuple[Any, Any]]")]
     fn update<'py>(&self, py: Python<'py>, batch: &Batch) -> PyResult<Bound<'py, PyList>> {
         let mut state = self.state()?;
         let State { aggregate, keys } = &mut *state;
@@ -75,6 +80,7 @@ impl Aggregate {
     }
 
     /// The value of every key so far.
+    #[pyo3(signature = () -> "dict[Any, Any]")]
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let state = self.state()?;
         let values = PyDict::new(py);

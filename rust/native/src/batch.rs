@@ -22,6 +22,7 @@ pub(crate) struct Batch {
 impl Batch {
     /// Encodes a list; the batch that a channel would deliver for it. Raises EncodeError.
     #[staticmethod]
+    #[pyo3(signature = (records: "list[Any]"))]
     fn from_list(records: &Bound<'_, PyList>) -> PyResult<Self> {
         let mut body = Vec::new();
         for_each(records, |index, record| {
@@ -38,15 +39,16 @@ impl Batch {
 
     /// A batch of `records` encoded records; decoding it tells whether they are.
     #[staticmethod]
-    fn from_bytes(data: Vec<u8>, records: usize) -> Self {
+    fn from_bytes(data: &[u8], records: usize) -> Self {
         Self {
-            body: data.into(),
+            body: Bytes::copy_from_slice(data),
             records,
             markers: Vec::new(),
         }
     }
 
     /// The records as Python objects, anew with every call. Raises DecodeError.
+    #[pyo3(signature = () -> "list[Any]")]
     fn to_list<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         Decoder::new(py).list(&self.body, self.records)
     }

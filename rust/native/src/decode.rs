@@ -125,7 +125,8 @@ impl<'py> Decoder<'py> {
         for _ in 0..count {
             let key = self.owned(reader, depth)?;
             let value = self.owned(reader, depth)?;
-            dict.set_item(key, value).map_err(unsuitable)?;
+            dict.set_item(key, value)
+                .map_err(|error| unsuitable(&error))?;
         }
         Ok(dict.into_ptr())
     }
@@ -138,12 +139,14 @@ impl<'py> Decoder<'py> {
             extension::LIST => Ok(self.elements(payload, depth)?.into_ptr()),
             extension::SET => {
                 let elements = self.elements(payload, depth)?;
-                Ok(PySet::new(py, elements).map_err(unsuitable)?.into_ptr())
+                Ok(PySet::new(py, elements)
+                    .map_err(|error| unsuitable(&error))?
+                    .into_ptr())
             }
             extension::FROZENSET => {
                 let elements = self.elements(payload, depth)?;
                 Ok(PyFrozenSet::new(py, elements)
-                    .map_err(unsuitable)?
+                    .map_err(|error| unsuitable(&error))?
                     .into_ptr())
             }
             extension::BIG_INT => Ok(big_int(py, payload)?),
@@ -268,7 +271,7 @@ fn unreadable(error: ReadError) -> Raised {
 
 /// Keys and elements that Python cannot hash.
 #[cold]
-fn unsuitable(error: PyErr) -> Raised {
+fn unsuitable(error: &PyErr) -> Raised {
     malformed(&error.to_string())
 }
 
@@ -277,7 +280,7 @@ fn unsuitable(error: PyErr) -> Raised {
 fn raised(py: Python<'_>) -> Raised {
     let error = PyErr::fetch(py);
     if error.is_instance_of::<pyo3::exceptions::PyUnicodeDecodeError>(py) {
-        return unsuitable(error);
+        return unsuitable(&error);
     }
     error.into()
 }

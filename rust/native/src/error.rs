@@ -1,52 +1,62 @@
 //! The exceptions of `engine._native`, and which Rust error becomes which.
 
 use oka_transport::{BindError, ConnectError, EmitError, FinishError, ReceiveError};
-use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
-create_exception!(
-    engine._native,
-    EncodeError,
-    PyTypeError,
-    "A record holds something that cannot travel between tasks."
-);
-create_exception!(
-    engine._native,
-    DecodeError,
-    PyValueError,
-    "Received bytes are no records: the sender runs another version, or something else sent them."
-);
-create_exception!(
-    engine._native,
-    KeyExtractError,
-    PyException,
-    "A record has no such key, or its key is nothing that a record can be keyed by."
-);
-create_exception!(
-    engine._native,
-    AggregateError,
-    PyException,
-    "A record does not suit the aggregate: its key or its value is missing or of the wrong kind."
-);
-create_exception!(
-    engine._native,
-    NetworkError,
-    PyException,
-    "The network of a task could not be set up or could not deliver everything."
-);
-create_exception!(
-    engine._native,
-    ChannelLost,
-    PyException,
-    "A connection between two tasks broke, or a frame on it was missing."
-);
-create_exception!(
-    engine._native,
-    Cancelled,
-    PyException,
-    "The network was cancelled while, or before, the call waited."
-);
+/// Declares an exception class. Not `create_exception!`: its classes are missing from the stubs.
+macro_rules! exception {
+    ($(#[doc = $doc:literal])+ $name:ident: $base:ty) => {
+        $(#[doc = $doc])+
+        #[pyclass(extends = $base, subclass, module = "engine._native")]
+        pub(crate) struct $name;
+
+        #[pymethods]
+        impl $name {
+            #[new]
+            #[pyo3(signature = (message: "str"))]
+            fn new(message: &Bound<'_, PyAny>) -> Self {
+                let _ = message; // the base class keeps it
+                Self
+            }
+        }
+
+        impl $name {
+            pub(crate) fn new_err(message: impl Into<String>) -> PyErr {
+                PyErr::new::<Self, _>((message.into(),))
+            }
+        }
+    };
+}
+
+exception! {
+    /// A record holds something that cannot travel between tasks.
+    EncodeError: PyTypeError
+}
+exception! {
+    /// Received bytes are no records: the sender runs another version, or they are not from a task.
+    DecodeError: PyValueError
+}
+exception! {
+    /// A record has no such key, or its key is nothing that a record can be keyed by.
+    KeyExtractError: PyException
+}
+exception! {
+    /// A record does not suit the aggregate: its key or value is missing or of the wrong kind.
+    AggregateError: PyException
+}
+exception! {
+    /// The network of a task could not be set up, or could not deliver everything.
+    NetworkError: PyException
+}
+exception! {
+    /// A connection between two tasks broke, or a frame on it was missing.
+    ChannelLost: PyException
+}
+exception! {
+    /// The network was cancelled while, or before, the call waited.
+    Cancelled: PyException
+}
 
 /// An exception, boxed so that a result that is mostly a success stays small.
 pub(crate) struct Raised(Box<PyErr>);

@@ -29,7 +29,10 @@ impl OutputGate {
     ///
     /// `stamps` (nanoseconds) become markers behind the last record. Raises EncodeError or
     /// KeyExtractError naming the record (those before it are emitted), Cancelled, ChannelLost.
-    #[pyo3(signature = (records, stamps = None))]
+    #[pyo3(signature = (
+        records: "list[Any]",
+        stamps: "list[int] | None" = None,
+    ))]
     fn emit(
         &self,
         py: Python<'_>,
@@ -68,11 +71,14 @@ impl OutputGate {
         key: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let count = channels.len();
+        if count == 0 {
+            return Err(refused("no channels", "at least one"));
+        }
         let partitioner = match partitioner {
-            _ if count == 0 => return Err(refused("no channels", "at least one")),
-            "forward" if count == 1 => Partitioner::Single,
-            "forward" => return Err(refused(&format!("{count} channels"), "one for forward")),
-            "hash" | "rebalance" | "broadcast" if count == 1 => Partitioner::Single,
+            "forward" if count > 1 => {
+                return Err(refused(&format!("{count} channels"), "one for forward"));
+            }
+            "forward" => Partitioner::Single,
             "hash" => Partitioner::Hash(Key::new(key)?),
             "rebalance" => Partitioner::Rebalance,
             "broadcast" => Partitioner::Broadcast,
@@ -80,6 +86,11 @@ impl OutputGate {
                 let expected = "forward, hash, rebalance or broadcast";
                 return Err(refused(&format!("partitioner {other:?}"), expected));
             }
+        };
+        let partitioner = if count == 1 {
+            Partitioner::Single
+        } else {
+            partitioner
         };
         let state = State {
             frames: channels.iter().map(|_| None).collect(),

@@ -16,6 +16,7 @@ use std::slice;
 
 /// The channel, out of `channels`, of each of `keys`: what a hash-partitioned gate chooses.
 #[pyfunction]
+#[pyo3(signature = (keys: "list[Any]", channels: "int") -> "list[int]")]
 pub(crate) fn partition(keys: &Bound<'_, PyList>, channels: usize) -> PyResult<Vec<usize>> {
     if channels == 0 {
         return Err(PyValueError::new_err(

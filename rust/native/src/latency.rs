@@ -34,6 +34,7 @@ impl LatencyHistogram {
     }
 
     /// Records for each stamp (nanoseconds) the latency until now; a stamp in the future is 0.
+    #[pyo3(signature = (stamps: "list[int]", now_ns: "int"))]
     fn record_many(&self, stamps: Vec<u64>, now_ns: u64) {
         let mut histogram = self.lock();
         for stamp in stamps {

@@ -4,6 +4,11 @@
 //! decodes a frame into a list when Python needs one, [`aggregate`] works on a frame without Python
 //! objects. Everything that waits does so without the GIL. Decisions live in the crates below.
 
+#![allow(
+    clippy::doc_markdown,
+    reason = "most docs here are read as Python docstrings"
+)]
+
 mod aggregate;
 mod batch;
 mod decode;

@@ -27,14 +27,18 @@ impl Network {
     /// one output channel before `emit` blocks. `max_frame_bytes`: the largest record. `linger_ms`:
     /// how long a small frame waits for company. `connect_timeout_seconds`: for peers to answer.
     #[new]
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "the list is converted anyway"
+    )]
     #[pyo3(signature = (
-        listen,
+        listen: "list[str]",
         *,
-        window_bytes = 512 * 1024,
-        send_buffer_bytes = 128 * 1024,
-        max_frame_bytes = 256 * 1024 * 1024,
-        linger_ms = 0.0,
-        connect_timeout_seconds = 10.0,
+        window_bytes: "int" = 524_288,
+        send_buffer_bytes: "int" = 131_072,
+        max_frame_bytes: "int" = 268_435_456,
+        linger_ms: "float" = 0.0,
+        connect_timeout_seconds: "float" = 10.0,
     ))]
     fn new(
         py: Python<'_>,
@@ -66,6 +70,10 @@ impl Network {
 
     /// Connects all channels, given as (id, endpoint of the other end), and waits until every peer
     /// has answered. Raises NetworkError when one does not in time, Cancelled.
+    #[pyo3(signature = (
+        outputs: "list[tuple[int, str]]",
+        inputs: "list[tuple[int, str]]",
+    ))]
     fn connect(
         &self,
         py: Python<'_>,
@@ -89,7 +97,11 @@ impl Network {
     /// The gate to these output channels. `partitioner` is forward (one channel), rebalance,
     /// broadcast, or hash by `key`: an item of a tuple or list (int), a field of a dict (str), or
     /// the record itself (None).
-    #[pyo3(signature = (channels, partitioner, key = None))]
+    #[pyo3(signature = (
+        channels: "list[int]",
+        partitioner: "str",
+        key: "int | str | None" = None,
+    ))]
     fn output_gate(
         &self,
         channels: Vec<u32>,

@@ -1,0 +1,357 @@
+from typing import Any, SupportsFloat, SupportsIndex, final
+from typing_extensions import disjoint_base
+
+__all__ = ["Aggregate", "AggregateError", "Batch", "Cancelled", "ChannelLost", "DecodeError", "EncodeError", "InputStatistics", "KeyExtractError", "LatencyHistogram", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "partition", "register_extensions"]
+
+@final
+class Aggregate:
+    """
+    Count, sum, minimum, maximum or first value per key, computed on encoded records.
+
+    `kind` is count, sum, min, max or first; `key` and `value` lead from a record to its key and
+    its value, item by item (int) and field by field (str), and are empty for the record itself.
+    Results are those of the same loop in Python. One thread at a time.
+    """
+    def __len__(self, /) -> int:
+        """
+        Number of different keys so far.
+        """
+    def __new__(cls, /, kind: "str", key: "list[int | str]", value: "list[int | str]" = ...) -> Aggregate: ...
+    def to_dict(self, /) -> "dict[Any, Any]":
+        """
+        The value of every key so far.
+        """
+    def update(self, /, batch: "Batch") -> "list[tuple[Any, Any]]":
+        """
+        Takes a batch in. The keys it touched, in the order in which it touched them, each once with
+        its value after the whole batch. Raises AggregateError naming the record.
+        """
+
+@disjoint_base
+class AggregateError(Exception):
+    """
+    A record does not suit the aggregate: its key or value is missing or of the wrong kind.
+    """
+    def __new__(cls, /, message: "str") -> AggregateError: ...
+
+@final
+class Batch:
+    """
+    Records as they travelled: encoded, in order, decoded only on demand.
+
+    Immutable. `len(batch)` is the number of records.
+    """
+    def __len__(self, /) -> int: ...
+    def __repr__(self, /) -> str: ...
+    @staticmethod
+    def from_bytes(data: bytes, records: SupportsIndex) -> Batch:
+        """
+        A batch of `records` encoded records; decoding it tells whether they are.
+        """
+    @staticmethod
+    def from_list(records: "list[Any]") -> Batch:
+        """
+        Encodes a list; the batch that a channel would deliver for it. Raises EncodeError.
+        """
+    @property
+    def markers(self, /) -> list[int]:
+        """
+        Stamps (nanoseconds) of the markers that travelled behind the records.
+        """
+    @property
+    def size(self, /) -> int:
+        """
+        Bytes of the encoded records.
+        """
+    def to_list(self, /) -> "list[Any]":
+        """
+        The records as Python objects, anew with every call. Raises DecodeError.
+        """
+
+@disjoint_base
+class Cancelled(Exception):
+    """
+    The network was cancelled while, or before, the call waited.
+    """
+    def __new__(cls, /, message: "str") -> Cancelled: ...
+
+@disjoint_base
+class ChannelLost(Exception):
+    """
+    A connection between two tasks broke, or a frame on it was missing.
+    """
+    def __new__(cls, /, message: "str") -> ChannelLost: ...
+
+@disjoint_base
+class DecodeError(ValueError):
+    """
+    Received bytes are no records: the sender runs another version, or they are not from a task.
+    """
+    def __new__(cls, /, message: "str") -> DecodeError: ...
+
+@disjoint_base
+class EncodeError(TypeError):
+    """
+    A record holds something that cannot travel between tasks.
+    """
+    def __new__(cls, /, message: "str") -> EncodeError: ...
+
+@final
+class InputStatistics:
+    """
+    The counters of one input channel.
+    """
+    @property
+    def backlog_bytes(self, /) -> int:
+        """
+        Bytes that arrived and were not consumed yet.
+        """
+    @property
+    def bytes(self, /) -> int:
+        """
+        Bytes of records that arrived.
+        """
+    @property
+    def channel(self, /) -> int:
+        """
+        Id of the channel.
+        """
+    @property
+    def frames(self, /) -> int:
+        """
+        Data frames that arrived.
+        """
+    @property
+    def records(self, /) -> int:
+        """
+        Records that arrived.
+        """
+
+@disjoint_base
+class KeyExtractError(Exception):
+    """
+    A record has no such key, or its key is nothing that a record can be keyed by.
+    """
+    def __new__(cls, /, message: "str") -> KeyExtractError: ...
+
+@final
+class LatencyHistogram:
+    """
+    Latencies with 3 significant digits: nanoseconds in, microseconds out. Thread-safe.
+    """
+    def __new__(cls, /) -> LatencyHistogram: ...
+    @property
+    def count(self, /) -> int:
+        """
+        Number of recorded latencies.
+        """
+    @staticmethod
+    def from_bytes(data: bytes) -> LatencyHistogram:
+        """
+        Reads what `to_bytes` wrote. Raises ValueError.
+        """
+    @property
+    def max(self, /) -> float:
+        """
+        Largest latency in microseconds; 0 when empty.
+        """
+    @property
+    def mean(self, /) -> float:
+        """
+        Mean in microseconds; 0 when empty.
+        """
+    def merge(self, /, data: bytes) -> None:
+        """
+        Adds the histogram in `data`, which `to_bytes` wrote. Raises ValueError.
+        """
+    def percentile(self, /, percentile: SupportsFloat | SupportsIndex) -> float:
+        """
+        The latency in microseconds that `percentile` (0-100) of all do not exceed; 0 when empty.
+        """
+    def record(self, /, nanoseconds: SupportsIndex) -> None:
+        """
+        Records one latency in nanoseconds.
+        """
+    def record_many(self, /, stamps: "list[int]", now_ns: "int") -> None:
+        """
+        Records for each stamp (nanoseconds) the latency until now; a stamp in the future is 0.
+        """
+    def to_bytes(self, /) -> bytes:
+        """
+        The histogram in the V2 format of HDR histograms, values in nanoseconds.
+        """
+
+@final
+class Network:
+    """
+    All channels of one task, moved by one I/O thread that never needs the GIL.
+
+    Thread-safe: any thread may call `cancel` and `statistics` while another one waits.
+    """
+    def __new__(cls, /, listen: "list[str]", *, window_bytes: "int" = 524288, send_buffer_bytes: "int" = 131072, max_frame_bytes: "int" = 268435456, linger_ms: "float" = 0.0, connect_timeout_seconds: "float" = 10.0) -> Network:
+        """
+        Listens on every endpoint: shm:///directory/name, ipc:///directory/name or tcp://host:port
+        (port 0 picks one). Raises ValueError for an invalid endpoint, NetworkError when the system
+        refuses it.
+
+        `window_bytes`: taken from one channel before any is consumed. `send_buffer_bytes`: wait on
+        one output channel before `emit` blocks. `max_frame_bytes`: the largest record. `linger_ms`:
+        how long a small frame waits for company. `connect_timeout_seconds`: for peers to answer.
+        """
+    def cancel(self, /) -> None:
+        """
+        Makes every call that waits, now or later, raise Cancelled.
+        """
+    def close(self, /) -> None:
+        """
+        Stops the I/O thread and removes the rendezvous files; idempotent.
+        """
+    def connect(self, /, outputs: "list[tuple[int, str]]", inputs: "list[tuple[int, str]]") -> None:
+        """
+        Connects all channels, given as (id, endpoint of the other end), and waits until every peer
+        has answered. Raises NetworkError when one does not in time, Cancelled.
+        """
+    @property
+    def endpoints(self, /) -> list[str]:
+        """
+        The endpoints that peers connect to, with the real TCP ports, in the order of `listen`.
+        """
+    def finish(self, /, timeout_seconds: SupportsFloat | SupportsIndex | None = None) -> None:
+        """
+        Ends every output channel and waits until the peers have consumed everything. Raises
+        NetworkError after `timeout_seconds`, Cancelled, ChannelLost.
+        """
+    def output_gate(self, /, channels: "list[int]", partitioner: "str", key: "int | str | None" = None) -> OutputGate:
+        """
+        The gate to these output channels. `partitioner` is forward (one channel), rebalance,
+        broadcast, or hash by `key`: an item of a tuple or list (int), a field of a dict (str), or
+        the record itself (None).
+        """
+    def receive(self, /) -> Batch | None:
+        """
+        The next batch of any input channel; None once all of them ended. The batch before it counts
+        as consumed with this call. Waits without the GIL. Raises Cancelled, ChannelLost.
+        """
+    def statistics(self, /) -> NetworkStatistics:
+        """
+        A snapshot of the counters.
+        """
+    def unlink_endpoints(self, /) -> None:
+        """
+        Removes the rendezvous files of this network's own endpoints: after every peer connected.
+        """
+
+@disjoint_base
+class NetworkError(Exception):
+    """
+    The network of a task could not be set up, or could not deliver everything.
+    """
+    def __new__(cls, /, message: "str") -> NetworkError: ...
+
+@final
+class NetworkStatistics:
+    """
+    The counters of one network. Counters only grow; backlog and credit are those of the moment.
+    """
+    @property
+    def backlog_bytes(self, /) -> int:
+        """
+        Bytes that wait here for credit, over all channels.
+        """
+    @property
+    def blocked_seconds(self, /) -> float:
+        """
+        Seconds that `emit` has waited for receivers, over all channels.
+        """
+    @property
+    def dropped_messages(self, /) -> int:
+        """
+        Messages that were dropped: garbage, unknown channels, frames out of place.
+        """
+    @property
+    def idle_seconds(self, /) -> float:
+        """
+        Seconds that `receive` has waited for a batch.
+        """
+    @property
+    def inputs(self, /) -> list[InputStatistics]:
+        """
+        One entry per input channel, in the order in which they were connected.
+        """
+    @property
+    def outputs(self, /) -> list[OutputStatistics]:
+        """
+        One entry per output channel, in the order in which they were connected.
+        """
+
+@final
+class OutputGate:
+    """
+    The channels from this task to the tasks of one downstream operator.
+
+    A record goes to all of them (broadcast), to the next (rebalance), or to the one that its key
+    chooses (hash); records of one channel stay in order. One thread at a time.
+    """
+    def emit(self, /, records: "list[Any]", stamps: "list[int] | None" = None) -> None:
+        """
+        Encodes `records` into the channels' open frames, in one pass, and returns once every channel
+        takes more again: blocks without the GIL while a receiver is too slow.
+
+        `stamps` (nanoseconds) become markers behind the last record. Raises EncodeError or
+        KeyExtractError naming the record (those before it are emitted), Cancelled, ChannelLost.
+        """
+
+@final
+class OutputStatistics:
+    """
+    The counters of one output channel.
+    """
+    @property
+    def backlog_bytes(self, /) -> int:
+        """
+        Bytes that wait here for credit.
+        """
+    @property
+    def blocked_seconds(self, /) -> float:
+        """
+        Seconds that `emit` has waited for this channel.
+        """
+    @property
+    def bytes(self, /) -> int:
+        """
+        Bytes of records that left this task.
+        """
+    @property
+    def channel(self, /) -> int:
+        """
+        Id of the channel.
+        """
+    @property
+    def credit_bytes(self, /) -> int:
+        """
+        Bytes that the receiver would still accept.
+        """
+    @property
+    def frames(self, /) -> int:
+        """
+        Data frames that left this task.
+        """
+    @property
+    def records(self, /) -> int:
+        """
+        Records that left this task.
+        """
+
+def partition(keys: "list[Any]", channels: "int") -> "list[int]":
+    """
+    The channel, out of `channels`, of each of `keys`: what a hash-partitioned gate chooses.
+    """
+
+def register_extensions(encode: Any, decode: Any, plain_key: Any) -> None:
+    """
+    Registers the functions for values that Rust does not encode itself; once per process.
+
+    `encode(value)` gives a type code from 16 to 127 and a payload, or raises TypeError; `decode`
+    takes those and gives the value back; `plain_key(value)` gives None, a bool, int, float, str,
+    bytes or a tuple of them that is equal for equal values, or raises TypeError.
+    """
