@@ -56,7 +56,7 @@ python-test: $(BUILT) ## tests of the packages, real Ray included
 	$(BIN)/python -m pytest
 
 stubs: $(INSTALLED) ## write engine/_native.pyi anew from the Rust types and docs
-	$(BIN)/maturin generate-stubs --manifest-path rust/native/Cargo.toml --output engine
+	$(BIN)/maturin generate-stubs --manifest-path rust/native/Cargo.toml --out .
 
 bench: $(BUILT) ## the word-count benchmark, a few minutes
 	$(BIN)/oka bench word-count --repeats 5 --seconds 3 --json results/word_count.json
