@@ -20,7 +20,7 @@ pub fn hash(bytes: &[u8]) -> u64 {
     // The last bytes once more, aligned to the end: they cover what is left of a pair.
     if let Some(end) = bytes.last_chunk::<16>() {
         let (low, high) = halves(end);
-        sum ^= fold(low ^ sum, high ^ MULTIPLIERS[0]);
+        sum ^= fold(low ^ MULTIPLIERS[1], high ^ MULTIPLIERS[0]);
     } else if let (Some(start), Some(end)) = (bytes.first_chunk(), bytes.last_chunk()) {
         let (start, end) = (u64::from_le_bytes(*start), u64::from_le_bytes(*end));
         sum ^= fold(start ^ sum, end ^ MULTIPLIERS[0]);

@@ -38,24 +38,7 @@ impl<'py> Decoder<'py> {
 
     /// The first `records` values of `body`, which must be all there are.
     pub(crate) fn list(&mut self, body: &[u8], records: usize) -> PyResult<Bound<'py, PyList>> {
-        let mut reader = Reader::new(body);
-        check_count(records, &reader)?;
-        // SAFETY: the GIL is held; every index below `records` is set once, and a list with empty
-        // places may be freed.
-        let list = unsafe {
-            let list = ffi::PyList_New(records as ffi::Py_ssize_t);
-            let list = Bound::from_owned_ptr_or_err(self.py, list)?;
-            for index in 0..records {
-                let value = self.value(&mut reader, 0)?;
-                ffi::PyList_SET_ITEM(list.as_ptr(), index as ffi::Py_ssize_t, value);
-            }
-            list.cast_into_unchecked()
-        };
-        if !reader.is_at_end() {
-            let rest = reader.rest().len();
-            return Err(malformed(&format!("{rest} bytes follow the last record")).into());
-        }
-        Ok(list)
+        Ok(self.whole_list(Reader::new(body), records, 0)?)
     }
 
     /// The value at the start of `bytes`.
@@ -101,18 +84,27 @@ impl<'py> Decoder<'py> {
     fn tuple(&mut self, reader: &mut Reader, count: usize, depth: usize) -> Decoded {
         check_depth(depth)?;
         check_count(count, reader)?;
+        let mut atomic = true;
         // SAFETY: the GIL is held; every index below `count` is set once, and a tuple with empty
         // places may be freed.
         unsafe {
             let tuple = self.or_raised(ffi::PyTuple_New(count as ffi::Py_ssize_t))?;
             for index in 0..count {
                 match self.value(reader, depth + 1) {
-                    Ok(item) => ffi::PyTuple_SET_ITEM(tuple, index as ffi::Py_ssize_t, item),
+                    Ok(item) => {
+                        atomic &= ffi::PyType_IS_GC(ffi::Py_TYPE(item)) == 0;
+                        ffi::PyTuple_SET_ITEM(tuple, index as ffi::Py_ssize_t, item);
+                    }
                     Err(error) => {
                         ffi::Py_DECREF(tuple);
                         return Err(error);
                     }
                 }
+            }
+            // What cannot be part of a cycle is nothing to the garbage collector. It would find
+            // that out by itself, but only in a collection that thousands of tuples bring about.
+            if atomic && count > 0 {
+                ffi::PyObject_GC_UnTrack(tuple.cast());
             }
             Ok(tuple)
         }
@@ -172,13 +164,32 @@ impl<'py> Decoder<'py> {
         let Value::Array(count) = reader.read().map_err(unreadable)? else {
             return Err(malformed("a list without an array"));
         };
+        self.whole_list(reader, count, depth + 1)
+    }
+
+    /// The next `count` values, which must be all there are.
+    #[inline]
+    fn whole_list(
+        &mut self,
+        mut reader: Reader,
+        count: usize,
+        depth: usize,
+    ) -> Result<Bound<'py, PyList>, Raised> {
         check_count(count, &reader)?;
-        let list = PyList::empty(self.py);
-        for _ in 0..count {
-            list.append(self.owned(&mut reader, depth)?)?;
-        }
+        // SAFETY: the GIL is held; every index below `count` is set once, and a list with empty
+        // places may be freed.
+        let list = unsafe {
+            let list = ffi::PyList_New(count as ffi::Py_ssize_t);
+            let list = Bound::from_owned_ptr_or_err(self.py, list)?;
+            for index in 0..count {
+                let value = self.value(&mut reader, depth)?;
+                ffi::PyList_SET_ITEM(list.as_ptr(), index as ffi::Py_ssize_t, value);
+            }
+            list.cast_into_unchecked()
+        };
         if !reader.is_at_end() {
-            return Err(malformed("bytes follow the last element"));
+            let rest = reader.rest().len();
+            return Err(malformed(&format!("{rest} bytes follow the last value")));
         }
         Ok(list)
     }

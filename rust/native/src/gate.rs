@@ -97,6 +97,7 @@ impl OutputGate {
             held: Vec::with_capacity(count),
             last: 0,
             next: 0,
+            scratch: Vec::new(),
         };
         Ok(Self {
             channels,
@@ -122,8 +123,8 @@ impl OutputGate {
             Partitioner::Single => {
                 let frame = state.open(channels, 0);
                 for_each(records, |index, record| {
-                    append(frame, index, record)?;
-                    seal_full(&channels[0], frame);
+                    append(&mut frame.body, index, record)?;
+                    add_record(&channels[0], frame);
                     Ok(())
                 })
             }
@@ -137,17 +138,15 @@ impl OutputGate {
                 state.append(channels, channel, index, record)
             }),
             Partitioner::Broadcast => for_each(records, |index, record| {
-                let first = state.open(channels, 0);
-                let start = first.body.len();
-                append(first, index, record)?;
-                let encoded = first.body[start..].to_vec();
-                seal_full(&channels[0], first);
-                for (channel, output) in channels.iter().enumerate().skip(1) {
+                let mut encoded = std::mem::take(&mut state.scratch);
+                encoded.clear();
+                append(&mut encoded, index, record)?;
+                for (channel, output) in channels.iter().enumerate() {
                     let frame = state.open(channels, channel);
                     frame.body.extend_from_slice(&encoded);
-                    frame.records += 1;
-                    seal_full(output, frame);
+                    add_record(output, frame);
                 }
+                state.scratch = encoded;
                 Ok(())
             }),
         }
@@ -182,6 +181,8 @@ struct State {
     last: usize,
     /// The channel of the next record, for rebalance.
     next: usize,
+    /// One encoded record, for broadcast.
+    scratch: Vec<u8>,
 }
 
 impl State {
@@ -204,8 +205,8 @@ impl State {
     ) -> PyResult<()> {
         self.last = channel;
         let frame = self.open(channels, channel);
-        append(frame, index, record)?;
-        seal_full(&channels[channel], frame);
+        append(&mut frame.body, index, record)?;
+        add_record(&channels[channel], frame);
         Ok(())
     }
 
@@ -223,31 +224,30 @@ impl State {
     }
 }
 
-/// Appends a record, or leaves the frame as it was.
+/// Appends a record, or leaves the bytes as they were.
 #[inline]
-fn append(frame: &mut OpenFrame, index: usize, record: &Bound<'_, PyAny>) -> PyResult<()> {
-    let start = frame.body.len();
+fn append(out: &mut Vec<u8>, index: usize, record: &Bound<'_, PyAny>) -> PyResult<()> {
+    let start = out.len();
     // SAFETY: there is a `Bound`, so the GIL is held and the record is valid.
-    let encoded = unsafe { encode::append(record.py(), &mut frame.body, record.as_ptr(), 0) };
-    if let Err(problem) = encoded {
-        frame.body.truncate(start);
-        return Err(refusal(index, record, problem));
-    }
+    unsafe { encode::append(record.py(), out, record.as_ptr(), 0) }.map_err(|refused| {
+        out.truncate(start);
+        refusal(index, record, refused)
+    })
+}
+
+/// Counts the record that was just appended, and sends the frame off when that made it full.
+#[inline]
+fn add_record(channel: &OutputChannel, frame: &mut OpenFrame) {
     frame.records += 1;
-    Ok(())
+    if frame.is_full() {
+        *frame = channel.seal(std::mem::take(frame));
+    }
 }
 
 #[cold]
 #[allow(clippy::boxed_local, reason = "boxed where it comes from")]
 fn refusal(index: usize, record: &Bound<'_, PyAny>, refused: Box<Refused>) -> PyErr {
     encode::refusal(index, record, *refused)
-}
-
-#[inline]
-fn seal_full(channel: &OutputChannel, frame: &mut OpenFrame) {
-    if frame.is_full() {
-        *frame = channel.seal(std::mem::take(frame));
-    }
 }
 
 /// Calls `f` with each record and its index; the list may change meanwhile.
