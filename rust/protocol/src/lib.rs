@@ -13,7 +13,9 @@ mod latency;
 mod marker;
 pub mod partition;
 
-pub use channel::{ChannelError, Receiver, SMALL_FRAMES_IN_FLIGHT, Sender};
+pub use channel::{
+    ChannelError, Receiver, SMALL_FRAME_INTERVAL_NS, SMALL_FRAMES_IN_FLIGHT, Sender,
+};
 pub use credit::Credit;
 pub use frame::{
     Encoding, FRAME_BYTES, Frame, FrameError, FrameHeader, FrameKind, Frames, HEADER_BYTES,

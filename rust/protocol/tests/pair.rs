@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 
 use oka_protocol::{
-    ChannelError, Credit, FRAME_BYTES, FrameKind, Receiver, SMALL_FRAMES_IN_FLIGHT, Sender,
+    ChannelError, Credit, FRAME_BYTES, FrameKind, Receiver, SMALL_FRAME_INTERVAL_NS,
+    SMALL_FRAMES_IN_FLIGHT, Sender,
 };
 use proptest::prelude::*;
 
@@ -74,7 +75,7 @@ impl Pair {
     }
 
     fn put(&mut self, kind: FrameKind, bytes: usize) {
-        let sequence = self.sender.on_sent(kind, bytes);
+        let sequence = self.sender.on_sent(kind, bytes, self.now);
         self.sent = sequence;
         self.frames
             .push_back((self.now + self.delay, (kind, sequence, bytes)));
@@ -267,7 +268,9 @@ fn credits_only_grow_and_cannot_run_ahead() {
             limit: 100,
         })
         .unwrap();
-    sender.on_sent(FrameKind::Data, 60);
+    assert_eq!(sender.small_frame_due_ns(), 0);
+    sender.on_sent(FrameKind::Data, 60, 5);
+    assert_eq!(sender.small_frame_due_ns(), 5 + SMALL_FRAME_INTERVAL_NS);
     sender
         .on_credit(Credit {
             acknowledged: 0,

@@ -5,6 +5,7 @@
 
 mod arrival;
 mod connect;
+mod release;
 mod watch;
 
 use std::sync::{Arc, mpsc};

@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use oka_protocol::{
     ChannelError, Credit, Encoding, FrameHeader, FrameKind, HEADER_BYTES, MARKER_BYTES, Sender,
@@ -28,17 +28,20 @@ pub(crate) struct Outbox {
     backlog: AtomicUsize,
     refused: AtomicBool,
     blocked_ns: AtomicU64,
-    lingers: bool,
+    linger: Duration,
+    epoch: Instant,
     send_buffer_bytes: usize,
     max_frame_bytes: usize,
     socket: Socket,
     pool: Arc<BufferPool>,
     health: Arc<Health>,
-    lingering: Arc<Notify>,
+    held: Arc<Notify>,
 }
 
 struct OutboxState {
     open: OpenFrame,
+    /// Until when the open frame waits for company, in ns since the epoch.
+    held_until: Option<u64>,
     sealed: VecDeque<OpenFrame>,
     sealed_bytes: usize,
     sender: Sender,
@@ -57,13 +60,14 @@ impl Outbox {
         socket: Socket,
         pool: Arc<BufferPool>,
         health: Arc<Health>,
-        lingering: Arc<Notify>,
+        held: Arc<Notify>,
     ) -> Self {
         Self {
             id: spec.id,
             peer: spec.peer.clone(),
             state: Mutex::new(OutboxState {
                 open: OpenFrame::default(),
+                held_until: None,
                 sealed: VecDeque::new(),
                 sealed_bytes: 0,
                 sender: Sender::new(),
@@ -78,13 +82,14 @@ impl Outbox {
             backlog: AtomicUsize::new(0),
             refused: AtomicBool::new(false),
             blocked_ns: AtomicU64::new(0),
-            lingers: !config.linger.is_zero(),
+            linger: config.linger,
+            epoch: Instant::now(),
             send_buffer_bytes: config.send_buffer_bytes,
             max_frame_bytes: config.max_frame_bytes.min(u32::MAX as usize),
             socket,
             pool,
             health,
-            lingering,
+            held,
         }
     }
 
@@ -107,14 +112,14 @@ impl Outbox {
                 state.open = frame;
             }
         }
-        self.flush(&mut state, false);
+        self.flush(&mut state);
     }
 
     pub(crate) fn seal(&self, frame: OpenFrame) -> OpenFrame {
         let mut state = self.lock();
         if self.accept(&mut state, &frame) {
             state.seal(frame);
-            self.flush(&mut state, false);
+            self.flush(&mut state);
         }
         drop(state);
         let mut next = OpenFrame::default();
@@ -154,20 +159,28 @@ impl Outbox {
     pub(crate) fn on_credit(&self, credit: Credit) -> Result<(), ChannelError> {
         let mut state = self.lock();
         state.sender.on_credit(credit)?;
-        self.flush(&mut state, false);
+        self.flush(&mut state);
         Ok(())
     }
 
-    /// Sends the open frame although it has no company.
-    pub(crate) fn end_linger(&self) {
-        self.flush(&mut self.lock(), true);
+    /// Sends the open frame if it has waited long enough; until when it waits, if nothing but time
+    /// holds it. (A credit that comes sends it, too.)
+    pub(crate) fn release(&self) -> Option<Instant> {
+        let mut state = self.lock();
+        self.flush(&mut state);
+        let held = state.held_until?;
+        let bytes = state.open.credited_bytes();
+        state
+            .sender
+            .may_send(bytes)
+            .then(|| self.epoch + Duration::from_nanos(held))
     }
 
     /// Sends the end behind everything that was checked in.
     pub(crate) fn finish(&self) {
         let mut state = self.lock();
         state.finishing = true;
-        self.flush(&mut state, true);
+        self.flush(&mut state);
     }
 
     /// Blocks until everything including the end was consumed; `false` after the deadline.
@@ -269,7 +282,7 @@ impl Outbox {
     }
 
     /// Sends whatever may leave now: sealed frames, the open frame, the end.
-    fn flush(&self, state: &mut OutboxState, linger_over: bool) {
+    fn flush(&self, state: &mut OutboxState) {
         while let Some(frame) = state.sealed.front() {
             if !state.sender.may_send(frame.credited_bytes()) {
                 break;
@@ -279,16 +292,16 @@ impl Outbox {
                 self.send(state, frame);
             }
         }
-        if state.sealed.is_empty() && !state.open.is_empty() {
-            if self.lingers && !linger_over && !state.finishing {
-                self.lingering.notify_one();
-            } else if state.sender.may_send(state.open.credited_bytes()) {
-                let frame = std::mem::take(&mut state.open);
-                self.send(state, frame);
-            }
+        if state.sealed.is_empty()
+            && !state.open.is_empty()
+            && state.sender.may_send(state.open.credited_bytes())
+            && !self.holds(state)
+        {
+            let frame = std::mem::take(&mut state.open);
+            self.send(state, frame);
         }
         if state.may_end() {
-            let sequence = state.sender.on_sent(FrameKind::End, 0);
+            let sequence = state.sender.on_sent(FrameKind::End, 0, self.now_ns());
             let end = self.header(FrameKind::End, sequence, 0, 0);
             self.submit(Message::from_slice(&end));
         }
@@ -304,6 +317,29 @@ impl Outbox {
         }
     }
 
+    /// Whether the open frame has to wait for company; has the I/O thread release it in time.
+    fn holds(&self, state: &mut OutboxState) -> bool {
+        if state.finishing {
+            return false;
+        }
+        let now = self.now_ns();
+        let Some(until) = state.held_until else {
+            let linger = now + self.linger.as_nanos() as u64;
+            let until = state.sender.small_frame_due_ns().max(linger);
+            if until <= now {
+                return false;
+            }
+            state.held_until = Some(until);
+            self.held.notify_one();
+            return true;
+        };
+        now < until
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.epoch.elapsed().as_nanos() as u64
+    }
+
     /// Sends one frame, with its markers, and with the end if nothing else follows.
     fn send(&self, state: &mut OutboxState, frame: OpenFrame) {
         let OpenFrame {
@@ -312,18 +348,20 @@ impl Outbox {
             markers,
         } = frame;
         let bytes = message.len() - HEADER_BYTES;
-        let sequence = state.sender.on_sent(FrameKind::Data, bytes);
+        let now = self.now_ns();
+        state.held_until = None;
+        let sequence = state.sender.on_sent(FrameKind::Data, bytes, now);
         let header = self.header(FrameKind::Data, sequence, records, bytes);
         message[..HEADER_BYTES].copy_from_slice(&header);
         if !markers.is_empty() {
             let length = markers.len() * MARKER_BYTES;
-            let sequence = state.sender.on_sent(FrameKind::Markers, length);
+            let sequence = state.sender.on_sent(FrameKind::Markers, length, now);
             let count = markers.len() as u32;
             message.extend_from_slice(&self.header(FrameKind::Markers, sequence, count, length));
             encode_markers(&markers, &mut message);
         }
         if state.may_end() {
-            let sequence = state.sender.on_sent(FrameKind::End, 0);
+            let sequence = state.sender.on_sent(FrameKind::End, 0, now);
             message.extend_from_slice(&self.header(FrameKind::End, sequence, 0, 0));
         }
         state.records += u64::from(records);

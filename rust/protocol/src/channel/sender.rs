@@ -1,6 +1,8 @@
 use std::collections::VecDeque;
 
-use crate::{ChannelError, Credit, FRAME_BYTES, FrameKind, SMALL_FRAMES_IN_FLIGHT};
+use crate::{
+    ChannelError, Credit, FRAME_BYTES, FrameKind, SMALL_FRAME_INTERVAL_NS, SMALL_FRAMES_IN_FLIGHT,
+};
 
 /// The sending end of a channel: which frame may leave, and when everything arrived.
 ///
@@ -15,6 +17,7 @@ pub struct Sender {
     data_in_flight: VecDeque<u64>,
     ended: bool,
     closed: bool,
+    last_sent_ns: u64,
 }
 
 impl Sender {
@@ -36,9 +39,19 @@ impl Sender {
         self.sent_bytes + bytes as u64 <= self.limit || self.acknowledged == self.sequence
     }
 
+    /// When the next small frame may leave, on the clock of [`Sender::on_sent`]: an interval after
+    /// the last frame, so that small frames on a busy channel carry what came meanwhile.
+    pub fn small_frame_due_ns(&self) -> u64 {
+        match self.sequence {
+            0 => 0,
+            _ => self.last_sent_ns + SMALL_FRAME_INTERVAL_NS,
+        }
+    }
+
     /// Counts a frame that leaves now, and gives its sequence number.
-    pub fn on_sent(&mut self, kind: FrameKind, bytes: usize) -> u64 {
+    pub fn on_sent(&mut self, kind: FrameKind, bytes: usize, now_ns: u64) -> u64 {
         debug_assert!(!self.ended, "nothing follows the end of a channel");
+        self.last_sent_ns = now_ns;
         self.sequence += 1;
         self.sent_bytes += bytes as u64;
         match kind {

@@ -6,7 +6,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use super::arrival::{Route, take_in};
-use super::{socket_options, watch};
+use super::{release, socket_options, watch};
 use crate::buffers::BufferPool;
 use crate::inbox::CreditLine;
 use crate::network::NetworkState;
@@ -33,15 +33,15 @@ pub(super) async fn serve_channels(
     };
     let input_sockets = sockets.split_off(outputs.len());
 
-    let lingering = Arc::new(Notify::new());
+    let held = Arc::new(Notify::new());
     let pool = Arc::new(BufferPool::default());
     let outputs: Vec<_> = outputs
         .iter()
         .zip(sockets)
         .map(|(spec, socket)| {
             let (pool, health) = (Arc::clone(&pool), Arc::clone(&state.health));
-            let lingering = Arc::clone(&lingering);
-            let output = Outbox::new(spec, &state.config, socket, pool, health, lingering);
+            let held = Arc::clone(&held);
+            let output = Outbox::new(spec, &state.config, socket, pool, health, held);
             Arc::new(output)
         })
         .collect();
@@ -62,10 +62,8 @@ pub(super) async fn serve_channels(
         let (spec, socket) = (line.spec.clone(), line.socket.clone());
         tasks.spawn(watch::watch_input(Arc::clone(&state), input, spec, socket));
     }
-    if !state.config.linger.is_zero() {
-        tasks.spawn(watch::end_lingers(Arc::clone(&state), lingering));
-    }
     let _ = state.outputs.set(outputs);
+    tasks.spawn(release::release_held(Arc::clone(&state), held));
     state.inbox.connect(lines, state.config.window_bytes);
     // Only now are messages taken in, so that none comes before its channel is known.
     tasks.spawn(take_in(Arc::clone(&state), pull, routes));

@@ -1,7 +1,6 @@
 use std::sync::Arc;
 
 use omq_tokio::{Error, Socket};
-use tokio::sync::Notify;
 
 use crate::health::Failure;
 use crate::network::NetworkState;
@@ -42,17 +41,6 @@ pub(super) async fn watch_input(
         forget(&socket, &spec.peer).await;
     } else {
         state.health.fail(disconnected(spec.id, &spec.peer));
-    }
-}
-
-/// Sends the open frames whose time for company is over.
-pub(super) async fn end_lingers(state: Arc<NetworkState>, lingering: Arc<Notify>) {
-    loop {
-        lingering.notified().await;
-        tokio::time::sleep(state.config.linger).await;
-        for output in state.outputs() {
-            output.end_linger();
-        }
     }
 }
 
