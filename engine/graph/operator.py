@@ -52,7 +52,7 @@ class SourceOperator(ABC, Generic[Produced]):
 
 @dataclass(frozen=True)
 class RecordOperator:
-    """A user's function over single records; the runtime fuses a run of these into one loop.
+    """A user's function over single records; the runtime makes one loop over the batch of each.
 
     `map` gives one record for each, `filter` keeps those it is true for, `flat_map` gives any
     number of records as an iterable.

@@ -1,9 +1,10 @@
 """The operators of one task as a list of batch functions.
 
 A per-record operator becomes one comprehension over the batch, so that nothing of ours stands
-around the user's function. `failure.describe` finds the record that a function failed on through
-the names `batch` and `records` (its iterator) here, or `record` in a loop elsewhere: at no cost
-while nothing fails, and also where Python inlines comprehensions and forgets their variable.
+around the user's function; per batch there is one call for each operator. `failure.describe` finds
+what failed at no cost while nothing does: the operator through the name `run` in `Chain.process`,
+the record through `batch` and `records` (its iterator) here, or `record` in a loop elsewhere. That
+works also where Python inlines comprehensions and forgets their variable.
 """
 
 from __future__ import annotations
@@ -20,63 +21,63 @@ from engine.graph.operator import (
     TaskContext,
 )
 from engine.network import Batch
+from engine.runtime.description import OperatorStatistics
 
-Batches = Callable[[Any], Any]
-
-
-class Stage:
-    """One operator of a chain: its batch function and its counters."""
-
-    __slots__ = ("accepts_encoded", "compacts", "name", "records_in", "records_out", "run")
-
-    def __init__(
-        self, name: str, run: Batches, *, accepts_encoded: bool = False, compacts: bool = False
-    ) -> None:
-        self.name = name
-        self.run = run
-        self.accepts_encoded = accepts_encoded
-        self.compacts = compacts
-        self.records_in = 0
-        self.records_out = 0
+Run = Callable[[Any], Any]
 
 
 class Chain:
     """The opened operators of a task, in order; `process` takes a batch through all of them.
 
-    A native aggregation merges the updates of one batch: it counts as having emitted one update
-    per record, because each record's effect is in what it emitted. `current` names the operator at
-    work, for error messages.
+    Operators that give one record for each are not counted: their records are those of the one
+    before. So is a native aggregation, which merges the updates of a batch: each record's effect is
+    in what it emits.
     """
 
     def __init__(self) -> None:
-        self.stages: list[Stage] = []
-        self.current = ""
+        self.opening = ""
+        self._names: list[str] = []
+        self._counters: list[list[int] | None] = []
+        self._runs: tuple[Run, ...] = ()
+        self._run_names: dict[Run, str] = {}
         self._writers: dict[str, SinkWriter] = {}
 
-    def open(self, operators: Sequence[LogicalOperator], context: TaskContext) -> None:
-        """Open the operators, in order; called once, in the task's process."""
-        for operator in operators:
-            self.current = operator.name
-            self.stages.append(self._open(operator, context))
+    def open(
+        self, operators: Sequence[LogicalOperator], context: TaskContext, *, encoded: bool
+    ) -> None:
+        """Open the operators, in order; called once, in the task's process.
 
-    def process(self, batch: Any, records: int) -> Any:
-        """Run `batch` of `records` records through the operators; what the last one returned."""
-        for stage in self.stages:
-            self.current = stage.name
-            if type(batch) is Batch and not stage.accepts_encoded:
-                batch = batch.to_list()
-            stage.records_in += records
-            batch = stage.run(batch)
-            if not stage.compacts:
-                records = len(batch)
-            stage.records_out += records
+        `encoded` tells that batches come from the network; they are decoded if the first operator
+        needs records.
+        """
+        runs: list[Run] = []
+        first = operators[0].operator if operators else None
+        if encoded and not (isinstance(first, BatchOperator) and first.accepts_encoded):
+            runs.append(Batch.to_list)
+        for operator in operators:
+            self.opening = operator.name
+            run, counter = self._open(operator, context)
+            self._names.append(operator.name)
+            self._counters.append(counter)
+            self._run_names[run] = operator.name
+            runs.append(run)
+        self._runs = tuple(runs)
+
+    def process(self, batch: Any) -> Any:
+        """Run a batch through the operators; what the last one returned."""
+        for run in self._runs:
+            batch = run(batch)
         return batch
+
+    def name_of(self, run: Run) -> str | None:
+        """The operator that runs as this function; None for decoding."""
+        return self._run_names.get(run)
 
     def close(self) -> dict[str, Any]:
         """Close the sinks, which makes their output final; their results by operator name."""
         results = {}
         for name, writer in self._writers.items():
-            self.current = name
+            self.opening = name
             results[name] = writer.close()
         return results
 
@@ -85,23 +86,35 @@ class Chain:
         for writer in self._writers.values():
             writer.abort()
 
-    def _open(self, operator: LogicalOperator, context: TaskContext) -> Stage:
+    def statistics(self, records: int) -> list[OperatorStatistics]:
+        """Records into and out of each operator, where `records` went into the first."""
+        found = []
+        for name, counter in zip(self._names, self._counters, strict=True):
+            out = records if counter is None else counter[0]
+            found.append(OperatorStatistics(name, records, out))
+            records = out
+        return found
+
+    def _open(
+        self, operator: LogicalOperator, context: TaskContext
+    ) -> tuple[Run, list[int] | None]:
+        """The operator's batch function, and its counter if it changes the number of records."""
         kind = operator.operator
+        counter = [0]
         if isinstance(kind, RecordOperator):
-            return Stage(operator.name, _FORMS[kind.form](kind.function))
+            if kind.form == "map":
+                return _map(kind.function), None
+            form = _filter if kind.form == "filter" else _flat_map
+            return form(kind.function, counter), counter
         if isinstance(kind, BatchOperator):
-            return Stage(
-                operator.name,
-                kind.open(context),
-                accepts_encoded=kind.accepts_encoded,
-                compacts=kind.compacts,
-            )
+            run = kind.open(context)
+            return (run, None) if kind.compacts else (_counted(run, counter), counter)
         assert isinstance(kind, SinkOperator), f"unknown kind of operator {kind!r}"
         writer = self._writers[operator.name] = kind.open(context)
-        return Stage(operator.name, _sink(writer.write), compacts=True)
+        return _sink(writer.write), None
 
 
-def _map(function: Callable[[Any], Any]) -> Batches:
+def _map(function: Callable[[Any], Any]) -> Run:
     def run(batch: list[Any]) -> list[Any]:
         records = iter(batch)
         return [function(record) for record in records]
@@ -109,31 +122,39 @@ def _map(function: Callable[[Any], Any]) -> Batches:
     return run
 
 
-def _filter(function: Callable[[Any], Any]) -> Batches:
+def _filter(function: Callable[[Any], Any], counter: list[int]) -> Run:
     def run(batch: list[Any]) -> list[Any]:
         records = iter(batch)
-        return [record for record in records if function(record)]
-
-    return run
-
-
-def _flat_map(function: Callable[[Any], Any]) -> Batches:
-    def run(batch: list[Any]) -> list[Any]:
-        out: list[Any] = []
-        extend = out.extend
-        for record in batch:
-            extend(function(record))
+        out = [record for record in records if function(record)]
+        counter[0] += len(out)
         return out
 
     return run
 
 
-def _sink(write: Callable[[list[Any]], None]) -> Batches:
+def _flat_map(function: Callable[[Any], Any], counter: list[int]) -> Run:
+    def run(batch: list[Any]) -> list[Any]:
+        out: list[Any] = []
+        for record in batch:
+            out += function(record)
+        counter[0] += len(out)
+        return out
+
+    return run
+
+
+def _counted(function: Run, counter: list[int]) -> Run:
+    def run(batch: list[Any]) -> list[Any]:
+        out: list[Any] = function(batch)
+        counter[0] += len(out)
+        return out
+
+    return run
+
+
+def _sink(write: Callable[[list[Any]], None]) -> Run:
     def run(batch: list[Any]) -> list[Any]:
         write(batch)
         return batch
 
     return run
-
-
-_FORMS = {"map": _map, "filter": _filter, "flat_map": _flat_map}

@@ -21,11 +21,13 @@ def describe(error: BaseException, description: TaskDescription, chain: Chain) -
     elif isinstance(error, ChannelLost):
         kind = "channel_lost"
     frames = list(traceback.walk_tb(error.__traceback__))
-    codes = {frame.f_code for frame, _ in frames}
-    if isinstance(error, EncodeError | KeyExtractError) and Chain.process.__code__ not in codes:
+    by_code = {frame.f_code: frame for frame, _ in frames}
+    if processing := by_code.get(Chain.process.__code__):
+        name = chain.name_of(processing.f_locals["run"]) or description.operators[0].name
+    elif Chain.open.__code__ in by_code or Chain.close.__code__ in by_code:
+        name = chain.opening
+    elif isinstance(error, EncodeError | KeyExtractError):
         name = description.operators[-1].name
-    elif codes & _CHAIN_CODE:
-        name = chain.current
     else:
         name = description.operators[0].name
     record = None
@@ -61,4 +63,3 @@ def shortened(value: object, limit: int = 200) -> str:
 
 _PACKAGES = Path(engine.__file__).resolve().parent.parent
 _OWN_FOLDERS = tuple(f"{_PACKAGES / package}{os.sep}" for package in ("engine", "operators"))
-_CHAIN_CODE = {Chain.open.__code__, Chain.process.__code__, Chain.close.__code__}

@@ -14,7 +14,7 @@ from typing import Any
 
 from engine.graph.operator import SourceOperator, TaskContext
 from engine.network import Cancelled, LatencyHistogram, Network, OutputGate, open_output_gate
-from engine.runtime.chain import Chain, Stage
+from engine.runtime.chain import Chain
 from engine.runtime.description import (
     OperatorStatistics,
     TaskDescription,
@@ -39,7 +39,8 @@ class Task:
         self._network = network
         self._cancelled = threading.Event()
         self._source = first.operator if isinstance(first.operator, SourceOperator) else None
-        self._source_stage = Stage(first.name, _unchanged)
+        self._source_name = first.name
+        self._records_in = 0
         self._chained = rest if self._source else description.operators
         self._is_sink = not description.outputs
         self._latency = LatencyHistogram()
@@ -64,7 +65,7 @@ class Task:
             job_name=config.name,
         )
         deliver = self._open_outputs()
-        self.chain.open(self._chained, context)
+        self.chain.open(self._chained, context, encoded=self._source is None)
         if self._source is None:
             self._run_from_gate(deliver)
         else:
@@ -97,9 +98,7 @@ class Task:
         return TaskStatistics(
             vertex=self.description.vertex,
             index=self.description.index,
-            operators=tuple(
-                OperatorStatistics(s.name, s.records_in, s.records_out) for s in self._stages()
-            ),
+            operators=tuple(self._operators()),
             elapsed_seconds=elapsed,
             busy_seconds=max(0.0, elapsed - idle - network.blocked_seconds),
             idle_seconds=idle,
@@ -112,14 +111,14 @@ class Task:
             latency=self._latency.to_bytes() if self._is_sink else None,
         )
 
-    def _records(self) -> tuple[int, int]:
-        """Records into the first operator and out of the last, up to now."""
-        stages = self._stages()
-        first = stages[0].records_out if self._source else stages[0].records_in
-        return first, stages[-1].records_out
+    def _operators(self) -> list[OperatorStatistics]:
+        records = self._records_in
+        of_source = [OperatorStatistics(self._source_name, 0, records)] if self._source else []
+        return of_source + self.chain.statistics(records)
 
-    def _stages(self) -> list[Stage]:
-        return [self._source_stage, *self.chain.stages] if self._source else self.chain.stages
+    def _records(self) -> tuple[int, int]:
+        """Records into the task, or out of its source; and out of its last operator."""
+        return self._records_in, self._operators()[-1].records_out
 
     def _open_outputs(self) -> Deliver:
         gates: list[OutputGate] = [
@@ -138,6 +137,8 @@ class Task:
         return emit_to_all
 
     def _observe(self, _out: list[Any], stamps: list[int] | None) -> None:
+        if self._cancelled.is_set():
+            raise Cancelled("the task was cancelled")
         if stamps:
             self._latency.record_many(stamps, time.monotonic_ns())
 
@@ -150,37 +151,37 @@ class Task:
         batch = receive()
         self._window.begin(self._restart_latency)
         while batch is not None:
-            deliver(process(batch, len(batch)), batch.markers)
+            deliver(process(batch), batch.markers)
+            self._records_in += len(batch)
             batch = receive()
 
     def _run_from_source(
         self, source: SourceOperator[Any], context: TaskContext, deliver: Deliver
     ) -> None:
         process = self.chain.process
-        stage = self._source_stage
         interval = self.description.config.marker_interval
         now_ns = time.monotonic_ns
-        cancelled = self._cancelled.is_set
+        limit = context.batch_size
         until_marker = interval
         wait_due = None
         if source.rate is not None:
             self._pacer = _Pacer(source.rate / context.parallelism, self._cancelled)
             wait_due = self._pacer.wait_due
-        batches = _batches(source.open(context), context.batch_size)
+        items = source.open(context)
         self._window.begin(self._restart_latency)
-        for batch in batches:
-            records = len(batch)
-            due_ns = wait_due(records) if wait_due else None
-            if cancelled():
-                raise Cancelled("the task was cancelled")
-            stage.records_out += records
-            until_marker -= records
-            stamps = None
-            if until_marker <= 0:
-                count = 1 - until_marker // interval
-                until_marker += count * interval
-                stamps = [due_ns or now_ns()] * count
-            deliver(process(batch, records), stamps)
+        for item in items:
+            batch = item if type(item) is list else [item]
+            for part in (batch,) if len(batch) <= limit else _parts(batch, limit):
+                records = len(part)
+                due_ns = wait_due(records) if wait_due else None
+                stamps = None
+                until_marker -= records
+                if until_marker <= 0:
+                    count = 1 - until_marker // interval
+                    until_marker += count * interval
+                    stamps = [due_ns or now_ns()] * count
+                deliver(process(part), stamps)
+                self._records_in += records
 
 
 class _Pacer:
@@ -204,16 +205,5 @@ class _Pacer:
         return due_ns
 
 
-def _batches(items: Iterator[Any], batch_size: int) -> Iterator[list[Any]]:
-    for item in items:
-        if type(item) is not list:
-            yield [item]
-        elif len(item) <= batch_size:
-            yield item
-        else:
-            for at in range(0, len(item), batch_size):
-                yield item[at : at + batch_size]
-
-
-def _unchanged(batch: Any) -> Any:
-    return batch
+def _parts(batch: list[Any], limit: int) -> Iterator[list[Any]]:
+    return (batch[at : at + limit] for at in range(0, len(batch), limit))

@@ -23,7 +23,7 @@ def opened(*operators: Any) -> tuple[Chain, TaskDescription]:
         for at, operator in enumerate(operators)
     )
     chain = Chain()
-    chain.open(declared, CONTEXT)
+    chain.open(declared, CONTEXT, encoded=False)
     return chain, TaskDescription(0, "vertex", 0, 1, declared, {}, (), (), JobConfig())
 
 
@@ -33,14 +33,15 @@ def test_a_batch_goes_through_all_operators_and_is_counted() -> None:
         RecordOperator("filter", lambda n: n > 2),
         RecordOperator("flat_map", lambda n: [n, n]),
     )
-    assert chain.process([1, 2, 3], 3) == [4, 4, 6, 6]
-    assert [(s.records_in, s.records_out) for s in chain.stages] == [(3, 3), (3, 2), (2, 4)]
+    assert chain.process([1, 2, 3]) == [4, 4, 6, 6]
+    counted = [(s.records_in, s.records_out) for s in chain.statistics(3)]
+    assert counted == [(3, 3), (3, 2), (2, 4)]
 
 
 def test_a_sink_counts_what_it_took_and_gives_its_result() -> None:
     chain, _ = opened(RecordOperator("map", str), Collect())
-    chain.process([1, 2], 2)
-    assert chain.stages[-1].records_out == 2
+    chain.process([1, 2])
+    assert chain.statistics(2)[-1].records_out == 2
     assert chain.close() == {"operator-1": ["1", "2"]}
 
 
@@ -53,7 +54,7 @@ def fail_on_three(n: int) -> Any:
 @pytest.mark.parametrize("form", ["map", "filter", "flat_map"])
 def test_a_failure_names_operator_and_record(form: Any) -> None:
     chain, description = opened(RecordOperator("map", abs), RecordOperator(form, fail_on_three))
-    failure = failure_of(lambda: chain.process([1, 2, 3, 4], 4), description, chain)
+    failure = failure_of(lambda: chain.process([1, 2, 3, 4]), description, chain)
     assert (failure.kind, failure.operator, failure.record) == ("operator", "operator-1", "3")
     assert failure.error == "ValueError: three"
     assert "in fail_on_three" in failure.traceback
@@ -62,7 +63,7 @@ def test_a_failure_names_operator_and_record(form: Any) -> None:
 
 def test_a_failure_in_reduce_names_its_record() -> None:
     chain, description = opened(Reduce(lambda a, b: a + b, key=0))
-    failure = failure_of(lambda: chain.process([("a", 1), ("a",), ["a"]], 3), description, chain)
+    failure = failure_of(lambda: chain.process([("a", 1), ("a",), ["a"]]), description, chain)
     assert failure.record == "['a']"
 
 
