@@ -12,6 +12,7 @@ Run it with `oka run pipelines/word_count.py`, or `python -m pipelines.word_coun
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -54,7 +55,7 @@ def count(words: Stream[str], api: Api) -> Stream[tuple[str, int]]:
     if api == "native":
         return words.key_by().count()
     if api == "map_batches":
-        return words.map_batches(one_each).key_by(0).map_batches(CountBatches())
+        return words.key_by().map_batches(CountBatches())
     if api == "per_record":
         return words.map(lambda word: (word, 1)).key_by(0).reduce(lambda a, b: (a[0], a[1] + b[1]))
     raise ValueError(f"api is {api!r}, expected per_record, map_batches or native")
@@ -65,23 +66,17 @@ def words_of_line(line: str) -> list[str]:
     return WORD.findall(line.lower())
 
 
-def one_each(words: list[str]) -> list[tuple[str, int]]:
-    """Make (word, 1) of each word."""
-    return [(word, 1) for word in words]
-
-
 class CountBatches:
     """Counts of all words so far; returns those that a batch has changed."""
 
     def __init__(self) -> None:
-        self._counts: dict[str, int] = {}
+        self._counts: Counter[str] = Counter()
 
-    def __call__(self, batch: list[tuple[str, int]]) -> list[tuple[str, int]]:
-        """Add a batch of (word, n) pairs."""
+    def __call__(self, words: list[str]) -> list[tuple[str, int]]:
+        """Count a batch of words."""
         counts = self._counts
-        for word, n in batch:
-            counts[word] = counts.get(word, 0) + n
-        return [(word, counts[word]) for word in {word for word, _ in batch}]
+        counts.update(words)
+        return [(word, counts[word]) for word in set(words)]
 
 
 TEXT = Path(__file__).parent / "data" / "king_james_bible.txt"

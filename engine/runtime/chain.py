@@ -116,6 +116,9 @@ class Chain:
 
 def _map(function: Callable[[Any], Any]) -> Run:
     def run(batch: list[Any]) -> list[Any]:
+        if len(batch) == 1:  # a comprehension costs more than the call that it makes
+            record = batch[0]
+            return [function(record)]
         records = iter(batch)
         return [function(record) for record in records]
 

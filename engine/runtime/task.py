@@ -9,7 +9,7 @@ from __future__ import annotations
 import resource
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from engine.graph.operator import SourceOperator, TaskContext
@@ -161,7 +161,6 @@ class Task:
         process = self.chain.process
         interval = self.description.config.marker_interval
         now_ns = time.monotonic_ns
-        limit = context.batch_size
         until_marker = interval
         wait_due = None
         if source.rate is not None:
@@ -171,17 +170,16 @@ class Task:
         self._window.begin(self._restart_latency)
         for item in items:
             batch = item if type(item) is list else [item]
-            for part in (batch,) if len(batch) <= limit else _parts(batch, limit):
-                records = len(part)
-                due_ns = wait_due(records) if wait_due else None
-                stamps = None
-                until_marker -= records
-                if until_marker <= 0:
-                    count = 1 - until_marker // interval
-                    until_marker += count * interval
-                    stamps = [due_ns or now_ns()] * count
-                deliver(process(part), stamps)
-                self._records_in += records
+            records = len(batch)
+            due_ns = wait_due(records) if wait_due else None
+            stamps = None
+            until_marker -= records
+            if until_marker <= 0:
+                count = 1 - until_marker // interval
+                until_marker += count * interval
+                stamps = [due_ns or now_ns()] * count
+            deliver(process(batch), stamps)
+            self._records_in += records
 
 
 class _Pacer:
@@ -203,7 +201,3 @@ class _Pacer:
             self._cancelled.wait(delay)
             self.waited_seconds += delay
         return due_ns
-
-
-def _parts(batch: list[Any], limit: int) -> Iterator[list[Any]]:
-    return (batch[at : at + limit] for at in range(0, len(batch), limit))

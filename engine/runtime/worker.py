@@ -75,6 +75,7 @@ class Worker:
         self._remove_names()
         gc.collect()
         gc.freeze()
+        gc.set_threshold(_GC_THRESHOLD)
         try:
             return self._task.run()
         except BaseException as error:  # noqa: BLE001 - whatever the user raised fails the job
@@ -117,6 +118,10 @@ class Worker:
         self._network.unlink_endpoints()
         with contextlib.suppress(OSError):  # not empty: the last worker removes the folder
             self._folder.rmdir()
+
+
+_GC_THRESHOLD = 50_000
+"""Records live for one batch: with the default of 700 each large batch is searched for cycles."""
 
 
 def _extend_sys_path(paths: Sequence[str]) -> None:

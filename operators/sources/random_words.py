@@ -2,7 +2,8 @@
 
 import string
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,10 @@ class RandomWords(SourceOperator[str]):
 
     def open(self, context: TaskContext) -> Iterator[Any]:
         """The words of this task, in batches."""
+        return chain.from_iterable(self._blocks(context))
+
+    def _blocks(self, context: TaskContext) -> Iterator[Iterable[list[str]]]:
+        """Batches by the block; the caller takes them one by one without coming here."""
         deadline = None if self.seconds is None else time.monotonic() + self.seconds
         left = float("inf") if self.count is None else _share(self.count, context)
         seed = np.random.SeedSequence(self.seed, spawn_key=(context.index,))
@@ -77,7 +82,7 @@ class RandomWords(SourceOperator[str]):
             drawn = random.integers(self.words, size=int(min(block, left)))
             words: list[str] = dictionary[drawn].tolist()
             left -= len(words)
-            yield from batches(words, context.batch_size)
+            yield batches(words, context.batch_size)
 
     def _block(self, context: TaskContext) -> int:
         """How many words to draw at once: whole batches, but few enough to look at the clock."""
