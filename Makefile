@@ -41,6 +41,7 @@ lint: $(BUILT) ## formatting, lints, types, direction of imports
 	$(BIN)/ruff format --quiet --check
 	$(BIN)/ruff check --quiet
 	$(BIN)/mypy
+	$(BIN)/python -m mypy.stubtest engine._native --mypy-config-file pyproject.toml
 	$(BIN)/lint-imports
 	$(BIN)/python tests/check_crates.py
 

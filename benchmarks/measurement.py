@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.network import LatencyHistogram
-
 from engine.metrics import Latency
+from engine.network import LatencyHistogram
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,10 @@ from typing import Any
 
 import msgpack
 import zmq
-from engine.network import LatencyHistogram
 
 from benchmarks.measurement import Measurement
 from engine.graph.operator import TaskContext
+from engine.network import LatencyHistogram
 from operators.sources import RandomWords
 
 

@@ -7,7 +7,6 @@ import os
 import traceback
 from pathlib import Path
 
-import engine
 from engine.network import Cancelled, ChannelLost, EncodeError, KeyExtractError
 from engine.runtime.chain import Chain
 from engine.runtime.description import TaskDescription, TaskFailure
@@ -61,5 +60,5 @@ def shortened(value: object, limit: int = 200) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
-_PACKAGES = Path(engine.__file__).resolve().parent.parent
+_PACKAGES = Path(__file__).resolve().parents[2]
 _OWN_FOLDERS = tuple(f"{_PACKAGES / package}{os.sep}" for package in ("engine", "operators"))
