@@ -100,7 +100,7 @@ class JobHandle:
         self._sinks = {
             operator.name: operator.operator
             for operator in plan.logical.operators
-            if isinstance(operator.operator, SinkOperator) and operator.operator.driver
+            if isinstance(operator.operator, SinkOperator)
         }
         self._started = time.monotonic()
         self._progress = ProgressLine(plan.config.progress)
@@ -144,6 +144,8 @@ class JobHandle:
             result = self._result(report)
         except BaseException as error:  # noqa: BLE001 - it is raised by wait_finished
             self._progress.clear()
+            for sink in self._sinks.values():
+                sink.discard()
             self._finished.set_exception(error)
         else:
             self._progress.clear()
@@ -151,7 +153,9 @@ class JobHandle:
 
     def _result(self, report: JobReport) -> JobResult:
         outputs = {
-            name: sink.merge(report.outputs.get(name, [])) for name, sink in self._sinks.items()
+            name: sink.merge(report.outputs.get(name, []))
+            for name, sink in self._sinks.items()
+            if sink.driver
         }
         return JobResult(
             config=self._config,

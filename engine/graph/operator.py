@@ -100,6 +100,9 @@ class SinkOperator(ABC, Generic[Consumed]):
     def validate(self) -> None:
         """Fail now if no task could run. Called once on the driver before any worker starts."""
 
+    def discard(self) -> None:
+        """Remove what killed tasks left behind. Called on the driver after a job that failed."""
+
     @abstractmethod
     def open(self, context: TaskContext) -> SinkWriter:
         """Make the writer of one task."""

@@ -1,7 +1,8 @@
 """Sinks that write files: text lines and JSON lines, one file for each task.
 
 Invariant: a file with its final name is whole. Until a task has written all it is to write, its
-file has a temporary name in the same folder; a job that fails or is cancelled removes that.
+file has a temporary name in the same folder; a job that fails or is cancelled removes that, also
+that of a task that was killed (where the driver sees the folder).
 """
 
 import json
@@ -24,9 +25,11 @@ class _Files(SinkOperator[Any]):
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         # Absolute, since a worker may have another working directory.
         self.folder = Path(folder).absolute()
+        self.job = ""
 
     def validate(self) -> None:
         """Make the folder; `GraphError` if that or writing to it is not possible."""
+        self.job = uuid4().hex
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -35,6 +38,11 @@ class _Files(SinkOperator[Any]):
             ) from None
         if not os.access(self.folder, os.W_OK | os.X_OK):
             raise GraphError(f"folder {str(self.folder)!r} may not be written to")
+
+    def discard(self) -> None:
+        """Remove the temporary files of the job."""
+        for path in self.folder.glob(f".part-*.{self.job}.tmp"):
+            path.unlink(missing_ok=True)
 
     def open(self, context: TaskContext) -> SinkWriter:
         """A temporary file in the folder."""
@@ -94,7 +102,7 @@ class _FileWriter(SinkWriter):
         folder.mkdir(parents=True, exist_ok=True)  # the driver's may be another machine's
         self._encode = sink.encode
         self._final = folder / f"part-{context.index:05}{sink.suffix}"
-        self._temporary = folder / f".{self._final.name}.{uuid4().hex}.tmp"
+        self._temporary = folder / f".{self._final.name}.{sink.job}.tmp"
         self._file = self._temporary.open("x", encoding="utf-8", newline="\n")
         self._parallelism = context.parallelism
         self._removes = context.index == 0

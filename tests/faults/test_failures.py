@@ -179,6 +179,25 @@ def test_a_failed_job_leaves_no_file(runtime: str, tmp_path: Path) -> None:
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
+def test_a_killed_sink_leaves_no_file(runtime: str, tmp_path: Path) -> None:
+    mark, out = tmp_path / "pid", tmp_path / "out"
+
+    def note(word: str) -> str:
+        if not mark.exists():
+            mark.write_text(str(os.getpid()))
+        return word
+
+    words = source(RandomWords(length=8)).rebalance().map(note)
+    handle = engine.submit(words.sink(LineFiles(out)), runtime=runtime)
+    pid = int(wait_until(lambda: mark.exists() and mark.read_text()))
+    assert len(list(out.iterdir())) == 1
+    os.kill(pid, signal.SIGKILL)
+    with pytest.raises(engine.WorkerLost):
+        handle.wait_finished()
+    handle.wait_stopped()
+    assert list(out.iterdir()) == []
+
+
 def test_a_sink_that_sleeps_holds_the_source_back(runtime: str) -> None:
     def sleep(_batch: list[str]) -> list[str]:
         time.sleep(0.2)
