@@ -9,6 +9,7 @@ import ast
 import importlib
 import importlib.util
 import inspect
+import json
 import logging
 import sys
 from collections.abc import Callable, Mapping
@@ -127,7 +128,7 @@ def run(target: str, arguments: tuple[str, ...], as_json: bool, top: int, **opti
     pipeline, name = _load_pipeline(target, arguments)
     result = execute(pipeline, _config(name, options))
     if as_json:
-        click.echo(result.to_json())
+        click.echo(json.dumps(result.to_dict()))
         return
     click.echo(str(result))
     for sink, output in result.outputs.items():

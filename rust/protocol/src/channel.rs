@@ -59,7 +59,8 @@ pub const SMALL_FRAMES_IN_FLIGHT: usize = 2;
 
 /// Least time between a frame and a small one behind it on the same channel, in ns.
 ///
-/// A frame costs both ends some 15 µs of CPU, whatever it carries. Without the interval a fast
-/// receiver acknowledges so soon that a stream of single records travels in frames of about ten;
-/// with it, a record that comes alone still leaves at once and one in a stream waits this long.
+/// A frame costs both ends tens of µs of CPU in wake-ups, whatever it carries. Without the interval
+/// a fast receiver acknowledges so soon that a stream of single records travels in frames of about
+/// ten; with it, a record that comes alone still leaves at once, and one in a stream waits at most
+/// this long.
 pub const SMALL_FRAME_INTERVAL_NS: u64 = 250_000;

@@ -83,7 +83,7 @@ WRONG: list[tuple[str, Callable[[Any], object]]] = [
     (r".named\(\) follows rebalance\(\), expected an operator", lambda s: s.rebalance().named("x")),
     (r".named\(\) follows union\(\)", lambda s: s.union(s).named("x")),
     (r"sink\(\) got the class Collect, expected a sink", lambda s: s.sink(Collect)),
-    (r"sink\(\) got builtin_function_or_method", lambda s: s.sink(print)),
+    (r"sink\(\) got builtin_function_or_method", lambda s: s.sink(len)),
     (r".map\(\) follows .sink\(\), which ends a stream", lambda s: s.sink(Collect()).map(str)),
     (r".sink\(\) follows .sink\(\)", lambda s: s.sink(Collect()).sink(Collect())),
     (r"source\(\) got list \[1\], expected a source", lambda _: source([1])),  # type: ignore[arg-type]
