@@ -52,7 +52,7 @@ def submit(pipelines: Pipelines, config: JobConfig | None = None, **settings: An
             "dataclasses.replace(config, …) changes a setting of a config",
         )
     plan = Plan.of(pipelines, config or JobConfig.of(settings))
-    return JobHandle(plan)
+    return JobHandle(plan, open_launcher(plan.config))
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Plan:
 class JobHandle:
     """A running job. It runs in a thread of the driver and ends with the driver."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, launcher: Launcher) -> None:
         self._config = plan.config
         self._sinks = {
             operator.name: operator.operator
@@ -105,7 +105,6 @@ class JobHandle:
         self._started = time.monotonic()
         self._progress = ProgressLine(plan.config.progress)
         self._finished: Future[JobResult] = Future()
-        launcher = open_launcher(plan.config)
         try:
             placement = plan.place(launcher)
             for note in placement.notes:

@@ -23,9 +23,13 @@ from engine.runtime.task import Task
 
 
 class Worker:
-    """Hosts one task and its network. Nothing of it outlives `close` or the process."""
+    """Hosts one task and its network. Nothing of it outlives `close` or the process.
 
-    def __init__(self) -> None:
+    `dedicated` tells that the process is this worker's alone, so that it may tune it.
+    """
+
+    def __init__(self, dedicated: bool = True) -> None:
+        self._dedicated = dedicated
         self._task: Task | None = None
         self._network: Network | None = None
         self._folder: Path | None = None
@@ -73,9 +77,10 @@ class Worker:
         """Run the task to its end. Local sockets lose their names first: all are connected."""
         assert self._task is not None
         self._remove_names()
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(_GC_THRESHOLD)
+        if self._dedicated:
+            gc.collect()
+            gc.freeze()
+            gc.set_threshold(_GC_THRESHOLD)
         try:
             return self._task.run()
         except BaseException as error:  # noqa: BLE001 - whatever the user raised fails the job

@@ -13,6 +13,8 @@ import psutil
 import pytest
 
 PROGRAM = """
+import sys
+
 import engine
 from operators import source
 from operators.sinks import Discard
@@ -20,14 +22,17 @@ from operators.sources import RandomWords
 
 print("started", flush=True)
 engine.execute(
-    source(RandomWords(length=8)).key_by().count().sink(Discard()), parallelism=2, progress="json"
+    source(RandomWords(length=8)).key_by().count().sink(Discard()),
+    parallelism=2,
+    progress="json",
+    runtime=sys.argv[1],
 )
 """
 
 
-def start() -> subprocess.Popen[str]:
+def start(runtime: str) -> subprocess.Popen[str]:
     driver = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM],
+        [sys.executable, "-c", PROGRAM, runtime],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -39,9 +44,24 @@ def start() -> subprocess.Popen[str]:
     return driver
 
 
-def end_of(driver: subprocess.Popen[str], number: signal.Signals) -> tuple[float, list[str]]:
+def ray_address() -> str:
+    import ray
+
+    return str(ray.get_runtime_context().gcs_address)
+
+
+def workers_of(driver: subprocess.Popen[str], runtime: str) -> list[psutil.Process]:
+    if runtime == "local":
+        return psutil.Process(driver.pid).children(recursive=True)
+    children = psutil.Process().children(recursive=True)  # the raylets are children of the tests
+    return [child for child in children if child.name().startswith("ray::Worker")]
+
+
+def end_of(
+    driver: subprocess.Popen[str], runtime: str, number: signal.Signals
+) -> tuple[float, list[str]]:
     """Send the signal; seconds until driver and workers are gone, and what is left in /tmp."""
-    workers = psutil.Process(driver.pid).children(recursive=True)
+    workers = workers_of(driver, runtime)
     assert len(workers) == 4
     folders = set(Path("/tmp").glob("oka-job-*"))
     started = time.monotonic()
@@ -53,9 +73,13 @@ def end_of(driver: subprocess.Popen[str], number: signal.Signals) -> tuple[float
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_the_drivers_end_is_the_jobs_end(number: signal.Signals) -> None:
-    driver = start()
-    seconds, left = end_of(driver, number)
+def test_the_drivers_end_is_the_jobs_end(
+    runtime: str, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if runtime == "ray":
+        monkeypatch.setenv("RAY_ADDRESS", ray_address())
+    driver = start(runtime)
+    seconds, left = end_of(driver, runtime, number)
     assert seconds < 10  # 2 s on a quiet machine
     assert left == []
     assert driver.stderr is not None
