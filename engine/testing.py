@@ -12,8 +12,8 @@ from engine.runtime.threads import ThreadLauncher
 def run(pipelines: Pipelines, **settings: Any) -> dict[str, Any]:
     """What each driver sink of the pipelines gathered, by name; `settings` as for `execute`.
 
-    All of it runs in threads of this process, with real channels; breakpoints and coverage reach the
-    functions of the pipeline. Raises what `execute` raises.
+    All of it runs in threads of this process, with real channels; breakpoints and coverage reach
+    the functions of the pipeline. Raises what `execute` raises.
 
     >>> from operators import source
     >>> from operators.sinks import Collect

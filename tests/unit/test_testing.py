@@ -18,5 +18,5 @@ def test_words_are_counted_in_this_process(parallelism: int) -> None:
 
 
 def test_a_failure_is_raised() -> None:
-    with pytest.raises(engine.OperatorError, match="operator 'map' .* on record 0"):
+    with pytest.raises(engine.OperatorError, match=r"operator 'map' .* on record 0"):
         run(source(Collection([1, 0])).map(lambda n: 1 / n).rebalance().sink(Collect()))
