@@ -2,14 +2,15 @@
 
 A per-record operator becomes one comprehension over the batch, so that nothing of ours stands
 around the user's function; per batch there is one call for each operator. `failure.describe` finds
-what failed at no cost while nothing does: the operator through the name `run` in `Chain.process`,
-the record through `batch` and `records` (its iterator) here, or `record` in a loop elsewhere. That
-works also where Python inlines comprehensions and forgets their variable.
+what failed at no cost while nothing does: the operator through `Chain.failed`, the record through
+`batch` and `records` (its iterator) here, or `record` in a loop elsewhere. That works also where
+Python inlines comprehensions and forgets their variable.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import CodeType, FrameType
 from typing import Any
 
 from engine.graph.logical import LogicalOperator
@@ -29,6 +30,7 @@ Run = Callable[[Any], Any]
 class Chain:
     """The opened operators of a task, in order; `process` takes a batch through all of them.
 
+    It is the only operator's own function where there is one alone.
     Operators that give one record for each are not counted: their records are those of the one
     before. So is a native aggregation, which merges the updates of a batch: each record's effect is
     in what it emits.
@@ -38,7 +40,7 @@ class Chain:
         self.opening = ""
         self._names: list[str] = []
         self._counters: list[list[int] | None] = []
-        self._runs: tuple[Run, ...] = ()
+        self.process: Run = _unchanged
         self._run_names: dict[Run, str] = {}
         self._writers: dict[str, SinkWriter] = {}
 
@@ -61,17 +63,21 @@ class Chain:
             self._counters.append(counter)
             self._run_names[run] = operator.name
             runs.append(run)
-        self._runs = tuple(runs)
+        if len(runs) == 1:
+            self.process = runs[0]
+        elif runs:
+            self.process = _in_turn(tuple(runs))
 
-    def process(self, batch: Any) -> Any:
-        """Run a batch through the operators; what the last one returned."""
-        for run in self._runs:
-            batch = run(batch)
-        return batch
+    def failed(self, frames: Mapping[CodeType, FrameType]) -> str | None:
+        """The operator that was at work in these frames of a traceback; None if none was.
 
-    def name_of(self, run: Run) -> str | None:
-        """The operator that runs as this function; None for decoding."""
-        return self._run_names.get(run)
+        Decoding counts as work of the first operator.
+        """
+        code = getattr(self.process, "__code__", None)
+        if code not in frames:
+            return None
+        run = frames[code].f_locals["run"] if code is _IN_TURN_CODE else self.process
+        return self._run_names.get(run, self._names[0])
 
     def close(self) -> dict[str, Any]:
         """Close the sinks, which makes their output final; their results by operator name."""
@@ -112,6 +118,22 @@ class Chain:
         assert isinstance(kind, SinkOperator), f"unknown kind of operator {kind!r}"
         writer = self._writers[operator.name] = kind.open(context)
         return _sink(writer.write), None
+
+
+def _unchanged(batch: Any) -> Any:
+    return batch
+
+
+def _in_turn(runs: tuple[Run, ...]) -> Run:
+    def process(batch: Any) -> Any:
+        for run in runs:
+            batch = run(batch)
+        return batch
+
+    return process
+
+
+_IN_TURN_CODE = _in_turn(()).__code__
 
 
 def _map(function: Callable[[Any], Any]) -> Run:

@@ -21,8 +21,8 @@ def describe(error: BaseException, description: TaskDescription, chain: Chain) -
         kind = "channel_lost"
     frames = list(traceback.walk_tb(error.__traceback__))
     by_code = {frame.f_code: frame for frame, _ in frames}
-    if processing := by_code.get(Chain.process.__code__):
-        name = chain.name_of(processing.f_locals["run"]) or description.operators[0].name
+    if at_work := chain.failed(by_code):
+        name = at_work
     elif Chain.open.__code__ in by_code or Chain.close.__code__ in by_code:
         name = chain.opening
     elif isinstance(error, EncodeError | KeyExtractError):
