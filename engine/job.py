@@ -110,7 +110,11 @@ class JobHandle:
             for note in placement.notes:
                 logger.info(note)
             self._master = JobMaster(
-                plan.execution, placement, plan.config, launcher, self._progress.show
+                plan.execution,
+                placement,
+                plan.config,
+                launcher,
+                self._progress.show if self._progress.is_shown else None,
             )
         except BaseException:
             launcher.shutdown()

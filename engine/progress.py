@@ -30,6 +30,7 @@ class ProgressLine:
             "json": self._write_json,
             "none": _write_nothing,
         }[mode]
+        self.is_shown = mode != "none"
         self._renews = terminal and mode == "line"
         self._last = (0.0, 0, 0)
 

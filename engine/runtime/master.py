@@ -47,7 +47,10 @@ class JobReport:
 
 
 class JobMaster:
-    """Runs one job. `run` blocks; `cancel` and `statistics` may come from any thread."""
+    """Runs one job. `run` blocks; `cancel` and `statistics` may come from any thread.
+
+    `observe` is given the statistics of all tasks once a second.
+    """
 
     def __init__(
         self,
@@ -55,7 +58,7 @@ class JobMaster:
         placement: Placement,
         config: JobConfig,
         launcher: Launcher,
-        observe: Observer,
+        observe: Observer | None,
     ) -> None:
         self._graph = graph
         self._placement = placement
@@ -118,7 +121,8 @@ class JobMaster:
                 raise JobCancelled(f"job {self._config.name!r} was cancelled")
             pending -= done
             if pending and time.monotonic() >= tick:
-                self._observe(self.statistics())
+                if self._observe is not None:
+                    self._observe(self.statistics())
                 tick = time.monotonic() + _TICK_SECONDS
         return tuple(run.result() for run in runs)
 

@@ -1,7 +1,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use tokio::io::Interest;
@@ -11,7 +11,9 @@ use tokio::sync::Notify;
 use crate::health::Failure;
 use crate::network::NetworkState;
 
-/// Sends open frames that wait for company when their time is over.
+/// Sends open frames that wait for company when their time is over, give or take [`PATIENCE`].
+///
+/// In a stream the next records send them in time; this is for those that nothing follows.
 pub(super) async fn release_held(state: Arc<NetworkState>, held: Arc<Notify>) {
     let Ok(timer) = Timer::new() else {
         return state.health.fail(Failure::Cancelled);
@@ -24,12 +26,16 @@ pub(super) async fn release_held(state: Arc<NetworkState>, held: Arc<Notify>) {
             .filter_map(|output| output.release())
             .min()
         {
-            if timer.wait_until(due).await.is_err() {
+            let looked_after = due.max(Instant::now() + PATIENCE);
+            if timer.wait_until(looked_after).await.is_err() {
                 return state.health.fail(Failure::Cancelled);
             }
         }
     }
 }
+
+/// Least time between two looks: a wake-up takes more than ten µs of CPU.
+const PATIENCE: Duration = Duration::from_micros(500);
 
 /// Waits with the precision of the kernel's timers, about 50 µs.
 struct Timer(AsyncFd<Descriptor>);
