@@ -29,8 +29,8 @@ def word_count(
     paths: str | Path | Sequence[str | Path] | None = None, repeat: int = 1, api: Api = "native"
 ) -> Pipeline:
     """Count the words of text files, the shipped text by default, read `repeat` times over."""
-    files = [TEXT] if paths is None else [paths] if isinstance(paths, str | Path) else list(paths)
-    words = source(TextFiles(files * repeat)).flat_map(words_of_line)
+    lines = source(TextFiles(TEXT if paths is None else paths, repeat=repeat))
+    words = lines.flat_map(words_of_line)
     return count(words, api).sink(Counts())
 
 

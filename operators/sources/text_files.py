@@ -29,7 +29,8 @@ class TextFiles(SourceOperator[str]):
     Which files there are is settled when the job is planned. Lines keep their order within a task.
     `encoding` must have ASCII as its first half (UTF-8, Latin-1, Shift-JIS, not UTF-16); `errors`
     is what `bytes.decode` does with what it cannot decode: "strict" fails the job, "replace" puts
-    a mark, "ignore" leaves it out. `rate` is lines per second over all tasks.
+    a mark, "ignore" leaves it out. `repeat` is how many times over each task reads its share (a
+    file that several patterns match counts once). `rate` is lines per second over all tasks.
 
         source(TextFiles("logs/*.txt.gz"))
     """
@@ -39,6 +40,7 @@ class TextFiles(SourceOperator[str]):
         paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
         encoding: str = "utf-8",
         errors: str = "strict",
+        repeat: int = 1,
         rate: float | None = None,
     ) -> None:
         several = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
@@ -46,7 +48,10 @@ class TextFiles(SourceOperator[str]):
         if not self.patterns:
             raise GraphError("TextFiles got no path, expected at least one")
         _check_encoding(encoding, errors)
+        if type(repeat) is not int or repeat < 1:
+            raise GraphError(f"repeat is {repeat!r}, expected an integer >= 1")
         check_rate(rate)
+        self.repeat = repeat
         self.encoding = encoding
         self.errors = errors
         self.rate = rate
@@ -59,7 +64,8 @@ class TextFiles(SourceOperator[str]):
     def open(self, context: TaskContext) -> Iterator[Any]:
         """The lines of this task's byte ranges, in batches."""
         files = _found(self.patterns) if self._files is None else self._files
-        for file, start, end in _ranges(files, context.index, context.parallelism):
+        ranges = list(_ranges(files, context.index, context.parallelism))
+        for file, start, end in ranges * self.repeat:
             for block in _whole_lines(file, start, end):
                 lines = self._decode(block, file).split("\n")
                 if not lines[-1]:
