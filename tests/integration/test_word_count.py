@@ -42,7 +42,10 @@ def test_any_parallelism_gives_the_same_counts(parallelism: int) -> None:
 
 
 @settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=12,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
     words=st.lists(st.text(max_size=12), max_size=300),
