@@ -99,7 +99,7 @@ class TaskFailure:
     """How a task ended that did not: data, so that it crosses every kind of control plane."""
 
     kind: str
-    """`operator`, `channel_lost`, `cancelled` or `internal`."""
+    """`operator`, `channel_lost` or `cancelled`."""
     operator: str
     record: str | None
     error: str

@@ -12,19 +12,19 @@ import signal
 import sys
 import threading
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, NoReturn
 
 from engine.runtime.worker import Worker
 
 Call = tuple[int, str, tuple[Any, ...]]
 
 
-def main() -> None:
+def main() -> NoReturn:
     """Serve a Worker on the inherited socket whose descriptor is the last argument."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's to handle
     connection = Connection(int(sys.argv[-1]))
     worker = Worker()
-    calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
+    calls: queue.SimpleQueue[Call] = queue.SimpleQueue()
     replying = threading.Lock()
 
     def answer(call: Call) -> None:
@@ -49,8 +49,8 @@ def main() -> None:
             os._exit(0)
 
     threading.Thread(target=read, name="oka-control", daemon=True).start()
-    while (call := calls.get()) is not None:
-        answer(call)
+    while True:
+        answer(calls.get())
 
 
 _ANSWERED_WHILE_RUNNING = {"statistics", "cancel"}
