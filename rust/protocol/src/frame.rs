@@ -27,6 +27,9 @@ pub enum Encoding {
     /// Msgpack values, back to back.
     #[default]
     Msgpack = 0,
+    /// Messages of an Arrow IPC stream, back to back: the schema where it is new, dictionaries where
+    /// they are new, record batches. Their rows are the records.
+    Arrow = 1,
 }
 
 /// The fixed start of every frame: 24 bytes, little endian.
@@ -110,6 +113,7 @@ impl FrameHeader {
             },
             encoding: match header[2] {
                 0 => Encoding::Msgpack,
+                1 => Encoding::Arrow,
                 other => return Err(FrameError::UnsupportedEncoding(other)),
             },
             channel: read_u32(header, 4),

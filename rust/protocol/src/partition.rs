@@ -81,7 +81,12 @@ pub fn hash_float(value: f64) -> u64 {
 
 /// The hash of a string, as UTF-8.
 pub fn hash_str(value: &str) -> u64 {
-    xxh3_64_with_seed(value.as_bytes(), STR)
+    hash_utf8(value.as_bytes())
+}
+
+/// The hash of a string whose bytes nobody has looked at yet.
+pub fn hash_utf8(value: &[u8]) -> u64 {
+    xxh3_64_with_seed(value, STR)
 }
 
 /// The hash of bytes.

@@ -26,10 +26,21 @@ fn any_frame() -> impl Strategy<Value = Frame> {
         Just(FrameKind::End),
         Just(FrameKind::Closed)
     ];
+    let encoding = prop_oneof![Just(Encoding::Msgpack), Just(Encoding::Arrow)];
     let body = prop::collection::vec(any::<u8>(), 0..100);
-    (kind, any::<u32>(), any::<u64>(), any::<u32>(), body).prop_map(
-        |(kind, channel, sequence, count, body)| frame(kind, channel, sequence, count, body),
+    (
+        kind,
+        encoding,
+        any::<u32>(),
+        any::<u64>(),
+        any::<u32>(),
+        body,
     )
+        .prop_map(|(kind, encoding, channel, sequence, count, body)| {
+            let mut frame = frame(kind, channel, sequence, count, body);
+            frame.header.encoding = encoding;
+            frame
+        })
 }
 
 proptest! {

@@ -1,4 +1,4 @@
-use oka_protocol::{FRAME_BYTES, HEADER_BYTES, MARKER_BYTES};
+use oka_protocol::{Encoding, FRAME_BYTES, HEADER_BYTES, MARKER_BYTES};
 
 /// The open frame of an output channel: records that are encoded and not sent.
 ///
@@ -9,6 +9,8 @@ use oka_protocol::{FRAME_BYTES, HEADER_BYTES, MARKER_BYTES};
 pub struct OpenFrame {
     /// Reserved header bytes, then the encoded records.
     pub body: Vec<u8>,
+    /// How the records in the body are encoded: all alike. Seal the frame before it changes.
+    pub encoding: Encoding,
     /// Number of records in the body.
     pub records: u32,
     /// Emission stamps (nanoseconds) of the markers that travel behind these records.

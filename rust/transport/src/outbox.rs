@@ -303,11 +303,11 @@ impl Outbox {
         if state.may_end() {
             let sequence = state.sender.on_sent(FrameKind::End, 0, self.now_ns());
             let end = self.header(FrameKind::End, sequence, 0, 0);
-            self.submit(Message::from_slice(&end));
+            self.submit(Message::from_slice(&end.encode()));
         }
         if state.sender.close_due() {
             let closed = self.header(FrameKind::Closed, state.sender.sequence(), 0, 0);
-            self.submit(Message::from_slice(&closed));
+            self.submit(Message::from_slice(&closed.encode()));
         }
         let backlog = state.backlog();
         self.backlog.store(backlog, Ordering::Relaxed);
@@ -344,6 +344,7 @@ impl Outbox {
     fn send(&self, state: &mut OutboxState, frame: OpenFrame) {
         let OpenFrame {
             body: mut message,
+            encoding,
             records,
             markers,
         } = frame;
@@ -351,18 +352,24 @@ impl Outbox {
         let now = self.now_ns();
         state.held_until = None;
         let sequence = state.sender.on_sent(FrameKind::Data, bytes, now);
-        let header = self.header(FrameKind::Data, sequence, records, bytes);
+        let header = FrameHeader {
+            encoding,
+            ..self.header(FrameKind::Data, sequence, records, bytes)
+        };
+        let header = header.encode();
         message[..HEADER_BYTES].copy_from_slice(&header);
         if !markers.is_empty() {
             let length = markers.len() * MARKER_BYTES;
             let sequence = state.sender.on_sent(FrameKind::Markers, length, now);
             let count = markers.len() as u32;
-            message.extend_from_slice(&self.header(FrameKind::Markers, sequence, count, length));
+            let header = self.header(FrameKind::Markers, sequence, count, length);
+            message.extend_from_slice(&header.encode());
             encode_markers(&markers, &mut message);
         }
         if state.may_end() {
             let sequence = state.sender.on_sent(FrameKind::End, 0, now);
-            message.extend_from_slice(&self.header(FrameKind::End, sequence, 0, 0));
+            let header = self.header(FrameKind::End, sequence, 0, 0);
+            message.extend_from_slice(&header.encode());
         }
         state.records += u64::from(records);
         state.bytes += bytes as u64;
@@ -370,13 +377,7 @@ impl Outbox {
         self.submit(Message::from(self.pool.lend(message)));
     }
 
-    fn header(
-        &self,
-        kind: FrameKind,
-        sequence: u64,
-        count: u32,
-        length: usize,
-    ) -> [u8; HEADER_BYTES] {
+    fn header(&self, kind: FrameKind, sequence: u64, count: u32, length: usize) -> FrameHeader {
         FrameHeader {
             kind,
             encoding: Encoding::Msgpack,
@@ -385,7 +386,6 @@ impl Outbox {
             count,
             length: length as u32,
         }
-        .encode()
     }
 
     fn submit(&self, message: Message) {
