@@ -104,7 +104,7 @@ fn refusals_say_what_was_expected() {
     };
     assert_eq!(refused(0, 2), FrameError::UnsupportedVersion(2));
     assert_eq!(refused(1, 4), FrameError::UnsupportedKind(4));
-    assert_eq!(refused(2, 1), FrameError::UnsupportedEncoding(1));
+    assert_eq!(refused(2, 2), FrameError::UnsupportedEncoding(2));
     assert_eq!(refused(3, 1), FrameError::Reserved(1));
     assert_eq!(
         refused(23, 1),
