@@ -39,7 +39,8 @@ class Batch:
     """
     Records as they travelled: encoded, in order, decoded only on demand.
 
-    Immutable. `len(batch)` is the number of records.
+    `len(batch)` is the number of records. A batch from a network is released by the next `receive`,
+    because its memory belongs to the channel; its records then raise ValueError.
     """
     def __len__(self, /) -> int: ...
     def __repr__(self, /) -> str: ...
@@ -61,11 +62,12 @@ class Batch:
     @property
     def size(self, /) -> int:
         """
-        Bytes of the encoded records.
+        Bytes of the encoded records; 0 after the batch was released.
         """
     def to_list(self, /) -> "list[Any]":
         """
-        The records as Python objects, anew with every call. Raises DecodeError.
+        The records as Python objects, anew with every call. Raises DecodeError, ValueError after the
+        batch was released.
         """
 
 @disjoint_base
@@ -230,7 +232,8 @@ class Network:
     def receive(self, /) -> Batch | None:
         """
         The next batch of any input channel; None once all of them ended. The batch before it counts
-        as consumed with this call. Waits without the GIL. Raises Cancelled, ChannelLost.
+        as consumed with this call, and is released. Waits without the GIL. Raises Cancelled,
+        ChannelLost.
         """
     def statistics(self, /) -> NetworkStatistics:
         """

@@ -1,4 +1,4 @@
-"""Holds the direction of the Rust crates: native -> transport, compute -> protocol."""
+"""Holds the direction of the Rust crates: native -> transport, compute -> protocol, ring."""
 
 import json
 import subprocess
@@ -7,7 +7,8 @@ import sys
 ALLOWED = {
     "oka-protocol": set(),
     "oka-compute": {"oka-protocol"},
-    "oka-transport": {"oka-protocol"},
+    "oka-ring": set(),
+    "oka-transport": {"oka-protocol", "oka-ring"},
     "oka-native": {"oka-protocol", "oka-compute", "oka-transport"},
 }
 

@@ -61,13 +61,18 @@ impl Aggregate {
     fn update<'py>(&self, py: Python<'py>, batch: &Batch) -> PyResult<Bound<'py, PyList>> {
         let mut state = self.state()?;
         let State { aggregate, keys } = &mut *state;
-        let mut update = || aggregate.update(&batch.body, batch.records);
-        let updated = if batch.body.len() >= DETACH_BYTES {
-            py.detach(update)
-        } else {
-            update()
-        };
-        updated.map_err(|error| raise(py, batch, &error))?;
+        let received = batch.received()?;
+        let mut first = 0;
+        for (records, body) in received.bodies() {
+            let mut update = || aggregate.update(body, records);
+            let updated = if body.len() >= DETACH_BYTES {
+                py.detach(update)
+            } else {
+                update()
+            };
+            updated.map_err(|error| raise(py, first, body, &error))?;
+            first += records;
+        }
         let mut pairs = Vec::with_capacity(aggregate.touched());
         for update in aggregate.take_updates() {
             if update.number == keys.len() {
@@ -138,8 +143,8 @@ fn object<'py>(py: Python<'py>, value: &Accumulated) -> PyResult<Bound<'py, PyAn
 }
 
 #[cold]
-fn raise(py: Python<'_>, batch: &Batch, error: &oka_compute::AggregateError) -> PyErr {
-    let record = match Decoder::new(py).first(&batch.body[error.offset..]) {
+fn raise(py: Python<'_>, first: usize, body: &[u8], error: &oka_compute::AggregateError) -> PyErr {
+    let record = match Decoder::new(py).first(&body[error.offset..]) {
         Ok(record) => shortened(&record),
         Err(error) => return error,
     };
@@ -150,7 +155,8 @@ fn raise(py: Python<'_>, batch: &Batch, error: &oka_compute::AggregateError) -> 
     };
     AggregateError::new_err(format!(
         "record {} of the batch, {record}: {}\n\nhint: {hint}",
-        error.record, error.problem
+        first + error.record,
+        error.problem
     ))
 }
 

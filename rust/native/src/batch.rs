@@ -3,18 +3,19 @@
 use crate::decode::Decoder;
 use crate::encode;
 use crate::gate::for_each;
-use bytes::Bytes;
-use oka_transport::Received;
+use oka_transport::{Encoding, Received};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
 /// Records as they travelled: encoded, in order, decoded only on demand.
 ///
-/// Immutable. `len(batch)` is the number of records.
-#[pyclass(frozen, module = "engine._native")]
+/// `len(batch)` is the number of records. A batch from a network is released by the next `receive`,
+/// because its memory belongs to the channel; its records then raise ValueError.
+#[pyclass(module = "engine._native")]
 pub(crate) struct Batch {
-    pub(crate) body: Bytes,
-    pub(crate) records: usize,
+    received: Option<Received>,
+    records: usize,
     markers: Vec<u64>,
 }
 
@@ -30,27 +31,20 @@ impl Batch {
             unsafe { encode::append(record.py(), &mut body, record.as_ptr(), 0) }
                 .map_err(|refused| encode::refusal(index, record, *refused))
         })?;
-        Ok(Self {
-            body: body.into(),
-            records: records.len(),
-            markers: Vec::new(),
-        })
+        Ok(Received::of_body(Encoding::Msgpack, records.len(), &body).into())
     }
 
     /// A batch of `records` encoded records; decoding it tells whether they are.
     #[staticmethod]
     fn from_bytes(data: &[u8], records: usize) -> Self {
-        Self {
-            body: Bytes::copy_from_slice(data),
-            records,
-            markers: Vec::new(),
-        }
+        Received::of_body(Encoding::Msgpack, records, data).into()
     }
 
-    /// The records as Python objects, anew with every call. Raises DecodeError.
+    /// The records as Python objects, anew with every call. Raises DecodeError, ValueError after the
+    /// batch was released.
     #[pyo3(signature = () -> "list[Any]")]
     fn to_list<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        Decoder::new(py).list(&self.body, self.records)
+        Decoder::new(py).list(self.received()?.bodies())
     }
 
     /// Stamps (nanoseconds) of the markers that travelled behind the records.
@@ -59,10 +53,10 @@ impl Batch {
         self.markers.clone()
     }
 
-    /// Bytes of the encoded records.
+    /// Bytes of the encoded records; 0 after the batch was released.
     #[getter]
     fn size(&self) -> usize {
-        self.body.len()
+        self.received.as_ref().map_or(0, Received::size)
     }
 
     fn __len__(&self) -> usize {
@@ -70,17 +64,32 @@ impl Batch {
     }
 
     fn __repr__(&self) -> String {
-        let (records, bytes) = (self.records, self.body.len());
-        format!("<Batch of {records} records, {bytes} bytes>")
+        format!("<Batch of {} records, {} bytes>", self.records, self.size())
+    }
+}
+
+impl Batch {
+    /// What was received, unless it was released.
+    pub(crate) fn received(&self) -> PyResult<&Received> {
+        self.received.as_ref().ok_or_else(|| {
+            PyValueError::new_err(
+                "the batch was released\n\nhint: decode it before the next one is received",
+            )
+        })
+    }
+
+    /// Gives the memory back to the channel.
+    pub(crate) fn release(&mut self) {
+        self.received = None;
     }
 }
 
 impl From<Received> for Batch {
-    fn from(received: Received) -> Self {
+    fn from(mut received: Received) -> Self {
         Self {
-            body: received.body,
-            records: received.records as usize,
-            markers: received.markers,
+            records: received.records,
+            markers: std::mem::take(&mut received.markers),
+            received: Some(received),
         }
     }
 }

@@ -36,9 +36,30 @@ impl<'py> Decoder<'py> {
         decoder
     }
 
-    /// The first `records` values of `body`, which must be all there are.
-    pub(crate) fn list(&mut self, body: &[u8], records: usize) -> PyResult<Bound<'py, PyList>> {
-        Ok(self.whole_list(Reader::new(body), records, 0)?)
+    /// The values in `bodies`, each with the number of values that are all there is in it.
+    pub(crate) fn list<'a>(
+        &mut self,
+        bodies: impl Iterator<Item = (usize, &'a [u8])> + Clone,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let mut total = 0;
+        for (count, body) in bodies.clone() {
+            check_count(count, &Reader::new(body))?;
+            total += count;
+        }
+        let list = self.empty_list(total)?;
+        let mut filled = 0;
+        for (count, body) in bodies {
+            // What a peer shares could change between the two rounds.
+            if count > total - filled {
+                break;
+            }
+            self.fill(&list, filled, Reader::new(body), count, 0)?;
+            filled += count;
+        }
+        if filled < total {
+            return Err(malformed("a frame that changed while it was read").into());
+        }
+        Ok(list)
     }
 
     /// The value at the start of `bytes`.
@@ -168,30 +189,47 @@ impl<'py> Decoder<'py> {
     }
 
     /// The next `count` values, which must be all there are.
-    #[inline]
     fn whole_list(
         &mut self,
-        mut reader: Reader,
+        reader: Reader,
         count: usize,
         depth: usize,
     ) -> Result<Bound<'py, PyList>, Raised> {
         check_count(count, &reader)?;
-        // SAFETY: the GIL is held; every index below `count` is set once, and a list with empty
-        // places may be freed.
-        let list = unsafe {
+        let list = self.empty_list(count)?;
+        self.fill(&list, 0, reader, count, depth)?;
+        Ok(list)
+    }
+
+    /// A list with `count` empty places, for `fill`.
+    fn empty_list(&self, count: usize) -> PyResult<Bound<'py, PyList>> {
+        // SAFETY: the GIL is held; a list with empty places may be freed.
+        unsafe {
             let list = ffi::PyList_New(count as ffi::Py_ssize_t);
-            let list = Bound::from_owned_ptr_or_err(self.py, list)?;
-            for index in 0..count {
-                let value = self.value(&mut reader, depth)?;
-                ffi::PyList_SET_ITEM(list.as_ptr(), index as ffi::Py_ssize_t, value);
-            }
-            list.cast_into_unchecked()
-        };
+            Ok(Bound::from_owned_ptr_or_err(self.py, list)?.cast_into_unchecked())
+        }
+    }
+
+    /// Puts the next `count` values, which must be all there are, into empty places of the list.
+    #[inline]
+    fn fill(
+        &mut self,
+        list: &Bound<'py, PyList>,
+        first: usize,
+        mut reader: Reader,
+        count: usize,
+        depth: usize,
+    ) -> Result<(), Raised> {
+        for index in first..first + count {
+            let value = self.value(&mut reader, depth)?;
+            // SAFETY: the GIL is held, the place is below the list's length and empty.
+            unsafe { ffi::PyList_SET_ITEM(list.as_ptr(), index as ffi::Py_ssize_t, value) };
+        }
         if !reader.is_at_end() {
             let rest = reader.rest().len();
             return Err(malformed(&format!("{rest} bytes follow the last value")));
         }
-        Ok(list)
+        Ok(())
     }
 
     fn owned(&mut self, reader: &mut Reader, depth: usize) -> Result<Bound<'py, PyAny>, Raised> {

@@ -50,10 +50,10 @@ impl OutputGate {
                 last..last + 1
             };
             for channel in channels {
-                state.open(&self.channels, channel).markers.extend(&stamps);
+                state.open(channel).markers.extend(&stamps);
             }
         }
-        let blocked = state.close(&self.channels);
+        let blocked = state.push(&self.channels);
         drop(state);
         emitted?;
         if blocked {
@@ -93,7 +93,7 @@ impl OutputGate {
             partitioner
         };
         let state = State {
-            frames: channels.iter().map(|_| None).collect(),
+            frames: channels.iter().map(|_| OpenFrame::new()).collect(),
             held: Vec::with_capacity(count),
             last: 0,
             next: 0,
@@ -121,7 +121,7 @@ impl OutputGate {
         let count = channels.len();
         match &self.partitioner {
             Partitioner::Single => {
-                let frame = state.open(channels, 0);
+                let frame = state.open(0);
                 for_each(records, |index, record| {
                     append(&mut frame.body, index, record)?;
                     add_record(&channels[0], frame);
@@ -142,7 +142,7 @@ impl OutputGate {
                 encoded.clear();
                 append(&mut encoded, index, record)?;
                 for (channel, output) in channels.iter().enumerate() {
-                    let frame = state.open(channels, channel);
+                    let frame = state.open(channel);
                     frame.body.extend_from_slice(&encoded);
                     add_record(output, frame);
                 }
@@ -173,9 +173,9 @@ enum Partitioner {
 }
 
 struct State {
-    /// Per channel the frame that is checked out.
-    frames: Vec<Option<OpenFrame>>,
-    /// The channels with a frame in `frames`.
+    /// Per channel the records that were encoded and not pushed.
+    frames: Vec<OpenFrame>,
+    /// The channels with something in `frames`.
     held: Vec<usize>,
     /// The channel of the last record.
     last: usize,
@@ -187,12 +187,12 @@ struct State {
 
 impl State {
     #[inline]
-    fn open(&mut self, channels: &[OutputChannel], channel: usize) -> &mut OpenFrame {
-        let held = &mut self.held;
-        self.frames[channel].get_or_insert_with(|| {
-            held.push(channel);
-            channels[channel].checkout()
-        })
+    fn open(&mut self, channel: usize) -> &mut OpenFrame {
+        let frame = &mut self.frames[channel];
+        if frame.is_empty() {
+            self.held.push(channel);
+        }
+        frame
     }
 
     #[inline]
@@ -204,21 +204,22 @@ impl State {
         record: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         self.last = channel;
-        let frame = self.open(channels, channel);
+        let frame = self.open(channel);
         append(&mut frame.body, index, record)?;
         add_record(&channels[channel], frame);
         Ok(())
     }
 
-    /// Gives all frames back; whether a channel is over its limit now.
+    /// Pushes all frames; whether a channel is over its limit now.
     #[inline]
-    fn close(&mut self, channels: &[OutputChannel]) -> bool {
+    fn push(&mut self, channels: &[OutputChannel]) -> bool {
         let mut blocked = false;
         for channel in self.held.drain(..) {
-            if let Some(frame) = self.frames[channel].take() {
-                channels[channel].checkin(frame);
-                blocked |= !channels[channel].is_writable();
+            let frame = &mut self.frames[channel];
+            if !frame.is_empty() {
+                channels[channel].push(frame);
             }
+            blocked |= !channels[channel].is_writable();
         }
         blocked
     }
@@ -240,7 +241,7 @@ fn append(out: &mut Vec<u8>, index: usize, record: &Bound<'_, PyAny>) -> PyResul
 fn add_record(channel: &OutputChannel, frame: &mut OpenFrame) {
     frame.records += 1;
     if frame.is_full() {
-        *frame = channel.seal(std::mem::take(frame));
+        channel.push(frame);
     }
 }
 

@@ -7,6 +7,8 @@ use crate::statistics::NetworkStatistics;
 use oka_transport::{ChannelSpec, NetworkConfig, TryReceive};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// All channels of one task, moved by one I/O thread that never needs the GIL.
@@ -15,6 +17,8 @@ use std::time::Duration;
 #[pyclass(frozen, module = "engine._native")]
 pub(crate) struct Network {
     network: oka_transport::Network,
+    /// The batch that the next `receive` releases.
+    last_batch: Mutex<Option<Py<Batch>>>,
 }
 
 #[pymethods]
@@ -59,7 +63,10 @@ impl Network {
         let network = py
             .detach(|| oka_transport::Network::bind(config, &listen))
             .map_err(Raise::raise)?;
-        Ok(Self { network })
+        Ok(Self {
+            network,
+            last_batch: Mutex::default(),
+        })
     }
 
     /// The endpoints that peers connect to, with the real TCP ports, in the order of `listen`.
@@ -123,14 +130,25 @@ impl Network {
     }
 
     /// The next batch of any input channel; None once all of them ended. The batch before it counts
-    /// as consumed with this call. Waits without the GIL. Raises Cancelled, ChannelLost.
-    fn receive(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
+    /// as consumed with this call, and is released. Waits without the GIL. Raises Cancelled,
+    /// ChannelLost.
+    fn receive<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, Batch>>> {
+        if let Some(last) = self.last_batch(py).take() {
+            last.try_borrow_mut(py)?.release();
+        }
         let received = match self.network.try_receive().map_err(Raise::raise)? {
-            TryReceive::Batch(received) => Some(received),
-            TryReceive::Ended => None,
-            TryReceive::Empty => py.detach(|| self.network.receive()).map_err(Raise::raise)?,
+            TryReceive::Batch(received) => received,
+            TryReceive::Ended => return Ok(None),
+            TryReceive::Empty => {
+                match py.detach(|| self.network.receive()).map_err(Raise::raise)? {
+                    Some(received) => received,
+                    None => return Ok(None),
+                }
+            }
         };
-        Ok(received.map(Batch::from))
+        let batch = Bound::new(py, Batch::from(received))?;
+        *self.last_batch(py) = Some(batch.clone().unbind());
+        Ok(Some(batch))
     }
 
     /// Ends every output channel and waits until the peers have consumed everything. Raises
@@ -157,6 +175,15 @@ impl Network {
     /// Stops the I/O thread and removes the rendezvous files; idempotent.
     fn close(&self, py: Python<'_>) {
         py.detach(|| self.network.close());
+    }
+}
+
+impl Network {
+    /// Never waits long: nothing is done under the lock.
+    fn last_batch(&self, py: Python<'_>) -> MutexGuard<'_, Option<Py<Batch>>> {
+        self.last_batch
+            .lock_py_attached(py)
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -134,42 +134,64 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Appends the bytes of this frame.
+    /// Appends this frame to a message, at the next multiple of [`FRAME_ALIGNMENT`].
     pub fn encode_into(&self, bytes: &mut Vec<u8>) {
+        bytes.resize(padded(bytes.len()), 0);
         bytes.extend_from_slice(&self.header.encode());
         bytes.extend_from_slice(&self.body);
     }
 }
 
-/// The frames of one message, back to back.
+/// The frames of one message, each at a multiple of [`FRAME_ALIGNMENT`] from its start.
 ///
-/// Total: any bytes give frames, then at most one error; bodies are slices, nothing is copied or
-/// allocated.
+/// Total: any bytes give frames, then at most one error; nothing is copied or allocated.
+///
+/// ```
+/// use oka_protocol::Frames;
+///
+/// assert_eq!(Frames::new(b"").count(), 0);
+/// assert!(Frames::new(b"garbage").next().unwrap().is_err());
+/// ```
 #[derive(Debug, Clone)]
-pub struct Frames {
-    rest: Bytes,
+pub struct Frames<'a> {
+    rest: &'a [u8],
 }
 
-impl Frames {
+impl<'a> Frames<'a> {
     /// The frames in `message`.
-    pub fn new(message: Bytes) -> Self {
+    pub fn new(message: &'a [u8]) -> Self {
         Self { rest: message }
     }
 }
 
-impl Iterator for Frames {
-    type Item = Result<Frame, FrameError>;
+impl<'a> Iterator for Frames<'a> {
+    type Item = Result<(FrameHeader, &'a [u8]), FrameError>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         if self.rest.is_empty() {
             return None;
         }
-        let frame = split_frame(&mut self.rest);
+        let frame = FrameHeader::decode(self.rest).and_then(|header| {
+            let expected = HEADER_BYTES + header.length as usize;
+            let body = self.rest.get(HEADER_BYTES..expected);
+            let body = body.ok_or(FrameError::Truncated {
+                expected,
+                got: self.rest.len(),
+            })?;
+            self.rest = self.rest.get(padded(expected)..).unwrap_or_default();
+            Ok((header, body))
+        });
         if frame.is_err() {
-            self.rest.clear();
+            self.rest = &[];
         }
         Some(frame)
     }
+}
+
+/// `bytes`, or the next multiple of [`FRAME_ALIGNMENT`]: where the next frame of a message starts.
+pub const fn padded(bytes: usize) -> usize {
+    bytes.next_multiple_of(FRAME_ALIGNMENT)
 }
 
 /// Why bytes are no frame.
@@ -199,20 +221,6 @@ pub enum FrameError {
     Reserved(u8),
 }
 
-fn split_frame(bytes: &mut Bytes) -> Result<Frame, FrameError> {
-    let header = FrameHeader::decode(bytes)?;
-    let expected = HEADER_BYTES + header.length as usize;
-    if bytes.len() < expected {
-        return Err(FrameError::Truncated {
-            expected,
-            got: bytes.len(),
-        });
-    }
-    let mut body = bytes.split_to(expected);
-    let _ = body.split_to(HEADER_BYTES);
-    Ok(Frame { header, body })
-}
-
 fn read_u32(header: &[u8; HEADER_BYTES], start: usize) -> u32 {
     u32::from_le_bytes([
         header[start],
@@ -221,6 +229,9 @@ fn read_u32(header: &[u8; HEADER_BYTES], start: usize) -> u32 {
         header[start + 3],
     ])
 }
+
+/// Where frames start in a message: columns in a body can then be read in place.
+pub const FRAME_ALIGNMENT: usize = 8;
 
 /// Bytes of every frame's header.
 pub const HEADER_BYTES: usize = 24;

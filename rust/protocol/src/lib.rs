@@ -18,7 +18,8 @@ pub use channel::{
 };
 pub use credit::Credit;
 pub use frame::{
-    Encoding, FRAME_BYTES, Frame, FrameError, FrameHeader, FrameKind, Frames, HEADER_BYTES,
+    Encoding, FRAME_ALIGNMENT, FRAME_BYTES, Frame, FrameError, FrameHeader, FrameKind, Frames,
+    HEADER_BYTES, padded,
 };
 pub use latency::{HistogramError, LatencyHistogram};
 pub use marker::{MARKER_BYTES, decode_markers, encode_markers};

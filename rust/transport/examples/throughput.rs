@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime};
 use std::{env, fs, thread};
 
 use oka_protocol::LatencyHistogram;
-use oka_transport::{ChannelSpec, Network, NetworkConfig, OutputChannel, TryReceive};
+use oka_transport::{ChannelSpec, Network, NetworkConfig, OpenFrame, OutputChannel, TryReceive};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<_> = env::args().skip(1).collect();
@@ -45,9 +45,11 @@ fn measure(kind: &str, size: usize, seconds: f64) -> Result<(), Box<dyn Error>> 
         if !batch.markers.is_empty() {
             break;
         }
-        bytes += batch.body.len() as u64;
-        frames += 1;
-        black_box(batch.body.last());
+        for (_, body) in batch.bodies() {
+            bytes += body.len() as u64;
+            frames += 1;
+            black_box(body.last());
+        }
     }
     let elapsed = started.elapsed().as_secs_f64();
     let sink_cpu = cpu_seconds() - cpu;
@@ -99,12 +101,13 @@ fn source(kind: &str, size: usize, seconds: f64, sink: &str) -> Result<(), Box<d
     network.connect(&[ChannelSpec { id: 1, peer }], &[])?;
     let output = network.output(1).ok_or("not connected")?;
     let record = vec![7; size];
+    let mut frame = OpenFrame::new();
 
     let cpu = cpu_seconds();
     let started = Instant::now();
     while started.elapsed().as_secs_f64() < seconds {
         for _ in 0..(65_536 / size).clamp(1, 1_000) {
-            emit(&output, &record, None);
+            emit(&output, &mut frame, &record, None);
             if !output.is_writable() {
                 output.wait_writable()?;
             }
@@ -112,10 +115,10 @@ fn source(kind: &str, size: usize, seconds: f64, sink: &str) -> Result<(), Box<d
     }
     let source_cpu = cpu_seconds() - cpu;
     thread::sleep(Duration::from_millis(200));
-    emit(&output, &record, Some(now_ns()));
+    emit(&output, &mut frame, &record, Some(now_ns()));
     for _ in 0..1_000 {
         thread::sleep(Duration::from_millis(1));
-        emit(&output, &[7; 32], Some(now_ns()));
+        emit(&output, &mut frame, &[7; 32], Some(now_ns()));
     }
     network.finish(None)?;
     println!("{source_cpu}");
@@ -123,15 +126,11 @@ fn source(kind: &str, size: usize, seconds: f64, sink: &str) -> Result<(), Box<d
     Ok(())
 }
 
-fn emit(output: &OutputChannel, record: &[u8], stamp: Option<u64>) {
-    let mut frame = output.checkout();
+fn emit(output: &OutputChannel, frame: &mut OpenFrame, record: &[u8], stamp: Option<u64>) {
     frame.body.extend_from_slice(record);
     frame.records += 1;
     frame.markers.extend(stamp);
-    if frame.is_full() {
-        frame = output.seal(frame);
-    }
-    output.checkin(frame);
+    output.push(frame);
 }
 
 /// Nanoseconds of the calls a task makes per batch, between two networks of this process.
@@ -146,20 +145,21 @@ fn time_calls(kind: &str) -> Result<String, Box<dyn Error>> {
     reader.connect(&[], &[to(&writer)])?;
     let output = writer.output(2).ok_or("not connected")?;
     let full = vec![7; 65_536];
-    let (mut checkins, mut receives) = (Vec::new(), Vec::new());
+    let mut frame = OpenFrame::new();
+    let (mut pushes, mut receives) = (Vec::new(), Vec::new());
     for _ in 0..200 {
-        emit(&output, &[7; 32], None);
-        emit(&output, &[7; 32], None);
+        emit(&output, &mut frame, &[7; 32], None);
+        emit(&output, &mut frame, &[7; 32], None);
         let started = Instant::now();
         for _ in 0..1_000 {
-            emit(&output, &[7; 32], None);
+            emit(&output, &mut frame, &[7; 32], None);
         }
-        checkins.push(started.elapsed().as_nanos() / 1_000);
+        pushes.push(started.elapsed().as_nanos() / 1_000);
         while writer.statistics().outputs[0].backlog_bytes > 0 {
             let _ = reader.try_receive()?;
         }
         for _ in 0..6 {
-            emit(&output, &full, None);
+            emit(&output, &mut frame, &full, None);
         }
         thread::sleep(Duration::from_millis(1));
         loop {
@@ -172,11 +172,11 @@ fn time_calls(kind: &str) -> Result<String, Box<dyn Error>> {
             }
         }
     }
-    checkins.sort_unstable();
+    pushes.sort_unstable();
     receives.sort_unstable();
     Ok(format!(
-        "checkout, 32 bytes, checkin: {} ns; try_receive with a batch there: {} ns (medians)",
-        checkins[checkins.len() / 2],
+        "push of 32 bytes: {} ns; try_receive with a batch there: {} ns (medians)",
+        pushes[pushes.len() / 2],
         receives[receives.len() / 2],
     ))
 }

@@ -3,7 +3,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::Instant;
 
-use oka_protocol::{ChannelError, Credit, Frame, FrameKind, Receiver, decode_markers};
+use bytes::Bytes;
+use oka_protocol::{
+    ChannelError, Credit, FrameHeader, FrameKind, Frames, HEADER_BYTES, Receiver, decode_markers,
+};
 use omq_tokio::{Message, Socket};
 use tokio::sync::Notify;
 
@@ -102,22 +105,14 @@ impl Inbox {
         self.arrived.notify_all();
     }
 
-    /// Takes in the frames of one message. Only the I/O thread calls this.
+    /// Takes in the frames of one message, which are well-formed. Only the I/O thread calls this.
     ///
     /// All at once, so that a batch is never taken before its markers are there.
-    pub(crate) fn on_frames(
-        &self,
-        input: usize,
-        frames: impl Iterator<Item = Frame>,
-    ) -> Result<(), ArrivalError> {
+    pub(crate) fn on_message(&self, input: usize, message: &Bytes) -> Result<(), ArrivalError> {
         let mut state = self.lock();
-        let mut result = Ok(());
-        for frame in frames {
-            result = state.on_frame(input, frame);
-            if result.is_err() {
-                break;
-            }
-        }
+        let result = Frames::new(message)
+            .map_while(Result::ok)
+            .try_for_each(|(header, body)| state.on_frame(input, message, &header, body));
         // An end that nothing is left to consume before is acknowledged here; anything else by
         // the task.
         let receiver = &mut state.inputs[input].receiver;
@@ -264,8 +259,13 @@ impl InboxState {
         receiver.credit_due().map(|credit| (taken.input, credit))
     }
 
-    fn on_frame(&mut self, input: usize, frame: Frame) -> Result<(), ArrivalError> {
-        let Frame { header, body } = frame;
+    fn on_frame(
+        &mut self,
+        input: usize,
+        message: &Bytes,
+        header: &FrameHeader,
+        body: &[u8],
+    ) -> Result<(), ArrivalError> {
         let bytes = body.len();
         let channel = &mut self.inputs[input];
         match header.kind {
@@ -276,14 +276,15 @@ impl InboxState {
                 channel.records += u64::from(header.count);
                 channel.bytes += bytes as u64;
                 channel.frames += 1;
+                let start = body.as_ptr() as usize - message.as_ptr() as usize - HEADER_BYTES;
                 self.queue.push_back(Queued {
-                    received: Received {
-                        channel: channel.channel,
-                        records: header.count,
-                        encoding: header.encoding,
-                        body,
-                        markers: Vec::new(),
-                    },
+                    received: Received::new(
+                        channel.channel,
+                        header.encoding,
+                        header.count as usize,
+                        Vec::new(),
+                        message.slice(start..start + HEADER_BYTES + bytes),
+                    ),
                     taken: Taken {
                         input,
                         sequence: header.sequence,
@@ -298,7 +299,7 @@ impl InboxState {
                     .back_mut()
                     .filter(|last| last.taken.input == input)
                     .ok_or(ArrivalError::Malformed)?;
-                let markers = decode_markers(header.count, &body).ok_or(ArrivalError::Malformed)?;
+                let markers = decode_markers(header.count, body).ok_or(ArrivalError::Malformed)?;
                 channel
                     .receiver
                     .on_frame(header.kind, header.sequence, bytes)?;

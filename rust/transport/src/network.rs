@@ -34,7 +34,7 @@ pub struct ChannelSpec {
 /// any thread, but batches are for one receiving thread.
 ///
 /// ```
-/// use oka_transport::{ChannelSpec, Network, NetworkConfig};
+/// use oka_transport::{ChannelSpec, Network, NetworkConfig, OpenFrame};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let listen = ["tcp://127.0.0.1:0".to_owned()];
@@ -45,17 +45,17 @@ pub struct ChannelSpec {
 /// sink.connect(&[], &to(&source))?;
 ///
 /// let channel = source.output(1).expect("connected above");
-/// let mut frame = channel.checkout();
+/// let mut frame = OpenFrame::new();
 /// frame.body.extend_from_slice(b"hello");
 /// frame.records = 1;
-/// channel.checkin(frame);
+/// channel.push(&mut frame);
 ///
 /// let batch = sink.receive()?.expect("the channel has not ended");
-/// assert_eq!(&batch.body[..], b"hello");
+/// assert!(batch.bodies().eq([(1, &b"hello"[..])]));
 /// # drop(batch);
 /// let consumer = std::thread::spawn(move || sink.receive());
 /// source.finish(None)?;
-/// assert_eq!(consumer.join().unwrap()?, None);
+/// assert!(consumer.join().unwrap()?.is_none());
 /// # Ok(())
 /// # }
 /// ```

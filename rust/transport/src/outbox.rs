@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use oka_protocol::{
     ChannelError, Credit, Encoding, FrameHeader, FrameKind, HEADER_BYTES, MARKER_BYTES, Sender,
-    encode_markers,
+    encode_markers, padded,
 };
 use omq_tokio::{Message, Socket};
 use tokio::sync::Notify;
@@ -93,38 +93,22 @@ impl Outbox {
         }
     }
 
-    pub(crate) fn checkout(&self) -> OpenFrame {
-        let mut frame = std::mem::take(&mut self.lock().open);
-        self.reserve_header(&mut frame);
-        frame
-    }
-
-    pub(crate) fn checkin(&self, frame: OpenFrame) {
+    /// Takes what is in the frame, which is empty afterwards.
+    pub(crate) fn push(&self, frame: &mut OpenFrame) {
         let mut state = self.lock();
-        if !state.open.is_empty() {
-            let earlier = std::mem::take(&mut state.open);
-            state.seal(earlier);
+        if !self.accept(&mut state, frame) {
+            return frame.clear();
         }
-        if self.accept(&mut state, &frame) {
-            if frame.is_full() {
-                state.seal(frame);
-            } else {
-                state.open = frame;
-            }
+        if state.open.is_empty() {
+            std::mem::swap(&mut state.open, frame);
+        } else if !state.open.append(frame) {
+            self.seal(&mut state);
+            std::mem::swap(&mut state.open, frame);
+        }
+        if state.open.is_full() {
+            self.seal(&mut state);
         }
         self.flush(&mut state);
-    }
-
-    pub(crate) fn seal(&self, frame: OpenFrame) -> OpenFrame {
-        let mut state = self.lock();
-        if self.accept(&mut state, &frame) {
-            state.seal(frame);
-            self.flush(&mut state);
-        }
-        drop(state);
-        let mut next = OpenFrame::default();
-        self.reserve_header(&mut next);
-        next
     }
 
     pub(crate) fn is_writable(&self) -> bool {
@@ -256,11 +240,15 @@ impl Outbox {
         }
     }
 
-    fn reserve_header(&self, frame: &mut OpenFrame) {
-        if frame.body.len() < HEADER_BYTES {
-            frame.body = self.pool.take();
-            frame.body.resize(HEADER_BYTES, 0);
-        }
+    /// Queues the open frame and opens an empty one.
+    fn seal(&self, state: &mut OutboxState) {
+        let frame = self.take_open(state);
+        state.sealed_bytes += frame.credited_bytes();
+        state.sealed.push_back(frame);
+    }
+
+    fn take_open(&self, state: &mut OutboxState) -> OpenFrame {
+        std::mem::replace(&mut state.open, OpenFrame::with_buffer(self.pool.take()))
     }
 
     /// Whether the frame may be queued; remembers why not.
@@ -297,7 +285,7 @@ impl Outbox {
             && state.sender.may_send(state.open.credited_bytes())
             && !self.holds(state)
         {
-            let frame = std::mem::take(&mut state.open);
+            let frame = self.take_open(state);
             self.send(state, frame);
         }
         if state.may_end() {
@@ -352,24 +340,20 @@ impl Outbox {
         let now = self.now_ns();
         state.held_until = None;
         let sequence = state.sender.on_sent(FrameKind::Data, bytes, now);
-        let header = FrameHeader {
-            encoding,
-            ..self.header(FrameKind::Data, sequence, records, bytes)
-        };
-        let header = header.encode();
-        message[..HEADER_BYTES].copy_from_slice(&header);
+        let mut header = self.header(FrameKind::Data, sequence, records, bytes);
+        header.encoding = encoding;
+        message[..HEADER_BYTES].copy_from_slice(&header.encode());
         if !markers.is_empty() {
             let length = markers.len() * MARKER_BYTES;
             let sequence = state.sender.on_sent(FrameKind::Markers, length, now);
             let count = markers.len() as u32;
             let header = self.header(FrameKind::Markers, sequence, count, length);
-            message.extend_from_slice(&header.encode());
+            append_header(&mut message, &header);
             encode_markers(&markers, &mut message);
         }
         if state.may_end() {
             let sequence = state.sender.on_sent(FrameKind::End, 0, now);
-            let header = self.header(FrameKind::End, sequence, 0, 0);
-            message.extend_from_slice(&header.encode());
+            append_header(&mut message, &self.header(FrameKind::End, sequence, 0, 0));
         }
         state.records += u64::from(records);
         state.bytes += bytes as u64;
@@ -380,7 +364,7 @@ impl Outbox {
     fn header(&self, kind: FrameKind, sequence: u64, count: u32, length: usize) -> FrameHeader {
         FrameHeader {
             kind,
-            encoding: Encoding::Msgpack,
+            encoding: Encoding::default(),
             channel: self.id,
             sequence,
             count,
@@ -402,11 +386,6 @@ impl Outbox {
 }
 
 impl OutboxState {
-    fn seal(&mut self, frame: OpenFrame) {
-        self.sealed_bytes += frame.credited_bytes();
-        self.sealed.push_back(frame);
-    }
-
     fn backlog(&self) -> usize {
         self.sealed_bytes + self.open.credited_bytes()
     }
@@ -414,6 +393,12 @@ impl OutboxState {
     fn may_end(&self) -> bool {
         self.finishing && self.sealed.is_empty() && self.open.is_empty() && !self.sender.is_ended()
     }
+}
+
+/// Starts another frame in the message.
+fn append_header(message: &mut Vec<u8>, header: &FrameHeader) {
+    message.resize(padded(message.len()), 0);
+    message.extend_from_slice(&header.encode());
 }
 
 pub(crate) const UNPOISONED: &str = "no panic holds this lock";

@@ -6,21 +6,21 @@ use crate::{EmitError, OpenFrame};
 
 /// The sending end of one channel; a cheap handle.
 ///
-/// Frames leave in the order of `checkin` and `seal`. None of the calls waits for a peer except
-/// `wait_writable`: a writer that never calls it is not held back, and grows the backlog.
+/// Records leave in the order of `push`. It never waits for a peer; `wait_writable` does: a writer
+/// that never calls it is not held back, and grows the backlog.
 ///
 /// ```
-/// # use oka_transport::{EmitError, OutputChannel};
+/// # use oka_transport::{EmitError, OpenFrame, OutputChannel};
 /// fn emit(channel: &OutputChannel, records: &[&[u8]]) -> Result<(), EmitError> {
-///     let mut frame = channel.checkout();
+///     let mut frame = OpenFrame::new();
 ///     for record in records {
 ///         frame.body.extend_from_slice(record);
 ///         frame.records += 1;
 ///         if frame.is_full() {
-///             frame = channel.seal(frame);
+///             channel.push(&mut frame);
 ///         }
 ///     }
-///     channel.checkin(frame);
+///     channel.push(&mut frame);
 ///     if channel.is_writable() { Ok(()) } else { channel.wait_writable() }
 /// }
 /// ```
@@ -39,20 +39,10 @@ impl OutputChannel {
         self.outbox.id
     }
 
-    /// Takes the open frame for exclusive writing without a lock; give it back soon with
-    /// [`OutputChannel::checkin`].
-    pub fn checkout(&self) -> OpenFrame {
-        self.outbox.checkout()
-    }
-
-    /// Gives the open frame back; it leaves now if the channel is free, else as soon as it is.
-    pub fn checkin(&self, frame: OpenFrame) {
-        self.outbox.checkin(frame);
-    }
-
-    /// Queues a full frame in the middle of an emission and goes on with an empty one.
-    pub fn seal(&self, frame: OpenFrame) -> OpenFrame {
-        self.outbox.seal(frame)
+    /// Takes what is in the frame, which is empty afterwards and may be filled again. It leaves now
+    /// if the channel is free, else as soon as it is.
+    pub fn push(&self, frame: &mut OpenFrame) {
+        self.outbox.push(frame);
     }
 
     /// Whether a writer may go on: nothing failed, and at most `send_buffer_bytes` wait. Takes no
@@ -63,8 +53,8 @@ impl OutputChannel {
 
     /// Blocks until the channel takes records again; at once if it does now.
     ///
-    /// A writer that had to wait goes on when half the buffer has left. What `checkin` and `seal`
-    /// refused is reported here.
+    /// A writer that had to wait goes on when half the buffer has left. What `push` refused
+    /// is reported here.
     pub fn wait_writable(&self) -> Result<(), EmitError> {
         self.outbox.wait_writable()
     }

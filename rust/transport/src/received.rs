@@ -1,23 +1,70 @@
 use bytes::Bytes;
-use oka_protocol::Encoding;
+use oka_protocol::{Encoding, FrameHeader, FrameKind, Frames, HEADER_BYTES};
 
-/// One batch of records that arrived on one channel, still encoded.
+/// One batch of records that arrived on one channel, still encoded: one or more whole frames.
 ///
-/// Holds its share of the channel's window until the next call of
-/// [`Network::receive`](crate::Network::receive). Over shared memory the body is a view of the
-/// sender's memory: drop it soon.
+/// Holds its share of the channel's window until it is dropped and
+/// [`Network::receive`](crate::Network::receive) is called again. Over shared memory it is a view of
+/// what the sender wrote: while it lives, the channel goes no further.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Received {
     /// Id of the channel.
     pub channel: u32,
-    /// Number of records in the body.
-    pub records: u32,
-    /// How the body is encoded.
+    /// Number of records.
+    pub records: usize,
+    /// How the records are encoded.
     pub encoding: Encoding,
-    /// The encoded records, back to back.
-    pub body: Bytes,
     /// Emission stamps (nanoseconds) of the latency markers that travelled behind these records.
     pub markers: Vec<u64>,
+    /// Whole frames, of which those of kind `Data` hold the records.
+    frames: Bytes,
+}
+
+impl Received {
+    pub(crate) fn new(
+        channel: u32,
+        encoding: Encoding,
+        records: usize,
+        markers: Vec<u64>,
+        frames: Bytes,
+    ) -> Self {
+        Self {
+            channel,
+            records,
+            encoding,
+            markers,
+            frames,
+        }
+    }
+
+    /// What would be received if `records` encoded records came in one frame.
+    pub fn of_body(encoding: Encoding, records: usize, body: &[u8]) -> Self {
+        let header = FrameHeader {
+            kind: FrameKind::Data,
+            encoding,
+            channel: 0,
+            sequence: 1,
+            count: records as u32,
+            length: body.len() as u32,
+        };
+        let mut frames = Vec::with_capacity(HEADER_BYTES + body.len());
+        frames.extend_from_slice(&header.encode());
+        frames.extend_from_slice(body);
+        Self::new(0, encoding, records, Vec::new(), frames.into())
+    }
+
+    /// The frames in order: how many records each holds, and their encodings back to back.
+    pub fn bodies(&self) -> impl Iterator<Item = (usize, &[u8])> + Clone {
+        Frames::new(&self.frames)
+            .map_while(Result::ok)
+            .filter(|(header, _)| header.kind == FrameKind::Data)
+            .map(|(header, body)| (header.count as usize, body))
+    }
+
+    /// Bytes of the encoded records.
+    pub fn size(&self) -> usize {
+        self.bodies().map(|(_, body)| body.len()).sum()
+    }
 }
 
 /// What [`Network::try_receive`](crate::Network::try_receive) found.

@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use oka_protocol::{ChannelError, Credit, Frame, FrameKind, Frames};
+use oka_protocol::{ChannelError, Credit, FrameKind, Frames};
 use omq_tokio::{Message, Socket};
 
 use crate::ChannelLost;
@@ -38,10 +38,9 @@ pub(super) async fn take_in(state: Arc<NetworkState>, pull: Socket, routes: Hash
 fn dispatch(state: &NetworkState, routes: &HashMap<u32, Route>, message: Message) -> Option<()> {
     let bytes = message.into_bytes().ok()?;
     // All or nothing: the frames are checked before the first is handed on.
-    let channel = common_channel(Frames::new(bytes.clone()))?;
-    let frames = Frames::new(bytes).filter_map(Result::ok);
+    let channel = common_channel(Frames::new(&bytes))?;
     match routes.get(&channel)? {
-        Route::Input(input) => match state.inbox.on_frames(*input, frames) {
+        Route::Input(input) => match state.inbox.on_message(*input, &bytes) {
             Ok(()) => Some(()),
             Err(
                 ArrivalError::Malformed | ArrivalError::Channel(ChannelError::Duplicate { .. }),
@@ -57,11 +56,11 @@ fn dispatch(state: &NetworkState, routes: &HashMap<u32, Route>, message: Message
             }
         },
         Route::Output(output) => {
-            for Frame { header, body } in frames {
+            for (header, body) in Frames::new(&bytes).map_while(Result::ok) {
                 if header.kind != FrameKind::Credit {
                     return None;
                 }
-                output.on_credit(Credit::decode(&header, &body)?).ok()?;
+                output.on_credit(Credit::decode(&header, body)?).ok()?;
             }
             Some(())
         }
@@ -70,9 +69,9 @@ fn dispatch(state: &NetworkState, routes: &HashMap<u32, Route>, message: Message
 
 /// The channel of all frames of a message; `None` for garbage.
 fn common_channel(mut frames: Frames) -> Option<u32> {
-    let channel = frames.next()?.ok()?.header.channel;
+    let channel = frames.next()?.ok()?.0.channel;
     frames
-        .all(|frame| frame.is_ok_and(|frame| frame.header.channel == channel))
+        .all(|frame| frame.is_ok_and(|(header, _)| header.channel == channel))
         .then_some(channel)
 }
 

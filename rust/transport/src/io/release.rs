@@ -1,9 +1,11 @@
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
+};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
@@ -38,17 +40,14 @@ pub(super) async fn release_held(state: Arc<NetworkState>, held: Arc<Notify>) {
 const PATIENCE: Duration = Duration::from_micros(500);
 
 /// Waits with the precision of the kernel's timers, about 50 µs.
-struct Timer(AsyncFd<Descriptor>);
-
-struct Descriptor(TimerFd);
+struct Timer(AsyncFd<OwnedFd>);
 
 impl Timer {
     fn new() -> io::Result<Self> {
-        let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
-        let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?;
-        // SAFETY: `Descriptor` owns the descriptor, gives out that one only, and closes it on drop.
-        let registered =
-            unsafe { AsyncFd::register_with_interest(Descriptor(timer), Interest::READABLE) };
+        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+        let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        // SAFETY: `OwnedFd` gives out one descriptor only, and closes it on drop.
+        let registered = unsafe { AsyncFd::register_with_interest(timer, Interest::READABLE) };
         Ok(Self(registered?))
     }
 
@@ -58,22 +57,13 @@ impl Timer {
             tokio::task::yield_now().await;
             return Ok(());
         }
-        let expiration = Expiration::OneShot(left.into());
-        let Descriptor(timer) = self.0.get_ref();
-        timer.set(expiration, TimerSetTimeFlags::empty())?;
+        let never = Duration::ZERO.try_into().map_err(io::Error::other)?;
+        let expiration = Itimerspec {
+            it_interval: never,
+            it_value: left.try_into().map_err(io::Error::other)?,
+        };
+        timerfd_settime(&self.0, TimerfdTimerFlags::empty(), &expiration)?;
         self.0.readable().await?.clear_ready();
         Ok(())
-    }
-}
-
-impl AsFd for Descriptor {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
-
-impl AsRawFd for Descriptor {
-    fn as_raw_fd(&self) -> RawFd {
-        self.as_fd().as_raw_fd()
     }
 }

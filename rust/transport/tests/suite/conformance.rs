@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Directory, Kind, channel, emit, pair, receive_all};
 use oka_transport::{
-    ConnectError, EmitError, FRAME_BYTES, FinishError, Network, NetworkConfig, OutputChannel,
-    ReceiveError, TryReceive,
+    ConnectError, EmitError, FRAME_BYTES, FinishError, Network, NetworkConfig, OpenFrame,
+    OutputChannel, ReceiveError, TryReceive,
 };
 
 /// Runs each of these tests over every kind of endpoint.
@@ -74,18 +74,20 @@ fn large_records_arrive(kind: Kind) {
     let reader = thread::spawn(move || {
         let mut sizes = Vec::new();
         while let Some(batch) = sink.receive().unwrap() {
-            assert_eq!(batch.body[0], batch.body[batch.body.len() - 1]);
-            sizes.push((batch.records, batch.body.len()));
+            for (records, body) in batch.bodies() {
+                assert_eq!(body[0], body[body.len() - 1]);
+                sizes.push((records, body.len()));
+            }
         }
         sizes
     });
     let output = source.output(1).unwrap();
     for number in 0..3 {
-        let mut frame = output.checkout();
+        let mut frame = OpenFrame::new();
         let end = frame.body.len() + SIZE + number as usize;
         frame.body.resize(end, number);
         frame.records = 1;
-        output.checkin(frame);
+        output.push(&mut frame);
         output.wait_writable().unwrap();
     }
     source.finish(None).unwrap();
@@ -100,16 +102,16 @@ fn markers_travel_behind_their_records(kind: Kind) {
     let (source, sink) = pair(&directory, kind, &NetworkConfig::default());
     let output = source.output(1).unwrap();
     for number in 0..100 {
-        let mut frame = output.checkout();
+        let mut frame = OpenFrame::new();
         frame.body.extend_from_slice(&[number; 10]);
         frame.records += 1;
         frame.markers.push(u64::from(number));
-        output.checkin(frame);
+        output.push(&mut frame);
     }
     let finishing = thread::spawn(move || source.finish(None).unwrap());
     let mut stamps = Vec::new();
     while let Some(batch) = sink.receive().unwrap() {
-        assert_eq!(batch.markers.len(), batch.records as usize);
+        assert_eq!(batch.markers.len(), batch.records);
         stamps.extend(batch.markers);
     }
     finishing.join().unwrap();
@@ -291,10 +293,12 @@ fn a_middle_task_passes_everything_on(kind: Kind) {
         scope.spawn(|| {
             let output = middle.output(2).unwrap();
             while let Some(batch) = middle.receive().unwrap() {
-                let mut frame = output.checkout();
-                frame.body.extend_from_slice(&batch.body);
-                frame.records += batch.records;
-                output.checkin(frame);
+                let mut frame = OpenFrame::new();
+                for (_, body) in batch.bodies() {
+                    frame.body.extend_from_slice(body);
+                }
+                frame.records += batch.records as u32;
+                output.push(&mut frame);
                 output.wait_writable().unwrap();
             }
             middle.finish(None).unwrap();

@@ -5,7 +5,9 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use oka_transport::{ChannelSpec, EmitError, Network, NetworkConfig, OutputChannel, ReceiveError};
+use oka_transport::{
+    ChannelSpec, EmitError, Network, NetworkConfig, OpenFrame, OutputChannel, ReceiveError,
+};
 
 /// The endpoint kinds every test runs over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,15 +74,12 @@ pub fn pair(directory: &Directory, kind: Kind, config: &NetworkConfig) -> (Netwo
 
 /// Emits one record: its number, then padding up to `size` bytes.
 pub fn emit(channel: &OutputChannel, number: u64, size: usize) -> Result<(), EmitError> {
-    let mut frame = channel.checkout();
+    let mut frame = OpenFrame::new();
     let end = frame.body.len() + size;
     frame.body.extend_from_slice(&number.to_le_bytes());
     frame.body.resize(end, 0x5a);
     frame.records += 1;
-    if frame.is_full() {
-        frame = channel.seal(frame);
-    }
-    channel.checkin(frame);
+    channel.push(&mut frame);
     if channel.is_writable() {
         return Ok(());
     }
@@ -95,14 +94,16 @@ pub fn receive_all(
 ) -> Result<Vec<u64>, ReceiveError> {
     let mut next = vec![0; channels];
     while let Some(batch) = network.receive()? {
-        assert_eq!(batch.body.len(), batch.records as usize * size);
         let expected = &mut next[batch.channel as usize - 1];
-        for record in batch.body.chunks(size) {
+        let mut records = 0;
+        for record in batch.bodies().flat_map(|(_, body)| body.chunks(size)) {
+            records += 1;
             let number = u64::from_le_bytes(record[..8].try_into().unwrap());
             assert_eq!(number, *expected, "channel {}", batch.channel);
             assert!(record[8..].iter().all(|byte| *byte == 0x5a));
             *expected += 1;
         }
+        assert_eq!(records, batch.records);
     }
     Ok(next)
 }

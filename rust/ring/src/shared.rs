@@ -1,0 +1,384 @@
+use std::ffi::c_void;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::{self, NonNull};
+use std::slice;
+use std::time::Duration;
+
+use rustix::fs::{
+    MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create,
+};
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use rustix::thread::futex;
+use thiserror::Error;
+
+use crate::doorbell::Bell;
+use crate::storage::{Positions, Storage};
+use crate::sync::AtomicU32;
+
+/// The memory of a ring that two processes share.
+///
+/// One page of positions, then the bytes, which are mapped twice in a row, so that any part of them
+/// is in one piece. Pages are the system's until they are first written.
+#[derive(Debug)]
+pub struct SharedRing {
+    mapping: Mapping,
+    capacity: usize,
+    descriptor: OwnedFd,
+}
+
+impl SharedRing {
+    /// New memory for a ring of `capacity` bytes: a power of two, at least one page.
+    pub fn create(capacity: usize) -> Result<Self, MapError> {
+        if !is_capacity(capacity) {
+            return Err(MapError::Capacity(capacity));
+        }
+        Self::map(create(c"oka-ring", PAGE + capacity)?, capacity)
+    }
+
+    /// The memory that another process created, by its descriptor.
+    pub fn open(descriptor: OwnedFd) -> Result<Self, MapError> {
+        let capacity = sealed_size(&descriptor)?.saturating_sub(PAGE);
+        if !is_capacity(capacity) {
+            return Err(MapError::Capacity(capacity));
+        }
+        Self::map(descriptor, capacity)
+    }
+
+    /// What another process opens the memory by.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+
+    fn map(descriptor: OwnedFd, capacity: usize) -> Result<Self, MapError> {
+        let mapping = Mapping::reserve(PAGE + 2 * capacity)?;
+        mapping.place(0, &descriptor, 0, PAGE + capacity)?;
+        mapping.place(PAGE + capacity, &descriptor, PAGE, capacity)?;
+        Ok(Self {
+            mapping,
+            capacity,
+            descriptor,
+        })
+    }
+
+    fn byte(&self, position: u64) -> *mut u8 {
+        let offset = PAGE + (position as usize & (self.capacity - 1));
+        // SAFETY: the capacity is a power of two, so the offset lies inside the mapping.
+        unsafe { self.mapping.start.as_ptr().cast::<u8>().add(offset) }
+    }
+}
+
+// SAFETY: the mapping stays where it is until drop, its size is sealed, and both halves show the
+// same bytes.
+unsafe impl Storage for SharedRing {
+    fn positions(&self) -> &Positions {
+        // SAFETY: the first page is all zeros or positions, which any bytes are, and is aligned.
+        unsafe { self.mapping.start.cast().as_ref() }
+    }
+
+    fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    #[inline]
+    unsafe fn write(&self, position: u64, bytes: &[u8]) {
+        debug_assert!(bytes.len() <= self.capacity);
+        // SAFETY: up to `capacity` bytes from any place lie inside the mapping; the caller has them
+        // for itself.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.byte(position), bytes.len()) }
+    }
+
+    #[inline]
+    unsafe fn read(&self, position: u64, length: usize) -> &[u8] {
+        debug_assert!(length <= self.capacity);
+        // SAFETY: as above; nobody writes them, says the caller.
+        unsafe { slice::from_raw_parts(self.byte(position), length) }
+    }
+}
+
+/// The word of a doorbell that several processes share, slept on with the kernel's futex.
+#[derive(Debug)]
+pub struct SharedBell {
+    mapping: Mapping,
+    descriptor: OwnedFd,
+}
+
+impl SharedBell {
+    /// A new word.
+    pub fn create() -> Result<Self, MapError> {
+        Self::map(create(c"oka-bell", PAGE)?)
+    }
+
+    /// The word that another process created, by its descriptor.
+    pub fn open(descriptor: OwnedFd) -> Result<Self, MapError> {
+        let size = sealed_size(&descriptor)?;
+        if size != PAGE {
+            return Err(MapError::Capacity(size));
+        }
+        Self::map(descriptor)
+    }
+
+    /// What another process opens the word by.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+
+    fn map(descriptor: OwnedFd) -> Result<Self, MapError> {
+        let mapping = Mapping::reserve(PAGE)?;
+        mapping.place(0, &descriptor, 0, PAGE)?;
+        Ok(Self {
+            mapping,
+            descriptor,
+        })
+    }
+}
+
+// SAFETY: the page stays where it is until drop, and its size is sealed.
+unsafe impl Bell for SharedBell {
+    fn word(&self) -> &AtomicU32 {
+        // SAFETY: any bytes are a word, and a page is aligned.
+        unsafe { self.mapping.start.cast().as_ref() }
+    }
+
+    #[cfg(not(loom))]
+    fn sleep(&self, expected: u32, timeout: Option<Duration>) {
+        let timeout = timeout.and_then(|timeout| timeout.try_into().ok());
+        // It fails when the word has changed, the time is over or a signal came: all are wake-ups.
+        let _ = futex::wait(
+            self.word(),
+            futex::Flags::empty(),
+            expected,
+            timeout.as_ref(),
+        );
+    }
+
+    #[cfg(not(loom))]
+    fn wake(&self) {
+        let _ = futex::wake(self.word(), futex::Flags::empty(), 1);
+    }
+
+    #[cfg(loom)]
+    fn sleep(&self, _expected: u32, _timeout: Option<Duration>) {
+        unreachable!("loom checks heap memory only");
+    }
+
+    #[cfg(loom)]
+    fn wake(&self) {
+        unreachable!("loom checks heap memory only");
+    }
+}
+
+/// Why memory cannot be shared.
+#[derive(Debug, Error)]
+pub enum MapError {
+    /// The size of a ring is none.
+    #[error("{0} bytes of shared memory, expected a power of two of at least {PAGE}")]
+    Capacity(usize),
+    /// A peer could take the memory away while it is in use.
+    #[error("the memory of a peer is not sealed against a change of its size")]
+    Unsealed,
+    /// The operating system refused.
+    #[error("cannot map shared memory: {0}\n\nhint: check the limits on memory and open files")]
+    System(#[from] io::Error),
+}
+
+impl From<rustix::io::Errno> for MapError {
+    fn from(error: rustix::io::Errno) -> Self {
+        Self::System(error.into())
+    }
+}
+
+/// A range of addresses; unmapped on drop.
+#[derive(Debug)]
+struct Mapping {
+    start: NonNull<c_void>,
+    length: usize,
+}
+
+// SAFETY: it is memory of the whole process; who may touch what is decided above.
+unsafe impl Send for Mapping {}
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    fn reserve(length: usize) -> Result<Self, MapError> {
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: fresh addresses, picked by the system.
+        let start = unsafe { mmap_anonymous(ptr::null_mut(), length, ProtFlags::empty(), flags)? };
+        let start = NonNull::new(start).ok_or(io::ErrorKind::OutOfMemory);
+        Ok(Self {
+            start: start.map_err(io::Error::from)?,
+            length,
+        })
+    }
+
+    /// Shows a part of the file at an offset of these addresses.
+    fn place(
+        &self,
+        offset: usize,
+        descriptor: &OwnedFd,
+        from: usize,
+        length: usize,
+    ) -> Result<(), MapError> {
+        assert!(
+            offset + length <= self.length,
+            "inside the reserved addresses"
+        );
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::SHARED | MapFlags::FIXED;
+        // SAFETY: the addresses are reserved for this mapping, and nothing refers to them yet.
+        unsafe {
+            let place = self.start.as_ptr().byte_add(offset);
+            mmap(place, length, protection, flags, descriptor, from as u64)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: reserved in `reserve`; whatever referred to it borrowed from this value.
+        let _ = unsafe { munmap(self.start.as_ptr(), self.length) };
+    }
+}
+
+fn create(name: &std::ffi::CStr, size: usize) -> Result<OwnedFd, MapError> {
+    let descriptor = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    ftruncate(&descriptor, size as u64)?;
+    fcntl_add_seals(&descriptor, SIZE_SEALS | SealFlags::SEAL)?;
+    Ok(descriptor)
+}
+
+fn sealed_size(descriptor: &OwnedFd) -> Result<usize, MapError> {
+    if !fcntl_get_seals(descriptor)?.contains(SIZE_SEALS) {
+        return Err(MapError::Unsealed);
+    }
+    Ok(fstat(descriptor)?.st_size as usize)
+}
+
+fn is_capacity(bytes: usize) -> bool {
+    bytes.is_power_of_two() && bytes >= PAGE
+}
+
+/// Without these a peer could shrink the file, and touching the mapping would kill this process.
+const SIZE_SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
+
+/// Pages of 4 KiB; mappings on systems with larger ones fail with an error.
+const PAGE: usize = 4096;
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::Arc;
+    use std::thread;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{Doorbell, Reader, Ring, Writer};
+
+    fn ends(capacity: usize) -> (Writer<SharedRing>, Reader<SharedRing>) {
+        let here = SharedRing::create(capacity).unwrap();
+        let there = SharedRing::open(here.descriptor().try_clone_to_owned().unwrap()).unwrap();
+        // SAFETY: the only writer, and the only reader.
+        unsafe {
+            (
+                Writer::new(Arc::new(Ring::new(here))),
+                Reader::new(Arc::new(Ring::new(there))),
+            )
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn bytes_arrive_in_order(
+            pieces in prop::collection::vec((1_usize..9_000, 1_usize..9_000), 1..60)
+        ) {
+            let (mut writer, mut reader) = ends(PAGE);
+            let (mut next, mut expected) = (0_u8, 0_u8);
+            for (write, read) in pieces {
+                let bytes: Vec<u8> = (0..write).map(|at| next.wrapping_add(at as u8)).collect();
+                let written = writer.write(&bytes);
+                writer.publish();
+                next = next.wrapping_add(written as u8);
+                let available = reader.available().unwrap();
+                let taken = read.min(available.len());
+                for byte in &available[..taken] {
+                    prop_assert_eq!(*byte, expected);
+                    expected = expected.wrapping_add(1);
+                }
+                reader.take(taken);
+                // SAFETY: looked at above, and not again.
+                let _ = unsafe { Reader::consume(reader.ring(), reader.position()) };
+            }
+            prop_assert!(reader.ring().backlog() <= PAGE as u64);
+        }
+    }
+
+    #[test]
+    fn a_writer_that_claims_too_much_is_not_believed() {
+        let (writer, reader) = ends(PAGE);
+        let positions = writer.ring().storage().positions();
+        positions
+            .written
+            .store(PAGE as u64 + 1, crate::sync::Ordering::Release);
+        assert!(reader.available().is_err());
+    }
+
+    #[test]
+    fn a_reader_that_claims_too_much_is_not_believed() {
+        let (mut writer, _reader) = ends(PAGE);
+        writer.write(&[1; 100]);
+        let positions = writer.ring().storage().positions();
+        positions
+            .consumed
+            .store(u64::MAX, crate::sync::Ordering::Release);
+        assert_eq!(writer.free(PAGE), PAGE);
+    }
+
+    #[test]
+    fn memory_that_could_shrink_is_refused() {
+        let open = memfd_create(c"open", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+        ftruncate(&open, 2 * PAGE as u64).unwrap();
+        assert!(matches!(SharedRing::open(open), Err(MapError::Unsealed)));
+        assert!(matches!(
+            SharedRing::create(5_000),
+            Err(MapError::Capacity(5_000))
+        ));
+        let bell = SharedBell::create().unwrap();
+        let ring = SharedRing::open(bell.descriptor().try_clone_to_owned().unwrap());
+        assert!(matches!(ring, Err(MapError::Capacity(0))));
+    }
+
+    #[test]
+    fn a_million_rings_wake_every_time() {
+        let here = Arc::new(Doorbell::new(SharedBell::create().unwrap()));
+        let (mut writer, mut reader) = ends(PAGE);
+        let writing = thread::spawn({
+            let here = Arc::clone(&here);
+            move || {
+                for _ in 0..1_000_000 {
+                    while writer.write(&[7]) == 0 {
+                        thread::yield_now();
+                    }
+                    writer.publish();
+                    here.ring();
+                }
+            }
+        });
+        let mut left = 1_000_000;
+        while left > 0 {
+            let available = reader.available().unwrap().len();
+            if available == 0 {
+                let sleeper = here.announce();
+                if reader.available().unwrap().is_empty() {
+                    sleeper.sleep(None);
+                }
+                continue;
+            }
+            left -= available;
+            reader.take(available);
+            // SAFETY: nothing of it is looked at any more.
+            let _ = unsafe { Reader::consume(reader.ring(), reader.position()) };
+        }
+        writing.join().unwrap();
+    }
+}
