@@ -38,6 +38,7 @@ class Case:
     parallelism: int
     load: str
     """`closed`, or the share of the closed load's median at which words are offered."""
+    encryption: bool = False
 
 
 def row(case: Case, runs: Sequence[Measurement], failures: Sequence[str]) -> dict[str, Any]:

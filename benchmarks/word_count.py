@@ -115,6 +115,7 @@ class Loads(click.ParamType[tuple[str, ...]]):
     default="shm",
     show_default=True,
 )
+@click.option("--insecure", is_flag=True, help="Do not encrypt tcp channels.")
 @click.option(
     "--load",
     type=Loads(),
@@ -154,6 +155,7 @@ def command(
     api: tuple[str, ...],
     runtime: str,
     transport: str,
+    insecure: bool,
     load: tuple[str, ...],
     seconds: float,
     warmup: float,
@@ -175,7 +177,15 @@ def command(
             for batch_size in batch:
                 cases = [
                     Case(
-                        "oka", name, runtime, transport, payload_bytes, batch_size, tasks, "closed"
+                        "oka",
+                        name,
+                        runtime,
+                        transport,
+                        payload_bytes,
+                        batch_size,
+                        tasks,
+                        "closed",
+                        encryption=transport in ("tcp", "auto") and not insecure,
                     )
                     for name in api
                 ]
@@ -291,6 +301,7 @@ def _measure_oka(
         parallelism=case.parallelism,
         batch_size=case.batch_size,
         transport=case.transport,
+        encryption=case.encryption,
         warmup_seconds=warmup,
         progress="none",
     )

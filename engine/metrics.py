@@ -83,6 +83,10 @@ class JobStatistics:
     latency: Latency
     cpu_seconds: float
     backlog_bytes: int
+    dropped_messages: int
+    """Messages to tasks that belong to no channel of theirs, or are none at all."""
+    refused_connections: int
+    """Connections to tasks that were turned away: no key, a wrong one, garbage, too slow."""
     memory_bytes: int
     """Largest resident set of any worker."""
     operators: tuple[OperatorSummary, ...]
@@ -116,6 +120,8 @@ class JobStatistics:
             latency=Latency.of(merged),
             cpu_seconds=sum(task.cpu_seconds for task in tasks),
             backlog_bytes=sum(task.backlog_bytes for task in tasks),
+            dropped_messages=sum(task.dropped_messages for task in tasks),
+            refused_connections=sum(task.refused_connections for task in tasks),
             memory_bytes=max((task.memory_bytes for task in tasks), default=0),
             operators=operators,
             bottleneck=_bottleneck(operators),
@@ -180,6 +186,8 @@ class JobResult:
             "latency_us": dataclasses.asdict(statistics.latency),
             "cpu_seconds_per_million": self.cpu_seconds_per_million,
             "max_worker_memory_bytes": statistics.memory_bytes,
+            "dropped_messages": statistics.dropped_messages,
+            "refused_connections": statistics.refused_connections,
             "operators": [dataclasses.asdict(operator) for operator in statistics.operators],
         }
 

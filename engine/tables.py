@@ -39,6 +39,12 @@ def result_table(result: JobResult) -> str:
         f"{result.cpu_seconds_per_million:.3f} s per million records "
         f"({statistics.cpu_seconds:.2f} s in all)",
     )
+    if statistics.refused_connections or statistics.dropped_messages:
+        summary.add_row(
+            "strangers",
+            f"{statistics.refused_connections:,} connections refused, "
+            f"{statistics.dropped_messages:,} messages dropped",
+        )
     summary.add_row("wall time", f"{result.seconds:.2f} s, start and tear-down included")
 
     operators = Table(box=box.SIMPLE, header_style="bold")

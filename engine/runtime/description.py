@@ -84,6 +84,10 @@ class TaskStatistics:
     """User + system time of the worker process, all threads, while the task ran."""
     backlog_bytes: int
     """Bytes that its outgoing channels still hold."""
+    dropped_messages: int
+    """Messages that belong to no channel of the task, or are none at all."""
+    refused_connections: int
+    """Connections that were turned away, as strangers' are."""
     memory_bytes: int
     """Resident set of the worker process."""
     source_window: Window | None

@@ -105,6 +105,8 @@ class Task:
             blocked_seconds=network.blocked_seconds,
             cpu_seconds=ended[1] - started[1],
             backlog_bytes=network.backlog_bytes,
+            dropped_messages=network.dropped_messages,
+            refused_connections=network.refused_connections,
             memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             source_window=self._window.bounds() if self._source else None,
             sink_window=self._window.bounds() if self._is_sink else None,

@@ -39,8 +39,10 @@ class Worker:
     ) -> dict[str, str]:
         """Open the task's endpoints; each kind's address, for the tasks that will connect.
 
-        `description` is a pickled TaskDescription, `folder` the job's folder for local sockets,
-        `address` the host to listen on for tcp, `sys_path` where the driver imports from.
+        That of tcp has the public key of the task in it, which is made here; the secret key never
+        leaves the process. `description` is a pickled TaskDescription, `folder`
+        the job's folder for local sockets, `address` the host to listen on for tcp, `sys_path`
+        where the driver imports from.
         """
         _extend_sys_path(sys_path)
         task: TaskDescription = pickle.loads(description)  # noqa: S301 - sent by our own driver
@@ -59,12 +61,17 @@ class Worker:
             max_frame_bytes=config.max_record_bytes,
             linger_ms=config.linger_ms,
             connect_timeout_seconds=config.connect_timeout_seconds,
+            encryption=config.encryption,
+            channels=len(task.inputs) + len(task.output_channels),
         )
         self._task = Task(task, self._network)
         return dict(zip(listen, self._network.endpoints, strict=True))
 
     def connect(self, peers: Mapping[int, str]) -> None:
-        """Connect every channel of the task to the endpoint of its other end."""
+        """Connect every channel of the task to the endpoint of its other end.
+
+        From then on the task knows the keys of its peers, and talks to no one else over tcp.
+        """
         assert self._task is not None
         assert self._network is not None
         description = self._task.description

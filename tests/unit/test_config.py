@@ -15,6 +15,7 @@ from engine.errors import ConfigError
         ("batch_size", 1.5, "batch_size is 1.5, expected an integer of at least 1"),
         ("runtime", "mars", "runtime is 'mars', expected one of local, ray"),
         ("transport", "pigeon", "transport is 'pigeon', expected one of auto, shm, ipc, tcp"),
+        ("encryption", "no", "encryption is 'no', expected True or False"),
         ("linger_ms", -1, "linger_ms is -1, expected a number of at least 0"),
         ("channel_window_bytes", 10, "channel_window_bytes is 10, expected an integer of at least"),
         ("name", "", "name is '', expected a string that is not empty"),

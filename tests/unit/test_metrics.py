@@ -18,6 +18,8 @@ def task(name: str, index: int, *, blocked: float = 0.0, **ends: object) -> Task
         blocked_seconds=blocked,
         cpu_seconds=2.0,
         backlog_bytes=5,
+        dropped_messages=1,
+        refused_connections=2,
         memory_bytes=1000 + index,
         source_window=ends.get("source"),  # type: ignore[arg-type]
         sink_window=ends.get("sink"),  # type: ignore[arg-type]
@@ -35,6 +37,7 @@ def test_tasks_are_summed_up() -> None:
         ]
     )
     assert statistics.records == 100
+    assert (statistics.dropped_messages, statistics.refused_connections) == (3, 6)
     assert statistics.source_records == 200
     assert statistics.throughput == 25.0
     assert statistics.input_throughput == 50.0

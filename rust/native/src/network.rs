@@ -30,10 +30,13 @@ impl Network {
     /// `window_bytes`: taken from one channel before any is consumed. `send_buffer_bytes`: wait on
     /// one output channel before `emit` blocks. `max_frame_bytes`: the largest record. `linger_ms`:
     /// how long a small frame waits for company. `connect_timeout_seconds`: for peers to answer.
+    /// `encryption`: tcp channels are encrypted and both ends authenticated. `channels`: how many
+    /// there will be, inputs and outputs; bounds the handshakes at one moment.
     #[new]
     #[allow(
         clippy::needless_pass_by_value,
-        reason = "the list is converted anyway"
+        clippy::too_many_arguments,
+        reason = "the list is converted anyway; the settings have names in Python"
     )]
     #[pyo3(signature = (
         listen: "list[str]",
@@ -43,6 +46,8 @@ impl Network {
         max_frame_bytes: "int" = 268_435_456,
         linger_ms: "float" = 0.0,
         connect_timeout_seconds: "float" = 10.0,
+        encryption: "bool" = true,
+        channels: "int" = 64,
     ))]
     fn new(
         py: Python<'_>,
@@ -52,6 +57,8 @@ impl Network {
         max_frame_bytes: usize,
         linger_ms: f64,
         connect_timeout_seconds: f64,
+        encryption: bool,
+        channels: usize,
     ) -> PyResult<Self> {
         let config = NetworkConfig {
             window_bytes,
@@ -59,6 +66,8 @@ impl Network {
             max_frame_bytes,
             linger: duration("linger_ms", linger_ms / 1e3)?,
             connect_timeout: duration("connect_timeout_seconds", connect_timeout_seconds)?,
+            encryption,
+            channels,
         };
         let network = py
             .detach(|| oka_transport::Network::bind(config, &listen))
@@ -69,14 +78,15 @@ impl Network {
         })
     }
 
-    /// The endpoints that peers connect to, with the real TCP ports, in the order of `listen`.
+    /// The endpoints that peers connect to, in the order of `listen`: those of tcp with the real
+    /// port and, where they are encrypted, this network's public key (tcp://KEY@host:port).
     #[getter]
     fn endpoints(&self) -> Vec<String> {
         self.network.endpoints().to_vec()
     }
 
     /// Connects all channels, given as (id, endpoint of the other end), and waits until every peer
-    /// has answered. Raises NetworkError when one does not in time, Cancelled.
+    /// has answered; encrypted ones do so once they are connecting, too. Raises NetworkError when one does not in time, Cancelled.
     #[pyo3(signature = (
         outputs: "list[tuple[int, str]]",
         inputs: "list[tuple[int, str]]",

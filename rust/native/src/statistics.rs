@@ -13,6 +13,9 @@ pub(crate) struct NetworkStatistics {
     backlog_bytes: u64,
     /// Messages that were dropped: garbage, unknown channels, frames out of place.
     dropped_messages: u64,
+    /// Connections that were turned away: no key or a wrong one, garbage, a handshake that took too
+    /// long, or too many of them at once.
+    refused_connections: u64,
     /// One entry per output channel, in the order in which they were connected.
     outputs: Vec<Py<OutputStatistics>>,
     /// One entry per input channel, in the order in which they were connected.
@@ -64,6 +67,7 @@ impl NetworkStatistics {
             blocked_seconds: seconds(outputs.iter().map(|output| output.blocked_ns).sum()),
             backlog_bytes: outputs.iter().map(|output| output.backlog_bytes).sum(),
             dropped_messages: statistics.dropped_messages,
+            refused_connections: statistics.refused_connections,
             outputs: statistics
                 .outputs
                 .into_iter()

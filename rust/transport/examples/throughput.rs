@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ["source", kind, size, seconds, sink] => {
             source(kind, size.parse()?, seconds.parse()?, sink)
         }
-        _ => Err("usage: throughput shm|ipc|tcp RECORD_BYTES SECONDS".into()),
+        _ => Err("usage: throughput shm|ipc|tcp|curve RECORD_BYTES SECONDS".into()),
     }
 }
 
@@ -141,8 +141,11 @@ fn time_calls(kind: &str) -> Result<String, Box<dyn Error>> {
         id: 2,
         peer: network.endpoints()[0].clone(),
     };
-    writer.connect(&[to(&reader)], &[])?;
-    reader.connect(&[], &[to(&writer)])?;
+    thread::scope(|scope| {
+        let connecting = scope.spawn(|| writer.connect(&[to(&reader)], &[]));
+        reader.connect(&[], &[to(&writer)])?;
+        connecting.join().expect("connecting does not panic")
+    })?;
     let output = writer.output(2).ok_or("not connected")?;
     let full = vec![7; 65_536];
     let mut frame = OpenFrame::new();
@@ -184,10 +187,14 @@ fn time_calls(kind: &str) -> Result<String, Box<dyn Error>> {
 fn bind(kind: &str, name: &str) -> Result<Network, Box<dyn Error>> {
     let path = env::temp_dir().join(format!("oka-throughput-{}-{name}", std::process::id()));
     let endpoint = match kind {
-        "tcp" => "tcp://127.0.0.1:0".to_owned(),
+        "tcp" | "curve" => "tcp://127.0.0.1:0".to_owned(),
         local => format!("{local}://{}", path.display()),
     };
-    Ok(Network::bind(NetworkConfig::default(), &[endpoint])?)
+    let config = NetworkConfig {
+        encryption: kind == "curve",
+        ..NetworkConfig::default()
+    };
+    Ok(Network::bind(config, &[endpoint])?)
 }
 
 fn wait(mut source: Child) -> Result<(), Box<dyn Error>> {

@@ -6,7 +6,7 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "endpoint {endpoint:?} is invalid: {reason}\n\nhint: expected shm:///directory/name, \
-     ipc:///directory/name or tcp://host:port"
+     ipc:///directory/name or tcp://host:port; as a peer's, exactly what the peer announced"
 )]
 pub struct InvalidEndpoint {
     /// The endpoint as it was given.

@@ -5,6 +5,7 @@
 
 mod arrival;
 mod connect;
+mod refusals;
 mod release;
 mod watch;
 
@@ -17,7 +18,7 @@ use tokio::task::JoinSet;
 
 use crate::health::Failure;
 use crate::network::NetworkState;
-use crate::{BindError, ChannelSpec, ConnectError, NetworkConfig};
+use crate::{BindError, ChannelSpec, ConnectError, EndpointKind, NetworkConfig};
 
 /// What a network asks of its I/O thread.
 pub(crate) enum Command {
@@ -44,41 +45,57 @@ pub(crate) fn run(
     match runtime {
         Err(error) => drop(bound.send(Err(BindError::Thread(error)))),
         Ok(runtime) => runtime.block_on(async {
-            match bind(&state.config, listen).await {
+            match bind(state, listen).await {
                 Err(error) => drop(bound.send(Err(error))),
-                Ok((pull, endpoints)) => {
+                Ok((pulls, endpoints)) => {
                     drop(bound.send(Ok(endpoints)));
-                    serve(state, pull, commands).await;
+                    serve(state, pulls, commands).await;
                 }
             }
         }),
     }
 }
 
+/// One socket per endpoint, since encryption is a matter of the whole socket.
 async fn bind(
-    config: &NetworkConfig,
+    state: &NetworkState,
     listen: &[String],
-) -> Result<(Socket, Vec<String>), BindError> {
-    let pull = Socket::new(SocketType::Pull, socket_options(config));
+) -> Result<(Vec<Socket>, Vec<String>), BindError> {
+    let mut pulls = Vec::with_capacity(listen.len());
     let mut endpoints = Vec::with_capacity(listen.len());
     for endpoint in listen {
+        let options = socket_options(&state.config);
+        let security = match EndpointKind::of(endpoint)? {
+            EndpointKind::Tcp => state.security.as_ref(),
+            EndpointKind::Shm | EndpointKind::Ipc => None,
+        };
+        let options = match security {
+            Some(security) => security.server(options),
+            None => options,
+        };
+        let pull = Socket::new(SocketType::Pull, options);
         let bound = pull.bind(endpoint.as_str()).await;
         let bound = bound.map_err(|error| BindError::Refused {
             endpoint: endpoint.clone(),
             reason: error.to_string(),
         })?;
-        endpoints.push(bound.to_string());
+        let bound = bound.to_string();
+        endpoints.push(security.map_or(bound.clone(), |security| security.announce(&bound)));
+        pulls.push(pull);
     }
-    Ok((pull, endpoints))
+    Ok((pulls, endpoints))
 }
 
 async fn serve(
     state: &Arc<NetworkState>,
-    pull: Socket,
+    pulls: Vec<Socket>,
     mut commands: tokio::sync::mpsc::UnboundedReceiver<Command>,
 ) {
     let mut tasks = JoinSet::new();
     tasks.spawn(watch::wake_after_failure(Arc::clone(state)));
+    for pull in &pulls {
+        tasks.spawn(refusals::count(Arc::clone(state), pull.monitor()));
+    }
     let mut connected = false;
     while let Some(command) = commands.recv().await {
         match command {
@@ -91,9 +108,9 @@ async fn serve(
                 answer,
             } => {
                 connected = true;
-                let (state, pull) = (Arc::clone(state), pull.clone());
+                let (state, pulls) = (Arc::clone(state), pulls.clone());
                 tasks.spawn(connect::serve_channels(
-                    state, pull, outputs, inputs, answer,
+                    state, pulls, outputs, inputs, answer,
                 ));
             }
             Command::Close => break,
@@ -105,11 +122,11 @@ async fn serve(
         () = tokio::time::sleep(CLOSE_LINGER) => {}
     }
     tasks.shutdown().await;
-    close(state, pull).await;
+    close(state, pulls).await;
 }
 
 /// Closes all sockets; credits that are queued still leave, unless the network failed.
-async fn close(state: &NetworkState, pull: Socket) {
+async fn close(state: &NetworkState, pulls: Vec<Socket>) {
     let linger = if state.health.is_failed() {
         Duration::ZERO
     } else {
@@ -123,7 +140,9 @@ async fn close(state: &NetworkState, pull: Socket) {
     }
     // Peers that are gone already make no difference.
     while closing.join_next().await.is_some() {}
-    let _ = pull.close_with_linger(Some(Duration::ZERO)).await;
+    for pull in pulls {
+        let _ = pull.close_with_linger(Some(Duration::ZERO)).await;
+    }
 }
 
 /// The options of every socket: credits, not queue lengths, bound what is in flight.
@@ -134,7 +153,8 @@ fn socket_options(config: &NetworkConfig) -> Options {
         .recv_hwm(frames as u32)
         .linger(CLOSE_LINGER)
         .reconnect(ReconnectPolicy::Fixed(RECONNECT_INTERVAL))
-        .max_pending_handshakes(PENDING_HANDSHAKES)
+        .handshake_timeout(HANDSHAKE_TIMEOUT)
+        .max_pending_handshakes(HOSTS_SHARE * (config.channels + SPARE_HANDSHAKES))
         .max_message_size(config.max_frame_bytes.saturating_add(FRAME_BYTES))
         .shm_max_memory(2 * config.window_bytes + SHARED_MEMORY_BYTES);
     debug_assert!(options.recv_spin.is_zero(), "an idle job burns no CPU");
@@ -160,8 +180,14 @@ const RECONNECT_INTERVAL: Duration = Duration::from_millis(20);
 /// Frames in flight beyond the full ones a window holds: small ones, credits, the end.
 const SPARE_FRAMES: usize = 8;
 
-/// Peers that may connect to one task at the same moment.
-const PENDING_HANDSHAKES: usize = 8192;
+/// How long a peer may take to prove who it is.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// One host may hold an eighth of the pending handshakes, which must do for all channels.
+const HOSTS_SHARE: usize = 8;
+
+/// Pending handshakes of one host beyond one per channel.
+const SPARE_HANDSHAKES: usize = 16;
 
 /// Shared memory of one channel beyond two windows.
 const SHARED_MEMORY_BYTES: usize = 16 * 1024 * 1024;

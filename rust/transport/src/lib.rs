@@ -18,6 +18,7 @@ mod open_frame;
 mod outbox;
 mod output;
 mod received;
+mod security;
 mod statistics;
 
 pub use config::NetworkConfig;

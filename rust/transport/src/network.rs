@@ -7,14 +7,15 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc as async_mpsc;
 
-use crate::endpoint::rendezvous_file;
+use crate::endpoint::{Address, rendezvous_file};
 use crate::health::{Failure, Health};
 use crate::inbox::Inbox;
 use crate::io::{Command, run};
 use crate::outbox::{Outbox, UNPOISONED};
+use crate::security::{Security, check_key};
 use crate::{
-    BindError, ConnectError, EndpointKind, FinishError, NetworkConfig, NetworkStatistics,
-    OutputChannel, ReceiveError, Received, TryReceive,
+    BindError, ConnectError, EndpointKind, FinishError, InvalidEndpoint, NetworkConfig,
+    NetworkStatistics, OutputChannel, ReceiveError, Received, TryReceive,
 };
 
 /// One end of one channel: its job-wide id and where its other end listens.
@@ -22,7 +23,7 @@ use crate::{
 pub struct ChannelSpec {
     /// Id of the channel, unique in the job.
     pub id: u32,
-    /// Endpoint of the task at the other end.
+    /// Endpoint of the task at the other end, as it announced it.
     pub peer: String,
 }
 
@@ -41,8 +42,11 @@ pub struct ChannelSpec {
 /// let source = Network::bind(NetworkConfig::default(), &listen)?;
 /// let sink = Network::bind(NetworkConfig::default(), &listen)?;
 /// let to = |network: &Network| vec![ChannelSpec { id: 1, peer: network.endpoints()[0].clone() }];
-/// source.connect(&to(&sink), &[])?;
-/// sink.connect(&[], &to(&source))?;
+/// std::thread::scope(|scope| {
+///     let connecting = scope.spawn(|| source.connect(&to(&sink), &[]));
+///     sink.connect(&[], &to(&source))?;
+///     connecting.join().unwrap()
+/// })?;
 ///
 /// let channel = source.output(1).expect("connected above");
 /// let mut frame = OpenFrame::new();
@@ -107,15 +111,16 @@ impl Network {
         }
     }
 
-    /// The endpoints peers connect to, with the real TCP ports, in the order of `bind`.
+    /// The endpoints peers connect to, in the order of `bind`; TCP ones with the real port and,
+    /// where they are encrypted, with this network's public key: `tcp://KEY@host:port`.
     pub fn endpoints(&self) -> &[String] {
         &self.endpoints
     }
 
     /// Connects every channel of the task; blocks until all peers answered.
     ///
-    /// Peers only have to be bound, not connected themselves, so tasks may connect in any order.
-    /// Once per network.
+    /// Tasks may connect in any order; where channels are encrypted, it takes until their peers
+    /// call it, too, and thereby get to know each other's keys. Once per network.
     pub fn connect(
         &self,
         outputs: &[ChannelSpec],
@@ -123,15 +128,18 @@ impl Network {
     ) -> Result<(), ConnectError> {
         let mut ids = HashSet::new();
         for spec in outputs.iter().chain(inputs) {
-            EndpointKind::of(&spec.peer)?;
+            check_key(&spec.peer, self.state.security.is_some())?;
             if !ids.insert(spec.id) {
                 return Err(ConnectError::Duplicate(spec.id));
             }
         }
+        if let Some(security) = &self.state.security {
+            security.admit(outputs.iter().chain(inputs))?;
+        }
         let (answer, answered) = mpsc::channel();
         let command = Command::Connect {
-            outputs: outputs.to_vec(),
-            inputs: inputs.to_vec(),
+            outputs: without_keys(outputs)?,
+            inputs: without_keys(inputs)?,
             answer,
         };
         // A thread that is gone drops the command, and with it the answer.
@@ -207,6 +215,7 @@ impl Network {
             inputs: self.state.inbox.statistics(),
             waited_ns: self.state.inbox.waited_ns(),
             dropped_messages: self.state.dropped_messages.load(Ordering::Relaxed),
+            refused_connections: self.state.refused_connections.load(Ordering::Relaxed),
         }
     }
 
@@ -240,24 +249,40 @@ impl fmt::Debug for Network {
     }
 }
 
+/// The channels as everything behind `connect` knows them: peers' keys are with `Security`.
+fn without_keys(specs: &[ChannelSpec]) -> Result<Vec<ChannelSpec>, InvalidEndpoint> {
+    let plain = |spec: &ChannelSpec| {
+        Ok(ChannelSpec {
+            id: spec.id,
+            peer: Address::parse(&spec.peer)?.address,
+        })
+    };
+    specs.iter().map(plain).collect()
+}
+
 /// What the handles and the I/O thread share.
 pub(crate) struct NetworkState {
     pub(crate) config: NetworkConfig,
+    /// Keys of the TCP channels; none if they are not encrypted.
+    pub(crate) security: Option<Security>,
     pub(crate) health: Arc<Health>,
     pub(crate) inbox: Inbox,
     pub(crate) outputs: OnceLock<Vec<Arc<Outbox>>>,
     pub(crate) dropped_messages: AtomicU64,
+    pub(crate) refused_connections: AtomicU64,
 }
 
 impl NetworkState {
     fn new(config: NetworkConfig) -> Self {
         let health = Arc::new(Health::new());
         Self {
+            security: config.encryption.then(Security::generate),
             config,
             inbox: Inbox::new(Arc::clone(&health)),
             health,
             outputs: OnceLock::new(),
             dropped_messages: AtomicU64::new(0),
+            refused_connections: AtomicU64::new(0),
         }
     }
 

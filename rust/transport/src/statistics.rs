@@ -11,6 +11,9 @@ pub struct NetworkStatistics {
     pub waited_ns: u64,
     /// Messages that were dropped: garbage, unknown channels, frames out of place.
     pub dropped_messages: u64,
+    /// Connections that were turned away: no key or a wrong one, garbage, a handshake that took too
+    /// long, or too many of them at once. Of thousands in one moment some may be missing.
+    pub refused_connections: u64,
 }
 
 /// The counters of one output channel.

@@ -19,7 +19,11 @@ pub(super) enum Route {
 
 /// Takes in messages as they arrive, until the socket closes. Whatever does not belong to a channel
 /// is dropped and counted.
-pub(super) async fn take_in(state: Arc<NetworkState>, pull: Socket, routes: HashMap<u32, Route>) {
+pub(super) async fn take_in(
+    state: Arc<NetworkState>,
+    pull: Socket,
+    routes: Arc<HashMap<u32, Route>>,
+) {
     let mut messages = Vec::with_capacity(MESSAGES_AT_ONCE);
     while pull
         .recv_many_into(MESSAGES_AT_ONCE, &mut messages)

@@ -11,12 +11,12 @@ use crate::buffers::BufferPool;
 use crate::inbox::CreditLine;
 use crate::network::NetworkState;
 use crate::outbox::Outbox;
-use crate::{ChannelSpec, ConnectError, NetworkConfig};
+use crate::{ChannelSpec, ConnectError};
 
 /// Connects the channels, answers, and serves them until it is aborted.
 pub(super) async fn serve_channels(
     state: Arc<NetworkState>,
-    pull: Socket,
+    pulls: Vec<Socket>,
     outputs: Vec<ChannelSpec>,
     inputs: Vec<ChannelSpec>,
     answer: mpsc::Sender<Result<(), ConnectError>>,
@@ -25,7 +25,7 @@ pub(super) async fn serve_channels(
     let sockets = tokio::select! {
         biased;
         () = state.health.wait_failed() => Err(ConnectError::Cancelled),
-        sockets = connect_all(&state.config, specs) => sockets,
+        sockets = connect_all(&state, specs) => sockets,
     };
     let mut sockets = match sockets {
         Ok(sockets) => sockets,
@@ -66,22 +66,30 @@ pub(super) async fn serve_channels(
     tasks.spawn(release::release_held(Arc::clone(&state), held));
     state.inbox.connect(lines, state.config.window_bytes);
     // Only now are messages taken in, so that none comes before its channel is known.
-    tasks.spawn(take_in(Arc::clone(&state), pull, routes));
+    let routes = Arc::new(routes);
+    for pull in pulls {
+        tasks.spawn(take_in(Arc::clone(&state), pull, Arc::clone(&routes)));
+    }
     drop(answer.send(Ok(())));
     while tasks.join_next().await.is_some() {}
 }
 
 /// One connected socket per channel, in the order of the specs.
 async fn connect_all(
-    config: &NetworkConfig,
+    state: &NetworkState,
     specs: Vec<ChannelSpec>,
 ) -> Result<Vec<Socket>, ConnectError> {
     let mut sockets = Vec::with_capacity(specs.len());
     let mut connecting = JoinSet::new();
     for spec in specs {
-        let socket = Socket::new(SocketType::Push, socket_options(config));
+        let options = socket_options(&state.config);
+        let options = match &state.security {
+            Some(security) => security.client(options, spec.id),
+            None => options,
+        };
+        let socket = Socket::new(SocketType::Push, options);
         sockets.push(socket.clone());
-        let timeout = config.connect_timeout;
+        let timeout = state.config.connect_timeout;
         connecting.spawn(async move {
             let connected = match socket.connect(spec.peer.as_str()).await {
                 Ok(()) => socket.wait_connected(1, timeout).await.map(drop),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::{Directory, Kind, channel, emit, pair, receive_all};
+use crate::support::{Directory, Kind, channel, connect, emit, pair, receive_all};
 use oka_transport::{
     ConnectError, EmitError, FRAME_BYTES, FinishError, Network, NetworkConfig, OpenFrame,
     OutputChannel, ReceiveError, TryReceive,
@@ -16,6 +16,7 @@ macro_rules! over_every_kind {
         mod shm { $(#[test] fn $test() { super::$test(super::Kind::Shm); })* }
         mod ipc { $(#[test] fn $test() { super::$test(super::Kind::Ipc); })* }
         mod tcp { $(#[test] fn $test() { super::$test(super::Kind::Tcp); })* }
+        mod curve { $(#[test] fn $test() { super::$test(super::Kind::Curve); })* }
     };
 }
 
@@ -227,7 +228,6 @@ fn eight_sources_fan_in(kind: Kind) {
         .iter()
         .map(|(id, source)| channel(*id, source))
         .collect();
-    sink.connect(&[], &inputs).unwrap();
     thread::scope(|scope| {
         for (id, source) in &sources {
             let sink = &sink;
@@ -240,6 +240,7 @@ fn eight_sources_fan_in(kind: Kind) {
                 source.finish(None).unwrap();
             });
         }
+        sink.connect(&[], &inputs).unwrap();
         assert_eq!(receive_all(&sink, 64, 8).unwrap(), [20_000; 8]);
     });
 }
@@ -252,7 +253,6 @@ fn one_source_fans_out(kind: Kind) {
         .map(|id| (id, directory.bind(kind, &format!("sink{id}"), &config)))
         .collect();
     let outputs: Vec<_> = sinks.iter().map(|(id, sink)| channel(*id, sink)).collect();
-    source.connect(&outputs, &[]).unwrap();
     thread::scope(|scope| {
         for (id, sink) in &sinks {
             let source = &source;
@@ -262,6 +262,7 @@ fn one_source_fans_out(kind: Kind) {
                 assert_eq!(counts[*id as usize - 1], 20_000);
             });
         }
+        source.connect(&outputs, &[]).unwrap();
         let outputs: Vec<_> = (1..=8).map(|id| source.output(id).unwrap()).collect();
         for number in 0..20_000 {
             for output in &outputs {
@@ -277,11 +278,11 @@ fn a_middle_task_passes_everything_on(kind: Kind) {
     let directory = Directory::new();
     let [source, middle, sink] =
         ["source", "middle", "sink"].map(|name| directory.bind(kind, name, &config));
-    source.connect(&[channel(1, &middle)], &[]).unwrap();
-    middle
-        .connect(&[channel(2, &sink)], &[channel(1, &source)])
-        .unwrap();
-    sink.connect(&[], &[channel(2, &middle)]).unwrap();
+    connect(&[
+        (&source, &[channel(1, &middle)], &[]),
+        (&middle, &[channel(2, &sink)], &[channel(1, &source)]),
+        (&sink, &[], &[channel(2, &middle)]),
+    ]);
     thread::scope(|scope| {
         scope.spawn(|| {
             let output = source.output(1).unwrap();
@@ -394,7 +395,13 @@ fn a_peer_that_goes_early_is_lost(kind: Kind) {
 fn closing_leaves_no_file(kind: Kind) {
     let directory = Directory::new();
     let (source, sink) = pair(&directory, kind, &NetworkConfig::default());
-    assert_eq!(directory.files(), if kind == Kind::Tcp { 0 } else { 2 });
+    assert_eq!(
+        directory.files(),
+        match kind {
+            Kind::Tcp | Kind::Curve => 0,
+            Kind::Shm | Kind::Ipc => 2,
+        }
+    );
     source.close();
     source.close();
     sink.cancel();

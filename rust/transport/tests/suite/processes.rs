@@ -7,10 +7,10 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::{Directory, Kind, channel, emit, receive_all};
+use crate::support::{Directory, Kind, channel, connect, emit, receive_all};
 use oka_transport::{ChannelSpec, EmitError, Network, NetworkConfig, ReceiveError};
 
-const KINDS: [Kind; 3] = [Kind::Shm, Kind::Ipc, Kind::Tcp];
+const KINDS: [Kind; 4] = [Kind::Shm, Kind::Ipc, Kind::Tcp, Kind::Curve];
 const PEER: &str = "OKA_TEST_PEER";
 const ENDPOINT: &str = "OKA_TEST_ENDPOINT";
 const RECORDS: u64 = 5_000;
@@ -20,7 +20,11 @@ const RECORDS: u64 = 5_000;
 #[ignore = "run by the other tests"]
 fn peer_process() {
     let Ok(peer) = env::var(PEER) else { return };
-    let network = Network::bind(NetworkConfig::default(), &[env::var(ENDPOINT).unwrap()]).unwrap();
+    let config = NetworkConfig {
+        encryption: peer.contains('@'), // the key in front of the host
+        ..NetworkConfig::default()
+    };
+    let network = Network::bind(config, &[env::var(ENDPOINT).unwrap()]).unwrap();
     eprintln!("{}", network.endpoints()[0]);
     let spec = [ChannelSpec { id: 1, peer }];
     if env::var("OKA_TEST_ROLE").unwrap() == "source" {
@@ -92,7 +96,10 @@ fn a_killed_process_is_noticed_within_a_second() {
         let (mut sink, peer) = start(&directory, kind, "sink", &middle);
         let idle = directory.bind(kind, "idle", &NetworkConfig::default());
         let output = [ChannelSpec { id: 1, peer }];
-        middle.connect(&output, &[channel(2, &idle)]).unwrap();
+        connect(&[
+            (&middle, &output, &[channel(2, &idle)]),
+            (&idle, &[channel(2, &middle)], &[]),
+        ]);
         sink.kill().unwrap();
         sink.wait().unwrap();
         let killed = Instant::now();

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
 
 use oka_transport::{
     ChannelSpec, EmitError, Network, NetworkConfig, OpenFrame, OutputChannel, ReceiveError,
@@ -14,7 +15,10 @@ use oka_transport::{
 pub enum Kind {
     Shm,
     Ipc,
+    /// TCP as it is.
     Tcp,
+    /// TCP, encrypted and authenticated.
+    Curve,
 }
 
 /// A directory for rendezvous files, removed at the end.
@@ -37,12 +41,16 @@ impl Directory {
         match kind {
             Kind::Shm => format!("shm://{path}/{name}"),
             Kind::Ipc => format!("ipc://{path}/{name}"),
-            Kind::Tcp => "tcp://127.0.0.1:0".to_owned(),
+            Kind::Tcp | Kind::Curve => "tcp://127.0.0.1:0".to_owned(),
         }
     }
 
     pub fn bind(&self, kind: Kind, name: &str, config: &NetworkConfig) -> Network {
-        Network::bind(config.clone(), &[self.endpoint(kind, name)]).unwrap()
+        let config = NetworkConfig {
+            encryption: kind == Kind::Curve,
+            ..config.clone()
+        };
+        Network::bind(config, &[self.endpoint(kind, name)]).unwrap()
     }
 
     pub fn files(&self) -> usize {
@@ -67,9 +75,21 @@ pub fn channel(id: u32, peer: &Network) -> ChannelSpec {
 pub fn pair(directory: &Directory, kind: Kind, config: &NetworkConfig) -> (Network, Network) {
     let source = directory.bind(kind, "source", config);
     let sink = directory.bind(kind, "sink", config);
-    source.connect(&[channel(1, &sink)], &[]).unwrap();
-    sink.connect(&[], &[channel(1, &source)]).unwrap();
+    connect(&[
+        (&source, &[channel(1, &sink)], &[]),
+        (&sink, &[], &[channel(1, &source)]),
+    ]);
     (source, sink)
+}
+
+/// Connects networks with their outputs and inputs at the same time, as a job does: an encrypted
+/// one is not connected before its peers know it.
+pub fn connect(networks: &[(&Network, &[ChannelSpec], &[ChannelSpec])]) {
+    thread::scope(|scope| {
+        for (network, outputs, inputs) in networks {
+            scope.spawn(|| network.connect(outputs, inputs).unwrap());
+        }
+    });
 }
 
 /// Emits one record: its number, then padding up to `size` bytes.

@@ -1,0 +1,104 @@
+//! Who may talk to a network over TCP, and how it proves that it is itself.
+//!
+//! Every network makes its own key pair when it is bound; the secret key never leaves it. The
+//! public key is part of the endpoint that peers are given, so that both ends of a channel know
+//! whom to expect: the listening end admits the keys of its channels' peers and no others, the
+//! connecting end accepts no other listener. Handshake and encryption are CurveZMQ's (X25519,
+//! XSalsa20-Poly1305), with fresh session keys per connection.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use omq_tokio::{
+    AuthenticationResult, AuthenticationStatus, Authenticator, CurveKeypair, CurvePublicKey,
+    CurveServerOptions, Options,
+};
+
+use crate::endpoint::Address;
+use crate::{ChannelSpec, ConnectError, InvalidEndpoint};
+
+/// The key pair of one network, and the public keys of its peers.
+pub(crate) struct Security {
+    keys: CurveKeypair,
+    peers: Arc<OnceLock<HashMap<u32, CurvePublicKey>>>,
+}
+
+impl Security {
+    /// With a fresh key pair, and without peers: none is admitted yet.
+    pub(crate) fn generate() -> Self {
+        Self {
+            keys: CurveKeypair::generate(),
+            peers: Arc::default(),
+        }
+    }
+
+    /// From now on the peers of these channels are admitted. Once per network.
+    pub(crate) fn admit<'a>(
+        &self,
+        channels: impl IntoIterator<Item = &'a ChannelSpec>,
+    ) -> Result<(), ConnectError> {
+        let mut peers = HashMap::new();
+        for spec in channels {
+            if let Some(key) = Address::parse(&spec.peer)?.key {
+                peers.insert(spec.id, key);
+            }
+        }
+        self.peers
+            .set(peers)
+            .map_err(|_| ConnectError::AlreadyConnected)
+    }
+
+    /// The endpoint as peers have to know it: with this network's key.
+    pub(crate) fn announce(&self, address: &str) -> String {
+        let key = Some(self.keys.public);
+        let address = address.to_owned();
+        Address { key, address }.to_string()
+    }
+
+    /// Options of the listening socket: only peers are let in.
+    pub(crate) fn server(&self, options: Options) -> Options {
+        let peers = Arc::clone(&self.peers);
+        let mut server = CurveServerOptions::new();
+        server.authenticator = Some(Authenticator::new_with_result(move |stranger| {
+            let key = CurvePublicKey::from_bytes(stranger.public_key);
+            match peers.get() {
+                // Peers connect in any order: one that comes too early tries again.
+                None => AuthenticationResult {
+                    status: AuthenticationStatus::TemporaryFailure,
+                    user_id: None,
+                    metadata: Vec::new(),
+                },
+                Some(peers) if peers.values().any(|peer| *peer == key) => {
+                    AuthenticationResult::allow()
+                }
+                Some(_) => AuthenticationResult::deny(),
+            }
+        }));
+        options.curve_server_with_options(self.keys.clone(), server)
+    }
+
+    /// Options of the socket that connects this channel; as they were if its peer has no key.
+    pub(crate) fn client(&self, options: Options, channel: u32) -> Options {
+        match self.peers.get().and_then(|peers| peers.get(&channel)) {
+            Some(peer) => options.curve_client(self.keys.clone(), *peer),
+            None => options,
+        }
+    }
+}
+
+/// Refuses a TCP peer without a key where channels are encrypted, and one with a key where not.
+pub(crate) fn check_key(peer: &str, encryption: bool) -> Result<(), InvalidEndpoint> {
+    let Address { key, address } = Address::parse(peer)?;
+    if !address.starts_with("tcp://") || key.is_some() == encryption {
+        return Ok(());
+    }
+    let reason = if encryption {
+        "it has no key, and this network encrypts"
+    } else {
+        "it has a key, and this network does not encrypt"
+    };
+    Err(InvalidEndpoint {
+        endpoint: address,
+        reason: reason.to_owned(),
+    })
+}
