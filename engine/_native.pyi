@@ -190,7 +190,7 @@ class Network:
 
     Thread-safe: any thread may call `cancel` and `statistics` while another one waits.
     """
-    def __new__(cls, /, listen: "list[str]", *, window_bytes: "int" = 524288, send_buffer_bytes: "int" = 131072, max_frame_bytes: "int" = 268435456, linger_ms: "float" = 0.0, connect_timeout_seconds: "float" = 10.0) -> Network:
+    def __new__(cls, /, listen: "list[str]", *, window_bytes: "int" = 524288, send_buffer_bytes: "int" = 131072, max_frame_bytes: "int" = 268435456, linger_ms: "float" = 0.0, connect_timeout_seconds: "float" = 10.0, encryption: "bool" = True, channels: "int" = 64) -> Network:
         """
         Listens on every endpoint: shm:///directory/name, ipc:///directory/name or tcp://host:port
         (port 0 picks one). Raises ValueError for an invalid endpoint, NetworkError when the system
@@ -199,6 +199,8 @@ class Network:
         `window_bytes`: taken from one channel before any is consumed. `send_buffer_bytes`: wait on
         one output channel before `emit` blocks. `max_frame_bytes`: the largest record. `linger_ms`:
         how long a small frame waits for company. `connect_timeout_seconds`: for peers to answer.
+        `encryption`: tcp channels are encrypted and both ends authenticated. `channels`: how many
+        there will be, inputs and outputs; bounds the handshakes at one moment.
         """
     def cancel(self, /) -> None:
         """
@@ -211,12 +213,13 @@ class Network:
     def connect(self, /, outputs: "list[tuple[int, str]]", inputs: "list[tuple[int, str]]") -> None:
         """
         Connects all channels, given as (id, endpoint of the other end), and waits until every peer
-        has answered. Raises NetworkError when one does not in time, Cancelled.
+        has answered; encrypted ones do so once they are connecting, too. Raises NetworkError when one does not in time, Cancelled.
         """
     @property
     def endpoints(self, /) -> list[str]:
         """
-        The endpoints that peers connect to, with the real TCP ports, in the order of `listen`.
+        The endpoints that peers connect to, in the order of `listen`: those of tcp with the real
+        port and, where they are encrypted, this network's public key (tcp://KEY@host:port).
         """
     def finish(self, /, timeout_seconds: SupportsFloat | SupportsIndex | None = None) -> None:
         """
@@ -285,6 +288,12 @@ class NetworkStatistics:
     def outputs(self, /) -> list[OutputStatistics]:
         """
         One entry per output channel, in the order in which they were connected.
+        """
+    @property
+    def refused_connections(self, /) -> int:
+        """
+        Connections that were turned away: no key or a wrong one, garbage, a handshake that took too
+        long, or too many of them at once.
         """
 
 @final

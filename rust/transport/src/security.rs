@@ -3,10 +3,11 @@
 //! Every network makes its own key pair when it is bound; the secret key never leaves it. The
 //! public key is part of the endpoint that peers are given, so that both ends of a channel know
 //! whom to expect: the listening end admits the keys of its channels' peers and no others, the
-//! connecting end accepts no other listener. Handshake and encryption are CurveZMQ's (X25519,
+//! connecting end accepts no other listener. Handshake and encryption are those of CURVE (X25519,
 //! XSalsa20-Poly1305), with fresh session keys per connection.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use omq_tokio::{
@@ -20,7 +21,14 @@ use crate::{ChannelSpec, ConnectError, InvalidEndpoint};
 /// The key pair of one network, and the public keys of its peers.
 pub(crate) struct Security {
     keys: CurveKeypair,
-    peers: Arc<OnceLock<HashMap<u32, CurvePublicKey>>>,
+    peers: Arc<Peers>,
+}
+
+#[derive(Default)]
+struct Peers {
+    by_channel: OnceLock<HashMap<u32, CurvePublicKey>>,
+    /// Handshakes before any key was known, which fail without being refusals.
+    early: AtomicU64,
 }
 
 impl Security {
@@ -44,6 +52,7 @@ impl Security {
             }
         }
         self.peers
+            .by_channel
             .set(peers)
             .map_err(|_| ConnectError::AlreadyConnected)
     }
@@ -61,17 +70,19 @@ impl Security {
         let mut server = CurveServerOptions::new();
         server.authenticator = Some(Authenticator::new_with_result(move |stranger| {
             let key = CurvePublicKey::from_bytes(stranger.public_key);
-            match peers.get() {
+            let Some(known) = peers.by_channel.get() else {
                 // Peers connect in any order: one that comes too early tries again.
-                None => AuthenticationResult {
+                peers.early.fetch_add(1, Ordering::Relaxed);
+                return AuthenticationResult {
                     status: AuthenticationStatus::TemporaryFailure,
                     user_id: None,
                     metadata: Vec::new(),
-                },
-                Some(peers) if peers.values().any(|peer| *peer == key) => {
-                    AuthenticationResult::allow()
-                }
-                Some(_) => AuthenticationResult::deny(),
+                };
+            };
+            if known.values().any(|peer| *peer == key) {
+                AuthenticationResult::allow()
+            } else {
+                AuthenticationResult::deny()
             }
         }));
         options.curve_server_with_options(self.keys.clone(), server)
@@ -79,10 +90,20 @@ impl Security {
 
     /// Options of the socket that connects this channel; as they were if its peer has no key.
     pub(crate) fn client(&self, options: Options, channel: u32) -> Options {
-        match self.peers.get().and_then(|peers| peers.get(&channel)) {
+        let peers = self.peers.by_channel.get();
+        match peers.and_then(|peers| peers.get(&channel)) {
             Some(peer) => options.curve_client(self.keys.clone(), *peer),
             None => options,
         }
+    }
+
+    /// Whether a failed handshake was one that came too early; each counts once.
+    pub(crate) fn take_early(&self) -> bool {
+        let early = &self.peers.early;
+        let less = |count: u64| count.checked_sub(1);
+        early
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less)
+            .is_ok()
     }
 }
 
