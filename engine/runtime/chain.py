@@ -93,9 +93,12 @@ class Chain:
             writer.abort()
 
     def statistics(self, records: int) -> list[OperatorStatistics]:
-        """Records into and out of each operator, where `records` went into the first."""
+        """Records into and out of each operator, where `records` went into the first.
+
+        While the operators open, those that did.
+        """
         found = []
-        for name, counter in zip(self._names, self._counters, strict=True):
+        for name, counter in zip(self._names, self._counters, strict=False):
             out = records if counter is None else counter[0]
             found.append(OperatorStatistics(name, records, out))
             records = out

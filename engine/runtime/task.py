@@ -115,8 +115,10 @@ class Task:
 
     def _operators(self) -> list[OperatorStatistics]:
         records = self._records_in
-        of_source = [OperatorStatistics(self._source_name, 0, records)] if self._source else []
-        return of_source + self.chain.statistics(records)
+        found = [OperatorStatistics(self._source_name, 0, records)] if self._source else []
+        found += self.chain.statistics(records)
+        unopened = self.description.operators[len(found) :]
+        return found + [OperatorStatistics(operator.name, 0, 0) for operator in unopened]
 
     def _records(self) -> tuple[int, int]:
         """Records into the task, or out of its source; and out of its last operator."""
