@@ -6,6 +6,7 @@
 
 use crate::encode;
 use crate::value::{ReadError, Reader, Value, extension};
+use oka_protocol::number::{Float, significant};
 use thiserror::Error;
 
 /// The value cannot be a key.
@@ -77,36 +78,21 @@ fn append_canonical(out: &mut Vec<u8>, reader: &mut Reader, depth: usize) -> Res
 }
 
 fn append_float(out: &mut Vec<u8>, number: f64) {
-    if number.is_nan() {
-        encode::float(out, f64::NAN);
-    } else if number.fract() != 0.0 || number.is_infinite() {
-        encode::float(out, number);
-    } else if number.abs() < TWO_TO_63 {
-        encode::int(out, number as i64);
-    } else {
-        append_integer(out, u8::from(number < 0.0), &magnitude(number));
+    match Float::of(number) {
+        Float::Nan => encode::float(out, f64::NAN),
+        Float::Fraction => encode::float(out, number),
+        Float::Integer(number) => encode::int(out, number),
+        Float::BigInteger {
+            negative,
+            magnitude,
+        } => append_integer(out, u8::from(negative), &magnitude),
     }
-}
-
-/// The magnitude of a float that is an integer of at least 2^63, least significant byte first.
-fn magnitude(number: f64) -> Vec<u8> {
-    let bits = number.to_bits();
-    let shift = ((bits >> 52) & 0x7ff) as usize - 1075;
-    let mantissa = u128::from(bits & ((1 << 52) - 1) | 1 << 52);
-    let mut bytes = vec![0; shift / 8];
-    bytes.extend_from_slice(&(mantissa << (shift % 8)).to_le_bytes());
-    bytes
 }
 
 /// Appends an integer of any size in its shortest form.
 fn append_integer(out: &mut Vec<u8>, sign: u8, magnitude: &[u8]) {
-    let length = magnitude.len()
-        - magnitude
-            .iter()
-            .rev()
-            .take_while(|byte| **byte == 0)
-            .count();
-    let magnitude = &magnitude[..length];
+    let magnitude = significant(magnitude);
+    let length = magnitude.len();
     if length <= 8 {
         let mut number = [0; 8];
         number[..length].copy_from_slice(magnitude);
@@ -124,11 +110,11 @@ fn append_integer(out: &mut Vec<u8>, sign: u8, magnitude: &[u8]) {
     encode::extension(out, extension::BIG_INT, &payload);
 }
 
-const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
 
     fn key(write: impl Fn(&mut Vec<u8>)) -> Result<Vec<u8>, KeyError> {
         let mut encoded = Vec::new();

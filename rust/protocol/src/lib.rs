@@ -11,6 +11,7 @@ mod credit;
 mod frame;
 mod latency;
 mod marker;
+pub mod number;
 pub mod partition;
 
 pub use channel::{

@@ -11,6 +11,7 @@
 //! assert!(target(hash_str("word"), 4) < 4);
 //! ```
 
+use crate::number::{Float, significant};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// The channel, out of `channels`, that a key with this hash belongs to.
@@ -40,13 +41,8 @@ pub fn hash_unsigned(value: u64) -> u64 {
 
 /// The hash of an integer of any size, as sign and magnitude (little endian).
 pub fn hash_big_int(negative: bool, magnitude: &[u8]) -> u64 {
-    let length = magnitude.len()
-        - magnitude
-            .iter()
-            .rev()
-            .take_while(|byte| **byte == 0)
-            .count();
-    let magnitude = &magnitude[..length];
+    let magnitude = significant(magnitude);
+    let length = magnitude.len();
     if length <= size_of::<u64>() {
         let mut low = [0; size_of::<u64>()];
         low[..length].copy_from_slice(magnitude);
@@ -60,23 +56,15 @@ pub fn hash_big_int(negative: bool, magnitude: &[u8]) -> u64 {
 
 /// The hash of a float: that of the equal integer if there is one.
 pub fn hash_float(value: f64) -> u64 {
-    if value.is_nan() {
-        return xxh3_64_with_seed(&f64::NAN.to_bits().to_le_bytes(), FLOAT);
+    match Float::of(value) {
+        Float::Nan => xxh3_64_with_seed(&f64::NAN.to_bits().to_le_bytes(), FLOAT),
+        Float::Fraction => xxh3_64_with_seed(&value.to_bits().to_le_bytes(), FLOAT),
+        Float::Integer(value) => hash_int(value),
+        Float::BigInteger {
+            negative,
+            magnitude,
+        } => hash_big_int(negative, &magnitude),
     }
-    if value.is_infinite() || value.fract() != 0.0 {
-        return xxh3_64_with_seed(&value.to_bits().to_le_bytes(), FLOAT);
-    }
-    if value.abs() < TWO_TO_63 {
-        return hash_int(value as i64);
-    }
-    // Integral and at least 2^63: mantissa * 2^shift, exactly.
-    let bits = value.to_bits();
-    let mantissa = (bits & MANTISSA) | (MANTISSA + 1);
-    let shift = ((bits >> MANTISSA_BITS) & EXPONENT) as usize - EXPONENT_OF_MANTISSA;
-    let shifted = u128::from(mantissa) << (shift % 8);
-    let mut magnitude = [0; LARGEST_FLOAT_BYTES];
-    magnitude[shift / 8..][..size_of::<u128>()].copy_from_slice(&shifted.to_le_bytes());
-    hash_big_int(value < 0.0, &magnitude)
 }
 
 /// The hash of a string, as UTF-8.
@@ -115,16 +103,11 @@ const STR: u64 = 6;
 const BYTES: u64 = 7;
 const TUPLE: u64 = 8;
 
-const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
-const MANTISSA_BITS: usize = 52;
-const MANTISSA: u64 = (1 << MANTISSA_BITS) - 1;
-const EXPONENT: u64 = 0x7ff;
-const EXPONENT_OF_MANTISSA: usize = 1_023 + MANTISSA_BITS;
-const LARGEST_FLOAT_BYTES: usize = 144;
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
 
     #[test]
     fn equal_numbers_are_one_key() {
@@ -188,8 +171,36 @@ mod tests {
 
     #[test]
     fn hashes_do_not_change_between_versions() {
-        assert_eq!(hash_int(1), 4_678_170_435_044_338_961);
-        assert_eq!(hash_str("word"), 11_561_650_350_205_376_424);
+        for (hash, golden) in [
+            (hash_none(), 5_604_079_703_740_606_211),
+            (hash_int(0), 1_424_196_680_925_763_178),
+            (hash_int(1), 4_678_170_435_044_338_961),
+            (hash_int(-1), 7_614_535_501_727_829_113),
+            (hash_int(i64::MIN), 3_918_729_842_428_792_734),
+            (hash_unsigned(u64::MAX), 12_002_821_702_205_421_283),
+            (
+                hash_big_int(true, &[0, 0, 0, 0, 0, 0, 0, 0, 1]),
+                6_363_866_914_630_235_062,
+            ),
+            (hash_float(0.5), 11_179_817_849_157_878_684),
+            (hash_float(1e300), 18_364_156_832_094_102_178),
+            (hash_float(f64::INFINITY), 13_736_770_031_948_513_857),
+            (hash_float(f64::NAN), 3_772_864_879_742_593_565),
+            (hash_str(""), 7_476_342_439_517_437_825),
+            (hash_str("word"), 11_561_650_350_205_376_424),
+            (
+                hash_str("\u{fc}ber das Wort hinaus, mehr als sechzehn Bytes"),
+                5_313_846_009_913_257_401,
+            ),
+            (hash_bytes(b"word"), 8_198_007_710_647_793_850),
+            (combine([]), 8),
+            (
+                combine([hash_str("word"), hash_int(1)]),
+                4_307_114_040_561_758_992,
+            ),
+        ] {
+            assert_eq!(hash, golden);
+        }
     }
 
     #[test]
