@@ -11,7 +11,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export RAY_USAGE_STATS_ENABLED := 0
 
-.PHONY: help build wordcount test lint format rust-test python-test stubs bench clean
+.PHONY: help build wordcount test lint format rust-test python-test stubs fuzz bench clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
@@ -37,7 +37,7 @@ test: lint rust-test python-test ## everything that must pass: lint, types, Rust
 
 lint: $(BUILT) ## formatting, lints, types, direction of imports
 	cargo fmt --check
-	cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
+	cargo clippy --quiet --locked --all-targets -- -D warnings
 	$(BIN)/ruff format --quiet --check
 	$(BIN)/ruff check --quiet
 	$(BIN)/mypy
@@ -51,13 +51,33 @@ format: $(INSTALLED) ## format Rust and Python
 	$(BIN)/ruff check --fix
 
 rust-test: $(INSTALLED) ## tests of the crates
-	PYO3_PYTHON=$(CURDIR)/$(BIN)/python cargo test --quiet --locked --workspace
+	PYO3_PYTHON=$(CURDIR)/$(BIN)/python cargo test --quiet --locked
 
 python-test: $(BUILT) ## tests of the packages, real Ray included
 	$(BIN)/python -m pytest
 
 stubs: $(INSTALLED) ## write engine/_native.pyi anew from the Rust types and docs
 	$(BIN)/maturin generate-stubs --manifest-path rust/native/Cargo.toml --out .
+
+# What libFuzzer needs of the compiler; the flags are stable, so no other toolchain is.
+COVERAGE := -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+	-Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+	-Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1
+FUZZ_SECONDS ?= 60
+FUZZ_TARGETS := frames values
+HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+
+fuzz: ## random bytes, guided by coverage, into the decoders; FUZZ_SECONDS=60 in all
+	RUSTFLAGS="$(COVERAGE)" cargo build --quiet --locked --package oka-fuzz --bins --profile fuzz \
+		--target $(HOST) --target-dir target/fuzz
+	@set -e; for target in $(FUZZ_TARGETS); do \
+		mkdir -p target/fuzz/corpus/$$target; \
+		target/fuzz/$(HOST)/fuzz/$$target target/fuzz/corpus/$$target -timeout=5 -max_len=4096 \
+			-rss_limit_mb=512 -artifact_prefix=target/fuzz/$$target- -print_final_stats=1 \
+			-max_total_time=$$(( $(FUZZ_SECONDS) / $(words $(FUZZ_TARGETS)) )) \
+			> target/fuzz/$$target.log 2>&1 || { tail -n 40 target/fuzz/$$target.log; exit 1; }; \
+		echo "$$target: clean"; grep -E 'executed_units|exec_per_sec|peak_rss' target/fuzz/$$target.log; \
+	done
 
 bench: $(BUILT) ## the word-count benchmark, a few minutes
 	$(BIN)/oka bench word-count --repeats 5 --seconds 3 --json results/word_count.json

@@ -9,6 +9,7 @@ ALLOWED = {
     "oka-compute": {"oka-protocol"},
     "oka-ring": set(),
     "oka-transport": {"oka-protocol", "oka-ring"},
+    "oka-fuzz": {"oka-protocol", "oka-compute"},
     "oka-native": {"oka-protocol", "oka-compute", "oka-transport"},
 }
 
