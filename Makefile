@@ -11,7 +11,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export RAY_USAGE_STATS_ENABLED := 0
 
-.PHONY: help build wordcount test lint format rust-test python-test stubs fuzz bench clean
+.PHONY: help build wordcount test lint format rust-test python-test stubs fuzz soak bench clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
@@ -81,6 +81,10 @@ fuzz: ## random bytes, guided by coverage, into the decoders; FUZZ_SECONDS=60 in
 
 bench: $(BUILT) ## the word-count benchmark, a few minutes
 	$(BIN)/oka bench word-count --repeats 5 --seconds 3 --json results/word_count.json
+
+SOAK_SECONDS ?= 600
+soak: $(BUILT) ## word counts for SOAK_SECONDS=600: memory stays flat, counts exact
+	$(BIN)/oka bench soak --seconds $(SOAK_SECONDS)
 
 clean: ## remove what was built
 	rm -rf $(VENV) target engine/_native*.so

@@ -68,6 +68,7 @@ def test_plan_runs_nothing() -> None:
         (["run", "pipelines/word_count.py", "paths=/none"], 1, "/none"),
         (["run"], 2, "Missing argument"),
         (["bench", "word-count", "--batch", "0"], 2, "0 is below 1"),
+        (["bench", "soak", "--seconds", "5"], 2, "--seconds is 5, expected at least 48"),
         (["bench", "word-count", "--load", "2"], 2, "neither closed nor a share"),
         (["bench", "word-count", "--json", "/proc/x/y.json"], 2, "cannot be written"),
     ],
