@@ -154,13 +154,8 @@ impl OutputGate {
 
     #[cold]
     fn wait_writable(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| {
-            self.channels
-                .iter()
-                .filter(|channel| !channel.is_writable())
-                .try_for_each(OutputChannel::wait_writable)
-        })
-        .map_err(Raise::raise)
+        py.detach(|| OutputChannel::wait_all_writable(&self.channels))
+            .map_err(Raise::raise)
     }
 }
 

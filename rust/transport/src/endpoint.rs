@@ -108,10 +108,13 @@ const TCP: &str = "tcp://";
 
 /// The file through which local peers meet at an endpoint; none for TCP.
 pub(crate) fn rendezvous_file(endpoint: &str) -> Option<PathBuf> {
-    let path = endpoint
-        .strip_prefix("shm://")
-        .or_else(|| endpoint.strip_prefix("ipc://"))?;
-    Some(PathBuf::from(path))
+    let path = endpoint.strip_prefix("ipc://").map(PathBuf::from);
+    path.or_else(|| shm_path(endpoint))
+}
+
+/// The path of an endpoint in shared memory.
+pub(crate) fn shm_path(endpoint: &str) -> Option<PathBuf> {
+    endpoint.strip_prefix("shm://").map(PathBuf::from)
 }
 
 #[cfg(test)]

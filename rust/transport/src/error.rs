@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use oka_ring::MapError;
 use thiserror::Error;
 
 /// An endpoint that no network can listen on or connect to.
@@ -38,6 +39,9 @@ pub enum BindError {
     /// The I/O thread could not be started.
     #[error("cannot start the I/O thread: {0}\n\nhint: check the limits on threads and open files")]
     Thread(#[from] std::io::Error),
+    /// Shared memory could not be had.
+    #[error(transparent)]
+    Memory(#[from] MapError),
 }
 
 /// Why [`Network::connect`](crate::Network::connect) failed.
@@ -64,6 +68,19 @@ pub enum ConnectError {
         peer: String,
         /// How long it was waited.
         waited: Duration,
+    },
+    /// The two ends did not understand each other.
+    #[error(
+        "channel {channel} to {peer} could not be connected: {reason}\n\nhint: check the limits on \
+         open files and memory; both tasks must run one version"
+    )]
+    Refused {
+        /// Id of the channel.
+        channel: u32,
+        /// Endpoint of the peer.
+        peer: String,
+        /// What was refused.
+        reason: String,
     },
     /// `cancel` was called.
     #[error("cancelled while connecting")]

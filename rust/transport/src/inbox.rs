@@ -1,18 +1,20 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Instant;
 
 use bytes::Bytes;
 use oka_protocol::{
     ChannelError, Credit, FrameHeader, FrameKind, Frames, HEADER_BYTES, Receiver, decode_markers,
 };
+use oka_ring::MapError;
 use omq_tokio::{Message, Socket};
 use tokio::sync::Notify;
 
-use crate::health::Health;
+use crate::health::{Failure, Health};
 use crate::outbox::UNPOISONED;
-use crate::{ChannelSpec, InputStatistics, ReceiveError, Received, TryReceive};
+use crate::shm::{RingInput, Sleeper};
+use crate::{ChannelLost, ChannelSpec, InputStatistics, ReceiveError, Received, TryReceive};
 
 /// Everything that arrived for a task and was not consumed, in order of arrival.
 ///
@@ -20,7 +22,8 @@ use crate::{ChannelSpec, InputStatistics, ReceiveError, Received, TryReceive};
 /// as consumed when the task asks for the next one.
 pub(crate) struct Inbox {
     state: Mutex<InboxState>,
-    arrived: Condvar,
+    /// What the task sleeps on while nothing has arrived.
+    receiving: Sleeper,
     credit_lines: OnceLock<Vec<CreditLine>>,
     closing: Notify,
     waited_ns: AtomicU64,
@@ -40,7 +43,15 @@ struct InboxState {
     taken: Option<Taken>,
     connected: bool,
     ended: usize,
-    waiters: usize,
+    rings: Vec<RingSlot>,
+    /// The ring to look into first, so that every one has its turn.
+    next_ring: usize,
+}
+
+/// An input channel in shared memory: its sender comes when it is ready.
+enum RingSlot {
+    Expected(u32),
+    Attached(RingInput),
 }
 
 struct Input {
@@ -65,20 +76,26 @@ struct Taken {
 }
 
 impl Inbox {
-    pub(crate) fn new(health: Arc<Health>) -> Self {
-        Self {
+    pub(crate) fn new(health: Arc<Health>) -> Result<Self, MapError> {
+        Ok(Self {
             state: Mutex::default(),
-            arrived: Condvar::new(),
+            receiving: Sleeper::new()?,
             credit_lines: OnceLock::new(),
             closing: Notify::new(),
             waited_ns: AtomicU64::new(0),
             health,
-        }
+        })
+    }
+
+    /// What wakes the task when something has arrived.
+    pub(crate) fn receiving(&self) -> &Sleeper {
+        &self.receiving
     }
 
     /// Opens the input channels and grants their first credit.
-    pub(crate) fn connect(&self, lines: Vec<CreditLine>, window: usize) {
+    pub(crate) fn connect(&self, rings: &[u32], lines: Vec<CreditLine>, window: usize) {
         let mut state = self.lock();
+        state.rings = rings.iter().copied().map(RingSlot::Expected).collect();
         state.inputs = lines
             .iter()
             .map(|line| Input {
@@ -102,7 +119,13 @@ impl Inbox {
                 self.send_credit(input, credit);
             }
         }
-        self.arrived.notify_all();
+        self.receiving.ring();
+    }
+
+    /// The sender of an input channel in shared memory is there.
+    pub(crate) fn attach(&self, input: usize, ring: RingInput) {
+        self.lock().rings[input] = RingSlot::Attached(ring);
+        self.receiving.ring();
     }
 
     /// Takes in the frames of one message, which are well-formed. Only the I/O thread calls this.
@@ -118,7 +141,6 @@ impl Inbox {
         let receiver = &mut state.inputs[input].receiver;
         let ended = receiver.is_ended();
         let credit = ended.then(|| receiver.credit_due()).flatten();
-        let waited_for = state.waiters > 0;
         drop(state);
         if let Some(credit) = credit {
             self.send_credit(input, credit);
@@ -126,9 +148,7 @@ impl Inbox {
         if ended {
             self.closing.notify_one();
         }
-        if waited_for {
-            self.arrived.notify_one();
-        }
+        self.receiving.ring();
         result
     }
 
@@ -142,34 +162,32 @@ impl Inbox {
         if let Some((input, credit)) = credit {
             self.send_credit(input, credit);
         }
-        Ok(next)
+        next.map_err(|lost| self.fail(lost))
     }
 
     /// Acknowledges the batch taken before, and blocks for the next.
     pub(crate) fn receive(&self) -> Result<Option<Received>, ReceiveError> {
-        let mut state = self.lock();
-        if let Some((input, credit)) = state.acknowledge() {
-            drop(state);
-            self.send_credit(input, credit);
-            state = self.lock();
-        }
-        let mut started = None;
+        let mut found = self.try_receive()?;
+        let started = Instant::now();
+        let mut slept = false;
         let result = loop {
-            if let Err(failure) = self.health.check() {
-                break Err(failure.into());
-            }
-            match state.take() {
+            match found {
                 TryReceive::Batch(received) => break Ok(Some(received)),
                 TryReceive::Ended => break Ok(None),
                 TryReceive::Empty => {}
             }
-            started.get_or_insert_with(Instant::now);
-            state.waiters += 1;
-            state = self.arrived.wait(state).expect(UNPOISONED);
-            state.waiters -= 1;
+            let turn = self.receiving.announce();
+            if let Err(failure) = self.health.check() {
+                break Err(failure.into());
+            }
+            found = self.take()?;
+            if matches!(found, TryReceive::Empty) {
+                slept = true;
+                turn.sleep(None);
+                found = self.take()?;
+            }
         };
-        drop(state);
-        if let Some(started) = started {
+        if slept {
             let waited = started.elapsed().as_nanos() as u64;
             self.waited_ns.fetch_add(waited, Ordering::Relaxed);
         }
@@ -204,8 +222,7 @@ impl Inbox {
 
     /// Wakes all waiters, after a failure.
     pub(crate) fn wake(&self) {
-        drop(self.lock());
-        self.arrived.notify_all();
+        self.receiving.ring();
     }
 
     pub(crate) fn credit_lines(&self) -> &[CreditLine] {
@@ -224,11 +241,24 @@ impl Inbox {
             frames: input.frames,
             backlog_bytes: input.receiver.backlog(),
         };
-        self.lock().inputs.iter().map(statistics).collect()
+        let state = self.lock();
+        let rings = state.rings.iter().map(RingSlot::statistics);
+        rings.chain(state.inputs.iter().map(statistics)).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, InboxState> {
         self.state.lock().expect(UNPOISONED)
+    }
+
+    fn take(&self) -> Result<TryReceive, ReceiveError> {
+        let taken = self.lock().take();
+        taken.map_err(|lost| self.fail(lost))
+    }
+
+    #[cold]
+    fn fail(&self, lost: ChannelLost) -> ReceiveError {
+        self.health.fail(Failure::Lost(lost.clone()));
+        lost.into()
     }
 
     fn send_credit(&self, input: usize, credit: Credit) {
@@ -240,14 +270,28 @@ impl Inbox {
 }
 
 impl InboxState {
-    fn take(&mut self) -> TryReceive {
+    fn take(&mut self) -> Result<TryReceive, ChannelLost> {
         if let Some(Queued { received, taken }) = self.queue.pop_front() {
             self.taken = Some(taken);
-            TryReceive::Batch(received)
-        } else if self.connected && self.ended == self.inputs.len() {
-            TryReceive::Ended
+            return Ok(TryReceive::Batch(received));
+        }
+        let mut ended = self.ended;
+        let count = self.rings.len();
+        for _ in 0..count {
+            let slot = &mut self.rings[self.next_ring];
+            self.next_ring = (self.next_ring + 1) % count;
+            let RingSlot::Attached(ring) = slot else {
+                continue;
+            };
+            if let Some(received) = ring.take()? {
+                return Ok(TryReceive::Batch(received));
+            }
+            ended += usize::from(ring.is_ended());
+        }
+        if self.connected && ended == self.inputs.len() + self.rings.len() {
+            Ok(TryReceive::Ended)
         } else {
-            TryReceive::Empty
+            Ok(TryReceive::Empty)
         }
     }
 
@@ -321,6 +365,18 @@ impl InboxState {
             FrameKind::Credit => return Err(ArrivalError::Malformed),
         }
         Ok(())
+    }
+}
+
+impl RingSlot {
+    fn statistics(&self) -> InputStatistics {
+        match self {
+            Self::Expected(channel) => InputStatistics {
+                channel: *channel,
+                ..InputStatistics::default()
+            },
+            Self::Attached(ring) => ring.statistics(),
+        }
     }
 }
 

@@ -7,8 +7,10 @@ mod arrival;
 mod connect;
 mod refusals;
 mod release;
+mod rings;
 mod watch;
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -16,8 +18,10 @@ use oka_protocol::FRAME_BYTES;
 use omq_tokio::{Options, ReconnectPolicy, Socket, SocketType};
 use tokio::task::JoinSet;
 
+use crate::endpoint::shm_path;
 use crate::health::Failure;
 use crate::network::NetworkState;
+use crate::shm::rendezvous::{ShmListener, Visitors};
 use crate::{BindError, ChannelSpec, ConnectError, EndpointKind, NetworkConfig};
 
 /// What a network asks of its I/O thread.
@@ -47,51 +51,82 @@ pub(crate) fn run(
         Ok(runtime) => runtime.block_on(async {
             match bind(state, listen).await {
                 Err(error) => drop(bound.send(Err(error))),
-                Ok((pulls, endpoints)) => {
+                Ok((listening, endpoints)) => {
                     drop(bound.send(Ok(endpoints)));
-                    serve(state, pulls, commands).await;
+                    serve(state, listening, commands).await;
                 }
             }
         }),
     }
 }
 
-/// One socket per endpoint, since encryption is a matter of the whole socket.
+/// What a network listens on.
+struct Listening {
+    /// For channels over sockets: one socket per endpoint, since encryption is a matter of the whole
+    /// socket.
+    pulls: Vec<Socket>,
+    /// For channels in shared memory.
+    listeners: Vec<ShmListener>,
+    visitors: Visitors,
+}
+
 async fn bind(
     state: &NetworkState,
     listen: &[String],
-) -> Result<(Vec<Socket>, Vec<String>), BindError> {
-    let mut pulls = Vec::with_capacity(listen.len());
+) -> Result<(Listening, Vec<String>), BindError> {
+    let mut listening = Listening {
+        pulls: Vec::new(),
+        listeners: Vec::new(),
+        visitors: Visitors::new(state.inbox.receiving().doorbell().bell().descriptor())?,
+    };
     let mut endpoints = Vec::with_capacity(listen.len());
     for endpoint in listen {
-        let options = socket_options(&state.config);
-        let security = match EndpointKind::of(endpoint)? {
-            EndpointKind::Tcp => state.security.as_ref(),
-            EndpointKind::Shm | EndpointKind::Ipc => None,
+        let refused = |reason: String| BindError::Refused {
+            endpoint: endpoint.clone(),
+            reason,
         };
+        if let Some(path) = shm_path(endpoint) {
+            let listener = ShmListener::bind(path).map_err(|error| refused(error.to_string()))?;
+            listening.listeners.push(listener);
+            endpoints.push(endpoint.clone());
+            continue;
+        }
+        let encrypted = EndpointKind::of(endpoint)? == EndpointKind::Tcp;
+        let security = state.security.as_ref().filter(|_| encrypted);
+        let options = socket_options(&state.config);
         let options = match security {
             Some(security) => security.server(options),
             None => options,
         };
         let pull = Socket::new(SocketType::Pull, options);
         let bound = pull.bind(endpoint.as_str()).await;
-        let bound = bound.map_err(|error| BindError::Refused {
-            endpoint: endpoint.clone(),
-            reason: error.to_string(),
-        })?;
-        let bound = bound.to_string();
+        let bound = bound
+            .map_err(|error| refused(error.to_string()))?
+            .to_string();
         endpoints.push(security.map_or(bound.clone(), |security| security.announce(&bound)));
-        pulls.push(pull);
+        listening.pulls.push(pull);
     }
-    Ok((pulls, endpoints))
+    Ok((listening, endpoints))
 }
 
 async fn serve(
     state: &Arc<NetworkState>,
-    pulls: Vec<Socket>,
+    listening: Listening,
     mut commands: tokio::sync::mpsc::UnboundedReceiver<Command>,
 ) {
+    let Listening {
+        pulls,
+        listeners,
+        visitors,
+    } = listening;
     let mut tasks = JoinSet::new();
+    let visitors = Arc::new(visitors);
+    for listener in listeners {
+        let (visitors, state) = (Arc::clone(&visitors), Arc::clone(state));
+        tasks.spawn(visitors.receive(listener, move || {
+            state.dropped_messages.fetch_add(1, Ordering::Relaxed);
+        }));
+    }
     tasks.spawn(watch::wake_after_failure(Arc::clone(state)));
     for pull in &pulls {
         tasks.spawn(refusals::count(Arc::clone(state), pull.monitor()));
@@ -109,8 +144,9 @@ async fn serve(
             } => {
                 connected = true;
                 let (state, pulls) = (Arc::clone(state), pulls.clone());
+                let visitors = Arc::clone(&visitors);
                 tasks.spawn(connect::serve_channels(
-                    state, pulls, outputs, inputs, answer,
+                    state, pulls, visitors, outputs, inputs, answer,
                 ));
             }
             Command::Close => break,
@@ -155,8 +191,7 @@ fn socket_options(config: &NetworkConfig) -> Options {
         .reconnect(ReconnectPolicy::Fixed(RECONNECT_INTERVAL))
         .handshake_timeout(HANDSHAKE_TIMEOUT)
         .max_pending_handshakes(HOSTS_SHARE * (config.channels + SPARE_HANDSHAKES))
-        .max_message_size(config.max_frame_bytes.saturating_add(FRAME_BYTES))
-        .shm_max_memory(2 * config.window_bytes + SHARED_MEMORY_BYTES);
+        .max_message_size(config.max_frame_bytes.saturating_add(FRAME_BYTES));
     debug_assert!(options.recv_spin.is_zero(), "an idle job burns no CPU");
     options
 }
@@ -188,6 +223,3 @@ const HOSTS_SHARE: usize = 8;
 
 /// Pending handshakes of one host beyond one per channel.
 const SPARE_HANDSHAKES: usize = 16;
-
-/// Shared memory of one channel beyond two windows.
-const SHARED_MEMORY_BYTES: usize = 16 * 1024 * 1024;

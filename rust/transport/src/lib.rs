@@ -19,6 +19,7 @@ mod outbox;
 mod output;
 mod received;
 mod security;
+mod shm;
 mod statistics;
 
 pub use config::NetworkConfig;

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use oka_ring::MapError;
 use tokio::sync::mpsc as async_mpsc;
 
 use crate::endpoint::{Address, rendezvous_file};
@@ -12,7 +13,9 @@ use crate::health::{Failure, Health};
 use crate::inbox::Inbox;
 use crate::io::{Command, run};
 use crate::outbox::{Outbox, UNPOISONED};
+use crate::output::SendingEnd;
 use crate::security::{Security, check_key};
+use crate::shm::{RingOutput, Sleeper, finish_rings};
 use crate::{
     BindError, ConnectError, EndpointKind, FinishError, InvalidEndpoint, NetworkConfig,
     NetworkStatistics, OutputChannel, ReceiveError, Received, TryReceive,
@@ -82,7 +85,7 @@ impl Network {
         for endpoint in listen {
             EndpointKind::of(endpoint)?;
         }
-        let state = Arc::new(NetworkState::new(config));
+        let state = Arc::new(NetworkState::new(config)?);
         let (commands, inbound) = async_mpsc::unbounded_channel();
         let (bound, binding) = mpsc::channel();
         let thread = std::thread::Builder::new()
@@ -160,8 +163,8 @@ impl Network {
 
     /// The sending end of an output channel; `None` for an id that is not connected.
     pub fn output(&self, id: u32) -> Option<OutputChannel> {
-        let output = self.state.outputs().iter().find(|output| output.id == id)?;
-        Some(OutputChannel::new(Arc::clone(output)))
+        let channels = self.state.channels.get()?;
+        channels.iter().find(|channel| channel.id() == id).cloned()
     }
 
     /// Blocks for the next batch, from any input; `None` once every input channel ended.
@@ -186,7 +189,7 @@ impl Network {
         for output in outputs {
             output.finish();
         }
-        let mut channels = Vec::new();
+        let mut channels = finish_rings(&self.state.emitting, &self.state.rings(), deadline)?;
         for output in outputs {
             if !output.wait_drained(deadline)? {
                 channels.push(output.id);
@@ -209,9 +212,9 @@ impl Network {
 
     /// A snapshot of the counters.
     pub fn statistics(&self) -> NetworkStatistics {
-        let outputs = self.state.outputs().iter();
+        let channels = self.state.channels.get().into_iter().flatten();
         NetworkStatistics {
-            outputs: outputs.map(|output| output.statistics()).collect(),
+            outputs: channels.map(OutputChannel::statistics).collect(),
             inputs: self.state.inbox.statistics(),
             waited_ns: self.state.inbox.waited_ns(),
             dropped_messages: self.state.dropped_messages.load(Ordering::Relaxed),
@@ -267,23 +270,37 @@ pub(crate) struct NetworkState {
     pub(crate) security: Option<Security>,
     pub(crate) health: Arc<Health>,
     pub(crate) inbox: Inbox,
+    /// What the task sleeps on while it waits to emit, or to finish.
+    pub(crate) emitting: Arc<Sleeper>,
+    /// All output channels, in the order in which they were connected.
+    pub(crate) channels: OnceLock<Vec<OutputChannel>>,
+    /// Those of them that are sockets.
     pub(crate) outputs: OnceLock<Vec<Arc<Outbox>>>,
     pub(crate) dropped_messages: AtomicU64,
     pub(crate) refused_connections: AtomicU64,
 }
 
 impl NetworkState {
-    fn new(config: NetworkConfig) -> Self {
+    fn new(config: NetworkConfig) -> Result<Self, MapError> {
         let health = Arc::new(Health::new());
-        Self {
+        Ok(Self {
             security: config.encryption.then(Security::generate),
             config,
-            inbox: Inbox::new(Arc::clone(&health)),
+            inbox: Inbox::new(Arc::clone(&health))?,
             health,
+            emitting: Arc::new(Sleeper::new()?),
+            channels: OnceLock::new(),
             outputs: OnceLock::new(),
             dropped_messages: AtomicU64::new(0),
             refused_connections: AtomicU64::new(0),
-        }
+        })
+    }
+
+    /// The output channels in shared memory.
+    fn rings(&self) -> Vec<&Arc<RingOutput>> {
+        let channels = self.channels.get().into_iter().flatten();
+        let ends = channels.map(OutputChannel::end);
+        ends.filter_map(SendingEnd::ring).collect()
     }
 
     pub(crate) fn outputs(&self) -> &[Arc<Outbox>] {
@@ -293,6 +310,7 @@ impl NetworkState {
     /// Wakes all waiters, after a failure.
     pub(crate) fn wake(&self) {
         self.inbox.wake();
+        self.emitting.ring();
         for output in self.outputs() {
             output.wake();
         }

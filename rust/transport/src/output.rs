@@ -1,8 +1,10 @@
 use std::fmt;
+use std::slice;
 use std::sync::Arc;
 
 use crate::outbox::Outbox;
-use crate::{EmitError, OpenFrame};
+use crate::shm::{RingOutput, wait_rings_writable};
+use crate::{EmitError, OpenFrame, OutputStatistics};
 
 /// The sending end of one channel; a cheap handle.
 ///
@@ -26,37 +28,88 @@ use crate::{EmitError, OpenFrame};
 /// ```
 #[derive(Clone)]
 pub struct OutputChannel {
-    outbox: Arc<Outbox>,
+    end: SendingEnd,
+}
+
+/// The two kinds of channels.
+#[derive(Clone)]
+pub(crate) enum SendingEnd {
+    Ring(Arc<RingOutput>),
+    Socket(Arc<Outbox>),
+}
+
+impl SendingEnd {
+    pub(crate) fn ring(&self) -> Option<&Arc<RingOutput>> {
+        match self {
+            Self::Ring(ring) => Some(ring),
+            Self::Socket(_) => None,
+        }
+    }
+
+    pub(crate) fn socket(&self) -> Option<&Arc<Outbox>> {
+        match self {
+            Self::Ring(_) => None,
+            Self::Socket(outbox) => Some(outbox),
+        }
+    }
 }
 
 impl OutputChannel {
-    pub(crate) fn new(outbox: Arc<Outbox>) -> Self {
-        Self { outbox }
+    pub(crate) fn new(end: SendingEnd) -> Self {
+        Self { end }
+    }
+
+    pub(crate) fn end(&self) -> &SendingEnd {
+        &self.end
     }
 
     /// Id of the channel.
     pub fn id(&self) -> u32 {
-        self.outbox.id
+        match &self.end {
+            SendingEnd::Ring(ring) => ring.id,
+            SendingEnd::Socket(outbox) => outbox.id,
+        }
     }
 
     /// Takes what is in the frame, which is empty afterwards and may be filled again. It leaves now
     /// if the channel is free, else as soon as it is.
+    #[inline]
     pub fn push(&self, frame: &mut OpenFrame) {
-        self.outbox.push(frame);
+        match &self.end {
+            SendingEnd::Ring(ring) => ring.push(frame),
+            SendingEnd::Socket(outbox) => outbox.push(frame),
+        }
     }
 
-    /// Whether a writer may go on: nothing failed, and at most `send_buffer_bytes` wait. Takes no
-    /// lock.
+    /// Whether a writer may go on: nothing failed, and not too much waits. Takes no lock.
+    #[inline]
     pub fn is_writable(&self) -> bool {
-        self.outbox.is_writable()
+        match &self.end {
+            SendingEnd::Ring(ring) => ring.is_writable(),
+            SendingEnd::Socket(outbox) => outbox.is_writable(),
+        }
     }
 
     /// Blocks until the channel takes records again; at once if it does now.
     ///
-    /// A writer that had to wait goes on when half the buffer has left. What `push` refused
-    /// is reported here.
+    /// What `push` refused is reported here.
     pub fn wait_writable(&self) -> Result<(), EmitError> {
-        self.outbox.wait_writable()
+        Self::wait_all_writable(slice::from_ref(self))
+    }
+
+    /// Blocks until all these channels of one network take records again; none holds up another.
+    pub fn wait_all_writable(channels: &[Self]) -> Result<(), EmitError> {
+        let ends = || channels.iter().map(|channel| &channel.end);
+        wait_rings_writable(ends().filter_map(SendingEnd::ring))?;
+        let outboxes = ends().filter_map(SendingEnd::socket);
+        outboxes.map(|outbox| outbox.wait_writable()).collect()
+    }
+
+    pub(crate) fn statistics(&self) -> OutputStatistics {
+        match &self.end {
+            SendingEnd::Ring(ring) => ring.statistics(),
+            SendingEnd::Socket(outbox) => outbox.statistics(),
+        }
     }
 }
 
@@ -64,8 +117,7 @@ impl fmt::Debug for OutputChannel {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("OutputChannel")
-            .field("id", &self.outbox.id)
-            .field("peer", &self.outbox.peer)
+            .field("id", &self.id())
             .finish_non_exhaustive()
     }
 }

@@ -6,29 +6,40 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use super::arrival::{Route, take_in};
-use super::{release, socket_options, watch};
+use super::{release, rings, socket_options, watch};
 use crate::buffers::BufferPool;
+use crate::endpoint::shm_path;
 use crate::inbox::CreditLine;
 use crate::network::NetworkState;
 use crate::outbox::Outbox;
-use crate::{ChannelSpec, ConnectError};
+use crate::output::SendingEnd;
+use crate::shm::rendezvous::Visitors;
+use crate::{ChannelSpec, ConnectError, OutputChannel};
 
 /// Connects the channels, answers, and serves them until it is aborted.
 pub(super) async fn serve_channels(
     state: Arc<NetworkState>,
     pulls: Vec<Socket>,
-    outputs: Vec<ChannelSpec>,
-    inputs: Vec<ChannelSpec>,
+    visitors: Arc<Visitors>,
+    all_outputs: Vec<ChannelSpec>,
+    all_inputs: Vec<ChannelSpec>,
     answer: mpsc::Sender<Result<(), ConnectError>>,
 ) {
-    let specs: Vec<_> = outputs.iter().chain(&inputs).cloned().collect();
-    let sockets = tokio::select! {
+    let in_memory = |spec: &ChannelSpec| shm_path(&spec.peer).is_some();
+    let (ring_outputs, outputs): (Vec<_>, Vec<_>) =
+        all_outputs.iter().cloned().partition(in_memory);
+    let (ring_inputs, inputs): (Vec<_>, Vec<_>) = all_inputs.into_iter().partition(in_memory);
+    let specs = outputs.iter().chain(&inputs).cloned().collect();
+    let connected = tokio::select! {
         biased;
         () = state.health.wait_failed() => Err(ConnectError::Cancelled),
-        sockets = connect_all(&state, specs) => sockets,
+        connected = async { tokio::try_join!(
+            connect_all(&state, specs),
+            rings::connect_outputs(&state, ring_outputs),
+        )} => connected,
     };
-    let mut sockets = match sockets {
-        Ok(sockets) => sockets,
+    let (mut sockets, ring_outputs) = match connected {
+        Ok(connected) => connected,
         Err(error) => return drop(answer.send(Err(error))),
     };
     let input_sockets = sockets.split_off(outputs.len());
@@ -62,9 +73,23 @@ pub(super) async fn serve_channels(
         let (spec, socket) = (line.spec.clone(), line.socket.clone());
         tasks.spawn(watch::watch_input(Arc::clone(&state), input, spec, socket));
     }
+    let mut channels: Vec<_> = outputs.iter().cloned().map(SendingEnd::Socket).collect();
+    for (output, stream) in ring_outputs {
+        channels.push(SendingEnd::Ring(Arc::clone(&output)));
+        tasks.spawn(rings::watch_output(output, stream));
+    }
+    let mut channels: Vec<_> = channels.into_iter().map(OutputChannel::new).collect();
+    let place = |channel: &OutputChannel| all_outputs.iter().position(|s| s.id == channel.id());
+    channels.sort_by_key(place);
+    let _ = state.channels.set(channels);
     let _ = state.outputs.set(outputs);
     tasks.spawn(release::release_held(Arc::clone(&state), held));
-    state.inbox.connect(lines, state.config.window_bytes);
+    let ids: Vec<_> = ring_inputs.iter().map(|spec| spec.id).collect();
+    state.inbox.connect(&ids, lines, state.config.window_bytes);
+    let arrivals = visitors.expect(&ids);
+    for ((input, spec), arrival) in ring_inputs.into_iter().enumerate().zip(arrivals) {
+        tasks.spawn(rings::serve_input(Arc::clone(&state), input, spec, arrival));
+    }
     // Only now are messages taken in, so that none comes before its channel is known.
     let routes = Arc::new(routes);
     for pull in pulls {

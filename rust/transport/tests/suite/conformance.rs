@@ -64,7 +64,13 @@ fn many_small_records_arrive_in_order(kind: Kind) {
     assert_eq!((sent.bytes, arrived.bytes), (32_000_000, 32_000_000));
     assert_eq!((sent.backlog_bytes, arrived.backlog_bytes), (0, 0));
     assert_eq!(sent.frames, arrived.frames);
-    assert!(sent.frames < 100_000, "{} frames", sent.frames);
+    // Sockets have small records wait for company; in a ring they gather by themselves.
+    let most = if kind == Kind::Shm {
+        1_000_000
+    } else {
+        100_000
+    };
+    assert!(sent.frames <= most, "{} frames", sent.frames);
     assert_eq!(sink.statistics().dropped_messages, 0);
 }
 
@@ -136,8 +142,11 @@ fn a_stalled_reader_bounds_memory_and_blocks_the_writer(kind: Kind) {
     });
     wait_until(|| {
         let output = &source.statistics().outputs[0];
-        output.backlog_bytes > config.send_buffer_bytes as u64
-            && output.credit_bytes < FRAME_BYTES as u64 + 1_000
+        let waiting = match kind {
+            Kind::Shm => 0,
+            Kind::Ipc | Kind::Tcp => config.send_buffer_bytes as u64,
+        };
+        output.backlog_bytes > waiting && output.credit_bytes < FRAME_BYTES as u64 + 1_000
     });
     let held = sink.statistics().inputs[0].backlog_bytes;
     assert!(held <= config.window_bytes as u64, "{held} bytes");
@@ -316,7 +325,8 @@ fn cancel_wakes_a_blocked_writer(kind: Kind) {
         let output = source.output(1).unwrap();
         move || fill(&output)
     });
-    wait_until(|| source.statistics().outputs[0].backlog_bytes > 128 * 1024);
+    let full = if kind == Kind::Shm { 0 } else { 128 * 1024 };
+    wait_until(|| source.statistics().outputs[0].backlog_bytes > full);
     source.cancel();
     assert_eq!(writer.join().unwrap(), EmitError::Cancelled);
     assert!(!source.output(1).unwrap().is_writable());

@@ -12,7 +12,7 @@ use omq_tokio::{Message, Options, Socket, SocketType};
 
 #[test]
 fn garbage_is_dropped_and_counted_while_the_job_goes_on() {
-    for kind in [Kind::Shm, Kind::Ipc, Kind::Tcp] {
+    for kind in [Kind::Ipc, Kind::Tcp] {
         let config = NetworkConfig {
             max_frame_bytes: 1_000_000,
             ..NetworkConfig::default()

@@ -1,0 +1,283 @@
+use std::slice;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use oka_protocol::{
+    Encoding, FRAME_BYTES, FrameHeader, FrameKind, HEADER_BYTES, decode_markers, padded,
+};
+use oka_ring::{Doorbell, Reader, Ring, SharedBell, SharedRing, Storage};
+
+use crate::{ChannelLost, InputStatistics, Received};
+
+/// The receiving end of a channel in shared memory. It belongs to the task that reads.
+///
+/// Gives out one batch at a time: the next comes when the one before was dropped, and with it its
+/// place in the ring given back.
+pub(crate) struct RingInput {
+    channel: u32,
+    peer: String,
+    reader: Reader<SharedRing>,
+    writer_bell: Arc<Doorbell<SharedBell>>,
+    writer_gone: Arc<AtomicBool>,
+    max_frame_bytes: usize,
+    sequence: u64,
+    /// Markers that arrived before their records.
+    markers: Vec<u64>,
+    /// A frame larger than the ring, as far as it has come.
+    large: Option<LargeFrame>,
+    ended: bool,
+    records: u64,
+    bytes: u64,
+    frames: u64,
+}
+
+struct LargeFrame {
+    header: FrameHeader,
+    /// What has come of header, body and padding.
+    bytes: Vec<u8>,
+}
+
+/// What the data frames of a batch have come to.
+#[derive(Default)]
+struct BatchShape {
+    encoding: Option<Encoding>,
+    records: usize,
+    bytes: usize,
+    frames: u64,
+}
+
+impl BatchShape {
+    fn is_empty(&self) -> bool {
+        self.frames == 0
+    }
+
+    /// Whether the frame may join: one encoding, and not much more than a full frame in all.
+    fn takes(&self, header: &FrameHeader) -> bool {
+        self.encoding.is_none_or(|encoding| {
+            encoding == header.encoding && self.bytes + header.length as usize <= FRAME_BYTES
+        })
+    }
+
+    fn add(&mut self, header: &FrameHeader) {
+        self.encoding = Some(header.encoding);
+        self.records += header.count as usize;
+        self.bytes += header.length as usize;
+        self.frames += 1;
+    }
+}
+
+/// The place of a batch in the ring, given back on drop.
+struct Region {
+    ring: Arc<Ring<SharedRing>>,
+    start: *const u8,
+    length: usize,
+    /// The reader's position behind it.
+    end: u64,
+    writer_bell: Arc<Doorbell<SharedBell>>,
+}
+
+// SAFETY: the memory is mapped while the ring lives, and nobody writes the place until it is given
+// back.
+unsafe impl Send for Region {}
+unsafe impl Sync for Region {}
+
+impl AsRef<[u8]> for Region {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: as above.
+        unsafe { slice::from_raw_parts(self.start, self.length) }
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: nobody has a view any more, and no batch follows before this one is given back.
+        if unsafe { Reader::consume(&self.ring, self.end) } {
+            self.writer_bell.ring();
+        }
+    }
+}
+
+impl RingInput {
+    /// The only reader of this ring.
+    pub(crate) fn new(
+        channel: u32,
+        peer: String,
+        ring: SharedRing,
+        writer_bell: Arc<Doorbell<SharedBell>>,
+        writer_gone: Arc<AtomicBool>,
+        max_frame_bytes: usize,
+    ) -> Self {
+        // SAFETY: the ring was created for this channel, and the peer is told that it writes.
+        let reader = unsafe { Reader::new(Arc::new(Ring::new(ring))) };
+        Self {
+            channel,
+            peer,
+            reader,
+            writer_bell,
+            writer_gone,
+            max_frame_bytes,
+            sequence: 0,
+            markers: Vec::new(),
+            large: None,
+            ended: false,
+            records: 0,
+            bytes: 0,
+            frames: 0,
+        }
+    }
+
+    /// The frames that have arrived, as one batch; an error if the writer broke off.
+    pub(crate) fn take(&mut self) -> Result<Option<Received>, ChannelLost> {
+        // Looked at first: what a writer wrote before it went is there when it is gone.
+        let writer_gone = self.writer_gone.load(Ordering::Acquire);
+        if self.ended || !self.reader.is_released() {
+            return Ok(None);
+        }
+        let taken = match self.large.take() {
+            Some(large) => self.take_part(large)?,
+            None => self.take_frames()?,
+        };
+        if taken.is_none() && writer_gone && !self.ended {
+            return Err(self.lost("its task went before the channel ended"));
+        }
+        Ok(taken)
+    }
+
+    pub(crate) fn is_ended(&self) -> bool {
+        self.ended
+    }
+
+    pub(crate) fn statistics(&self) -> InputStatistics {
+        InputStatistics {
+            channel: self.channel,
+            records: self.records,
+            bytes: self.bytes,
+            frames: self.frames,
+            backlog_bytes: self.reader.ring().backlog(),
+        }
+    }
+
+    fn take_frames(&mut self) -> Result<Option<Received>, ChannelLost> {
+        let available = self.reader.available();
+        let available = available.map_err(|error| self.lost(&error.to_string()))?;
+        let start = available.as_ptr();
+        let mut batch = BatchShape::default();
+        let mut markers = Vec::new();
+        let mut next_markers = std::mem::take(&mut self.markers);
+        let (mut sequence, mut ended, mut large) = (self.sequence, false, None);
+        let mut rest = available;
+        while !ended && !rest.is_empty() {
+            let header =
+                FrameHeader::decode(rest).map_err(|error| self.lost(&error.to_string()))?;
+            if header.channel != self.channel || header.sequence != sequence + 1 {
+                return Err(self.lost("its frames are out of place"));
+            }
+            let body_end = HEADER_BYTES + header.length as usize;
+            let total = padded(body_end);
+            if total > rest.len() {
+                if batch.is_empty() && total > self.reader.ring().storage().capacity() {
+                    sequence += 1;
+                    large = Some(header);
+                }
+                break;
+            }
+            match header.kind {
+                FrameKind::Data if !batch.takes(&header) => break,
+                FrameKind::Data => {
+                    batch.add(&header);
+                    markers.append(&mut next_markers);
+                }
+                FrameKind::Markers => {
+                    let stamps = decode_markers(header.count, &rest[HEADER_BYTES..body_end]);
+                    let malformed = || self.lost("its markers are malformed");
+                    next_markers.extend(stamps.ok_or_else(malformed)?);
+                }
+                FrameKind::End => ended = true,
+                _ => return Err(self.lost("its frames are of a kind that no ring carries")),
+            }
+            sequence += 1;
+            rest = &rest[total..];
+        }
+        let length = available.len() - rest.len();
+        self.markers = next_markers;
+        self.sequence = sequence;
+        self.ended = ended;
+        self.reader.take(length);
+        if batch.is_empty() {
+            if length > 0 {
+                self.give_back();
+            }
+            return large.map_or(Ok(None), |header| self.begin_large(header));
+        }
+        self.count(&batch);
+        let region = Bytes::from_owner(Region {
+            ring: Arc::clone(self.reader.ring()),
+            start,
+            length,
+            end: self.reader.position(),
+            writer_bell: Arc::clone(&self.writer_bell),
+        });
+        let encoding = batch.encoding.unwrap_or_default();
+        let received = Received::new(self.channel, encoding, batch.records, markers, region);
+        Ok(Some(received))
+    }
+
+    fn begin_large(&mut self, header: FrameHeader) -> Result<Option<Received>, ChannelLost> {
+        let length = header.length as usize;
+        if header.kind != FrameKind::Data || length > self.max_frame_bytes {
+            return Err(self.lost(&format!("it announced a frame of {length} bytes")));
+        }
+        self.take_part(LargeFrame {
+            header,
+            bytes: Vec::new(),
+        })
+    }
+
+    /// Copies what has arrived of a large frame, so that its writer can go on.
+    fn take_part(&mut self, mut large: LargeFrame) -> Result<Option<Received>, ChannelLost> {
+        let available = self.reader.available();
+        let available = available.map_err(|error| self.lost(&error.to_string()))?;
+        let total = padded(HEADER_BYTES + large.header.length as usize);
+        let length = available.len().min(total - large.bytes.len());
+        large.bytes.extend_from_slice(&available[..length]);
+        self.reader.take(length);
+        self.give_back();
+        if large.bytes.len() < total {
+            self.large = Some(large);
+            return Ok(None);
+        }
+        let LargeFrame { header, bytes } = large;
+        let mut batch = BatchShape::default();
+        batch.add(&header);
+        self.count(&batch);
+        let markers = std::mem::take(&mut self.markers);
+        let (encoding, records) = (header.encoding, batch.records);
+        let received = Received::new(self.channel, encoding, records, markers, bytes.into());
+        Ok(Some(received))
+    }
+
+    /// Gives everything that was taken back to the writer; no batch is out.
+    fn give_back(&self) {
+        // SAFETY: what was taken was copied or is not needed, and no batch is out.
+        let waits = unsafe { Reader::consume(self.reader.ring(), self.reader.position()) };
+        if waits {
+            self.writer_bell.ring();
+        }
+    }
+
+    fn count(&mut self, batch: &BatchShape) {
+        self.records += batch.records as u64;
+        self.bytes += batch.bytes as u64;
+        self.frames += batch.frames;
+    }
+
+    #[cold]
+    fn lost(&self, reason: &str) -> ChannelLost {
+        ChannelLost {
+            channel: self.channel,
+            peer: self.peer.clone(),
+            reason: reason.to_owned(),
+        }
+    }
+}

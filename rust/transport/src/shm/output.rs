@@ -1,0 +1,328 @@
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use oka_protocol::{FrameHeader, FrameKind, HEADER_BYTES, MARKER_BYTES, encode_markers, padded};
+use oka_ring::{Doorbell, Ring, SharedBell, SharedRing, Storage, Writer};
+
+use super::Sleeper;
+use crate::health::{Failure, Health};
+use crate::network::NetworkState;
+use crate::outbox::UNPOISONED;
+use crate::{ChannelLost, ChannelSpec, EmitError, FinishError, OpenFrame, OutputStatistics};
+
+/// The sending end of a channel in shared memory.
+///
+/// Frames go into the ring as they are pushed. What the ring has no room for spills over into a
+/// queue, which the writer empties while it waits: there is nobody else to do it.
+pub(crate) struct RingOutput {
+    pub(crate) id: u32,
+    pub(crate) peer: String,
+    state: Mutex<State>,
+    /// Whether something waits in the queue, or was refused.
+    stuck: AtomicBool,
+    blocked_ns: AtomicU64,
+    max_frame_bytes: usize,
+    reader_bell: Doorbell<SharedBell>,
+    /// What the writer sleeps on; all channels of a task share it.
+    sleeper: Arc<Sleeper>,
+    health: Arc<Health>,
+}
+
+struct State {
+    writer: Writer<SharedRing>,
+    sequence: u64,
+    /// Whole messages that found no room; `spilled_bytes` of them are left to write.
+    spilled: VecDeque<Vec<u8>>,
+    spilled_bytes: usize,
+    /// Bytes of the first that are in the ring: a frame larger than the ring goes in parts.
+    first_written: usize,
+    ended: bool,
+    refusal: Option<EmitError>,
+    records: u64,
+    bytes: u64,
+    frames: u64,
+}
+
+impl RingOutput {
+    /// The only writer of this ring.
+    pub(crate) fn new(
+        spec: ChannelSpec,
+        ring: SharedRing,
+        reader_bell: SharedBell,
+        network: &NetworkState,
+    ) -> Self {
+        // SAFETY: the peer made the ring for this channel, which connects once.
+        let writer = unsafe { Writer::new(Arc::new(Ring::new(ring))) };
+        Self {
+            id: spec.id,
+            peer: spec.peer,
+            state: Mutex::new(State {
+                writer,
+                sequence: 0,
+                spilled: VecDeque::new(),
+                spilled_bytes: 0,
+                first_written: 0,
+                ended: false,
+                refusal: None,
+                records: 0,
+                bytes: 0,
+                frames: 0,
+            }),
+            stuck: AtomicBool::new(false),
+            blocked_ns: AtomicU64::new(0),
+            max_frame_bytes: network.config.max_frame_bytes.min(u32::MAX as usize),
+            reader_bell: Doorbell::new(reader_bell),
+            sleeper: Arc::clone(&network.emitting),
+            health: Arc::clone(&network.health),
+        }
+    }
+
+    /// Takes what is in the frame, which is empty afterwards.
+    pub(crate) fn push(&self, frame: &mut OpenFrame) {
+        let mut state = self.lock();
+        if let Some(refusal) = self.refusal(&state, frame) {
+            state.refusal.get_or_insert(refusal);
+            self.stuck.store(true, Ordering::Relaxed);
+        } else {
+            self.write(&mut state, frame);
+        }
+        frame.clear();
+    }
+
+    pub(crate) fn is_writable(&self) -> bool {
+        !self.stuck.load(Ordering::Relaxed) && !self.health.is_failed()
+    }
+
+    /// Notices that the peer is gone; what it should have consumed is lost.
+    pub(crate) fn on_disconnected(&self) {
+        let mut state = self.lock();
+        if !state.is_drained() {
+            self.health.fail(Failure::Lost(ChannelLost {
+                channel: self.id,
+                peer: self.peer.clone(),
+                reason: "its connection closed before the channel ended".to_owned(),
+            }));
+        }
+    }
+
+    pub(crate) fn statistics(&self) -> OutputStatistics {
+        let mut state = self.lock();
+        OutputStatistics {
+            channel: self.id,
+            records: state.records,
+            bytes: state.bytes,
+            frames: state.frames,
+            backlog_bytes: state.spilled_bytes as u64,
+            credit_bytes: state.writer.free(usize::MAX) as u64,
+            blocked_ns: self.blocked_ns.load(Ordering::Relaxed),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect(UNPOISONED)
+    }
+
+    fn refusal(&self, state: &State, frame: &OpenFrame) -> Option<EmitError> {
+        if frame.body_bytes() > self.max_frame_bytes {
+            return Some(EmitError::Oversized {
+                channel: self.id,
+                bytes: frame.body_bytes(),
+                limit: self.max_frame_bytes,
+            });
+        }
+        (state.ended && !frame.is_empty()).then_some(EmitError::Finished(self.id))
+    }
+
+    fn write(&self, state: &mut State, frame: &OpenFrame) {
+        let body = frame.records_bytes();
+        state.records += u64::from(frame.records);
+        state.bytes += body.len() as u64;
+        state.frames += 1;
+        if !frame.markers.is_empty() {
+            let mut stamps = Vec::with_capacity(frame.markers.len() * MARKER_BYTES);
+            encode_markers(&frame.markers, &mut stamps);
+            let mut header = self.header(state, FrameKind::Markers, stamps.len());
+            header.count = frame.markers.len() as u32;
+            state.put(&header, &stamps);
+        }
+        let mut header = self.header(state, FrameKind::Data, body.len());
+        header.encoding = frame.encoding;
+        header.count = frame.records;
+        state.put(&header, body);
+        self.publish(state);
+    }
+
+    fn end(&self, state: &mut State) {
+        if !state.ended {
+            state.ended = true;
+            let header = self.header(state, FrameKind::End, 0);
+            state.put(&header, &[]);
+            self.publish(state);
+        }
+    }
+
+    /// Moves on what waits in the queue, as far as there is room; asks to be woken for the rest.
+    fn pump_and_ask(&self, state: &mut State) {
+        let mut written = state.pump();
+        if !state.spilled.is_empty() {
+            state.ask_for_room();
+            written |= state.pump();
+        }
+        if written {
+            self.publish(state);
+        }
+    }
+
+    fn publish(&self, state: &mut State) {
+        state.writer.publish();
+        self.reader_bell.ring();
+        let stuck = !state.spilled.is_empty() || state.refusal.is_some();
+        self.stuck.store(stuck, Ordering::Relaxed);
+    }
+
+    fn header(&self, state: &mut State, kind: FrameKind, length: usize) -> FrameHeader {
+        state.sequence += 1;
+        FrameHeader {
+            kind,
+            encoding: oka_protocol::Encoding::default(),
+            channel: self.id,
+            sequence: state.sequence,
+            count: 0,
+            length: length as u32,
+        }
+    }
+}
+
+impl State {
+    /// Writes a frame, or queues it behind those that wait.
+    #[inline]
+    fn put(&mut self, header: &FrameHeader, body: &[u8]) {
+        let total = padded(HEADER_BYTES + body.len());
+        if self.spilled.is_empty() && self.writer.free(total) >= total {
+            self.writer.write(&header.encode());
+            self.writer.write(body);
+            let padding = total - HEADER_BYTES - body.len();
+            self.writer.write(&PADDING[..padding]);
+            return;
+        }
+        let mut message = Vec::with_capacity(total);
+        message.extend_from_slice(&header.encode());
+        message.extend_from_slice(body);
+        message.resize(total, 0);
+        self.spilled.push_back(message);
+        self.spilled_bytes += total;
+        self.pump();
+    }
+
+    /// Whether anything was written.
+    fn pump(&mut self) -> bool {
+        let mut written = false;
+        while let Some(message) = self.spilled.front() {
+            let rest = &message[self.first_written..];
+            let whole = message.len() <= self.writer.ring().storage().capacity();
+            let wanted = if whole { rest.len() } else { 1 };
+            if self.writer.free(wanted) < wanted {
+                break;
+            }
+            let length = self.writer.write(rest);
+            written = true;
+            self.first_written += length;
+            self.spilled_bytes -= length;
+            if self.first_written == message.len() {
+                self.spilled.pop_front();
+                self.first_written = 0;
+            }
+        }
+        written
+    }
+
+    /// Asks to be woken when a good part of what waits will find room.
+    fn ask_for_room(&mut self) {
+        let half = self.writer.ring().storage().capacity() / 2;
+        let first = self.spilled.front().map_or(0, Vec::len);
+        let room = if first <= 2 * half {
+            first.max(half)
+        } else {
+            half
+        };
+        self.writer.wake_when_free(room);
+    }
+
+    fn is_drained(&mut self) -> bool {
+        self.ended && self.spilled.is_empty() && self.writer.is_drained()
+    }
+}
+
+/// Blocks until each of these channels takes records again, and none of them holds up another.
+pub(crate) fn wait_rings_writable<'a>(
+    rings: impl Iterator<Item = &'a Arc<RingOutput>>,
+) -> Result<(), EmitError> {
+    let started = Instant::now();
+    let mut waiting: Vec<_> = rings.filter(|ring| !ring.is_writable()).collect();
+    let Some(first) = waiting.first() else {
+        return Ok(());
+    };
+    let sleeper = Arc::clone(&first.sleeper);
+    loop {
+        let turn = sleeper.announce();
+        let mut index = 0;
+        while let Some(ring) = waiting.get(index) {
+            let mut state = ring.lock();
+            if let Some(refusal) = &state.refusal {
+                return Err(refusal.clone());
+            }
+            ring.health.check()?;
+            ring.pump_and_ask(&mut state);
+            if state.spilled.is_empty() {
+                let waited = started.elapsed().as_nanos() as u64;
+                ring.blocked_ns.fetch_add(waited, Ordering::Relaxed);
+                drop(state);
+                waiting.swap_remove(index);
+            } else {
+                index += 1;
+            }
+        }
+        if waiting.is_empty() {
+            return Ok(());
+        }
+        turn.sleep(None);
+    }
+}
+
+/// Ends these channels, and blocks until all was consumed; gives those that are not by then.
+pub(crate) fn finish_rings(
+    sleeper: &Sleeper,
+    rings: &[&Arc<RingOutput>],
+    deadline: Option<Instant>,
+) -> Result<Vec<u32>, FinishError> {
+    for ring in rings {
+        ring.end(&mut ring.lock());
+    }
+    loop {
+        let turn = sleeper.announce();
+        let mut open = Vec::new();
+        for ring in rings {
+            let mut state = ring.lock();
+            if let Some(refusal) = &state.refusal {
+                return Err(FinishError::Emit(refusal.clone()));
+            }
+            ring.pump_and_ask(&mut state);
+            if state.spilled.is_empty() {
+                state.writer.wake_when_drained();
+            }
+            if !state.is_drained() {
+                ring.health.check()?;
+                open.push(ring.id);
+            }
+        }
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        if open.is_empty() || left == Some(Duration::ZERO) {
+            return Ok(open);
+        }
+        turn.sleep(left);
+    }
+}
+
+const PADDING: [u8; 8] = [0; 8];

@@ -1,0 +1,250 @@
+//! How the two ends of a channel get acquainted, over a Unix socket.
+//!
+//! The sender connects and says which channel it comes for, with a ring and the doorbell that it
+//! sleeps on; the receiver answers with its own doorbell, even if its task does not know yet which
+//! channels it has. The connection then stays, silent: when it closes, the task at its other end is
+//! gone.
+
+use std::collections::HashMap;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use oka_ring::{MapError, SharedBell, SharedRing};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+use tokio::io::Interest;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::outbox::UNPOISONED;
+
+/// Where a task can be reached; the file goes when it is dropped.
+pub(crate) struct ShmListener {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+impl ShmListener {
+    pub(crate) fn bind(path: PathBuf) -> io::Result<Self> {
+        let listener = UnixListener::bind(&path)?;
+        Ok(Self { listener, path })
+    }
+}
+
+impl Drop for ShmListener {
+    fn drop(&mut self) {
+        // It may be gone already: names are removed as soon as all tasks are connected.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// What one end of a channel has of the other once they are acquainted.
+pub(crate) struct Acquainted {
+    pub(crate) ring: SharedRing,
+    /// What the peer sleeps on.
+    pub(crate) bell: SharedBell,
+    /// Closes when the peer goes.
+    pub(crate) stream: UnixStream,
+}
+
+/// Where senders and the channels that wait for them meet.
+pub(crate) struct Visitors {
+    /// The channels without a visitor; none before the task has connected.
+    expected: Mutex<HashMap<u32, oneshot::Sender<Acquainted>>>,
+    connected: watch::Sender<bool>,
+    /// What the task of these channels sleeps on.
+    own_bell: OwnedFd,
+}
+
+impl Visitors {
+    pub(crate) fn new(own_bell: BorrowedFd<'_>) -> io::Result<Self> {
+        Ok(Self {
+            expected: Mutex::default(),
+            connected: watch::Sender::new(false),
+            own_bell: own_bell.try_clone_to_owned()?,
+        })
+    }
+
+    /// Registers the channels that senders may come for; once. Each gets its own visitor.
+    pub(crate) fn expect(&self, channels: &[u32]) -> Vec<oneshot::Receiver<Acquainted>> {
+        let mut expected = self.expected.lock().expect(UNPOISONED);
+        let arrivals = channels
+            .iter()
+            .map(|channel| {
+                let (here, arrival) = oneshot::channel();
+                expected.insert(*channel, here);
+                arrival
+            })
+            .collect();
+        self.connected.send_replace(true);
+        arrivals
+    }
+
+    /// Listens for senders until it is aborted; calls `refused` for those that are none.
+    pub(crate) async fn receive(self: Arc<Self>, at: ShmListener, refused: impl Fn()) {
+        let mut greetings = JoinSet::new();
+        loop {
+            tokio::select! {
+                accepted = at.listener.accept(), if greetings.len() < GREETINGS_AT_ONCE => {
+                    match accepted {
+                        Ok((stream, _)) => {
+                            greetings.spawn(Arc::clone(&self).greet(stream));
+                        }
+                        // Out of descriptors, most likely; others may close some.
+                        Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+                    }
+                }
+                Some(greeted) = greetings.join_next() => {
+                    if !greeted.unwrap_or(false) {
+                        refused();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Hears which channel a sender comes for, and hands it over; `false` if it has no business.
+    async fn greet(self: Arc<Self>, stream: UnixStream) -> bool {
+        let own_bell = self.own_bell.as_fd();
+        let Ok(Ok((channel, sender))) = timeout(GREETING_TIMEOUT, welcome(stream, own_bell)).await
+        else {
+            return false;
+        };
+        let mut connected = self.connected.subscribe();
+        if connected.wait_for(|connected| *connected).await.is_err() {
+            return false;
+        }
+        let here = self.expected.lock().expect(UNPOISONED).remove(&channel);
+        here.is_some_and(|here| here.send(sender).is_ok())
+    }
+}
+
+/// Hears a sender, and answers with the doorbell that its reader sleeps on.
+async fn welcome(
+    stream: UnixStream,
+    own_bell: BorrowedFd<'_>,
+) -> Result<(u32, Acquainted), MapError> {
+    let mut hello = [0; HELLO_BYTES];
+    let descriptors = receive(&stream, &mut hello).await?;
+    let (Some(channel), [Some(ring), Some(bell)]) = (channel_of(hello), descriptors) else {
+        return Err(io::Error::from(io::ErrorKind::InvalidData).into());
+    };
+    let (ring, bell) = (SharedRing::open(ring)?, SharedBell::open(bell)?);
+    send(&stream, &[WELCOME], &[own_bell]).await?;
+    Ok((channel, Acquainted { ring, bell, stream }))
+}
+
+/// Connects to the receiver of a channel, with a new ring; waits for it to listen, and to answer.
+pub(crate) async fn visit(
+    path: &Path,
+    channel: u32,
+    ring_bytes: usize,
+    own_bell: BorrowedFd<'_>,
+) -> Result<Acquainted, MapError> {
+    let ring = SharedRing::create(ring_bytes)?;
+    let stream = loop {
+        match UnixStream::connect(path).await {
+            Ok(stream) => break stream,
+            Err(_) => tokio::time::sleep(CONNECT_PAUSE).await,
+        }
+    };
+    let hello = hello_for(channel);
+    send(&stream, &hello, &[ring.descriptor(), own_bell]).await?;
+    let mut answer = [0; 1];
+    match receive(&stream, &mut answer).await? {
+        [Some(bell), None] if answer == [WELCOME] => Ok(Acquainted {
+            ring,
+            bell: SharedBell::open(bell)?,
+            stream,
+        }),
+        _ => Err(io::Error::from(io::ErrorKind::InvalidData).into()),
+    }
+}
+
+/// Waits until the peer closes the connection. It says nothing more, so anything else is an end too.
+pub(crate) async fn wait_gone(stream: &UnixStream) {
+    let read = || stream.try_read(&mut [0; 1]);
+    while stream.readable().await.is_ok() {
+        if !read().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
+            return;
+        }
+    }
+}
+
+fn hello_for(channel: u32) -> [u8; HELLO_BYTES] {
+    let mut hello = [0; HELLO_BYTES];
+    hello[..4].copy_from_slice(&MAGIC);
+    hello[4..].copy_from_slice(&channel.to_le_bytes());
+    hello
+}
+
+fn channel_of(hello: [u8; HELLO_BYTES]) -> Option<u32> {
+    let [a, b, c, d, channel @ ..] = hello;
+    ([a, b, c, d] == MAGIC).then(|| u32::from_le_bytes(channel))
+}
+
+async fn send(stream: &UnixStream, bytes: &[u8], with: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let sent = stream.async_io(Interest::WRITABLE, || {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        control.push(SendAncillaryMessage::ScmRights(with));
+        let bytes = [IoSlice::new(bytes)];
+        Ok(sendmsg(stream, &bytes, &mut control, SendFlags::NOSIGNAL)?)
+    });
+    // A message this short is sent whole on a fresh socket.
+    (sent.await? == bytes.len())
+        .then_some(())
+        .ok_or_else(|| io::ErrorKind::WriteZero.into())
+}
+
+/// The descriptors that came along with exactly these many bytes.
+async fn receive(
+    stream: &UnixStream,
+    bytes: &mut [u8],
+) -> io::Result<[Option<OwnedFd>; DESCRIPTORS]> {
+    let (length, found) = stream
+        .async_io(Interest::READABLE, || {
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+            let mut control = RecvAncillaryBuffer::new(&mut space);
+            let mut into = [IoSliceMut::new(bytes)];
+            let flags = RecvFlags::CMSG_CLOEXEC;
+            let message = recvmsg(stream, &mut into, &mut control, flags)?;
+            let mut descriptors = control.drain().flat_map(|part| match part {
+                RecvAncillaryMessage::ScmRights(descriptors) => descriptors.collect(),
+                _ => Vec::new(),
+            });
+            Ok((message.bytes, [descriptors.next(), descriptors.next()]))
+        })
+        .await?;
+    if length == bytes.len() {
+        Ok(found)
+    } else {
+        Err(io::ErrorKind::UnexpectedEof.into())
+    }
+}
+
+/// Oka, and the version of this rendezvous.
+const MAGIC: [u8; 4] = *b"OKA1";
+const HELLO_BYTES: usize = 8;
+const WELCOME: u8 = 1;
+const DESCRIPTORS: usize = 2;
+
+/// Senders that may be heard at one time; others wait in the listener's queue.
+const GREETINGS_AT_ONCE: usize = 256;
+
+/// How long a sender may take to say what it wants.
+const GREETING_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Between two attempts to accept when the system refuses.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
+
+/// Between two attempts to reach a receiver that does not listen yet.
+const CONNECT_PAUSE: Duration = Duration::from_millis(20);
