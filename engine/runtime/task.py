@@ -9,8 +9,8 @@ from __future__ import annotations
 import resource
 import threading
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Protocol
 
 from engine.graph.operator import SourceOperator, TaskContext
 from engine.network import Cancelled, LatencyHistogram, Network, OutputGate, open_output_gate
@@ -22,7 +22,12 @@ from engine.runtime.description import (
 )
 from engine.runtime.window import SteadyWindow
 
-Deliver = Callable[[list[Any], list[int] | None], Any]
+
+class Deliver(Protocol):
+    """Hands on what came out of the chain, and the stamps of the markers behind it."""
+
+    def __call__(self, out: list[Any], stamps: list[int] | None = None, /) -> Any:
+        """Block until the channels take more."""
 
 
 class Task:
@@ -134,13 +139,13 @@ class Task:
         if self._is_sink:
             return self._observe
 
-        def emit_to_all(out: list[Any], stamps: list[int] | None) -> None:
+        def emit_to_all(out: list[Any], stamps: list[int] | None = None) -> None:
             for gate in gates:
                 gate.emit(out, stamps)
 
         return emit_to_all
 
-    def _observe(self, _out: list[Any], stamps: list[int] | None) -> None:
+    def _observe(self, _out: list[Any], stamps: list[int] | None = None) -> None:
         if self._cancelled.is_set():
             raise Cancelled("the task was cancelled")
         if stamps:
@@ -162,27 +167,46 @@ class Task:
     def _run_from_source(
         self, source: SourceOperator[Any], context: TaskContext, deliver: Deliver
     ) -> None:
-        process = self.chain.process
-        interval = self.description.config.marker_interval
-        now_ns = time.monotonic_ns
-        until_marker = interval
-        wait_due = None
-        if source.rate is not None:
-            self._pacer = _Pacer(source.rate / context.parallelism, self._cancelled)
-            wait_due = self._pacer.wait_due
         items = source.open(context)
         self._window.begin(self._restart_latency)
+        if source.rate is None:
+            self._run_closed(items, deliver)
+        else:
+            self._pacer = _Pacer(source.rate / context.parallelism, self._cancelled)
+            self._run_open(items, deliver, self._pacer)
+
+    def _run_closed(self, items: Iterable[Any], deliver: Deliver) -> None:
+        """As fast as the pipeline takes it. Records are counted when they bring a marker."""
+        process = self.chain.process
+        interval = self.description.config.marker_interval
+        until_marker = interval
+        for item in items:
+            batch = item if type(item) is list else [item]
+            until_marker -= len(batch)
+            if until_marker > 0:
+                deliver(process(batch))
+                continue
+            markers = 1 - until_marker // interval
+            until_marker += markers * interval
+            deliver(process(batch), [time.monotonic_ns()] * markers)
+            self._records_in += markers * interval
+        self._records_in += interval - until_marker
+
+    def _run_open(self, items: Iterable[Any], deliver: Deliver, pacer: _Pacer) -> None:
+        """At the source's rate; markers are stamped with the moment that it intends."""
+        process = self.chain.process
+        interval = self.description.config.marker_interval
+        until_marker = interval
         for item in items:
             batch = item if type(item) is list else [item]
             records = len(batch)
-            due_ns = wait_due(records) if wait_due else None
-            stamps = None
+            due_ns = pacer.wait_due(records)
             until_marker -= records
+            markers = 0
             if until_marker <= 0:
-                count = 1 - until_marker // interval
-                until_marker += count * interval
-                stamps = [due_ns or now_ns()] * count
-            deliver(process(batch), stamps)
+                markers = 1 - until_marker // interval
+                until_marker += markers * interval
+            deliver(process(batch), [due_ns] * markers)
             self._records_in += records
 
 

@@ -6,6 +6,7 @@
 use crate::encode::MAX_DEPTH;
 use crate::error::{DecodeError, Raised};
 use crate::extension::Extensions;
+use crate::record_cache::{self, RecordCache};
 use crate::text::TextCache;
 use oka_compute::value::{ReadError, Reader, Value, extension};
 use pyo3::ffi;
@@ -17,8 +18,9 @@ use std::sync::Mutex;
 /// Turns encoded values into Python objects.
 pub(crate) struct Decoder<'py> {
     py: Python<'py>,
-    /// The cache of the process, or an empty one while another decoder has that.
+    /// The caches of the process, or empty ones while another decoder has those.
     cache: TextCache,
+    records: RecordCache,
     has_cache: bool,
     nan: *mut ffi::PyObject,
 }
@@ -29,6 +31,7 @@ impl<'py> Decoder<'py> {
         let mut decoder = Self {
             py,
             cache: TextCache::new(),
+            records: RecordCache::new(),
             has_cache: false,
             nan: nan.as_ptr(),
         };
@@ -53,7 +56,12 @@ impl<'py> Decoder<'py> {
             if count > total - filled {
                 break;
             }
-            self.fill(&list, filled, Reader::new(body), count, 0)?;
+            let reader = Reader::new(body);
+            if self.records.is_open() {
+                self.fill(&list, filled, reader, count, Self::record)?;
+            } else {
+                self.fill(&list, filled, reader, count, |s, reader| s.value(reader, 0))?;
+            }
             filled += count;
         }
         if filled < total {
@@ -68,6 +76,34 @@ impl<'py> Decoder<'py> {
         unsafe {
             let value = self.value(&mut Reader::new(bytes), 0)?;
             Ok(Bound::from_owned_ptr(self.py, value))
+        }
+    }
+
+    /// A new reference to the next record, the one of the cache if it is there.
+    #[inline]
+    fn record(&mut self, reader: &mut Reader) -> Decoded {
+        let rest = reader.rest();
+        if !matches!(rest.first(), Some(0x91..=0x9f)) {
+            return self.value(reader, 0);
+        }
+        let mut behind = reader.clone();
+        let encoding = match behind.skip() {
+            Ok(()) => &rest[..rest.len() - behind.rest().len()],
+            Err(_) => rest,
+        };
+        if encoding.len() > record_cache::LONGEST {
+            return self.value(reader, 0);
+        }
+        // SAFETY: the GIL is held; an array is decoded to a tuple.
+        unsafe {
+            let cached = self.records.get(encoding);
+            if !cached.is_null() {
+                *reader = behind;
+                return Ok(cached);
+            }
+            let record = self.value(reader, 0)?;
+            self.records.put(encoding, record);
+            Ok(record)
         }
     }
 
@@ -197,7 +233,7 @@ impl<'py> Decoder<'py> {
     ) -> Result<Bound<'py, PyList>, Raised> {
         check_count(count, &reader)?;
         let list = self.empty_list(count)?;
-        self.fill(&list, 0, reader, count, depth)?;
+        self.fill(&list, 0, reader, count, |s, reader| s.value(reader, depth))?;
         Ok(list)
     }
 
@@ -218,10 +254,10 @@ impl<'py> Decoder<'py> {
         first: usize,
         mut reader: Reader,
         count: usize,
-        depth: usize,
+        next: impl Fn(&mut Self, &mut Reader) -> Decoded,
     ) -> Result<(), Raised> {
         for index in first..first + count {
-            let value = self.value(&mut reader, depth)?;
+            let value = next(self, &mut reader)?;
             // SAFETY: the GIL is held, the place is below the list's length and empty.
             unsafe { ffi::PyList_SET_ITEM(list.as_ptr(), index as ffi::Py_ssize_t, value) };
         }
@@ -240,8 +276,9 @@ impl<'py> Decoder<'py> {
 
     fn take_cache(&mut self) {
         if let Some(cache) = CACHE.try_lock().ok().and_then(|mut cache| cache.take()) {
-            self.cache = cache;
+            (self.cache, self.records) = cache;
             self.cache.prepare();
+            self.records.prepare();
             self.has_cache = true;
         }
     }
@@ -250,7 +287,9 @@ impl<'py> Decoder<'py> {
         if self.has_cache
             && let Ok(mut cache) = CACHE.lock()
         {
-            *cache = Some(std::mem::replace(&mut self.cache, TextCache::new()));
+            let texts = std::mem::replace(&mut self.cache, TextCache::new());
+            let records = std::mem::replace(&mut self.records, RecordCache::new());
+            *cache = Some((texts, records));
             self.has_cache = false;
         }
     }
@@ -335,6 +374,7 @@ fn raised(py: Python<'_>) -> Raised {
 }
 
 /// The cache of the process; None while a decoder has it. Locked only to take it or put it back.
-static CACHE: Mutex<Option<TextCache>> = Mutex::new(Some(TextCache::new()));
+static CACHE: Mutex<Option<(TextCache, RecordCache)>> =
+    Mutex::new(Some((TextCache::new(), RecordCache::new())));
 /// Every NaN decodes to this object, so that all NaN are one key of a dict.
 static NAN: PyOnceLock<Py<PyFloat>> = PyOnceLock::new();

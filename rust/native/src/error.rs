@@ -82,7 +82,9 @@ impl Raise for BindError {
     fn raise(self) -> PyErr {
         match self {
             Self::Invalid(_) | Self::NoEndpoint => PyValueError::new_err(self.to_string()),
-            Self::Refused { .. } | Self::Thread(_) => NetworkError::new_err(self.to_string()),
+            Self::Refused { .. } | Self::Thread(_) | Self::Memory(_) => {
+                NetworkError::new_err(self.to_string())
+            }
         }
     }
 }
@@ -93,7 +95,7 @@ impl Raise for ConnectError {
         match self {
             Self::Invalid(_) | Self::Duplicate(_) => PyValueError::new_err(message),
             Self::AlreadyConnected => PyRuntimeError::new_err(message),
-            Self::TimedOut { .. } => NetworkError::new_err(message),
+            Self::TimedOut { .. } | Self::Refused { .. } => NetworkError::new_err(message),
             Self::Cancelled => Cancelled::new_err(message),
         }
     }

@@ -19,6 +19,7 @@ mod gate;
 mod key;
 mod latency;
 mod network;
+mod record_cache;
 mod statistics;
 mod text;
 

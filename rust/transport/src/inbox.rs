@@ -176,6 +176,14 @@ impl Inbox {
                 TryReceive::Ended => break Ok(None),
                 TryReceive::Empty => {}
             }
+            if self.receiving.may_nap() {
+                self.receiving.nap();
+                slept = true;
+                found = self.take()?;
+                if !matches!(found, TryReceive::Empty) {
+                    continue;
+                }
+            }
             let turn = self.receiving.announce();
             if let Err(failure) = self.health.check() {
                 break Err(failure.into());

@@ -1,5 +1,6 @@
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use oka_ring::{Doorbell, MapError, SharedBell, Waiting};
 
@@ -8,6 +9,8 @@ use oka_ring::{Doorbell, MapError, SharedBell, Waiting};
 pub(crate) struct Sleeper {
     doorbell: Arc<Doorbell<SharedBell>>,
     place: Mutex<()>,
+    /// Whether the last sleep was short.
+    busy: AtomicBool,
 }
 
 impl Sleeper {
@@ -15,6 +18,7 @@ impl Sleeper {
         Ok(Self {
             doorbell: Arc::new(Doorbell::new(SharedBell::create()?)),
             place: Mutex::default(),
+            busy: AtomicBool::new(false),
         })
     }
 
@@ -28,11 +32,23 @@ impl Sleeper {
         self.doorbell.ring();
     }
 
+    /// Whether things come so often that they should gather for a moment first: each ring costs both
+    /// sides tens of µs of CPU.
+    pub(crate) fn may_nap(&self) -> bool {
+        self.busy.load(Ordering::Relaxed)
+    }
+
+    /// Lets things gather for [`NAP`]; nobody rings meanwhile.
+    pub(crate) fn nap(&self) {
+        std::thread::sleep(NAP);
+    }
+
     /// Announces that the calling thread may sleep; waits for its turn if another does.
     pub(crate) fn announce(&self) -> Turn<'_> {
         let place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
         Turn {
             waiting: self.doorbell.announce(),
+            busy: &self.busy,
             _place: place,
         }
     }
@@ -41,11 +57,20 @@ impl Sleeper {
 /// A thread's turn to sleep: look once more whether there is a reason, and then do.
 pub(crate) struct Turn<'a> {
     waiting: Waiting<'a, SharedBell>,
+    busy: &'a AtomicBool,
     _place: MutexGuard<'a, ()>,
 }
 
 impl Turn<'_> {
     pub(crate) fn sleep(self, timeout: Option<Duration>) {
+        let started = Instant::now();
         self.waiting.sleep(timeout);
+        self.busy.store(started.elapsed() < BUSY, Ordering::Relaxed);
     }
 }
+
+/// What one wake-up per nap costs in latency; with the kernel's timer slack it is about twice that.
+const NAP: Duration = Duration::from_micros(50);
+
+/// Who sleeps for less than this is woken more than ten thousand times a second.
+const BUSY: Duration = Duration::from_micros(100);
