@@ -14,8 +14,8 @@
 //! use oka_ring::{Reader, Ring, SharedRing, Writer};
 //!
 //! # fn main() -> Result<(), oka_ring::MapError> {
-//! let here = SharedRing::create(65_536)?;
-//! let there = SharedRing::open(here.descriptor().try_clone_to_owned().expect("a free descriptor"))?;
+//! let (here, descriptor) = SharedRing::create(65_536)?;
+//! let there = SharedRing::open(&descriptor)?;
 //! // SAFETY: the only writer, and the only reader, of this memory.
 //! let mut writer = unsafe { Writer::new(Arc::new(Ring::new(here))) };
 //! let mut reader = unsafe { Reader::new(Arc::new(Ring::new(there))) };

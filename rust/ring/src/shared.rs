@@ -1,6 +1,6 @@
 use std::ffi::c_void;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::ptr::{self, NonNull};
 use std::slice;
 use std::time::Duration;
@@ -24,41 +24,33 @@ use crate::sync::AtomicU32;
 pub struct SharedRing {
     mapping: Mapping,
     capacity: usize,
-    descriptor: OwnedFd,
 }
 
 impl SharedRing {
-    /// New memory for a ring of `capacity` bytes: a power of two, at least one page.
-    pub fn create(capacity: usize) -> Result<Self, MapError> {
+    /// New memory for a ring of `capacity` bytes (a power of two, at least one page), and what
+    /// another process opens it by.
+    pub fn create(capacity: usize) -> Result<(Self, OwnedFd), MapError> {
         if !is_capacity(capacity) {
             return Err(MapError::Capacity(capacity));
         }
-        Self::map(create(c"oka-ring", PAGE + capacity)?, capacity)
+        let descriptor = create(c"oka-ring", PAGE + capacity)?;
+        Ok((Self::map(&descriptor, capacity)?, descriptor))
     }
 
     /// The memory that another process created, by its descriptor.
-    pub fn open(descriptor: OwnedFd) -> Result<Self, MapError> {
-        let capacity = sealed_size(&descriptor)?.saturating_sub(PAGE);
+    pub fn open(descriptor: &OwnedFd) -> Result<Self, MapError> {
+        let capacity = sealed_size(descriptor)?.saturating_sub(PAGE);
         if !is_capacity(capacity) {
             return Err(MapError::Capacity(capacity));
         }
         Self::map(descriptor, capacity)
     }
 
-    /// What another process opens the memory by.
-    pub fn descriptor(&self) -> BorrowedFd<'_> {
-        self.descriptor.as_fd()
-    }
-
-    fn map(descriptor: OwnedFd, capacity: usize) -> Result<Self, MapError> {
+    fn map(descriptor: &OwnedFd, capacity: usize) -> Result<Self, MapError> {
         let mapping = Mapping::reserve(PAGE + 2 * capacity)?;
-        mapping.place(0, &descriptor, 0, PAGE + capacity)?;
-        mapping.place(PAGE + capacity, &descriptor, PAGE, capacity)?;
-        Ok(Self {
-            mapping,
-            capacity,
-            descriptor,
-        })
+        mapping.place(0, descriptor, 0, PAGE + capacity)?;
+        mapping.place(PAGE + capacity, descriptor, PAGE, capacity)?;
+        Ok(Self { mapping, capacity })
     }
 
     fn byte(&self, position: u64) -> *mut u8 {
@@ -100,36 +92,28 @@ unsafe impl Storage for SharedRing {
 #[derive(Debug)]
 pub struct SharedBell {
     mapping: Mapping,
-    descriptor: OwnedFd,
 }
 
 impl SharedBell {
-    /// A new word.
-    pub fn create() -> Result<Self, MapError> {
-        Self::map(create(c"oka-bell", PAGE)?)
+    /// A new word, and what another process opens it by.
+    pub fn create() -> Result<(Self, OwnedFd), MapError> {
+        let descriptor = create(c"oka-bell", PAGE)?;
+        Ok((Self::map(&descriptor)?, descriptor))
     }
 
     /// The word that another process created, by its descriptor.
-    pub fn open(descriptor: OwnedFd) -> Result<Self, MapError> {
-        let size = sealed_size(&descriptor)?;
+    pub fn open(descriptor: &OwnedFd) -> Result<Self, MapError> {
+        let size = sealed_size(descriptor)?;
         if size != PAGE {
             return Err(MapError::Capacity(size));
         }
         Self::map(descriptor)
     }
 
-    /// What another process opens the word by.
-    pub fn descriptor(&self) -> BorrowedFd<'_> {
-        self.descriptor.as_fd()
-    }
-
-    fn map(descriptor: OwnedFd) -> Result<Self, MapError> {
+    fn map(descriptor: &OwnedFd) -> Result<Self, MapError> {
         let mapping = Mapping::reserve(PAGE)?;
-        mapping.place(0, &descriptor, 0, PAGE)?;
-        Ok(Self {
-            mapping,
-            descriptor,
-        })
+        mapping.place(0, descriptor, 0, PAGE)?;
+        Ok(Self { mapping })
     }
 }
 
@@ -276,8 +260,8 @@ mod tests {
     use crate::{Doorbell, Reader, Ring, Writer};
 
     fn ends(capacity: usize) -> (Writer<SharedRing>, Reader<SharedRing>) {
-        let here = SharedRing::create(capacity).unwrap();
-        let there = SharedRing::open(here.descriptor().try_clone_to_owned().unwrap()).unwrap();
+        let (here, descriptor) = SharedRing::create(capacity).unwrap();
+        let there = SharedRing::open(&descriptor).unwrap();
         // SAFETY: the only writer, and the only reader.
         unsafe {
             (
@@ -338,19 +322,19 @@ mod tests {
     fn memory_that_could_shrink_is_refused() {
         let open = memfd_create(c"open", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
         ftruncate(&open, 2 * PAGE as u64).unwrap();
-        assert!(matches!(SharedRing::open(open), Err(MapError::Unsealed)));
+        assert!(matches!(SharedRing::open(&open), Err(MapError::Unsealed)));
         assert!(matches!(
             SharedRing::create(5_000),
             Err(MapError::Capacity(5_000))
         ));
-        let bell = SharedBell::create().unwrap();
-        let ring = SharedRing::open(bell.descriptor().try_clone_to_owned().unwrap());
+        let (_, bell) = SharedBell::create().unwrap();
+        let ring = SharedRing::open(&bell);
         assert!(matches!(ring, Err(MapError::Capacity(0))));
     }
 
     #[test]
     fn a_million_rings_wake_every_time() {
-        let here = Arc::new(Doorbell::new(SharedBell::create().unwrap()));
+        let here = Arc::new(Doorbell::new(SharedBell::create().unwrap().0));
         let (mut writer, mut reader) = ends(PAGE);
         let writing = thread::spawn({
             let here = Arc::clone(&here);

@@ -7,7 +7,6 @@ use bytes::Bytes;
 use oka_protocol::{
     ChannelError, Credit, FrameHeader, FrameKind, Frames, HEADER_BYTES, Receiver, decode_markers,
 };
-use oka_ring::MapError;
 use omq_tokio::{Message, Socket};
 use tokio::sync::Notify;
 
@@ -76,15 +75,15 @@ struct Taken {
 }
 
 impl Inbox {
-    pub(crate) fn new(health: Arc<Health>) -> Result<Self, MapError> {
-        Ok(Self {
+    pub(crate) fn new(receiving: Sleeper, health: Arc<Health>) -> Self {
+        Self {
             state: Mutex::default(),
-            receiving: Sleeper::new()?,
+            receiving,
             credit_lines: OnceLock::new(),
             closing: Notify::new(),
             waited_ns: AtomicU64::new(0),
             health,
-        })
+        }
     }
 
     /// What wakes the task when something has arrived.
@@ -176,8 +175,7 @@ impl Inbox {
                 TryReceive::Ended => break Ok(None),
                 TryReceive::Empty => {}
             }
-            if self.receiving.may_nap() {
-                self.receiving.nap();
+            if self.receiving.nap_if_busy() {
                 slept = true;
                 found = self.take()?;
                 if !matches!(found, TryReceive::Empty) {

@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 use crate::endpoint::shm_path;
 use crate::health::Failure;
 use crate::network::NetworkState;
-use crate::shm::rendezvous::{ShmListener, Visitors};
+use crate::shm::rendezvous::{Bells, Rendezvous, ShmListener};
 use crate::{BindError, ChannelSpec, ConnectError, EndpointKind, NetworkConfig};
 
 /// What a network asks of its I/O thread.
@@ -37,6 +37,7 @@ pub(crate) enum Command {
 /// The body of the I/O thread: listens, answers, and serves commands until it is told to close.
 pub(crate) fn run(
     state: &Arc<NetworkState>,
+    bells: Bells,
     listen: &[String],
     bound: &mpsc::Sender<Result<Vec<String>, BindError>>,
     commands: tokio::sync::mpsc::UnboundedReceiver<Command>,
@@ -49,7 +50,7 @@ pub(crate) fn run(
     match runtime {
         Err(error) => drop(bound.send(Err(BindError::Thread(error)))),
         Ok(runtime) => runtime.block_on(async {
-            match bind(state, listen).await {
+            match bind(state, bells, listen).await {
                 Err(error) => drop(bound.send(Err(error))),
                 Ok((listening, endpoints)) => {
                     drop(bound.send(Ok(endpoints)));
@@ -67,17 +68,18 @@ struct Listening {
     pulls: Vec<Socket>,
     /// For channels in shared memory.
     listeners: Vec<ShmListener>,
-    visitors: Visitors,
+    rendezvous: Rendezvous,
 }
 
 async fn bind(
     state: &NetworkState,
+    bells: Bells,
     listen: &[String],
 ) -> Result<(Listening, Vec<String>), BindError> {
     let mut listening = Listening {
         pulls: Vec::new(),
         listeners: Vec::new(),
-        visitors: Visitors::new(state.inbox.receiving().doorbell().bell().descriptor())?,
+        rendezvous: Rendezvous::new(bells),
     };
     let mut endpoints = Vec::with_capacity(listen.len());
     for endpoint in listen {
@@ -117,13 +119,13 @@ async fn serve(
     let Listening {
         pulls,
         listeners,
-        visitors,
+        rendezvous,
     } = listening;
     let mut tasks = JoinSet::new();
-    let visitors = Arc::new(visitors);
+    let rendezvous = Arc::new(rendezvous);
     for listener in listeners {
-        let (visitors, state) = (Arc::clone(&visitors), Arc::clone(state));
-        tasks.spawn(visitors.receive(listener, move || {
+        let (rendezvous, state) = (Arc::clone(&rendezvous), Arc::clone(state));
+        tasks.spawn(rendezvous.receive(listener, move || {
             state.dropped_messages.fetch_add(1, Ordering::Relaxed);
         }));
     }
@@ -144,9 +146,9 @@ async fn serve(
             } => {
                 connected = true;
                 let (state, pulls) = (Arc::clone(state), pulls.clone());
-                let visitors = Arc::clone(&visitors);
+                let rendezvous = Arc::clone(&rendezvous);
                 tasks.spawn(connect::serve_channels(
-                    state, pulls, visitors, outputs, inputs, answer,
+                    state, pulls, rendezvous, outputs, inputs, answer,
                 ));
             }
             Command::Close => break,

@@ -15,6 +15,7 @@ use crate::io::{Command, run};
 use crate::outbox::{Outbox, UNPOISONED};
 use crate::output::SendingEnd;
 use crate::security::{Security, check_key};
+use crate::shm::rendezvous::Bells;
 use crate::shm::{RingOutput, Sleeper, finish_rings};
 use crate::{
     BindError, ConnectError, EndpointKind, FinishError, InvalidEndpoint, NetworkConfig,
@@ -85,7 +86,8 @@ impl Network {
         for endpoint in listen {
             EndpointKind::of(endpoint)?;
         }
-        let state = Arc::new(NetworkState::new(config)?);
+        let (state, bells) = NetworkState::new(config)?;
+        let state = Arc::new(state);
         let (commands, inbound) = async_mpsc::unbounded_channel();
         let (bound, binding) = mpsc::channel();
         let thread = std::thread::Builder::new()
@@ -93,7 +95,7 @@ impl Network {
             .spawn({
                 let state = Arc::clone(&state);
                 let listen = listen.to_vec();
-                move || run(&state, &listen, &bound, inbound)
+                move || run(&state, bells, &listen, &bound, inbound)
             })?;
         let endpoints = binding.recv().unwrap_or_else(|_| {
             let stopped = std::io::Error::other("the I/O thread stopped at once");
@@ -281,19 +283,26 @@ pub(crate) struct NetworkState {
 }
 
 impl NetworkState {
-    fn new(config: NetworkConfig) -> Result<Self, MapError> {
+    fn new(config: NetworkConfig) -> Result<(Self, Bells), MapError> {
         let health = Arc::new(Health::new());
-        Ok(Self {
+        let (receiver, receiving) = Sleeper::new()?;
+        let (emitter, emitting) = Sleeper::new()?;
+        let state = Self {
             security: config.encryption.then(Security::generate),
             config,
-            inbox: Inbox::new(Arc::clone(&health))?,
+            inbox: Inbox::new(receiver, Arc::clone(&health)),
             health,
-            emitting: Arc::new(Sleeper::new()?),
+            emitting: Arc::new(emitter),
             channels: OnceLock::new(),
             outputs: OnceLock::new(),
             dropped_messages: AtomicU64::new(0),
             refused_connections: AtomicU64::new(0),
-        })
+        };
+        let bells = Bells {
+            receiving,
+            emitting,
+        };
+        Ok((state, bells))
     }
 
     /// The output channels in shared memory.

@@ -101,8 +101,8 @@ impl OutputChannel {
     pub fn wait_all_writable(channels: &[Self]) -> Result<(), EmitError> {
         let ends = || channels.iter().map(|channel| &channel.end);
         wait_rings_writable(ends().filter_map(SendingEnd::ring))?;
-        let outboxes = ends().filter_map(SendingEnd::socket);
-        outboxes.map(|outbox| outbox.wait_writable()).collect()
+        let mut outboxes = ends().filter_map(SendingEnd::socket);
+        outboxes.try_for_each(|outbox| outbox.wait_writable())
     }
 
     pub(crate) fn statistics(&self) -> OutputStatistics {

@@ -13,14 +13,14 @@ use crate::inbox::CreditLine;
 use crate::network::NetworkState;
 use crate::outbox::Outbox;
 use crate::output::SendingEnd;
-use crate::shm::rendezvous::Visitors;
+use crate::shm::rendezvous::Rendezvous;
 use crate::{ChannelSpec, ConnectError, OutputChannel};
 
 /// Connects the channels, answers, and serves them until it is aborted.
 pub(super) async fn serve_channels(
     state: Arc<NetworkState>,
     pulls: Vec<Socket>,
-    visitors: Arc<Visitors>,
+    rendezvous: Arc<Rendezvous>,
     all_outputs: Vec<ChannelSpec>,
     all_inputs: Vec<ChannelSpec>,
     answer: mpsc::Sender<Result<(), ConnectError>>,
@@ -35,7 +35,7 @@ pub(super) async fn serve_channels(
         () = state.health.wait_failed() => Err(ConnectError::Cancelled),
         connected = async { tokio::try_join!(
             connect_all(&state, specs),
-            rings::connect_outputs(&state, ring_outputs),
+            rings::connect_outputs(&state, &rendezvous, ring_outputs),
         )} => connected,
     };
     let (mut sockets, ring_outputs) = match connected {
@@ -86,7 +86,7 @@ pub(super) async fn serve_channels(
     tasks.spawn(release::release_held(Arc::clone(&state), held));
     let ids: Vec<_> = ring_inputs.iter().map(|spec| spec.id).collect();
     state.inbox.connect(&ids, lines, state.config.window_bytes);
-    let arrivals = visitors.expect(&ids);
+    let arrivals = rendezvous.expect(&ids);
     for ((input, spec), arrival) in ring_inputs.into_iter().enumerate().zip(arrivals) {
         tasks.spawn(rings::serve_input(Arc::clone(&state), input, spec, arrival));
     }

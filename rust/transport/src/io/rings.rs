@@ -12,22 +12,22 @@ use tokio::time::timeout;
 use crate::endpoint::shm_path;
 use crate::health::Failure;
 use crate::network::NetworkState;
-use crate::shm::rendezvous::{Acquainted, visit, wait_gone};
+use crate::shm::rendezvous::{Acquainted, Rendezvous, wait_gone};
 use crate::shm::{RingInput, RingOutput};
 use crate::{ChannelLost, ChannelSpec, ConnectError, NetworkConfig};
 
 /// Visits the receiver of each channel.
 pub(super) async fn connect_outputs(
     state: &Arc<NetworkState>,
+    rendezvous: &Arc<Rendezvous>,
     specs: Vec<ChannelSpec>,
 ) -> Result<Vec<(Arc<RingOutput>, UnixStream)>, ConnectError> {
     let bytes = ring_bytes(&state.config, specs.len());
     let connect = |spec: ChannelSpec| {
-        let state = Arc::clone(state);
+        let (state, rendezvous) = (Arc::clone(state), Arc::clone(rendezvous));
         async move {
             let path = shm_path(&spec.peer).unwrap_or_default();
-            let bell = state.emitting.doorbell().bell().descriptor();
-            let visited = visit(&path, spec.id, bytes, bell);
+            let visited = rendezvous.visit(&path, spec.id, bytes);
             let Acquainted { ring, bell, stream } =
                 in_time(&spec, state.config.connect_timeout, visited).await?;
             let output = RingOutput::new(spec, ring, bell, &state);

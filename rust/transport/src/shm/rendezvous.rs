@@ -56,21 +56,28 @@ pub(crate) struct Acquainted {
 }
 
 /// Where senders and the channels that wait for them meet.
-pub(crate) struct Visitors {
+pub(crate) struct Rendezvous {
     /// The channels without a visitor; none before the task has connected.
     expected: Mutex<HashMap<u32, oneshot::Sender<Acquainted>>>,
     connected: watch::Sender<bool>,
-    /// What the task of these channels sleeps on.
-    own_bell: OwnedFd,
+    bells: Bells,
 }
 
-impl Visitors {
-    pub(crate) fn new(own_bell: BorrowedFd<'_>) -> io::Result<Self> {
-        Ok(Self {
+/// What other processes open the doorbells of a task by.
+pub(crate) struct Bells {
+    /// Rung when something has arrived for the task.
+    pub(crate) receiving: OwnedFd,
+    /// Rung when there is room for what the task sends.
+    pub(crate) emitting: OwnedFd,
+}
+
+impl Rendezvous {
+    pub(crate) fn new(bells: Bells) -> Self {
+        Self {
             expected: Mutex::default(),
             connected: watch::Sender::new(false),
-            own_bell: own_bell.try_clone_to_owned()?,
-        })
+            bells,
+        }
     }
 
     /// Registers the channels that senders may come for; once. Each gets its own visitor.
@@ -111,9 +118,37 @@ impl Visitors {
         }
     }
 
+    /// Connects to the receiver of a channel, with a new ring; waits for it to listen, and to answer.
+    pub(crate) async fn visit(
+        &self,
+        path: &Path,
+        channel: u32,
+        ring_bytes: usize,
+    ) -> Result<Acquainted, MapError> {
+        let (ring, descriptor) = SharedRing::create(ring_bytes)?;
+        let own_bell = self.bells.emitting.as_fd();
+        let stream = loop {
+            match UnixStream::connect(path).await {
+                Ok(stream) => break stream,
+                Err(_) => tokio::time::sleep(CONNECT_PAUSE).await,
+            }
+        };
+        let hello = hello_for(channel);
+        send(&stream, &hello, &[descriptor.as_fd(), own_bell]).await?;
+        let mut answer = [0; 1];
+        match receive(&stream, &mut answer).await? {
+            [Some(bell), None] if answer == [WELCOME] => Ok(Acquainted {
+                ring,
+                bell: SharedBell::open(&bell)?,
+                stream,
+            }),
+            _ => Err(io::Error::from(io::ErrorKind::InvalidData).into()),
+        }
+    }
+
     /// Hears which channel a sender comes for, and hands it over; `false` if it has no business.
     async fn greet(self: Arc<Self>, stream: UnixStream) -> bool {
-        let own_bell = self.own_bell.as_fd();
+        let own_bell = self.bells.receiving.as_fd();
         let Ok(Ok((channel, sender))) = timeout(GREETING_TIMEOUT, welcome(stream, own_bell)).await
         else {
             return false;
@@ -137,36 +172,9 @@ async fn welcome(
     let (Some(channel), [Some(ring), Some(bell)]) = (channel_of(hello), descriptors) else {
         return Err(io::Error::from(io::ErrorKind::InvalidData).into());
     };
-    let (ring, bell) = (SharedRing::open(ring)?, SharedBell::open(bell)?);
+    let (ring, bell) = (SharedRing::open(&ring)?, SharedBell::open(&bell)?);
     send(&stream, &[WELCOME], &[own_bell]).await?;
     Ok((channel, Acquainted { ring, bell, stream }))
-}
-
-/// Connects to the receiver of a channel, with a new ring; waits for it to listen, and to answer.
-pub(crate) async fn visit(
-    path: &Path,
-    channel: u32,
-    ring_bytes: usize,
-    own_bell: BorrowedFd<'_>,
-) -> Result<Acquainted, MapError> {
-    let ring = SharedRing::create(ring_bytes)?;
-    let stream = loop {
-        match UnixStream::connect(path).await {
-            Ok(stream) => break stream,
-            Err(_) => tokio::time::sleep(CONNECT_PAUSE).await,
-        }
-    };
-    let hello = hello_for(channel);
-    send(&stream, &hello, &[ring.descriptor(), own_bell]).await?;
-    let mut answer = [0; 1];
-    match receive(&stream, &mut answer).await? {
-        [Some(bell), None] if answer == [WELCOME] => Ok(Acquainted {
-            ring,
-            bell: SharedBell::open(bell)?,
-            stream,
-        }),
-        _ => Err(io::Error::from(io::ErrorKind::InvalidData).into()),
-    }
 }
 
 /// Waits until the peer closes the connection. It says nothing more, so anything else is an end too.

@@ -1,5 +1,6 @@
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use oka_ring::{Doorbell, MapError, SharedBell, Waiting};
@@ -7,24 +8,22 @@ use oka_ring::{Doorbell, MapError, SharedBell, Waiting};
 /// What the threads of a task sleep on, one after the other; whoever has something for it rings.
 #[derive(Debug)]
 pub(crate) struct Sleeper {
-    doorbell: Arc<Doorbell<SharedBell>>,
+    doorbell: Doorbell<SharedBell>,
     place: Mutex<()>,
     /// Whether the last sleep was short.
     busy: AtomicBool,
 }
 
 impl Sleeper {
-    pub(crate) fn new() -> Result<Self, MapError> {
-        Ok(Self {
-            doorbell: Arc::new(Doorbell::new(SharedBell::create()?)),
+    /// With what other processes open its doorbell by.
+    pub(crate) fn new() -> Result<(Self, OwnedFd), MapError> {
+        let (bell, descriptor) = SharedBell::create()?;
+        let sleeper = Self {
+            doorbell: Doorbell::new(bell),
             place: Mutex::default(),
             busy: AtomicBool::new(false),
-        })
-    }
-
-    /// What others wake it with.
-    pub(crate) fn doorbell(&self) -> &Arc<Doorbell<SharedBell>> {
-        &self.doorbell
+        };
+        Ok((sleeper, descriptor))
     }
 
     /// Wakes the thread that sleeps.
@@ -32,15 +31,14 @@ impl Sleeper {
         self.doorbell.ring();
     }
 
-    /// Whether things come so often that they should gather for a moment first: each ring costs both
-    /// sides tens of µs of CPU.
-    pub(crate) fn may_nap(&self) -> bool {
-        self.busy.load(Ordering::Relaxed)
-    }
-
-    /// Lets things gather for [`NAP`]; nobody rings meanwhile.
-    pub(crate) fn nap(&self) {
-        std::thread::sleep(NAP);
+    /// Lets things gather for a moment if they come so often that ringing for each is dear: that
+    /// costs both sides tens of µs of CPU. Nobody rings meanwhile. Whether it did.
+    pub(crate) fn nap_if_busy(&self) -> bool {
+        let busy = self.busy.load(Ordering::Relaxed);
+        if busy {
+            std::thread::sleep(NAP);
+        }
+        busy
     }
 
     /// Announces that the calling thread may sleep; waits for its turn if another does.

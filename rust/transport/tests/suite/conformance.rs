@@ -144,7 +144,7 @@ fn a_stalled_reader_bounds_memory_and_blocks_the_writer(kind: Kind) {
         let output = &source.statistics().outputs[0];
         let waiting = match kind {
             Kind::Shm => 0,
-            Kind::Ipc | Kind::Tcp => config.send_buffer_bytes as u64,
+            _ => config.send_buffer_bytes as u64,
         };
         output.backlog_bytes > waiting && output.credit_bytes < FRAME_BYTES as u64 + 1_000
     });

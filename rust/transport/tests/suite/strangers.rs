@@ -2,12 +2,13 @@
 
 use std::io::Write;
 use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::support::{Directory, Kind, emit, pair, receive_all};
 use oka_protocol::{Credit, Encoding, FrameHeader, FrameKind, HEADER_BYTES};
-use oka_transport::{Network, NetworkConfig, ReceiveError};
+use oka_transport::{ChannelSpec, EmitError, Network, NetworkConfig, ReceiveError};
 use omq_tokio::{Message, Options, Socket, SocketType};
 
 #[test]
@@ -56,6 +57,40 @@ fn garbage_is_dropped_and_counted_while_the_job_goes_on() {
         finishing.join().unwrap();
         assert_eq!(sink.statistics().dropped_messages, expected, "{kind:?}");
     }
+}
+
+#[test]
+fn strangers_at_shared_memory_are_dropped_and_counted() {
+    let directory = Directory::new();
+    let (source, sink) = pair(&directory, Kind::Shm, &NetworkConfig::default());
+    let path = sink.endpoints()[0].strip_prefix("shm://").unwrap();
+    let without_ring = [b'O', b'K', b'A', b'1', 1, 0, 0, 0];
+    for bytes in [&b"GET / HTTP/1.1\r\n\r\n"[..], &without_ring, &[]] {
+        let mut stream = UnixStream::connect(path).unwrap();
+        stream.write_all(bytes).unwrap();
+    }
+    // One comes for a channel that is taken, the other for one that does not exist.
+    let strangers = [1, 77].map(|id| {
+        let name = format!("stranger{id}");
+        let stranger = directory.bind(Kind::Shm, &name, &NetworkConfig::default());
+        let to = ChannelSpec {
+            id,
+            peer: sink.endpoints()[0].clone(),
+        };
+        stranger.connect(&[to], &[]).unwrap();
+        let output = stranger.output(id).unwrap();
+        let error = (0..).find_map(|number| emit(&output, number, 32).err());
+        assert!(matches!(error, Some(EmitError::Lost(_))), "{error:?}");
+        stranger
+    });
+    wait_for_drops(&sink, 5);
+
+    emit(&source.output(1).unwrap(), 0, 32).unwrap();
+    let finishing = thread::spawn(move || source.finish(None).unwrap());
+    assert_eq!(receive_all(&sink, 32, 1).unwrap(), [1]);
+    finishing.join().unwrap();
+    assert_eq!(sink.statistics().dropped_messages, 5);
+    drop(strangers);
 }
 
 #[test]
