@@ -34,7 +34,7 @@ pub struct NetworkConfig {
     ///
     /// Only bounds how many peers may be in a handshake at the same moment, one host an eighth of
     /// them: more of them are turned away and come again. Cost: the memory that strangers may
-    /// occupy, some 10 KiB per handshake.
+    /// occupy for 5 s: 68 KB per handshake, measured with half-open connections.
     pub channels: usize,
 }
 
