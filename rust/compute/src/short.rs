@@ -6,31 +6,46 @@
 use xxhash_rust::xxh3::xxh3_64;
 
 /// A hash. Up to [`LONGEST`] bytes it is folded multiplication, inline; above that XXH3.
+///
+/// It reads the bytes in pairs of words from both ends, which meet or overlap in the middle: one
+/// multiplication for up to 16 bytes, two for 32, four for 64.
 #[inline]
 pub fn hash(bytes: &[u8]) -> u64 {
-    if bytes.len() > LONGEST {
-        return xxh3_64(bytes);
+    let length = (bytes.len() as u64).wrapping_mul(MULTIPLIERS[0]);
+    if let (Some(start), Some(end)) = (bytes.first_chunk::<16>(), bytes.last_chunk::<16>()) {
+        if bytes.len() > LONGEST {
+            return xxh3_64(bytes);
+        }
+        let mut sum = length
+            .wrapping_add(fold_pair(start, MULTIPLIERS[1], MULTIPLIERS[2]))
+            .wrapping_add(fold_pair(end, MULTIPLIERS[3], MULTIPLIERS[4]));
+        if let (Some(start), Some(end)) = (bytes.first_chunk::<32>(), bytes.last_chunk::<32>())
+            && bytes.len() > 32
+        {
+            let (_, start) = start.split_at(16);
+            let (end, _) = end.split_at(16);
+            sum = sum
+                .wrapping_add(fold_pair(start, MULTIPLIERS[2], MULTIPLIERS[5]))
+                .wrapping_add(fold_pair(end, MULTIPLIERS[4], MULTIPLIERS[1]));
+        }
+        return sum ^ sum >> 32;
     }
-    let mut sum = (bytes.len() as u64).wrapping_mul(MULTIPLIERS[0]);
-    let (pairs, _) = bytes.as_chunks::<16>();
-    for (pair, multiplier) in pairs.iter().zip(&MULTIPLIERS[2..]) {
-        let (low, high) = halves(pair);
-        sum = sum.wrapping_add(fold(low ^ multiplier, high ^ MULTIPLIERS[1]));
-    }
-    // The last bytes once more, aligned to the end: they cover what is left of a pair.
-    if let Some(end) = bytes.last_chunk::<16>() {
-        let (low, high) = halves(end);
-        sum ^= fold(low ^ MULTIPLIERS[1], high ^ MULTIPLIERS[0]);
-    } else if let (Some(start), Some(end)) = (bytes.first_chunk(), bytes.last_chunk()) {
-        let (start, end) = (u64::from_le_bytes(*start), u64::from_le_bytes(*end));
-        sum ^= fold(start ^ sum, end ^ MULTIPLIERS[0]);
-    } else {
-        let word = bytes
-            .iter()
-            .fold(0, |word, byte| word << 8 | u64::from(*byte));
-        sum = fold(word ^ MULTIPLIERS[1], sum ^ MULTIPLIERS[2]);
-    }
-    sum
+    let (low, high) = match (bytes.first_chunk(), bytes.last_chunk()) {
+        (Some(start), Some(end)) => (u64::from_le_bytes(*start), u64::from_le_bytes(*end)),
+        _ => match (bytes.first_chunk(), bytes.last_chunk()) {
+            (Some(start), Some(end)) => (
+                u64::from(u32::from_le_bytes(*start)),
+                u64::from(u32::from_le_bytes(*end)),
+            ),
+            _ => {
+                let word = bytes
+                    .iter()
+                    .fold(0, |word, byte| word << 8 | u64::from(*byte));
+                (word, 0)
+            }
+        },
+    };
+    fold(low ^ MULTIPLIERS[1], high ^ length ^ MULTIPLIERS[2])
 }
 
 /// Equality.
@@ -53,9 +68,10 @@ pub fn equal(left: &[u8], right: &[u8]) -> bool {
 pub const LONGEST: usize = 64;
 
 #[inline]
-fn halves(pair: &[u8; 16]) -> (u64, u64) {
-    let both = u128::from_le_bytes(*pair);
-    (both as u64, (both >> 64) as u64)
+fn fold_pair(pair: &[u8], left: u64, right: u64) -> u64 {
+    let (low, high) = pair.split_at(8);
+    let word = |bytes: &[u8]| u64::from_le_bytes(bytes.first_chunk().copied().unwrap_or_default());
+    fold(word(low) ^ left, word(high) ^ right)
 }
 
 #[inline]
