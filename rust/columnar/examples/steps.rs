@@ -1,0 +1,95 @@
+//! Nanoseconds per row of each step between a source and a native count, without any channel:
+//! `cargo run --release -p oka-columnar --example steps`.
+//!
+//! The best of many rounds: the machine's other work only ever adds.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow_array::types::Int32Type;
+use arrow_array::{ArrayRef, DictionaryArray, Int32Array, RecordBatch, StringArray};
+use bytes::Bytes;
+use oka_columnar::{Aggregate, Decoder, Encoder, Partitioner, Selector};
+use oka_compute::Aggregation;
+
+fn main() {
+    println!("ns per row                 encode  partition     accept      copy     count");
+    for rows in [1_000, 10_000] {
+        for (name, width, coded) in [
+            ("32 B", 32, false),
+            ("1024 B", 1024, false),
+            ("32 B, dictionary", 32, true),
+        ] {
+            measure(name, &batch(rows, width, coded));
+        }
+    }
+}
+
+fn measure(name: &str, batch: &RecordBatch) {
+    let rows = batch.num_rows();
+    let (mut encoder, mut decoder) = (Encoder::default(), Decoder::default());
+    let mut body = Vec::new();
+    encoder.append(batch, &mut body).expect("it can be encoded");
+    decoder
+        .accept(Bytes::from(body.clone()), rows)
+        .expect("it can be decoded");
+    let encode = best(rows, || {
+        body.clear();
+        encoder
+            .append(black_box(batch), &mut body)
+            .expect("as before");
+    });
+    let mut partitioner = Partitioner::new(Selector::Index(0));
+    let partition = best(rows, || {
+        black_box(partitioner.split(batch, 8).expect("a key column"));
+    });
+    let body = Bytes::from(body);
+    let accept = best(rows, || {
+        black_box(decoder.accept(body.clone(), rows).expect("as before"));
+    });
+    let columns = decoder.accept(body, rows).expect("as before");
+    let copy = best(rows, || {
+        black_box(columns.to_batch().expect("columns"));
+    });
+    let mut counts = Aggregate::new(Aggregation::Count, Selector::Index(0), None);
+    let count = best(rows, || {
+        black_box(counts.update(&columns).expect("a key column"));
+    });
+    println!(
+        "{name:18}{rows:>6} {encode:>9.2} {partition:>10.2} {accept:>10.2} {copy:>9.2} {count:>9.2}"
+    );
+}
+
+/// The least time of a call, per row.
+fn best(rows: usize, mut call: impl FnMut()) -> f64 {
+    let mut least = u128::MAX;
+    for _ in 0..ROUNDS {
+        let started = Instant::now();
+        call();
+        least = least.min(started.elapsed().as_nanos());
+    }
+    least as f64 / rows as f64
+}
+
+/// Rows of 100 different words in no order.
+fn batch(rows: usize, width: usize, coded: bool) -> RecordBatch {
+    let words: Vec<String> = (0..WORDS)
+        .map(|number| format!("{number:0width$}"))
+        .collect();
+    let drawn = (0..rows).map(|row| row.wrapping_mul(2_654_435_761) / 7 % WORDS);
+    let column: ArrayRef = if coded {
+        let codes: Int32Array = drawn.map(|word| word as i32).collect();
+        let words = StringArray::from_iter_values(&words);
+        let coded = DictionaryArray::<Int32Type>::try_new(codes, Arc::new(words));
+        Arc::new(coded.expect("codes of words"))
+    } else {
+        Arc::new(StringArray::from_iter_values(
+            drawn.map(|word| &words[word]),
+        ))
+    };
+    RecordBatch::try_from_iter([("word", column)]).expect("one column")
+}
+
+const ROUNDS: usize = 2_000;
+const WORDS: usize = 100;

@@ -1,0 +1,292 @@
+use std::sync::Arc;
+
+use arrow_array::types::Int32Type;
+use arrow_array::{ArrayRef, DictionaryArray, NullArray, PrimitiveArray, RecordBatch, UInt32Array};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use arrow_select::concat::concat;
+use arrow_select::take::take;
+use oka_compute::Aggregation;
+use thiserror::Error;
+
+use crate::key::{KeyKind, KeyNumbers, NULL};
+use crate::values::Values;
+use crate::{ColumnError, Columns, DecodeError, KeyError, Selector, build};
+
+/// The value of each key so far, over columns that are read in place.
+///
+/// Null keys are one key. Null values are left out: a key that has no others has null. A sum is of
+/// 64 bits, and an error where it does not fit; minimum and maximum keep the column's type and the
+/// first of equal values.
+#[derive(Debug)]
+pub struct Aggregate {
+    aggregation: Aggregation,
+    key: Selector,
+    value: Option<Selector>,
+    shape: Option<Shape>,
+    numbers: KeyNumbers,
+    /// Per key, the number of the last update that had it.
+    rounds: Vec<u64>,
+    round: u64,
+    touched: Vec<u32>,
+    /// The keys, for results with a dictionary, and up to which number.
+    keys: Option<(usize, ArrayRef)>,
+}
+
+impl Aggregate {
+    /// Over the values of a column by the keys of another; a count needs no value.
+    pub fn new(aggregation: Aggregation, key: Selector, value: Option<Selector>) -> Self {
+        Self {
+            aggregation,
+            key,
+            value,
+            shape: None,
+            numbers: KeyNumbers::default(),
+            rounds: Vec::new(),
+            round: 0,
+            touched: Vec::new(),
+            keys: None,
+        }
+    }
+
+    /// Takes in the rows of a frame. The result has the keys that it touched, in the order in which
+    /// it touched them, each once with its value after the whole frame: a column named as the key's,
+    /// and one named for the aggregation. A key column with a dictionary has one in the result, too.
+    ///
+    /// `None` if no key was touched.
+    pub fn update(&mut self, columns: &Columns) -> Result<Option<RecordBatch>, AggregateError> {
+        let Some(schema) = columns.schema() else {
+            return Ok(None);
+        };
+        let key = self.key.find(schema)?;
+        let value = match &self.value {
+            Some(value) => value.find(schema)?,
+            None => key,
+        };
+        let shape = match self.shape.take() {
+            Some(shape) => shape.checked(schema, key, value)?,
+            None => Shape::new(self.aggregation, schema, key, value)?,
+        };
+        let shape = self.shape.insert(shape);
+        self.round += 1;
+        self.touched.clear();
+        let mut firsts = Vec::new();
+        for batch in columns.in_place(&[key, value]) {
+            let batch = batch?;
+            let (key, value) = (batch.column(0), batch.column(1));
+            let before = self.rounds.len();
+            let numbers = self.numbers.of(key, shape.kind)?;
+            self.rounds.resize(before.max(1), 0);
+            let touched = self.touched.len();
+            let mut rows = Vec::new();
+            let first = shape.values.is_none();
+            for (row, number) in (0_u32..).zip(numbers) {
+                let index = *number as usize;
+                if index >= self.rounds.len() {
+                    self.rounds.resize(index + 1, 0);
+                }
+                let round = &mut self.rounds[index];
+                if *round == self.round || (first && *round != 0) {
+                    continue;
+                }
+                *round = self.round;
+                self.touched.push(*number);
+                if first {
+                    rows.push(row);
+                }
+            }
+            match &mut shape.values {
+                Some(values) => {
+                    values.resize(self.rounds.len());
+                    values.update(self.aggregation, numbers, value)?;
+                }
+                None if touched < self.touched.len() => {
+                    let value = take(value, &UInt32Array::from(rows), None)?;
+                    firsts.push(build::checked(value, &shape.value)?);
+                }
+                None => {}
+            }
+        }
+        if self.touched.is_empty() {
+            return Ok(None);
+        }
+        let values = match (&shape.values, &firsts[..]) {
+            (Some(values), _) => values.take(&self.touched, &shape.result)?,
+            (None, [first]) => Arc::clone(first),
+            (None, _) => concat(&firsts.iter().map(|first| &**first).collect::<Vec<_>>())?,
+        };
+        let schema = Arc::clone(&shape.schema);
+        let keys = self.touched_keys()?;
+        Ok(Some(RecordBatch::try_new(schema, vec![keys, values])?))
+    }
+
+    fn touched_keys(&mut self) -> Result<ArrayRef, ArrowError> {
+        let Some(shape) = &self.shape else {
+            return Ok(Arc::new(NullArray::new(0)));
+        };
+        let DataType::Dictionary(_, kind) = &shape.key else {
+            return keys(
+                &self.numbers,
+                shape.kind,
+                &shape.key,
+                self.touched.iter().copied(),
+            );
+        };
+        let count = self.numbers.len();
+        let known = match self.keys.take() {
+            Some((known, keys)) if known == count => keys,
+            _ => keys(&self.numbers, shape.kind, kind, NULL + 1..count as u32)?,
+        };
+        let (_, values) = self.keys.insert((count, known));
+        let codes = self.touched.iter().map(|number| match *number {
+            NULL => None,
+            number => Some(number as i32 - 1),
+        });
+        let codes: PrimitiveArray<Int32Type> = codes.collect();
+        Ok(Arc::new(DictionaryArray::try_new(
+            codes,
+            Arc::clone(values),
+        )?))
+    }
+}
+
+/// A frame cannot be aggregated.
+#[derive(Debug, Error)]
+pub enum AggregateError {
+    /// There is no such column.
+    #[error(transparent)]
+    Column(#[from] ColumnError),
+    /// The key column holds no keys.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The value column does not suit the aggregation.
+    #[error("{aggregation} of a column of type {data_type}")]
+    Value {
+        /// What was to be computed.
+        aggregation: &'static str,
+        /// The type of the column.
+        data_type: DataType,
+    },
+    /// The types of key and value are not those of the frames before.
+    #[error("columns of type {got} after columns of type {expected}")]
+    Changed {
+        /// Key and value of the frames before.
+        expected: String,
+        /// Key and value now.
+        got: String,
+    },
+    /// The bytes are no columns.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// A result that cannot be expressed.
+    #[error(transparent)]
+    Arrow(#[from] ArrowError),
+}
+
+/// What the first frame settles for all others.
+#[derive(Debug)]
+struct Shape {
+    kind: KeyKind,
+    /// Type of the key column in the result.
+    key: DataType,
+    /// Type of the value column in the input.
+    value: DataType,
+    /// Type of the value column in the result.
+    result: DataType,
+    /// `None` for the first values: the table of keys tells whether there was one.
+    values: Option<Values>,
+    schema: SchemaRef,
+}
+
+impl Shape {
+    fn new(
+        aggregation: Aggregation,
+        schema: &Schema,
+        key: usize,
+        value: usize,
+    ) -> Result<Self, AggregateError> {
+        let (key, value) = (schema.field(key), schema.field(value).data_type().clone());
+        let kind = KeyKind::of(key.data_type())?;
+        let (values, result) = match Values::of(aggregation, &value) {
+            Some((values, result)) => (Some(values), result),
+            None if aggregation == Aggregation::First => (None, value.clone()),
+            None => {
+                return Err(AggregateError::Value {
+                    aggregation: name(aggregation),
+                    data_type: value,
+                });
+            }
+        };
+        let key_type = match key.data_type() {
+            // Numbers of keys are the codes, and there may be many.
+            DataType::Dictionary(_, values) => {
+                DataType::Dictionary(Box::new(DataType::Int32), values.clone())
+            }
+            plain => plain.clone(),
+        };
+        let fields = vec![
+            Field::new(key.name(), key_type.clone(), true),
+            Field::new(name(aggregation), result.clone(), true),
+        ];
+        Ok(Self {
+            kind,
+            key: key_type,
+            value,
+            result,
+            values,
+            schema: Arc::new(Schema::new(fields)),
+        })
+    }
+
+    /// The shape, if these columns have it, too. Layouts of the key may differ.
+    fn checked(self, schema: &Schema, key: usize, value: usize) -> Result<Self, AggregateError> {
+        let (key, value) = (
+            schema.field(key).data_type(),
+            schema.field(value).data_type(),
+        );
+        let counts = matches!(self.values, Some(Values::Count(_)));
+        if KeyKind::of(key)? == self.kind && (counts || *value == self.value) {
+            return Ok(self);
+        }
+        Err(AggregateError::Changed {
+            expected: format!("{} and {}", self.key, self.value),
+            got: format!("{key} and {value}"),
+        })
+    }
+}
+
+/// The keys of these numbers.
+fn keys(
+    numbers: &KeyNumbers,
+    kind: KeyKind,
+    data_type: &DataType,
+    wanted: impl Iterator<Item = u32>,
+) -> Result<ArrayRef, ArrowError> {
+    let mut found = wanted.map(|number| (number != NULL).then(|| numbers.bytes(number)));
+    let eight = |bytes: &[u8]| bytes.first_chunk().copied().unwrap_or_default();
+    match kind {
+        KeyKind::Text | KeyKind::Bytes => build::bytes(data_type, found),
+        KeyKind::Bool | KeyKind::Integer => build::integers(
+            data_type,
+            found.map(|key| key.map(|key| i128::from(i64::from_le_bytes(eight(key))))),
+        ),
+        KeyKind::Unsigned => build::integers(
+            data_type,
+            found.map(|key| key.map(|key| i128::from(u64::from_le_bytes(eight(key))))),
+        ),
+        KeyKind::Float => build::floats(
+            data_type,
+            found.map(|key| key.map(|key| f64::from_le_bytes(eight(key)))),
+        ),
+        KeyKind::Null => Ok(Arc::new(NullArray::new(found.by_ref().count()))),
+    }
+}
+
+fn name(aggregation: Aggregation) -> &'static str {
+    match aggregation {
+        Aggregation::Count => "count",
+        Aggregation::Sum => "sum",
+        Aggregation::Min => "min",
+        Aggregation::Max => "max",
+        Aggregation::First => "first",
+    }
+}

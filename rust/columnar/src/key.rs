@@ -1,0 +1,303 @@
+//! Key columns: a value's hash, which is that of a record with the same key, and its number.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{ArrowPrimitiveType, Float32Type, Float64Type, UInt64Type};
+use arrow_array::{Array, ArrayRef, PrimitiveArray, downcast_integer_array};
+use arrow_data::ArrayData;
+use arrow_schema::DataType;
+use oka_compute::table::KeyTable;
+use oka_protocol::partition::{
+    hash_bytes, hash_float, hash_int, hash_none, hash_unsigned, hash_utf8,
+};
+use thiserror::Error;
+
+/// A column of this type holds no keys.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error(
+    "a column of type {0} holds no keys; string, binary, int, float, bool and dictionaries of them do"
+)]
+pub struct KeyError(pub DataType);
+
+/// What a key column's values are, whichever way they are laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyKind {
+    Text,
+    Bytes,
+    Bool,
+    Integer,
+    Unsigned,
+    Float,
+    /// Every key is null.
+    Null,
+}
+
+impl KeyKind {
+    pub(crate) fn of(data_type: &DataType) -> Result<Self, KeyError> {
+        Ok(match data_type {
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Self::Text,
+            DataType::Binary | DataType::LargeBinary | DataType::BinaryView => Self::Bytes,
+            DataType::Boolean => Self::Bool,
+            DataType::UInt64 => Self::Unsigned,
+            kind if kind.is_integer() => Self::Integer,
+            DataType::Float32 | DataType::Float64 => Self::Float,
+            DataType::Null => Self::Null,
+            DataType::Dictionary(_, values) if !matches!(**values, DataType::Dictionary(..)) => {
+                Self::of(values)?
+            }
+            other => return Err(KeyError(other.clone())),
+        })
+    }
+}
+
+/// Hashes key columns; keeps the hashes of the last dictionary.
+#[derive(Debug, Default)]
+pub(crate) struct KeyHashes {
+    hashes: Vec<u64>,
+    dictionary: Dictionary<u64>,
+}
+
+impl KeyHashes {
+    /// The hash of each value of the column.
+    pub(crate) fn of(&mut self, column: &dyn Array) -> Result<&[u64], KeyError> {
+        let Self { hashes, dictionary } = self;
+        hashes.clear();
+        hashes.reserve(column.len());
+        match column.as_any_dictionary_opt() {
+            Some(coded) => {
+                KeyKind::of(column.data_type())?;
+                let of_values = dictionary.of(coded.values(), |values| {
+                    let mut of_values = Vec::with_capacity(values.len());
+                    let kind = KeyKind::of(values.data_type())?;
+                    hash_values(values, kind, |hash| of_values.push(hash));
+                    Ok(of_values)
+                })?;
+                each_code(coded.keys(), |code| {
+                    let hash = code.and_then(|code| of_values.get(code)).copied();
+                    hashes.push(hash.unwrap_or_else(hash_none));
+                });
+            }
+            None => {
+                let kind = KeyKind::of(column.data_type())?;
+                hash_values(column, kind, |hash| hashes.push(hash));
+            }
+        }
+        Ok(hashes)
+    }
+}
+
+/// Numbers keys densely in the order in which they appear. Null always has [`NULL`].
+#[derive(Debug, Default)]
+pub(crate) struct KeyNumbers {
+    table: KeyTable,
+    numbers: Vec<u32>,
+    dictionary: Dictionary<u32>,
+}
+
+impl KeyNumbers {
+    /// Numbers there are: one more than the highest.
+    pub(crate) fn len(&self) -> usize {
+        self.table.len() + 1
+    }
+
+    /// The canonical bytes of a key that is not null.
+    pub(crate) fn bytes(&self, number: u32) -> &[u8] {
+        self.table.key(number as usize - 1)
+    }
+
+    /// The number of each value of the column. Texts may come as bytes: `kind` says what they are.
+    pub(crate) fn of(&mut self, column: &dyn Array, kind: KeyKind) -> Result<&[u32], KeyError> {
+        let Self {
+            table,
+            numbers,
+            dictionary,
+        } = self;
+        numbers.clear();
+        numbers.reserve(column.len());
+        match column.as_any_dictionary_opt() {
+            Some(coded) => {
+                let of_values = dictionary.of(coded.values(), |values| {
+                    let mut of_values = Vec::with_capacity(values.len());
+                    number_values(values, kind, table, |number| of_values.push(number))?;
+                    Ok(of_values)
+                })?;
+                each_code(coded.keys(), |code| {
+                    let number = code.and_then(|code| of_values.get(code)).copied();
+                    numbers.push(number.unwrap_or(NULL));
+                });
+            }
+            None => number_values(column, kind, table, |number| numbers.push(number))?,
+        }
+        Ok(numbers)
+    }
+}
+
+/// The number of the null key.
+pub(crate) const NULL: u32 = 0;
+
+/// What was found for the values of a dictionary: good for as long as columns share it.
+#[derive(Debug, Default)]
+struct Dictionary<T> {
+    /// Kept, so that its memory stays and tells it from any other.
+    values: Option<ArrayData>,
+    found: Vec<T>,
+}
+
+impl<T> Dictionary<T> {
+    fn of(
+        &mut self,
+        values: &ArrayRef,
+        find: impl FnOnce(&ArrayRef) -> Result<Vec<T>, KeyError>,
+    ) -> Result<&[T], KeyError> {
+        let data = values.to_data();
+        if !matches!(&self.values, Some(known) if known.ptr_eq(&data)) {
+            self.values = None;
+            self.found = find(values)?;
+            self.values = Some(data);
+        }
+        Ok(&self.found)
+    }
+}
+
+/// Calls `visit` with each code of a dictionary's column, `None` for null.
+fn each_code(codes: &dyn Array, mut visit: impl FnMut(Option<usize>)) {
+    downcast_integer_array!(
+        codes => match codes.nulls() {
+            None => codes.values().iter().for_each(|code| visit(Some(index(*code)))),
+            Some(_) => codes.iter().for_each(|code| visit(code.map(index))),
+        },
+        _ => (0..codes.len()).for_each(|_| visit(None)),
+    );
+}
+
+/// An index that is in no array if the code is negative.
+#[inline]
+fn index<N: TryInto<usize>>(code: N) -> usize {
+    code.try_into().unwrap_or(usize::MAX)
+}
+
+fn hash_values(column: &dyn Array, kind: KeyKind, mut visit: impl FnMut(u64)) {
+    match kind {
+        KeyKind::Text => each_bytes(column, |value| {
+            visit(value.map_or_else(hash_none, hash_utf8))
+        }),
+        KeyKind::Bytes => {
+            each_bytes(column, |value| {
+                visit(value.map_or_else(hash_none, hash_bytes))
+            });
+        }
+        KeyKind::Unsigned => {
+            let hash = |value: Option<u64>| value.map_or_else(hash_none, hash_unsigned);
+            column
+                .as_primitive::<UInt64Type>()
+                .iter()
+                .for_each(|value| visit(hash(value)));
+        }
+        KeyKind::Integer | KeyKind::Bool => {
+            each_integer(column, |value| {
+                visit(value.map_or_else(hash_none, hash_int))
+            });
+        }
+        KeyKind::Float => each_float(column, |value| {
+            visit(value.map_or_else(hash_none, hash_float))
+        }),
+        KeyKind::Null => (0..column.len()).for_each(|_| visit(hash_none())),
+    }
+}
+
+fn number_values(
+    column: &dyn Array,
+    kind: KeyKind,
+    table: &mut KeyTable,
+    mut visit: impl FnMut(u32),
+) -> Result<(), KeyError> {
+    let mut number = |key: Option<&[u8]>| {
+        let number = key.map_or(NULL, |key| table.number(key) as u32 + 1);
+        visit(number);
+    };
+    match kind {
+        KeyKind::Text | KeyKind::Bytes => each_bytes(column, number),
+        KeyKind::Unsigned => column
+            .as_primitive::<UInt64Type>()
+            .iter()
+            .for_each(|value| number(value.map(u64::to_le_bytes).as_ref().map(|b| &b[..]))),
+        KeyKind::Integer | KeyKind::Bool => each_integer(column, |value| {
+            number(value.map(i64::to_le_bytes).as_ref().map(|b| &b[..]));
+        }),
+        KeyKind::Float => each_float(column, |value| {
+            let bytes = value.map(|value| canonical(value).to_le_bytes());
+            number(bytes.as_ref().map(|b| &b[..]));
+        }),
+        KeyKind::Null => (0..column.len()).for_each(|_| number(None)),
+    }
+    Ok(())
+}
+
+/// One float for all that are one key.
+fn canonical(value: f64) -> f64 {
+    if value.is_nan() {
+        f64::NAN
+    } else {
+        value + 0.0 // -0.0 becomes 0.0
+    }
+}
+
+/// Calls `visit` with the bytes of each text or byte string.
+pub(crate) fn each_bytes<'a>(column: &'a dyn Array, mut visit: impl FnMut(Option<&'a [u8]>)) {
+    macro_rules! each {
+        ($array:expr) => {{
+            let array = $array;
+            match array.nulls() {
+                None => (0..array.len()).for_each(|row| visit(Some(array.value(row).as_ref()))),
+                Some(_) => array
+                    .iter()
+                    .for_each(|value| visit(value.map(AsRef::as_ref))),
+            }
+        }};
+    }
+    match column.data_type() {
+        DataType::Utf8 => each!(column.as_string::<i32>()),
+        DataType::LargeUtf8 => each!(column.as_string::<i64>()),
+        DataType::Utf8View => each!(column.as_string_view()),
+        DataType::Binary => each!(column.as_binary::<i32>()),
+        DataType::LargeBinary => each!(column.as_binary::<i64>()),
+        DataType::BinaryView => each!(column.as_binary_view()),
+        other => unreachable!("{other} is checked before"),
+    }
+}
+
+/// Calls `visit` with each bool, or integer of up to 64 bits with a sign or 32 without.
+pub(crate) fn each_integer(column: &dyn Array, mut visit: impl FnMut(Option<i64>)) {
+    fn primitive<T>(array: &PrimitiveArray<T>, mut visit: impl FnMut(Option<i64>))
+    where
+        T: ArrowPrimitiveType,
+        T::Native: TryInto<i64>,
+    {
+        let wide = |value: T::Native| value.try_into().unwrap_or(i64::MAX);
+        match array.nulls() {
+            None => array
+                .values()
+                .iter()
+                .for_each(|value| visit(Some(wide(*value)))),
+            Some(_) => array.iter().for_each(|value| visit(value.map(wide))),
+        }
+    }
+    if let Some(array) = column.as_boolean_opt() {
+        return array.iter().for_each(|value| visit(value.map(i64::from)));
+    }
+    downcast_integer_array!(
+        column => primitive(column, visit),
+        other => unreachable!("{other} is checked before"),
+    );
+}
+
+/// Calls `visit` with each float.
+pub(crate) fn each_float(column: &dyn Array, mut visit: impl FnMut(Option<f64>)) {
+    match column.data_type() {
+        DataType::Float32 => {
+            let array = column.as_primitive::<Float32Type>();
+            array.iter().for_each(|value| visit(value.map(f64::from)));
+        }
+        DataType::Float64 => column.as_primitive::<Float64Type>().iter().for_each(visit),
+        other => unreachable!("{other} is checked before"),
+    }
+}

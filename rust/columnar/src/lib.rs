@@ -1,0 +1,28 @@
+//! Record batches in Arrow's columnar format, on their way between tasks and under aggregation.
+//!
+//! No Python, no I/O, no threads. A frame of columns holds messages of an Arrow IPC stream: the
+//! frames of a channel, back to back, are such a stream. Texts that nobody shows are never checked
+//! or copied; dictionaries travel once, and a column that has one keeps it.
+//!
+//! - [`Partitioner`] cuts a batch into one for each task, by the hash that records have;
+//!   [`pieces`] cuts what is too large for a frame.
+//! - [`Encoder`] and [`Decoder`] are the two ends of a channel; [`Columns`] is one frame.
+//! - [`Aggregate`] computes count, sum, min, max and first per key, a column at a time.
+
+mod aggregate;
+mod build;
+mod column;
+mod decode;
+mod encode;
+mod key;
+mod partition;
+mod pieces;
+mod values;
+
+pub use aggregate::{Aggregate, AggregateError};
+pub use column::{ColumnError, Selector};
+pub use decode::{Columns, DecodeError, Decoder};
+pub use encode::{EncodeError, Encoder};
+pub use key::KeyError;
+pub use partition::{PartitionError, Partitioner};
+pub use pieces::pieces;
