@@ -23,7 +23,7 @@ from engine.tables import duration, rate, table
 from pipelines.word_count import Api, random_word_count
 
 PAIR = "pyzmq_msgpack_pair"
-APIS = ("per_record", "map_batches", "native")
+APIS = ("per_record", "map_batches", "native", "columnar")
 
 
 class Numbers(click.ParamType[tuple[int, ...]]):

@@ -10,6 +10,7 @@ class Aggregate:
 
     `kind` is count, sum, min, max or first; `key` and `value` lead from a record to its key and
     its value, item by item (int) and field by field (str), and are empty for the record itself.
+    Over columns they are one step each, the column's name or index.
     Results are those of the same loop in Python. One thread at a time.
     """
     def __len__(self, /) -> int:
@@ -21,10 +22,11 @@ class Aggregate:
         """
         The value of every key so far.
         """
-    def update(self, /, batch: "Batch") -> "list[tuple[Any, Any]]":
+    def update(self, /, batch: "Batch") -> "Any":
         """
         Takes a batch in. The keys it touched, in the order in which it touched them, each once with
-        its value after the whole batch. Raises AggregateError naming the record.
+        its value after the whole batch: a list of pairs, or, of columns, a pyarrow.RecordBatch of
+        two columns (an empty list if it touched none). Raises AggregateError naming the record.
         """
 
 @disjoint_base
@@ -37,13 +39,19 @@ class AggregateError(Exception):
 @final
 class Batch:
     """
-    Records as they travelled: encoded, in order, decoded only on demand.
+    Records as they travelled: encoded, in order, decoded only on demand. They are Python objects, or
+    the rows of columns.
 
     `len(batch)` is the number of records. A batch from a network is released by the next `receive`,
     because its memory belongs to the channel; its records then raise ValueError.
     """
     def __len__(self, /) -> int: ...
     def __repr__(self, /) -> str: ...
+    def decode(self, /) -> "Any":
+        """
+        What was emitted, anew with every call: a list of records, or a pyarrow.RecordBatch with
+        memory of its own. Raises DecodeError, ValueError after the batch was released.
+        """
     @staticmethod
     def from_bytes(data: bytes, records: SupportsIndex) -> Batch:
         """
@@ -66,8 +74,8 @@ class Batch:
         """
     def to_list(self, /) -> "list[Any]":
         """
-        The records as Python objects, anew with every call. Raises DecodeError, ValueError after the
-        batch was released.
+        The records as Python objects, anew with every call. Raises DecodeError, TypeError if they
+        are columns, ValueError after the batch was released.
         """
 
 @disjoint_base
@@ -302,12 +310,14 @@ class OutputGate:
     The channels from this task to the tasks of one downstream operator.
 
     A record goes to all of them (broadcast), to the next (rebalance), or to the one that its key
-    chooses (hash); records of one channel stay in order. One thread at a time.
+    chooses (hash); records of one channel stay in order. Rows of columns go where records with
+    their key go; to rebalance, they are dealt out by the batch. One thread at a time.
     """
-    def emit(self, /, records: "list[Any]", stamps: "list[int] | None" = None) -> None:
+    def emit(self, /, records: "Any", stamps: "list[int] | None" = None) -> None:
         """
-        Encodes `records` into the channels' open frames, in one pass, and returns once every channel
-        takes more again: blocks without the GIL while a receiver is too slow.
+        Encodes `records`, a list or a pyarrow.RecordBatch, into the channels' open frames, in one
+        pass, and returns once every channel takes more again: blocks without the GIL while a
+        receiver is too slow.
 
         `stamps` (nanoseconds) become markers behind the last record. Raises EncodeError or
         KeyExtractError naming the record (those before it are emitted), Cancelled, ChannelLost.

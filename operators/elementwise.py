@@ -1,14 +1,15 @@
-"""Operators on records of which none needs another: the check of functions, and `MapBatches`.
+"""Operators on records of which none needs another: `MapBatches`, and between records and columns.
 
 `map`, `filter` and `flat_map` are `RecordOperator`s, which the runtime turns into loops; so all
-there is to do here for them is to refuse what could not work.
+there is to do here for them is to refuse what could not work (`check_function`).
 """
 
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
+from engine.columns import as_columns, import_pyarrow, is_columns, slices
 from engine.errors import GraphError
 from engine.graph.operator import BatchOperator, TaskContext
 
@@ -17,6 +18,7 @@ from engine.graph.operator import BatchOperator, TaskContext
 class MapBatches(BatchOperator):
     """Calls a function with each batch, in pieces of at most `max_records` where that is given.
 
+    A batch is a list of records, or a `pyarrow.RecordBatch` where the stream has columns.
     `paired` tells that what arrives are pairs of a key and the record that the function wants.
 
     >>> context = TaskContext("map_batches[0]", 0, 1, 100, "job")
@@ -24,9 +26,11 @@ class MapBatches(BatchOperator):
     [1, 3, 2]
     """
 
-    function: Callable[[list[Any]], list[Any]]
+    function: Callable[[Any], Any]
     max_records: int | None = None
     paired: bool = False
+
+    accepts_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_function("map_batches", self.function, 1)
@@ -34,23 +38,64 @@ class MapBatches(BatchOperator):
         if limit is not None and (type(limit) is not int or limit < 1):
             raise GraphError(f"max_records is {limit!r}, expected an integer >= 1")
 
-    def open(self, context: TaskContext) -> Callable[[list[Any]], list[Any]]:
+    def open(self, context: TaskContext) -> Callable[[Any], Any]:
         """The function with a check of what it returns."""
         function, limit, paired = self.function, self.max_records, self.paired
 
-        def map_batch(batch: list[Any]) -> list[Any]:
+        def map_batch(batch: Any) -> Any:
             if paired:
                 batch = [pair[1] for pair in batch]
-            if not batch:
+            if not len(batch):
                 return []
             if limit is None or len(batch) <= limit:
                 return _checked(function(batch))
-            out: list[Any] = []
-            for start in range(0, len(batch), limit):
-                out += _checked(function(batch[start : start + limit]))
-            return out
+            if is_columns(batch):
+                return _joined([_checked(function(piece)) for piece in slices(batch, limit)])
+            pieces = (batch[start : start + limit] for start in range(0, len(batch), limit))
+            return _joined([_checked(function(piece)) for piece in pieces])
 
         return map_batch
+
+
+@dataclass(frozen=True)
+class ToColumns(BatchOperator):
+    """Makes a `pyarrow.RecordBatch` of each batch of dicts; columns pass as they are.
+
+    `schema` is a `pyarrow.Schema`; without one, types follow from the values of each batch.
+    """
+
+    schema: Any = None
+
+    accepts_columns: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        import_pyarrow("to_columns()")
+
+    def open(self, context: TaskContext) -> Callable[[Any], Any]:
+        """The conversion."""
+        pyarrow, schema = import_pyarrow("to_columns()"), self.schema
+
+        def to_columns(batch: Any) -> Any:
+            if is_columns(batch) or not batch:
+                return batch
+            return pyarrow.RecordBatch.from_pylist(batch, schema=schema)
+
+        return to_columns
+
+
+@dataclass(frozen=True)
+class ToRecords(BatchOperator):
+    """Makes a dict of each row of columns; records pass as they are."""
+
+    accepts_columns: ClassVar[bool] = True
+
+    def open(self, context: TaskContext) -> Callable[[Any], Any]:
+        """The conversion."""
+
+        def to_records(batch: Any) -> Any:
+            return batch.to_pylist() if is_columns(batch) else batch
+
+        return to_records
 
 
 def check_function(
@@ -79,13 +124,24 @@ def check_function(
         ) from None
 
 
-def _checked(result: object) -> list[Any]:
-    if type(result) is not list:
+def _checked(result: object) -> Any:
+    if type(result) is list:
+        return result
+    columns = as_columns(result)
+    if columns is None:
         raise TypeError(
             f"the function of map_batches returned {type(result).__name__} {result!r:.80}, "
-            "expected a list"
+            "expected a list, a pyarrow.RecordBatch or a pyarrow.Table"
         )
-    return result
+    return columns
+
+
+def _joined(results: list[Any]) -> Any:
+    """One batch of those of all pieces, which are of one kind."""
+    first = results[0]
+    if type(first) is list:
+        return [record for result in results for record in result]
+    return import_pyarrow("map_batches()").concat_batches(results)
 
 
 def _name(function: object) -> str:

@@ -73,7 +73,8 @@ class Reduce(BatchOperator):
 class NativeAggregate(BatchOperator):
     """An aggregation in Rust, on records as they came over the network.
 
-    It emits, once per batch, (key, value) for every key in the batch with the latest value.
+    It emits, once per batch, (key, value) for every key in the batch with the latest value; over
+    columns, a `pyarrow.RecordBatch` of two columns, named as the key's and for the aggregation.
     `key_path` and `value_path` lead from a record to its key and value; empty is the record.
     """
 
@@ -82,6 +83,7 @@ class NativeAggregate(BatchOperator):
     value_path: tuple[Item, ...]
 
     accepts_encoded: ClassVar[bool] = True
+    accepts_columns: ClassVar[bool] = True
     compacts: ClassVar[bool] = True
 
     @classmethod
@@ -93,7 +95,7 @@ class NativeAggregate(BatchOperator):
         value_path = () if item is None else (item,)
         return cls(kind, key_path, (1, *value_path) if paired else value_path)
 
-    def open(self, context: TaskContext) -> Callable[[Any], list[Any]]:
+    def open(self, context: TaskContext) -> Callable[[Any], Any]:
         """The native function, with a table of its own."""
         from engine.network import Aggregate
 

@@ -26,7 +26,7 @@ from engine.graph.operator import (
     SourceOperator,
 )
 from engine.graph.partitioner import Broadcast, Forward, Hash, Partitioner, Rebalance
-from operators.elementwise import MapBatches, check_function
+from operators.elementwise import MapBatches, ToColumns, ToRecords, check_function
 from operators.keyed import (
     Aggregation,
     Item,
@@ -35,6 +35,9 @@ from operators.keyed import (
     Reduce,
     check_item,
 )
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -78,15 +81,36 @@ class Stream(Generic[T]):
         check_function("filter", function, 1)
         return _then(self._inputs, RecordOperator("filter", function), "filter")
 
+    @overload
     def map_batches(
         self, function: Callable[[list[T]], list[R]], max_records: int | None = None
-    ) -> "Stream[R]":
+    ) -> "Stream[R]": ...
+    @overload
+    def map_batches(
+        self, function: Callable[["pa.RecordBatch"], Any], max_records: int | None = None
+    ) -> "Stream[Any]": ...
+    def map_batches(
+        self, function: Callable[[Any], Any], max_records: int | None = None
+    ) -> "Stream[Any]":
         """A list of any length for each batch: `words.map_batches(lambda batch: batch[::2])`.
 
         The function gets a list of at least one record and may keep or change it. How many is the
-        engine's business: at most `max_records`, where that is given.
+        engine's business: at most `max_records`, where that is given. On a stream of columns it
+        gets a `pyarrow.RecordBatch`. It may return a list, a RecordBatch or a Table in any case.
         """
         return _then(self._inputs, MapBatches(function, max_records), "map_batches")
+
+    def to_columns(self, schema: "pa.Schema | None" = None) -> "Stream[Any]":
+        """Records that are dicts as columns: a `pyarrow.RecordBatch` of each batch.
+
+        Give a schema where a column may be all None in a batch, or integer in one and float in the
+        next: without one, each batch has the types of its own values.
+        """
+        return _then(self._inputs, ToColumns(schema), "to_columns")
+
+    def to_records(self) -> "Stream[dict[str, Any]]":
+        """Columns as records: a dict of each row."""
+        return _then(self._inputs, ToRecords(), "to_records")
 
     @overload
     def key_by(self, key: None = None) -> "KeyedStream[T, T]": ...
@@ -100,7 +124,8 @@ class Stream(Generic[T]):
         `key` is the index of a tuple's or list's item, the name of a dict's field, a function of
         the record, or None: the record itself. Keys are equal as in Python (`True == 1 == 1.0` is
         one key, `"a"` and `b"a"` are two), and all NaN are one key. Index and name are the fast
-        ways; with a function the key travels beside the record.
+        ways; with a function the key travels beside the record. On a stream of columns, `key` is
+        the name or the index of a column.
         """
         if key is None or isinstance(key, int | str):
             if key is not None:
@@ -180,7 +205,9 @@ class KeyedStream(Generic[K, T]):
 
     `reduce` is Python per record. `count`, `sum`, `min`, `max` and `first` run in Rust on the
     encoded records: they emit, once per batch of input, a pair (key, value) for every key that the
-    batch had, with the latest value.
+    batch had, with the latest value. On a stream of columns those are the two columns of a
+    `pyarrow.RecordBatch`: the key's, which keeps its name and its dictionary, and one that is named
+    "count", "sum" and so on. Null values are left out there, and a sum must fit into 64 bits.
     """
 
     def __init__(self, inputs: tuple[Input, ...], key: Item | None, paired: bool) -> None:
@@ -221,9 +248,17 @@ class KeyedStream(Generic[K, T]):
         """The first that each key had of an item of the records, or of the records themselves."""
         return self._aggregate("first", item)
 
+    @overload
     def map_batches(
         self, function: Callable[[list[T]], list[R]], max_records: int | None = None
-    ) -> Stream[R]:
+    ) -> Stream[R]: ...
+    @overload
+    def map_batches(
+        self, function: Callable[["pa.RecordBatch"], Any], max_records: int | None = None
+    ) -> Stream[Any]: ...
+    def map_batches(
+        self, function: Callable[[Any], Any], max_records: int | None = None
+    ) -> Stream[Any]:
         """As `Stream.map_batches`, in the task that has all records of the batch's keys.
 
         State of the function's own, such as a dict by key, is per task: make it in a callable

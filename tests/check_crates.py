@@ -1,4 +1,4 @@
-"""Holds the direction of the Rust crates: native -> transport, compute -> protocol, ring."""
+"""Holds the direction of the crates: native -> transport, columnar -> compute -> protocol, ring."""
 
 import json
 import subprocess
@@ -10,7 +10,8 @@ ALLOWED = {
     "oka-ring": set(),
     "oka-transport": {"oka-protocol", "oka-ring"},
     "oka-fuzz": {"oka-protocol", "oka-compute"},
-    "oka-native": {"oka-protocol", "oka-compute", "oka-transport"},
+    "oka-columnar": {"oka-protocol", "oka-compute"},
+    "oka-native": {"oka-protocol", "oka-columnar", "oka-compute", "oka-transport"},
 }
 
 

@@ -32,8 +32,8 @@ class TaskContext:
 class SourceOperator(ABC, Generic[Produced]):
     """The beginning of a stream: every task iterates over its own share of the records.
 
-    What `open` yields is a record or a list. A list is a batch of at most `context.batch_size`
-    records, so a record that is itself a list travels inside one.
+    What `open` yields is a record, a list or a `pyarrow.RecordBatch`. The last two are batches of
+    at most `context.batch_size` records, so a record that is itself a list travels inside one.
     """
 
     rate: float | None = None
@@ -47,7 +47,7 @@ class SourceOperator(ABC, Generic[Produced]):
 
     @abstractmethod
     def open(self, context: TaskContext) -> Iterator[Any]:
-        """Iterate over this task's share: records, or lists of at most `batch_size` records."""
+        """Iterate over this task's share: records, or batches of at most `batch_size` records."""
 
 
 @dataclass(frozen=True)
@@ -69,20 +69,29 @@ class BatchOperator(ABC):
     """True if the function takes the network's encoded batch rather than a list of records.
     Such an operator is the first of its chain and has every input over the network."""
 
+    accepts_columns: ClassVar[bool] = False
+    """True if the function takes a `pyarrow.RecordBatch` as well as a list."""
+
     compacts: ClassVar[bool] = False
     """True if updates of one batch are merged: fewer records leave than count as emitted."""
 
     @abstractmethod
-    def open(self, context: TaskContext) -> Callable[[Any], list[Any]]:
-        """Make the function of one task. It returns a list that the caller may keep."""
+    def open(self, context: TaskContext) -> Callable[[Any], Any]:
+        """Make the function of one task.
+
+        It returns a list that the caller may keep, or a `pyarrow.RecordBatch`.
+        """
 
 
 class SinkWriter(ABC):
     """One task's end of a stream. Exactly one of `close` and `abort` is called, last."""
 
     @abstractmethod
-    def write(self, records: list[Any]) -> None:
-        """Take a batch; when it returns, its records count as delivered."""
+    def write(self, records: Any) -> None:
+        """Take a batch; when it returns, its records count as delivered.
+
+        It is a list, or a `pyarrow.RecordBatch` if the operator accepts columns.
+        """
 
     @abstractmethod
     def close(self) -> Any:
@@ -96,6 +105,9 @@ class SinkOperator(ABC, Generic[Consumed]):
     """The end of a stream. A driver sink's merged results come back with the job's result."""
 
     driver: ClassVar[bool] = False
+
+    accepts_columns: bool = False
+    """True if its writers take a `pyarrow.RecordBatch` as well as a list."""
 
     def validate(self) -> None:
         """Fail now if no task could run. Called once on the driver before any worker starts."""

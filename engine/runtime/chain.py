@@ -5,6 +5,9 @@ around the user's function; per batch there is one call for each operator. `fail
 what failed at no cost while nothing does: the operator through `Chain.failed`, the record through
 `batch` and `records` (its iterator) here, or `record` in a loop elsewhere. That works also where
 Python inlines comprehensions and forgets their variable.
+
+A batch is a list of records or a `pyarrow.RecordBatch`. Where the one could come to an operator
+that takes the other, a check stands between them: nothing is checked per record, nor twice.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import CodeType, FrameType
 from typing import Any
 
+from engine.columns import is_columns, refusal
 from engine.graph.logical import LogicalOperator
 from engine.graph.operator import (
     BatchOperator,
@@ -40,6 +44,7 @@ class Chain:
         self.opening = ""
         self._names: list[str] = []
         self._counters: list[list[int] | None] = []
+        self.accepts_columns = True
         self.process: Run = _unchanged
         self._run_names: dict[Run, str] = {}
         self._writers: dict[str, SinkWriter] = {}
@@ -55,14 +60,21 @@ class Chain:
         runs: list[Run] = []
         first = operators[0].operator if operators else None
         if encoded and not (isinstance(first, BatchOperator) and first.accepts_encoded):
-            runs.append(Batch.to_list)
+            runs.append(Batch.decode if _accepts_columns(first) else Batch.to_list)
+        self.accepts_columns = _accepts_columns(first)
+        may_be_columns = False
         for operator in operators:
             self.opening = operator.name
+            if may_be_columns and not _accepts_columns(operator.operator):
+                check = _records_only(operator.name)
+                self._run_names[check] = operator.name
+                runs.append(check)
             run, counter = self._open(operator, context)
             self._names.append(operator.name)
             self._counters.append(counter)
             self._run_names[run] = operator.name
             runs.append(run)
+            may_be_columns = _accepts_columns(operator.operator)
         if len(runs) == 1:
             self.process = runs[0]
         elif runs:
@@ -127,6 +139,20 @@ def _unchanged(batch: Any) -> Any:
     return batch
 
 
+def _accepts_columns(operator: object) -> bool:
+    """Also what may give columns: no other operator does."""
+    return operator is None or getattr(operator, "accepts_columns", False)
+
+
+def _records_only(name: str) -> Run:
+    def run(batch: Any) -> Any:
+        if is_columns(batch):
+            raise refusal(name)
+        return batch
+
+    return run
+
+
 def _in_turn(runs: tuple[Run, ...]) -> Run:
     def process(batch: Any) -> Any:
         for run in runs:
@@ -172,16 +198,16 @@ def _flat_map(function: Callable[[Any], Any], counter: list[int]) -> Run:
 
 
 def _counted(function: Run, counter: list[int]) -> Run:
-    def run(batch: list[Any]) -> list[Any]:
-        out: list[Any] = function(batch)
+    def run(batch: Any) -> Any:
+        out = function(batch)
         counter[0] += len(out)
         return out
 
     return run
 
 
-def _sink(write: Callable[[list[Any]], None]) -> Run:
-    def run(batch: list[Any]) -> list[Any]:
+def _sink(write: Callable[[Any], None]) -> Run:
+    def run(batch: Any) -> Any:
         write(batch)
         return batch
 

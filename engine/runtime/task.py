@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable
 from typing import Any, Protocol
 
+from engine.columns import is_columns, refusal
 from engine.graph.operator import SourceOperator, TaskContext
 from engine.network import Cancelled, LatencyHistogram, Network, OutputGate, open_output_gate
 from engine.runtime.chain import Chain
@@ -26,7 +27,7 @@ from engine.runtime.window import SteadyWindow
 class Deliver(Protocol):
     """Hands on what came out of the chain, and the stamps of the markers behind it."""
 
-    def __call__(self, out: list[Any], stamps: list[int] | None = None, /) -> Any:
+    def __call__(self, out: Any, stamps: list[int] | None = None, /) -> Any:
         """Block until the channels take more."""
 
 
@@ -139,13 +140,13 @@ class Task:
         if self._is_sink:
             return self._observe
 
-        def emit_to_all(out: list[Any], stamps: list[int] | None = None) -> None:
+        def emit_to_all(out: Any, stamps: list[int] | None = None) -> None:
             for gate in gates:
                 gate.emit(out, stamps)
 
         return emit_to_all
 
-    def _observe(self, _out: list[Any], stamps: list[int] | None = None) -> None:
+    def _observe(self, _out: Any, stamps: list[int] | None = None) -> None:
         if self._cancelled.is_set():
             raise Cancelled("the task was cancelled")
         if stamps:
@@ -181,7 +182,7 @@ class Task:
         interval = self.description.config.marker_interval
         until_marker = interval
         for item in items:
-            batch = item if type(item) is list else [item]
+            batch = item if type(item) is list else self._batch_of(item)
             until_marker -= len(batch)
             if until_marker > 0:
                 deliver(process(batch))
@@ -198,7 +199,7 @@ class Task:
         interval = self.description.config.marker_interval
         until_marker = interval
         for item in items:
-            batch = item if type(item) is list else [item]
+            batch = item if type(item) is list else self._batch_of(item)
             records = len(batch)
             due_ns = pacer.wait_due(records)
             until_marker -= records
@@ -208,6 +209,14 @@ class Task:
                 until_marker += markers * interval
             deliver(process(batch), [due_ns] * markers)
             self._records_in += records
+
+    def _batch_of(self, item: Any) -> Any:
+        """A batch of columns as it is, or of the only record."""
+        if not is_columns(item):
+            return [item]
+        if not self.chain.accepts_columns:
+            raise refusal(self._chained[0].name)
+        return item
 
 
 class _Pacer:

@@ -10,8 +10,9 @@ from operators.elementwise import check_function
 class Callback(SinkOperator[Any]):
     """Calls the function with every record, or with every batch if `batches` is true.
 
-    It runs in the sink's tasks, not on the driver; what it returns is dropped. A record counts as
-    delivered when the function has returned for its batch.
+    Where the stream has columns, such a batch is a `pyarrow.RecordBatch`. It runs in the sink's
+    tasks, not on the driver; what it returns is dropped. A record counts as delivered when the
+    function has returned for its batch.
 
     >>> seen = []
     >>> writer = Callback(seen.append).open(TaskContext("callback[0]", 0, 1, 100, "job"))
@@ -24,6 +25,7 @@ class Callback(SinkOperator[Any]):
         check_function("Callback", function, 1)
         self.function = function
         self.batches = batches
+        self.accepts_columns = batches
 
     def open(self, context: TaskContext) -> SinkWriter:
         """The function in a loop, or as it is."""
@@ -44,10 +46,10 @@ class _RecordWriter(SinkWriter):
 
 
 class _BatchWriter(SinkWriter):
-    def __init__(self, function: Callable[[list[Any]], object]) -> None:
+    def __init__(self, function: Callable[[Any], object]) -> None:
         self._function = function
 
-    def write(self, records: list[Any]) -> None:
+    def write(self, records: Any) -> None:
         self._function(records)
 
     def close(self) -> None:

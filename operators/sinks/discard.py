@@ -8,6 +8,8 @@ from engine.graph.operator import SinkOperator, SinkWriter, TaskContext
 class Discard(SinkOperator[Any]):
     """Drops the records; each task's result is how many there were."""
 
+    accepts_columns = True
+
     def open(self, context: TaskContext) -> SinkWriter:
         """A counter."""
         return _DiscardWriter()
@@ -21,7 +23,7 @@ class _DiscardWriter(SinkWriter):
     def __init__(self) -> None:
         self._count = 0
 
-    def write(self, records: list[Any]) -> None:
+    def write(self, records: Any) -> None:
         self._count += len(records)
 
     def close(self) -> int:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 from uuid import uuid4
 
+from engine.columns import is_columns
 from engine.errors import GraphError
 from engine.graph.operator import SinkOperator, SinkWriter, TaskContext
 
@@ -49,7 +50,7 @@ class _Files(SinkOperator[Any]):
         return _FileWriter(self, context)
 
     @abstractmethod
-    def encode(self, records: list[Any]) -> str:
+    def encode(self, records: Any) -> str:
         """The text of a batch that is not empty, every record with its line's end."""
 
 
@@ -76,17 +77,20 @@ class LineFiles(_Files):
 class JsonLines(_Files):
     r"""One file for each task, `part-00000.jsonl` and so on, with a JSON value on each line.
 
-    Files of an earlier job in the folder are replaced. Tuples become arrays; a record that JSON
-    cannot express (bytes, NaN) fails the job.
+    Files of an earlier job in the folder are replaced. Tuples become arrays, rows of columns become
+    objects; a record that JSON cannot express (bytes, NaN) fails the job.
 
     >>> JsonLines("out").encode([("a", 1), {"b": None}])
     '["a",1]\n{"b":null}\n'
     """
 
     suffix = ".jsonl"
+    accepts_columns = True
 
-    def encode(self, records: list[Any]) -> str:
+    def encode(self, records: Any) -> str:
         """A line for each record."""
+        if is_columns(records):
+            records = records.to_pylist()
         encode = _JSON.encode
         lines: list[str] = []
         append = lines.append
@@ -107,8 +111,8 @@ class _FileWriter(SinkWriter):
         self._parallelism = context.parallelism
         self._removes = context.index == 0
 
-    def write(self, records: list[Any]) -> None:
-        if records:
+    def write(self, records: Any) -> None:
+        if len(records):
             self._file.write(self._encode(records))
 
     def close(self) -> str:

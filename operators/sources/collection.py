@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
+from engine.columns import is_columns, slices
 from engine.errors import GraphError
 from engine.graph.operator import SourceOperator, TaskContext
 from operators.sources.rate import check_rate
@@ -13,8 +14,8 @@ T = TypeVar("T")
 class Collection(SourceOperator[T]):
     """The records of a list or another finite iterable, which is copied at once.
 
-    Task i of n emits the i-th of n parts, each in order. `rate` is records per second over all
-    tasks.
+    Task i of n emits the i-th of n parts, each in order. The rows of a `pyarrow.RecordBatch` are
+    records, but it is in one part as a whole. `rate` is records per second over all tasks.
 
     >>> context = TaskContext("collection[1]", 1, 2, 2, "job")
     >>> list(Collection(["a", "b", "c", "d", "e", "f"]).open(context))
@@ -29,11 +30,21 @@ class Collection(SourceOperator[T]):
             )
         check_rate(rate)
         self.records = list(records)
+        self._has_columns = any(is_columns(record) for record in self.records)
+        if self._has_columns and not all(is_columns(record) for record in self.records):
+            raise GraphError(
+                "Collection got record batches among other records, expected one kind",
+                hint="make columns of the others: pyarrow.RecordBatch.from_pylist",
+            )
         self.rate = rate
 
     def open(self, context: TaskContext) -> Iterator[Any]:
         """The part of this task, in batches."""
         end = len(self.records) * (context.index + 1) // context.parallelism
         begin = len(self.records) * context.index // context.parallelism
+        if self._has_columns:
+            for batch in self.records[begin:end]:
+                yield from slices(batch, context.batch_size)
+            return
         for start in range(begin, end, context.batch_size):
             yield self.records[start : min(start + context.batch_size, end)]

@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar, overload
 
+from engine.columns import is_columns, slices
 from engine.errors import GraphError
 from engine.graph.operator import SourceOperator, TaskContext
 from operators.sources.batches import batches
@@ -15,9 +16,9 @@ T = TypeVar("T")
 class Function(SourceOperator[T]):
     """Calls the function once in every task; what it returns is iterated over.
 
-    It gets the `TaskContext` if it has a parameter for one. It gives records or lists of records
-    (of any length, so a record that is a list must be inside a list). `rate` is records per second
-    over all tasks.
+    It gets the `TaskContext` if it has a parameter for one. It gives records, lists of records (of
+    any length, so a record that is a list must be inside a list) or `pyarrow.RecordBatch`es, whose
+    rows are the records. `rate` is records per second over all tasks.
 
     >>> def numbers(context):
     ...     yield from range(context.index, 10, context.parallelism)
@@ -49,6 +50,8 @@ class Function(SourceOperator[T]):
         for item in given:
             if type(item) is list and len(item) > size:
                 yield from batches(item, size)
+            elif is_columns(item):
+                yield from slices(item, size)
             else:
                 yield item
 

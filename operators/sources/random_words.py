@@ -2,12 +2,13 @@
 
 import string
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
+from engine.columns import import_pyarrow, slices
 from engine.errors import GraphError
 from engine.graph.operator import SourceOperator, TaskContext
 from operators.sources.batches import batches
@@ -34,6 +35,8 @@ class RandomWords(SourceOperator[str]):
         count: int | None = None,
         seed: int = 0,
         rate: float | None = None,
+        columnar: bool = False,
+        dictionary_encoded: bool = False,
     ) -> None:
         _check("length", length, 1)
         _check("words", words, 1)
@@ -49,6 +52,15 @@ class RandomWords(SourceOperator[str]):
         if seconds is not None and not 0 <= seconds < float("inf"):
             raise GraphError(f"seconds is {seconds!r}, expected a number >= 0")
         check_rate(rate)
+        if columnar:
+            import_pyarrow("RandomWords(columnar=True)")
+        elif dictionary_encoded:
+            raise GraphError(
+                "dictionary_encoded is True, expected False for words that are no column",
+                hint="RandomWords(columnar=True, dictionary_encoded=True)",
+            )
+        self.columnar = columnar
+        self.dictionary_encoded = dictionary_encoded
         self.length = length
         self.words = words
         self.seconds = seconds
@@ -69,24 +81,44 @@ class RandomWords(SourceOperator[str]):
         """The words of this task, in batches."""
         return chain.from_iterable(self._blocks(context))
 
-    def _blocks(self, context: TaskContext) -> Iterator[Iterable[list[str]]]:
+    def _blocks(self, context: TaskContext) -> Iterator[Iterable[Any]]:
         """Batches by the block; the caller takes them one by one without coming here."""
         deadline = None if self.seconds is None else time.monotonic() + self.seconds
         left = float("inf") if self.count is None else _share(self.count, context)
         seed = np.random.SeedSequence(self.seed, spawn_key=(context.index,))
         random = np.random.default_rng(seed)
-        # An array of objects: picking from it makes references to the same 100 strings.
-        dictionary = np.array(self.dictionary(), dtype=object)
+        pick = self._pick_columns if self.columnar else self._pick_list
+        pick_batches = pick(context.batch_size)
         block = self._block(context)
         while left > 0 and (deadline is None or time.monotonic() < deadline):
             drawn = random.integers(self.words, size=int(min(block, left)))
-            words: list[str] = dictionary[drawn].tolist()
-            left -= len(words)
-            yield batches(words, context.batch_size)
+            left -= len(drawn)
+            yield pick_batches(drawn)
+
+    def _pick_list(self, batch_size: int) -> Callable[[Any], Iterable[list[str]]]:
+        # An array of objects: picking from it makes references to the same 100 strings.
+        dictionary = np.array(self.dictionary(), dtype=object)
+        return lambda drawn: batches(dictionary[drawn].tolist(), batch_size)
+
+    def _pick_columns(self, batch_size: int) -> Callable[[Any], Iterable[Any]]:
+        pyarrow = import_pyarrow("RandomWords(columnar=True)")
+        dictionary = pyarrow.array(self.dictionary())
+
+        def pick(drawn: Any) -> Iterable[Any]:
+            if self.dictionary_encoded:
+                codes = pyarrow.array(drawn.astype(np.int32))
+                words = pyarrow.DictionaryArray.from_arrays(codes, dictionary)
+            else:
+                words = dictionary.take(pyarrow.array(drawn))
+            return slices(pyarrow.record_batch([words], names=["word"]), batch_size)
+
+        return pick
 
     def _block(self, context: TaskContext) -> int:
         """How many words to draw at once: whole batches, but few enough to look at the clock."""
         block = _BLOCK_WORDS
+        if self.columnar:
+            block = min(block, _BLOCK_BYTES // self.length)  # they are copied: keep them in a cache
         if self.rate is not None:
             block = min(block, int(self.rate / context.parallelism * _BLOCK_SECONDS))
         return max(1, block // context.batch_size) * context.batch_size
@@ -103,4 +135,5 @@ def _check(setting: str, value: object, least: int) -> None:
 
 _LETTERS = string.ascii_letters + string.digits
 _BLOCK_WORDS = 8192
+_BLOCK_BYTES = 1 << 18
 _BLOCK_SECONDS = 0.05

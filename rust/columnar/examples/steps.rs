@@ -31,8 +31,9 @@ fn measure(name: &str, batch: &RecordBatch) {
     let (mut encoder, mut decoder) = (Encoder::default(), Decoder::default());
     let mut body = Vec::new();
     encoder.append(batch, &mut body).expect("it can be encoded");
+    let mut runs = Vec::new();
     decoder
-        .accept(Bytes::from(body.clone()), rows)
+        .accept(Bytes::from(body.clone()), rows, &mut runs)
         .expect("it can be decoded");
     let encode = best(rows, || {
         body.clear();
@@ -46,15 +47,17 @@ fn measure(name: &str, batch: &RecordBatch) {
     });
     let body = Bytes::from(body);
     let accept = best(rows, || {
-        black_box(decoder.accept(body.clone(), rows).expect("as before"));
+        runs.clear();
+        let accepted = decoder.accept(body.clone(), rows, &mut runs);
+        accepted.expect("as before");
     });
-    let columns = decoder.accept(body, rows).expect("as before");
+    let columns = &runs[0];
     let copy = best(rows, || {
         black_box(columns.to_batch().expect("columns"));
     });
     let mut counts = Aggregate::new(Aggregation::Count, Selector::Index(0), None);
     let count = best(rows, || {
-        black_box(counts.update(&columns).expect("a key column"));
+        black_box(counts.update(columns).expect("a key column"));
     });
     println!(
         "{name:18}{rows:>6} {encode:>9.2} {partition:>10.2} {accept:>10.2} {copy:>9.2} {count:>9.2}"

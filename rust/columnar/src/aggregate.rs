@@ -54,9 +54,7 @@ impl Aggregate {
     ///
     /// `None` if no key was touched.
     pub fn update(&mut self, columns: &Columns) -> Result<Option<RecordBatch>, AggregateError> {
-        let Some(schema) = columns.schema() else {
-            return Ok(None);
-        };
+        let schema = columns.schema();
         let key = self.key.find(schema)?;
         let value = match &self.value {
             Some(value) => value.find(schema)?,

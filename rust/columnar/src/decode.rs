@@ -24,18 +24,29 @@ pub struct Decoder {
 impl Decoder {
     /// Takes in a frame's body of so many rows: what later frames need at once (and copied, so that
     /// the body may go), its batches when they are asked for.
-    pub fn accept(&mut self, body: Bytes, rows: usize) -> Result<Columns, DecodeError> {
-        guarded(|| self.read(body, rows))
+    ///
+    /// They are added to the last of `runs`, or begin the next where the schema is another.
+    pub fn accept(
+        &mut self,
+        body: Bytes,
+        rows: usize,
+        runs: &mut Vec<Columns>,
+    ) -> Result<(), DecodeError> {
+        guarded(|| self.read(body, rows, runs))
     }
 
-    fn read(&mut self, mut rest: Bytes, rows: usize) -> Result<Columns, DecodeError> {
-        let mut parts = Vec::new();
+    fn read(
+        &mut self,
+        mut rest: Bytes,
+        rows: usize,
+        runs: &mut Vec<Columns>,
+    ) -> Result<(), DecodeError> {
         let mut found = 0_usize;
         while !rest.is_empty() {
             let (message, body) = split_message(&mut rest)?;
             let header = message.as_ref();
             match header.header_type() {
-                MessageHeader::Schema if parts.is_empty() => {
+                MessageHeader::Schema => {
                     let schema = header.header_as_schema().ok_or(DecodeError::Malformed)?;
                     self.stream = Some(Arc::new(Stream::new(try_fb_to_schema(schema)?)));
                 }
@@ -68,12 +79,18 @@ impl Decoder {
                         .ok_or(DecodeError::Malformed)?;
                     check_buffers(batch, body.len())?;
                     let length = usize::try_from(batch.length());
-                    found = found.saturating_add(length.map_err(|_| DecodeError::Malformed)?);
-                    parts.push(Part {
+                    let length = length.map_err(|_| DecodeError::Malformed)?;
+                    found = found.saturating_add(length);
+                    let part = Part {
                         stream: Arc::clone(stream),
                         message,
                         body,
-                    });
+                        rows: length,
+                    };
+                    match runs.last_mut() {
+                        Some(run) if run.schema() == &stream.schema => run.parts.push(part),
+                        _ => runs.push(Columns { parts: vec![part] }),
+                    }
                 }
                 _ => return Err(DecodeError::Malformed),
             }
@@ -84,20 +101,30 @@ impl Decoder {
                 found,
             });
         }
-        Ok(Columns { parts })
+        Ok(())
     }
 }
 
-/// The rows of one frame, still encoded; all of one schema.
-#[derive(Debug, Clone, Default)]
+/// Rows of one schema from one or more frames, still encoded; at least one batch.
+#[derive(Debug, Clone)]
 pub struct Columns {
     parts: Vec<Part>,
 }
 
 impl Columns {
-    /// The schema of the rows; `None` if there are no batches.
-    pub fn schema(&self) -> Option<&SchemaRef> {
-        self.parts.first().map(|part| &part.stream.schema)
+    /// The schema of the rows.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.parts[0].stream.schema
+    }
+
+    /// How many rows there are.
+    pub fn rows(&self) -> usize {
+        self.parts.iter().map(|part| part.rows).sum()
+    }
+
+    /// Bytes of the encoded rows.
+    pub fn size(&self) -> usize {
+        self.parts.iter().map(|part| part.body.len()).sum()
     }
 
     /// All rows as one batch, whose memory is its own, in one piece, and checked.
@@ -109,8 +136,7 @@ impl Columns {
             .collect::<Result<Vec<_>, _>>()?;
         match &batches[..] {
             [batch] => Ok(batch.clone()),
-            [] => Err(DecodeError::NoSchema),
-            [first, ..] => guarded(|| Ok(concat_batches(first.schema_ref(), &batches)?)),
+            _ => guarded(|| Ok(concat_batches(self.schema(), &batches)?)),
         }
     }
 
@@ -184,6 +210,7 @@ struct Part {
     stream: Arc<Stream>,
     message: MessageBuffer,
     body: Bytes,
+    rows: usize,
 }
 
 impl Part {

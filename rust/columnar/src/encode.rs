@@ -19,8 +19,9 @@ use thiserror::Error;
 /// let batch = record_batch!(("word", Utf8, ["to", "be"])).unwrap();
 /// let mut body = Vec::new();
 /// Encoder::default().append(&batch, &mut body).unwrap();
-/// let columns = Decoder::default().accept(body.into(), 2).unwrap();
-/// assert_eq!(columns.to_batch().unwrap(), batch);
+/// let mut runs = Vec::new();
+/// Decoder::default().accept(body.into(), 2, &mut runs).unwrap();
+/// assert_eq!(runs[0].to_batch().unwrap(), batch);
 /// ```
 #[derive(Default)]
 pub struct Encoder {
@@ -28,13 +29,6 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// Whether a batch of this schema goes on with the stream, rather than beginning another.
-    pub fn continues(&self, schema: &SchemaRef) -> bool {
-        self.stream
-            .as_ref()
-            .is_some_and(|(current, _)| Arc::ptr_eq(current, schema) || current == schema)
-    }
-
     /// Appends a batch. After an error `body` is as it was.
     pub fn append(&mut self, batch: &RecordBatch, body: &mut Vec<u8>) -> Result<(), EncodeError> {
         let start = body.len();
@@ -45,6 +39,12 @@ impl Encoder {
             self.stream = None;
         }
         Ok(appended?)
+    }
+
+    fn continues(&self, schema: &SchemaRef) -> bool {
+        self.stream
+            .as_ref()
+            .is_some_and(|(current, _)| Arc::ptr_eq(current, schema) || current == schema)
     }
 
     fn write(&mut self, batch: &RecordBatch, body: &mut Vec<u8>) -> Result<(), ArrowError> {

@@ -30,20 +30,14 @@ pub fn hash(bytes: &[u8]) -> u64 {
         }
         return sum ^ sum >> 32;
     }
-    let (low, high) = match (bytes.first_chunk(), bytes.last_chunk()) {
-        (Some(start), Some(end)) => (u64::from_le_bytes(*start), u64::from_le_bytes(*end)),
-        _ => match (bytes.first_chunk(), bytes.last_chunk()) {
-            (Some(start), Some(end)) => (
-                u64::from(u32::from_le_bytes(*start)),
-                u64::from(u32::from_le_bytes(*end)),
-            ),
-            _ => {
-                let word = bytes
-                    .iter()
-                    .fold(0, |word, byte| word << 8 | u64::from(*byte));
-                (word, 0)
-            }
-        },
+    let (low, high) = if let (Some(start), Some(end)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        (u64::from_le_bytes(*start), u64::from_le_bytes(*end))
+    } else if let (Some(start), Some(end)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let (start, end) = (u32::from_le_bytes(*start), u32::from_le_bytes(*end));
+        (u64::from(start), u64::from(end))
+    } else {
+        let word = |word, byte: &u8| word << 8 | u64::from(*byte);
+        (bytes.iter().fold(0, word), 0)
     };
     fold(low ^ MULTIPLIERS[1], high ^ length ^ MULTIPLIERS[2])
 }

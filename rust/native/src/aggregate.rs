@@ -1,8 +1,10 @@
 //! Aggregates per key over encoded batches.
 
-use crate::batch::Batch;
+use crate::batch::{Batch, Content, not_columns};
+use crate::columns;
 use crate::decode::Decoder;
 use crate::error::{AggregateError, shortened};
+use oka_columnar::{Columns, Selector};
 use oka_compute::{Accumulated, Aggregation, Path, Problem, Step};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -13,6 +15,7 @@ use std::sync::{Mutex, TryLockError};
 ///
 /// `kind` is count, sum, min, max or first; `key` and `value` lead from a record to its key and
 /// its value, item by item (int) and field by field (str), and are empty for the record itself.
+/// Over columns they are one step each, the column's name or index.
 /// Results are those of the same loop in Python. One thread at a time.
 #[pyclass(frozen, module = "engine._native")]
 pub(crate) struct Aggregate {
@@ -23,6 +26,11 @@ struct State {
     aggregate: oka_compute::Aggregate,
     /// The key objects, by the number of the key.
     keys: Vec<Py<PyAny>>,
+    /// The aggregate over columns, once there are some.
+    columns: Option<oka_columnar::Aggregate>,
+    aggregation: Aggregation,
+    key: Vec<PathStep>,
+    value: Vec<PathStep>,
 }
 
 #[pymethods]
@@ -47,8 +55,12 @@ impl Aggregate {
             }
         };
         let state = State {
-            aggregate: oka_compute::Aggregate::new(aggregation, path(key), path(value)),
+            aggregate: oka_compute::Aggregate::new(aggregation, path(&key), path(&value)),
             keys: Vec::new(),
+            columns: None,
+            aggregation,
+            key,
+            value,
         };
         Ok(Self {
             state: Mutex::new(state),
@@ -56,12 +68,21 @@ impl Aggregate {
     }
 
     /// Takes a batch in. The keys it touched, in the order in which it touched them, each once with
-    /// its value after the whole batch. Raises AggregateError naming the record.
-    #[pyo3(signature = (batch: "Batch") -> "list[tuple[Any, Any]]")]
-    fn update<'py>(&self, py: Python<'py>, batch: &Batch) -> PyResult<Bound<'py, PyList>> {
+    /// its value after the whole batch: a list of pairs, or, of columns, a pyarrow.RecordBatch of
+    /// two columns (an empty list if it touched none). Raises AggregateError naming the record.
+    #[pyo3(signature = (batch: "Batch") -> "Any")]
+    fn update<'py>(&self, py: Python<'py>, batch: &Batch) -> PyResult<Bound<'py, PyAny>> {
         let mut state = self.state()?;
-        let State { aggregate, keys } = &mut *state;
-        let received = batch.received()?;
+        let received = match batch.content()? {
+            Content::Records(received) => received,
+            Content::Columns(columns) => return state.update_columns(py, columns),
+        };
+        if state.columns.is_some() && received.records > 0 {
+            return Err(mixed());
+        }
+        let State {
+            aggregate, keys, ..
+        } = &mut *state;
         let mut first = 0;
         for (records, body) in received.bodies() {
             let mut update = || aggregate.update(body, records);
@@ -81,7 +102,7 @@ impl Aggregate {
             let value = object(py, update.value)?;
             pairs.push((keys[update.number].bind(py), value).into_pyobject(py)?);
         }
-        PyList::new(py, pairs)
+        Ok(PyList::new(py, pairs)?.into_any())
     }
 
     /// The value of every key so far.
@@ -112,6 +133,40 @@ impl Aggregate {
     }
 }
 
+impl State {
+    fn update_columns<'py>(
+        &mut self,
+        py: Python<'py>,
+        columns: &Columns,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        if !self.keys.is_empty() {
+            return Err(mixed());
+        }
+        let aggregate = match &mut self.columns {
+            Some(aggregate) => aggregate,
+            None => {
+                let key = selector(&self.key)?.ok_or_else(|| no_column("key_by()"))?;
+                let value = selector(&self.value)?;
+                if value.is_none() && self.aggregation != Aggregation::Count {
+                    return Err(no_column("the aggregation"));
+                }
+                let aggregate = oka_columnar::Aggregate::new(self.aggregation, key, value);
+                self.columns.insert(aggregate)
+            }
+        };
+        let mut update = || aggregate.update(columns);
+        let updated = if columns.size() >= DETACH_BYTES {
+            py.detach(update)
+        } else {
+            update()
+        };
+        match updated.map_err(|error| raise_columns(&error))? {
+            Some(updates) => columns::export(py, updates),
+            None => Ok(PyList::empty(py).into_any()),
+        }
+    }
+}
+
 /// One step of a path: an int or a str.
 #[derive(FromPyObject)]
 enum PathStep {
@@ -119,12 +174,22 @@ enum PathStep {
     Field(String),
 }
 
-fn path(steps: Vec<PathStep>) -> Path {
-    let step = |step| match step {
-        PathStep::Item(item) => Step::Item(item),
-        PathStep::Field(field) => Step::Field(field),
+fn path(steps: &[PathStep]) -> Path {
+    let step = |step: &PathStep| match step {
+        PathStep::Item(item) => Step::Item(*item),
+        PathStep::Field(field) => Step::Field(field.clone()),
     };
-    Path::from(steps.into_iter().map(step).collect::<Vec<_>>())
+    Path::from(steps.iter().map(step).collect::<Vec<_>>())
+}
+
+/// The column that a path leads to; `None` if the path is empty.
+fn selector(path: &[PathStep]) -> PyResult<Option<Selector>> {
+    match path {
+        [] => Ok(None),
+        [PathStep::Item(index)] => Ok(Some(Selector::Index(*index as isize))),
+        [PathStep::Field(name)] => Ok(Some(Selector::Name(name.clone()))),
+        _ => Err(no_column("key_by() with a function")),
+    }
 }
 
 fn object<'py>(py: Python<'py>, value: &Accumulated) -> PyResult<Bound<'py, PyAny>> {
@@ -158,6 +223,32 @@ fn raise(py: Python<'_>, first: usize, body: &[u8], error: &oka_compute::Aggrega
         first + error.record,
         error.problem
     ))
+}
+
+#[cold]
+fn raise_columns(error: &oka_columnar::AggregateError) -> PyErr {
+    use oka_columnar::AggregateError as Error;
+    let hint = match error {
+        Error::Decode(error) => return not_columns(error),
+        Error::Column(_) => "name one of these columns",
+        _ => "cast the column in map_batches first",
+    };
+    AggregateError::new_err(format!("{error}\n\nhint: {hint}"))
+}
+
+#[cold]
+fn no_column(what: &str) -> PyErr {
+    AggregateError::new_err(format!(
+        "{what} names no column, expected one for a stream of columns\n\nhint: name it, as in \
+         key_by(\"word\").sum(\"n\"); map_batches can add a column"
+    ))
+}
+
+#[cold]
+fn mixed() -> PyErr {
+    AggregateError::new_err(
+        "columns and records in one aggregation\n\nhint: to_columns() or to_records() before union",
+    )
 }
 
 /// Bodies from this size on are worth giving the GIL up for: doing so takes 40 ns and lets other

@@ -1,22 +1,35 @@
 //! A batch of encoded records.
 
+use crate::columns;
 use crate::decode::Decoder;
 use crate::encode;
+use crate::error::DecodeError;
 use crate::gate::for_each;
+use oka_columnar::Columns;
 use oka_transport::{Encoding, Received};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-/// Records as they travelled: encoded, in order, decoded only on demand.
+/// Records as they travelled: encoded, in order, decoded only on demand. They are Python objects, or
+/// the rows of columns.
 ///
 /// `len(batch)` is the number of records. A batch from a network is released by the next `receive`,
 /// because its memory belongs to the channel; its records then raise ValueError.
 #[pyclass(module = "engine._native")]
 pub(crate) struct Batch {
-    received: Option<Received>,
+    /// `None` after the batch was released.
+    content: Option<Content>,
     records: usize,
     markers: Vec<u64>,
+}
+
+/// What a batch holds.
+pub(crate) enum Content {
+    /// Msgpack values.
+    Records(Received),
+    /// Rows of one schema.
+    Columns(Columns),
 }
 
 #[pymethods]
@@ -40,11 +53,30 @@ impl Batch {
         Received::of_body(Encoding::Msgpack, records, data).into()
     }
 
-    /// The records as Python objects, anew with every call. Raises DecodeError, ValueError after the
-    /// batch was released.
+    /// What was emitted, anew with every call: a list of records, or a pyarrow.RecordBatch with
+    /// memory of its own. Raises DecodeError, ValueError after the batch was released.
+    #[pyo3(signature = () -> "Any")]
+    fn decode<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        match self.content()? {
+            Content::Records(received) => Ok(Decoder::new(py).list(received.bodies())?.into_any()),
+            Content::Columns(columns) => {
+                let decoded = columns.to_batch().map_err(|error| not_columns(&error))?;
+                columns::export(py, decoded)
+            }
+        }
+    }
+
+    /// The records as Python objects, anew with every call. Raises DecodeError, TypeError if they
+    /// are columns, ValueError after the batch was released.
     #[pyo3(signature = () -> "list[Any]")]
     fn to_list<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        Decoder::new(py).list(self.received()?.bodies())
+        match self.content()? {
+            Content::Records(received) => Decoder::new(py).list(received.bodies()),
+            Content::Columns(_) => Err(PyTypeError::new_err(
+                "the stream has columns (record batches), expected records\n\nhint: map_batches \
+                 takes a function of a pyarrow.RecordBatch; to_records() makes a dict of each row",
+            )),
+        }
     }
 
     /// Stamps (nanoseconds) of the markers that travelled behind the records.
@@ -56,7 +88,11 @@ impl Batch {
     /// Bytes of the encoded records; 0 after the batch was released.
     #[getter]
     fn size(&self) -> usize {
-        self.received.as_ref().map_or(0, Received::size)
+        match &self.content {
+            Some(Content::Records(received)) => received.size(),
+            Some(Content::Columns(columns)) => columns.size(),
+            None => 0,
+        }
     }
 
     fn __len__(&self) -> usize {
@@ -69,9 +105,18 @@ impl Batch {
 }
 
 impl Batch {
+    /// Rows of a channel, with the markers behind them.
+    pub(crate) fn of_columns(columns: Columns, markers: Vec<u64>) -> Self {
+        Self {
+            records: columns.rows(),
+            markers,
+            content: Some(Content::Columns(columns)),
+        }
+    }
+
     /// What was received, unless it was released.
-    pub(crate) fn received(&self) -> PyResult<&Received> {
-        self.received.as_ref().ok_or_else(|| {
+    pub(crate) fn content(&self) -> PyResult<&Content> {
+        self.content.as_ref().ok_or_else(|| {
             PyValueError::new_err(
                 "the batch was released\n\nhint: decode it before the next one is received",
             )
@@ -80,7 +125,7 @@ impl Batch {
 
     /// Gives the memory back to the channel.
     pub(crate) fn release(&mut self) {
-        self.received = None;
+        self.content = None;
     }
 }
 
@@ -89,7 +134,14 @@ impl From<Received> for Batch {
         Self {
             records: received.records,
             markers: std::mem::take(&mut received.markers),
-            received: Some(received),
+            content: Some(Content::Records(received)),
         }
     }
+}
+
+/// The exception for bytes that are no columns.
+pub(crate) fn not_columns(error: &oka_columnar::DecodeError) -> PyErr {
+    DecodeError::new_err(format!(
+        "these are no encoded columns: {error}\n\nhint: do all tasks run the same version of oka?"
+    ))
 }

@@ -1,10 +1,13 @@
 //! The output gate: all channels from one task to the tasks of one downstream operator.
 
+use crate::columns;
 use crate::encode::{self, Refused};
-use crate::error::Raise;
+use crate::error::{EncodeError, KeyExtractError, Raise};
 use crate::key::Key;
+use arrow_array::RecordBatch;
+use oka_columnar::{Encoder, PartitionError, pieces};
 use oka_protocol::partition::target;
-use oka_transport::{OpenFrame, OutputChannel};
+use oka_transport::{Encoding, OpenFrame, OutputChannel};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -14,7 +17,8 @@ use std::sync::{Mutex, TryLockError};
 /// The channels from this task to the tasks of one downstream operator.
 ///
 /// A record goes to all of them (broadcast), to the next (rebalance), or to the one that its key
-/// chooses (hash); records of one channel stay in order. One thread at a time.
+/// chooses (hash); records of one channel stay in order. Rows of columns go where records with
+/// their key go; to rebalance, they are dealt out by the batch. One thread at a time.
 #[pyclass(frozen, module = "engine._native")]
 pub(crate) struct OutputGate {
     channels: Vec<OutputChannel>,
@@ -24,23 +28,32 @@ pub(crate) struct OutputGate {
 
 #[pymethods]
 impl OutputGate {
-    /// Encodes `records` into the channels' open frames, in one pass, and returns once every channel
-    /// takes more again: blocks without the GIL while a receiver is too slow.
+    /// Encodes `records`, a list or a pyarrow.RecordBatch, into the channels' open frames, in one
+    /// pass, and returns once every channel takes more again: blocks without the GIL while a
+    /// receiver is too slow.
     ///
     /// `stamps` (nanoseconds) become markers behind the last record. Raises EncodeError or
     /// KeyExtractError naming the record (those before it are emitted), Cancelled, ChannelLost.
     #[pyo3(signature = (
-        records: "list[Any]",
+        records: "Any",
         stamps: "list[int] | None" = None,
     ))]
     fn emit(
         &self,
         py: Python<'_>,
-        records: &Bound<'_, PyList>,
+        records: &Bound<'_, PyAny>,
         stamps: Option<Vec<u64>>,
     ) -> PyResult<()> {
         let mut state = self.state()?;
-        let emitted = self.encode(&mut state, records);
+        let emitted = match records.cast::<PyList>() {
+            Ok(records) => {
+                state.begin_records();
+                self.encode(&mut state, records)
+            }
+            Err(_) => {
+                columns::import(records).and_then(|batch| self.encode_columns(&mut state, &batch))
+            }
+        };
         let last = state.last;
         if let Some(stamps) = stamps.filter(|stamps| !stamps.is_empty() && emitted.is_ok()) {
             let broadcast = matches!(self.partitioner, Partitioner::Broadcast);
@@ -92,7 +105,14 @@ impl OutputGate {
         } else {
             partitioner
         };
+        let rows = match &partitioner {
+            Partitioner::Hash(key) => key.selector().map(oka_columnar::Partitioner::new),
+            _ => None,
+        };
         let state = State {
+            encoders: channels.iter().map(|_| Encoder::default()).collect(),
+            rows,
+            has_columns: false,
             frames: channels.iter().map(|_| OpenFrame::new()).collect(),
             held: Vec::with_capacity(count),
             last: 0,
@@ -152,6 +172,52 @@ impl OutputGate {
         }
     }
 
+    fn encode_columns(&self, state: &mut State, batch: &RecordBatch) -> PyResult<()> {
+        let channels = &self.channels;
+        let count = channels.len();
+        match &self.partitioner {
+            Partitioner::Single => state.append_columns(channels, 0, batch),
+            Partitioner::Hash(_) => {
+                let rows = state.rows.as_mut().ok_or_else(|| {
+                    KeyExtractError::new_err(
+                        "rows of columns are no keys, expected the name of a column\n\nhint: name \
+                         it, as in key_by(\"word\")",
+                    )
+                })?;
+                for (channel, part) in rows.split(batch, count).map_err(|e| no_key(&e))? {
+                    state.append_columns(channels, channel, &part)?;
+                }
+                Ok(())
+            }
+            Partitioner::Rebalance => {
+                for piece in pieces(batch, PIECE_BYTES) {
+                    let channel = state.next;
+                    state.next = if channel + 1 == count { 0 } else { channel + 1 };
+                    state.append_columns(channels, channel, &piece)?;
+                }
+                Ok(())
+            }
+            Partitioner::Broadcast => {
+                for piece in pieces(batch, PIECE_BYTES) {
+                    // All channels have had the same, so that one encoder speaks for all.
+                    let mut encoded = std::mem::take(&mut state.scratch);
+                    encoded.clear();
+                    let encoder = &mut state.encoders[0];
+                    encoder
+                        .append(&piece, &mut encoded)
+                        .map_err(|e| no_columns(&e))?;
+                    for (channel, output) in channels.iter().enumerate() {
+                        let frame = state.open_columns(channel);
+                        frame.body.extend_from_slice(&encoded);
+                        add_rows(output, frame, &piece);
+                    }
+                    state.scratch = encoded;
+                }
+                Ok(())
+            }
+        }
+    }
+
     #[cold]
     fn wait_writable(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| OutputChannel::wait_all_writable(&self.channels))
@@ -176,8 +242,14 @@ struct State {
     last: usize,
     /// The channel of the next record, for rebalance.
     next: usize,
-    /// One encoded record, for broadcast.
+    /// One encoded record, or batch of columns, for broadcast.
     scratch: Vec<u8>,
+    /// Per channel the stream of columns.
+    encoders: Vec<Encoder>,
+    /// Cuts columns by their key, for hash.
+    rows: Option<oka_columnar::Partitioner>,
+    /// Whether frames may be marked as such with columns.
+    has_columns: bool,
 }
 
 impl State {
@@ -202,6 +274,42 @@ impl State {
         let frame = self.open(channel);
         append(&mut frame.body, index, record)?;
         add_record(&channels[channel], frame);
+        Ok(())
+    }
+
+    /// Between two emissions all frames are empty, and may change their encoding.
+    #[inline]
+    fn begin_records(&mut self) {
+        if std::mem::take(&mut self.has_columns) {
+            for frame in &mut self.frames {
+                frame.encoding = Encoding::Msgpack;
+            }
+        }
+    }
+
+    fn open_columns(&mut self, channel: usize) -> &mut OpenFrame {
+        self.has_columns = true;
+        let frame = self.open(channel);
+        frame.encoding = Encoding::Arrow;
+        frame
+    }
+
+    fn append_columns(
+        &mut self,
+        channels: &[OutputChannel],
+        channel: usize,
+        batch: &RecordBatch,
+    ) -> PyResult<()> {
+        for piece in pieces(batch, PIECE_BYTES) {
+            self.last = channel;
+            self.open_columns(channel);
+            let frame = &mut self.frames[channel];
+            let encoder = &mut self.encoders[channel];
+            encoder
+                .append(&piece, &mut frame.body)
+                .map_err(|e| no_columns(&e))?;
+            add_rows(&channels[channel], frame, &piece);
+        }
         Ok(())
     }
 
@@ -240,6 +348,30 @@ fn add_record(channel: &OutputChannel, frame: &mut OpenFrame) {
     }
 }
 
+/// Counts the rows that were just appended, and sends the frame off when they made it full.
+fn add_rows(channel: &OutputChannel, frame: &mut OpenFrame, rows: &RecordBatch) {
+    frame.records += rows.num_rows() as u32;
+    if frame.is_full() {
+        channel.push(frame);
+    }
+}
+
+#[cold]
+fn no_columns(error: &oka_columnar::EncodeError) -> PyErr {
+    EncodeError::new_err(format!(
+        "{error}\n\nhint: cast the column in map_batches first"
+    ))
+}
+
+#[cold]
+fn no_key(error: &PartitionError) -> PyErr {
+    let hint = match error {
+        PartitionError::Column(_) => "key_by takes the name or the index of a column",
+        _ => "add a column to key by, or cast this one, in map_batches first",
+    };
+    KeyExtractError::new_err(format!("{error}\n\nhint: {hint}"))
+}
+
 #[cold]
 #[allow(clippy::boxed_local, reason = "boxed where it comes from")]
 fn refusal(index: usize, record: &Bound<'_, PyAny>, refused: Box<Refused>) -> PyErr {
@@ -268,3 +400,7 @@ pub(crate) fn for_each<'py>(
 fn refused(got: &str, expected: &str) -> PyErr {
     PyValueError::new_err(format!("{got}, expected {expected}"))
 }
+
+/// Larger batches of columns are cut, so that frames stay in the processor's cache and the receiver
+/// works while the rest is on its way.
+const PIECE_BYTES: usize = 128 * 1024;

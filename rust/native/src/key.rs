@@ -4,6 +4,7 @@ use crate::encode::sign_and_magnitude;
 use crate::error::{KeyExtractError, Raised, shortened, type_name};
 use crate::extension::Extensions;
 use crate::text;
+use oka_columnar::Selector;
 use oka_protocol::partition::{
     combine, hash_big_int, hash_bytes, hash_float, hash_int, hash_none, hash_str, hash_unsigned,
     target,
@@ -58,6 +59,15 @@ impl Key {
                 type_name(key)
             ))
         })
+    }
+
+    /// The column with the keys, where records are rows; `None` if the record is the key.
+    pub(crate) fn selector(&self) -> Option<Selector> {
+        match self {
+            Self::Record => None,
+            Self::Item(item) => Some(Selector::Index(*item)),
+            Self::Field(field) => Some(Selector::Name(field.to_string())),
+        }
     }
 
     /// The hash of the key of the record with this index in its batch.

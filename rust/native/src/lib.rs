@@ -2,7 +2,7 @@
 //!
 //! Batches cross this boundary, never single records: [`gate`] encodes a list in one pass, [`batch`]
 //! decodes a frame into a list when Python needs one, [`aggregate`] works on a frame without Python
-//! objects. Everything that waits does so without the GIL. Decisions live in the crates below.
+//! objects, [`columns`] hands record batches over as they are. Everything that waits does so without the GIL. Decisions live in the crates below.
 
 #![allow(
     clippy::doc_markdown,
@@ -11,6 +11,7 @@
 
 mod aggregate;
 mod batch;
+mod columns;
 mod decode;
 mod encode;
 mod error;

@@ -1,13 +1,15 @@
 //! The network of one task: its input gate, and where its output gates come from.
 
-use crate::batch::Batch;
+use crate::batch::{Batch, not_columns};
 use crate::error::Raise;
 use crate::gate::OutputGate;
 use crate::statistics::NetworkStatistics;
-use oka_transport::{ChannelSpec, NetworkConfig, TryReceive};
+use oka_columnar::Decoder;
+use oka_transport::{ChannelSpec, Encoding, NetworkConfig, Received, TryReceive};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -17,8 +19,18 @@ use std::time::Duration;
 #[pyclass(frozen, module = "engine._native")]
 pub(crate) struct Network {
     network: oka_transport::Network,
-    /// The batch that the next `receive` releases.
-    last_batch: Mutex<Option<Py<Batch>>>,
+    inbound: Mutex<Inbound>,
+}
+
+/// What `receive` keeps between its calls.
+#[derive(Default)]
+struct Inbound {
+    /// The batch that the next call releases.
+    last: Option<Py<Batch>>,
+    /// Batches that came together with the last one: columns of another schema.
+    next: VecDeque<Batch>,
+    /// Per input channel with columns, its schema and dictionaries.
+    decoders: HashMap<u32, Decoder>,
 }
 
 #[pymethods]
@@ -74,7 +86,7 @@ impl Network {
             .map_err(Raise::raise)?;
         Ok(Self {
             network,
-            last_batch: Mutex::default(),
+            inbound: Mutex::default(),
         })
     }
 
@@ -143,21 +155,19 @@ impl Network {
     /// as consumed with this call, and is released. Waits without the GIL. Raises Cancelled,
     /// ChannelLost.
     fn receive<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, Batch>>> {
-        if let Some(last) = self.last_batch(py).take() {
+        if let Some(last) = self.inbound(py).last.take() {
             last.try_borrow_mut(py)?.release();
         }
-        let received = match self.network.try_receive().map_err(Raise::raise)? {
-            TryReceive::Batch(received) => received,
-            TryReceive::Ended => return Ok(None),
-            TryReceive::Empty => {
-                match py.detach(|| self.network.receive()).map_err(Raise::raise)? {
-                    Some(received) => received,
-                    None => return Ok(None),
-                }
-            }
+        let next = self.inbound(py).next.pop_front();
+        let batch = match next {
+            Some(batch) => batch,
+            None => match self.receive_new(py)? {
+                Some(received) => self.inbound(py).batch(received)?,
+                None => return Ok(None),
+            },
         };
-        let batch = Bound::new(py, Batch::from(received))?;
-        *self.last_batch(py) = Some(batch.clone().unbind());
+        let batch = Bound::new(py, batch)?;
+        self.inbound(py).last = Some(batch.clone().unbind());
         Ok(Some(batch))
     }
 
@@ -189,11 +199,43 @@ impl Network {
 }
 
 impl Network {
+    fn receive_new(&self, py: Python<'_>) -> PyResult<Option<Received>> {
+        match self.network.try_receive().map_err(Raise::raise)? {
+            TryReceive::Batch(received) => Ok(Some(received)),
+            TryReceive::Ended => Ok(None),
+            TryReceive::Empty => py.detach(|| self.network.receive()).map_err(Raise::raise),
+        }
+    }
+
     /// Never waits long: nothing is done under the lock.
-    fn last_batch(&self, py: Python<'_>) -> MutexGuard<'_, Option<Py<Batch>>> {
-        self.last_batch
+    fn inbound(&self, py: Python<'_>) -> MutexGuard<'_, Inbound> {
+        self.inbound
             .lock_py_attached(py)
             .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inbound {
+    /// The batch of what was received; where it is columns of several schemas, the first of them.
+    fn batch(&mut self, mut received: Received) -> PyResult<Batch> {
+        if received.encoding != Encoding::Arrow {
+            return Ok(received.into());
+        }
+        let decoder = self.decoders.entry(received.channel).or_default();
+        let mut runs = Vec::with_capacity(1);
+        for (rows, body) in received.shared_bodies() {
+            decoder
+                .accept(body, rows, &mut runs)
+                .map_err(|error| not_columns(&error))?;
+        }
+        // The markers are behind all records.
+        let mut markers = std::mem::take(&mut received.markers);
+        while let Some(run) = runs.pop() {
+            let markers = std::mem::take(&mut markers);
+            self.next.push_front(Batch::of_columns(run, markers));
+        }
+        received.markers = markers;
+        Ok(self.next.pop_front().unwrap_or_else(|| received.into()))
     }
 }
 

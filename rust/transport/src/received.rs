@@ -61,6 +61,12 @@ impl Received {
             .map(|(header, body)| (header.count as usize, body))
     }
 
+    /// As [`Received::bodies`], for who keeps them: they hold the channel's window, too.
+    pub fn shared_bodies(&self) -> impl Iterator<Item = (usize, Bytes)> {
+        self.bodies()
+            .map(|(records, body)| (records, self.frames.slice_ref(body)))
+    }
+
     /// Bytes of the encoded records.
     pub fn size(&self) -> usize {
         self.bodies().map(|(_, body)| body.len()).sum()

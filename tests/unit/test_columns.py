@@ -1,0 +1,246 @@
+"""Columns over gates and channels, and what the native aggregates make of them."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from engine.columns import as_columns, is_columns, slices
+from engine.graph.partitioner import Broadcast, Forward, Hash, Partitioner, Rebalance
+from engine.network import (
+    Aggregate,
+    AggregateError,
+    Cancelled,
+    ChannelLost,
+    KeyExtractError,
+    Network,
+    open_output_gate,
+    partition,
+)
+
+Received = list[tuple[Any, list[int]]]
+Send = Callable[..., list[Received]]
+
+
+@pytest.fixture
+def send(tmp_path: Path) -> Iterator[Send]:
+    """Emits batches through a gate; what each target received: batches, decoded, and markers.
+
+    With an aggregate, its updates instead of the batches.
+    """
+    networks = []
+
+    def run(
+        partitioner: Partitioner,
+        batches: list[Any],
+        targets: int = 1,
+        aggregate: Aggregate | None = None,
+    ) -> list[Received]:
+        def listening(name: str) -> Network:
+            networks.append(Network([f"ipc://{tmp_path}/{len(networks)}-{name}"]))
+            return networks[-1]
+
+        sender = listening("sender")
+        receivers = [listening(f"target-{index}") for index in range(targets)]
+        sender.connect([(i, target.endpoints[0]) for i, target in enumerate(receivers)], [])
+        for index, target in enumerate(receivers):
+            target.connect([], [(index, sender.endpoints[0])])
+        found: list[Received] = [[] for _ in receivers]
+
+        def receive(index: int) -> None:
+            with contextlib.suppress(Cancelled, ChannelLost):
+                receive_all(index)
+
+        def receive_all(index: int) -> None:
+            while (batch := receivers[index].receive()) is not None:
+                if aggregate is not None:
+                    try:
+                        found[index].append((aggregate.update(batch), batch.markers))
+                    except Exception as error:  # noqa: BLE001 - the test looks at it
+                        found[index].append((error, batch.markers))
+                    continue
+                decoded = batch.decode()
+                assert len(batch) == len(decoded)
+                found[index].append((decoded, batch.markers))
+
+        threads = [threading.Thread(target=receive, args=(i,)) for i in range(targets)]
+        for thread in threads:
+            thread.start()
+        gate = open_output_gate(sender, partitioner, list(range(targets)))
+        for number, batch in enumerate(batches):
+            gate.emit(batch, [number])
+        sender.finish(timeout_seconds=30)
+        for thread in threads:
+            thread.join()
+        return found
+
+    yield run
+    for network in networks:
+        network.close()
+
+
+def table(received: Received) -> pa.Table:
+    return pa.Table.from_batches([batch for batch, _ in received if len(batch)])
+
+
+def words(*texts: str | None, **more: Any) -> pa.RecordBatch:
+    return pa.record_batch({"word": pa.array(texts, pa.string()), **more})
+
+
+def test_columns_arrive_equal_and_in_order_between_records(send: Send) -> None:
+    first, second = words("to", None, "be"), words("or")
+    numbers = pa.record_batch({"n": pa.array([1, None, 3])})
+    sent = [first, second, ["a record"], numbers, [("another", 1)], first.slice(1, 2)]
+    (received,) = send(Forward(), sent)
+    records = [r for batch, _ in received for r in (batch if type(batch) is list else [batch])]
+    rows = [r for r in records if not is_columns(r)]
+    assert rows == ["a record", ("another", 1)]
+    flat = [row for r in records for row in (r.to_pylist() if is_columns(r) else [r])]
+    assert flat == [
+        {"word": "to"},
+        {"word": None},
+        {"word": "be"},
+        {"word": "or"},
+        "a record",
+        {"n": 1},
+        {"n": None},
+        {"n": 3},
+        ("another", 1),
+        {"word": None},
+        {"word": "be"},
+    ]
+    assert [marker for _, markers in received for marker in markers] == [0, 1, 2, 3, 4, 5]
+
+
+def test_rows_go_where_records_with_their_key_go(send: Send) -> None:
+    texts = [f"key {number % 50}" for number in range(1000)]
+    plain = words(*texts, n=pa.array(range(1000)))
+    coded = pa.record_batch([plain["word"].dictionary_encode(), plain["n"]], ["word", "n"])
+    for batch in (plain, coded):
+        for index, received in enumerate(send(Hash("word"), [batch.slice(0, 500), batch], 3)):
+            found = table(received)
+            expected = [n for n in range(1000) if partition([texts[n]], 3) == [index]]
+            halves = [n for n in expected if n < 500]
+            assert found["n"].to_pylist() == halves + expected
+            assert found.schema == batch.schema
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([1, 2, 1, None], pa.int8()),
+        pa.array([1, 2**63, 1, None], pa.uint64()),
+        pa.array([True, False, True, None]),
+        pa.array([1.0, 0.5, float("nan"), None]),
+        pa.array([b"a", b"b", b"a", None]),
+        pa.array(["a", "b", "a", None], pa.large_string()),
+        pa.array(["a", "b", "a", None], pa.string_view()),
+        pa.array(["a", "b", "a", None]).dictionary_encode(),
+    ],
+    ids=lambda column: str(column.type),
+)
+def test_every_type_of_key_is_partitioned_and_counted(send: Send, column: pa.Array) -> None:
+    batch = pa.record_batch([column], ["key"])
+    for index, received in enumerate(send(Hash(0), [batch], 5)):
+        keys = table(received)["key"].to_pylist() if any(len(b) for b, _ in received) else []
+        assert all(partition([key], 5) == [index] for key in keys)
+    (((counts, _),),) = send(Forward(), [batch], aggregate=Aggregate("count", [0]))
+    assert counts.schema.field("key").type == column.type
+    is_float = pa.types.is_floating(column.type)
+    assert counts["count"].to_pylist() == ([1] * 4 if is_float else [2, 1, 1])
+
+
+def test_rebalance_deals_out_batches_and_broadcast_copies_them(send: Send) -> None:
+    batches = [words(f"{number}") for number in range(5)]
+    received = send(Rebalance(), batches, 2)
+    found = [table(target)["word"].to_pylist() for target in received]
+    assert found == [["0", "2", "4"], ["1", "3"]]
+    for target in send(Broadcast(), batches, 3):
+        assert table(target)["word"].to_pylist() == ["0", "1", "2", "3", "4"]
+        assert [marker for _, markers in target for marker in markers] == [0, 1, 2, 3, 4]
+
+
+def test_a_large_batch_travels_in_pieces(send: Send) -> None:
+    batch = words(*(f"{number:01000}" for number in range(2000)))
+    (received,) = send(Forward(), [batch])
+    assert len(received) > 1
+    assert table(received)["word"].to_pylist() == batch["word"].to_pylist()
+
+
+def test_a_batch_without_rows_gives_its_markers_on(send: Send) -> None:
+    (received,) = send(Forward(), [words(), words("a")])
+    assert [marker for _, markers in received for marker in markers] == [0, 1]
+    assert table(received)["word"].to_pylist() == ["a"]
+
+
+def test_sums_keep_the_dictionary_of_the_key(send: Send) -> None:
+    coded = pa.array(["a", "b", "a"]).dictionary_encode()
+    batch = pa.record_batch({"word": coded, "n": pa.array([1, 2, 3])})
+    by_word = Aggregate("sum", ["word"], ["n"])
+    (((sums, _),),) = send(Forward(), [batch], aggregate=by_word)
+    assert sums.to_pylist() == [{"word": "a", "sum": 4}, {"word": "b", "sum": 2}]
+    assert sums.schema.field("word").type == coded.type
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "message"),
+    [
+        (Aggregate("count", ["m"]), 'no column "m"; the columns are word'),
+        (Aggregate("count", []), "key_by() names no column"),
+        (Aggregate("sum", ["word"]), "names no column"),
+        (Aggregate("sum", ["word"], ["word"]), "sum of a column of type Utf8"),
+        (Aggregate("count", [0, 1]), "names no column"),
+    ],
+)
+def test_an_aggregate_that_does_not_suit_says_so(
+    send: Send, aggregate: Aggregate, message: str
+) -> None:
+    (((error, _),),) = send(Forward(), [words("a")], aggregate=aggregate)
+    assert isinstance(error, AggregateError)
+    assert message in str(error)
+    assert "\n\nhint: " in str(error)
+
+
+def test_records_and_columns_do_not_mix_in_an_aggregate(send: Send) -> None:
+    (received,) = send(Forward(), [["a"], words("a")], aggregate=Aggregate("count", []))
+    assert [type(update) for update, _ in received] == [list, AggregateError]
+    by_name = Aggregate("count", ["word"])
+    (received,) = send(Forward(), [words("a"), [{"word": "a"}]], aggregate=by_name)
+    assert "columns and records in one aggregation" in str(received[1][0])
+
+
+@pytest.mark.parametrize(
+    ("key", "batch", "message"),
+    [
+        ("m", words("a", "b"), 'no column "m"'),
+        (None, words("a", "b"), "expected the name of a column"),
+        (0, pa.record_batch({"l": pa.array([[1], [2]])}), "holds no keys"),
+    ],
+)
+def test_a_batch_without_a_key_is_refused(
+    send: Send, key: Any, batch: pa.RecordBatch, message: str
+) -> None:
+    with pytest.raises(KeyExtractError, match=message) as raised:
+        send(Hash(key), [batch], 2)
+    assert "\n\nhint: " in str(raised.value)
+
+
+def test_only_lists_and_columns_are_emitted(send: Send) -> None:
+    with pytest.raises(TypeError, match=r"got a dict, expected a list or a pyarrow\.RecordBatch"):
+        send(Forward(), [{"word": "a"}])
+
+
+def test_slices_and_conversions() -> None:
+    batch = words("a", "b", "c")
+    assert [len(piece) for piece in slices(batch, 2)] == [2, 1]
+    assert slices(batch, 3) == [batch]
+    assert as_columns(pa.Table.from_batches([batch, batch])).num_rows == 6
+    assert as_columns(batch.schema.empty_table()).num_rows == 0
+    assert as_columns([1]) is None
+    assert not is_columns(pa.array([1]))
