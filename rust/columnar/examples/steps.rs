@@ -82,9 +82,9 @@ fn batch(rows: usize, width: usize, coded: bool) -> RecordBatch {
         .collect();
     let drawn = (0..rows).map(|row| row.wrapping_mul(2_654_435_761) / 7 % WORDS);
     let column: ArrayRef = if coded {
-        let codes: Int32Array = drawn.map(|word| word as i32).collect();
+        let numbers: Int32Array = drawn.map(|word| word as i32).collect();
         let words = StringArray::from_iter_values(&words);
-        let coded = DictionaryArray::<Int32Type>::try_new(codes, Arc::new(words));
+        let coded = DictionaryArray::<Int32Type>::try_new(numbers, Arc::new(words));
         Arc::new(coded.expect("codes of words"))
     } else {
         Arc::new(StringArray::from_iter_values(

@@ -72,7 +72,7 @@ impl Aggregate {
             let batch = batch?;
             let (key, value) = (batch.column(0), batch.column(1));
             let before = self.rounds.len();
-            let numbers = self.numbers.of(key, shape.kind)?;
+            let numbers = self.numbers.of(key, shape.kind);
             self.rounds.resize(before.max(1), 0);
             let touched = self.touched.len();
             let mut rows = Vec::new();

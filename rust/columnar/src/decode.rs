@@ -132,7 +132,7 @@ impl Columns {
         let batches = self
             .parts
             .iter()
-            .map(|part| part.decode(Buffer::from(&part.body[..]), None))
+            .map(|part| part.decode(&Buffer::from(&part.body[..]), None))
             .collect::<Result<Vec<_>, _>>()?;
         match &batches[..] {
             [batch] => Ok(batch.clone()),
@@ -148,7 +148,7 @@ impl Columns {
     ) -> impl Iterator<Item = Result<RecordBatch, DecodeError>> + 'a {
         self.parts
             .iter()
-            .map(|part| part.decode(Buffer::from(part.body.clone()), Some(columns)))
+            .map(|part| part.decode(&Buffer::from(part.body.clone()), Some(columns)))
     }
 }
 
@@ -215,7 +215,7 @@ struct Part {
 
 impl Part {
     /// The batch over this copy or view of the body; with `columns`, those alone and unchecked.
-    fn decode(&self, body: Buffer, columns: Option<&[usize]>) -> Result<RecordBatch, DecodeError> {
+    fn decode(&self, body: &Buffer, columns: Option<&[usize]>) -> Result<RecordBatch, DecodeError> {
         let Stream {
             schema,
             unchecked,
@@ -229,7 +229,7 @@ impl Part {
         guarded(|| {
             let version = header.version();
             let decoder = RecordBatchDecoder::try_new(
-                &body,
+                body,
                 batch,
                 Arc::clone(schema),
                 dictionaries,

@@ -52,12 +52,11 @@ impl Encoder {
         if !self.continues(schema) {
             self.stream = None;
         }
-        let writer = match &mut self.stream {
-            Some((_, writer)) => writer,
-            None => {
-                let writer = begin(schema, body)?;
-                &mut self.stream.insert((Arc::clone(schema), writer)).1
-            }
+        let writer = if let Some((_, writer)) = &mut self.stream {
+            writer
+        } else {
+            let writer = begin(schema, body)?;
+            &mut self.stream.insert((Arc::clone(schema), writer)).1
         };
         // The writer writes to the end of what it is given; nothing is copied twice.
         std::mem::swap(writer.get_mut(), body);

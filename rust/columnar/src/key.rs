@@ -62,24 +62,19 @@ impl KeyHashes {
         let Self { hashes, dictionary } = self;
         hashes.clear();
         hashes.reserve(column.len());
-        match column.as_any_dictionary_opt() {
-            Some(coded) => {
-                KeyKind::of(column.data_type())?;
-                let of_values = dictionary.of(coded.values(), |values| {
-                    let mut of_values = Vec::with_capacity(values.len());
-                    let kind = KeyKind::of(values.data_type())?;
-                    hash_values(values, kind, |hash| of_values.push(hash));
-                    Ok(of_values)
-                })?;
-                each_code(coded.keys(), |code| {
-                    let hash = code.and_then(|code| of_values.get(code)).copied();
-                    hashes.push(hash.unwrap_or_else(hash_none));
-                });
-            }
-            None => {
-                let kind = KeyKind::of(column.data_type())?;
-                hash_values(column, kind, |hash| hashes.push(hash));
-            }
+        let kind = KeyKind::of(column.data_type())?;
+        if let Some(coded) = column.as_any_dictionary_opt() {
+            let of_values = dictionary.of(coded.values(), |values| {
+                let mut of_values = Vec::with_capacity(values.len());
+                hash_values(values, kind, |hash| of_values.push(hash));
+                of_values
+            });
+            each_code(coded.keys(), |code| {
+                let hash = code.and_then(|code| of_values.get(code)).copied();
+                hashes.push(hash.unwrap_or_else(hash_none));
+            });
+        } else {
+            hash_values(column, kind, |hash| hashes.push(hash));
         }
         Ok(hashes)
     }
@@ -105,7 +100,7 @@ impl KeyNumbers {
     }
 
     /// The number of each value of the column. Texts may come as bytes: `kind` says what they are.
-    pub(crate) fn of(&mut self, column: &dyn Array, kind: KeyKind) -> Result<&[u32], KeyError> {
+    pub(crate) fn of(&mut self, column: &dyn Array, kind: KeyKind) -> &[u32] {
         let Self {
             table,
             numbers,
@@ -113,21 +108,20 @@ impl KeyNumbers {
         } = self;
         numbers.clear();
         numbers.reserve(column.len());
-        match column.as_any_dictionary_opt() {
-            Some(coded) => {
-                let of_values = dictionary.of(coded.values(), |values| {
-                    let mut of_values = Vec::with_capacity(values.len());
-                    number_values(values, kind, table, |number| of_values.push(number))?;
-                    Ok(of_values)
-                })?;
-                each_code(coded.keys(), |code| {
-                    let number = code.and_then(|code| of_values.get(code)).copied();
-                    numbers.push(number.unwrap_or(NULL));
-                });
-            }
-            None => number_values(column, kind, table, |number| numbers.push(number))?,
+        if let Some(coded) = column.as_any_dictionary_opt() {
+            let of_values = dictionary.of(coded.values(), |values| {
+                let mut of_values = Vec::with_capacity(values.len());
+                number_values(values, kind, table, |number| of_values.push(number));
+                of_values
+            });
+            each_code(coded.keys(), |code| {
+                let number = code.and_then(|code| of_values.get(code)).copied();
+                numbers.push(number.unwrap_or(NULL));
+            });
+        } else {
+            number_values(column, kind, table, |number| numbers.push(number));
         }
-        Ok(numbers)
+        numbers
     }
 }
 
@@ -143,18 +137,13 @@ struct Dictionary<T> {
 }
 
 impl<T> Dictionary<T> {
-    fn of(
-        &mut self,
-        values: &ArrayRef,
-        find: impl FnOnce(&ArrayRef) -> Result<Vec<T>, KeyError>,
-    ) -> Result<&[T], KeyError> {
+    fn of(&mut self, values: &ArrayRef, find: impl FnOnce(&ArrayRef) -> Vec<T>) -> &[T] {
         let data = values.to_data();
         if !matches!(&self.values, Some(known) if known.ptr_eq(&data)) {
-            self.values = None;
-            self.found = find(values)?;
+            self.found = find(values);
             self.values = Some(data);
         }
-        Ok(&self.found)
+        &self.found
     }
 }
 
@@ -178,27 +167,20 @@ fn index<N: TryInto<usize>>(code: N) -> usize {
 fn hash_values(column: &dyn Array, kind: KeyKind, mut visit: impl FnMut(u64)) {
     match kind {
         KeyKind::Text => each_bytes(column, |value| {
-            visit(value.map_or_else(hash_none, hash_utf8))
+            visit(value.map_or_else(hash_none, hash_utf8));
         }),
-        KeyKind::Bytes => {
-            each_bytes(column, |value| {
-                visit(value.map_or_else(hash_none, hash_bytes))
-            });
-        }
-        KeyKind::Unsigned => {
-            let hash = |value: Option<u64>| value.map_or_else(hash_none, hash_unsigned);
-            column
-                .as_primitive::<UInt64Type>()
-                .iter()
-                .for_each(|value| visit(hash(value)));
-        }
-        KeyKind::Integer | KeyKind::Bool => {
-            each_integer(column, |value| {
-                visit(value.map_or_else(hash_none, hash_int))
-            });
-        }
+        KeyKind::Bytes => each_bytes(column, |value| {
+            visit(value.map_or_else(hash_none, hash_bytes));
+        }),
+        KeyKind::Unsigned => column
+            .as_primitive::<UInt64Type>()
+            .iter()
+            .for_each(|value| visit(value.map_or_else(hash_none, hash_unsigned))),
+        KeyKind::Integer | KeyKind::Bool => each_integer(column, |value| {
+            visit(value.map_or_else(hash_none, hash_int));
+        }),
         KeyKind::Float => each_float(column, |value| {
-            visit(value.map_or_else(hash_none, hash_float))
+            visit(value.map_or_else(hash_none, hash_float));
         }),
         KeyKind::Null => (0..column.len()).for_each(|_| visit(hash_none())),
     }
@@ -209,7 +191,7 @@ fn number_values(
     kind: KeyKind,
     table: &mut KeyTable,
     mut visit: impl FnMut(u32),
-) -> Result<(), KeyError> {
+) {
     let mut number = |key: Option<&[u8]>| {
         let number = key.map_or(NULL, |key| table.number(key) as u32 + 1);
         visit(number);
@@ -229,7 +211,6 @@ fn number_values(
         }),
         KeyKind::Null => (0..column.len()).for_each(|_| number(None)),
     }
-    Ok(())
 }
 
 /// One float for all that are one key.

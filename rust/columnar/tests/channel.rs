@@ -49,9 +49,9 @@ fn batch() -> impl Strategy<Value = RecordBatch> {
             let rows = columns[0].len();
             let number: ArrayRef = Arc::new(Int32Array::from_iter_values(0..rows as i32));
             let names = (0..).map(|index| format!("column {index}"));
-            let named = names.zip(columns).chain([("number".to_owned(), number)]);
+            let columns = names.zip(columns).chain([("number".to_owned(), number)]);
             let batch = RecordBatch::try_from_iter_with_nullable(
-                named.map(|(name, column)| (name, column, true)),
+                columns.map(|(name, column)| (name, column, true)),
             );
             (Just(batch.unwrap()), Just(start), 0..=rows - start)
         })

@@ -30,9 +30,11 @@ pub fn hash(bytes: &[u8]) -> u64 {
         }
         return sum ^ sum >> 32;
     }
-    let (low, high) = if let (Some(start), Some(end)) = (bytes.first_chunk(), bytes.last_chunk()) {
+    let (low, high) = if let (Some(start), Some(end)) =
+        (bytes.first_chunk::<8>(), bytes.last_chunk::<8>())
+    {
         (u64::from_le_bytes(*start), u64::from_le_bytes(*end))
-    } else if let (Some(start), Some(end)) = (bytes.first_chunk(), bytes.last_chunk()) {
+    } else if let (Some(start), Some(end)) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
         let (start, end) = (u32::from_le_bytes(*start), u32::from_le_bytes(*end));
         (u64::from(start), u64::from(end))
     } else {

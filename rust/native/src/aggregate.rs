@@ -142,17 +142,16 @@ impl State {
         if !self.keys.is_empty() {
             return Err(mixed());
         }
-        let aggregate = match &mut self.columns {
-            Some(aggregate) => aggregate,
-            None => {
-                let key = selector(&self.key)?.ok_or_else(|| no_column("key_by()"))?;
-                let value = selector(&self.value)?;
-                if value.is_none() && self.aggregation != Aggregation::Count {
-                    return Err(no_column("the aggregation"));
-                }
-                let aggregate = oka_columnar::Aggregate::new(self.aggregation, key, value);
-                self.columns.insert(aggregate)
+        let aggregate = if let Some(aggregate) = &mut self.columns {
+            aggregate
+        } else {
+            let key = selector(&self.key)?.ok_or_else(|| no_column("key_by()"))?;
+            let value = selector(&self.value)?;
+            if value.is_none() && self.aggregation != Aggregation::Count {
+                return Err(no_column("the aggregation"));
             }
+            let aggregate = oka_columnar::Aggregate::new(self.aggregation, key, value);
+            self.columns.insert(aggregate)
         };
         let mut update = || aggregate.update(columns);
         let updated = if columns.size() >= DETACH_BYTES {
@@ -161,7 +160,7 @@ impl State {
             update()
         };
         match updated.map_err(|error| raise_columns(&error))? {
-            Some(updates) => columns::export(py, updates),
+            Some(touched) => columns::export(py, touched),
             None => Ok(PyList::empty(py).into_any()),
         }
     }

@@ -73,7 +73,7 @@ impl Exported {
     fn __arrow_c_array__<'py>(
         &self,
         py: Python<'py>,
-        requested_schema: Option<Bound<'py, PyAny>>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
         let _ = requested_schema; // may be ignored where no other schema is offered
         let schema = FFI_ArrowSchema::try_from(self.batch.schema_ref().as_ref())

@@ -200,18 +200,17 @@ impl OutputGate {
             Partitioner::Broadcast => {
                 for piece in pieces(batch, PIECE_BYTES) {
                     // All channels have had the same, so that one encoder speaks for all.
-                    let mut encoded = std::mem::take(&mut state.scratch);
-                    encoded.clear();
-                    let encoder = &mut state.encoders[0];
-                    encoder
-                        .append(&piece, &mut encoded)
-                        .map_err(|e| no_columns(&e))?;
+                    let mut message = std::mem::take(&mut state.scratch);
+                    message.clear();
+                    state.encoders[0]
+                        .append(&piece, &mut message)
+                        .map_err(|error| no_columns(&error))?;
                     for (channel, output) in channels.iter().enumerate() {
                         let frame = state.open_columns(channel);
-                        frame.body.extend_from_slice(&encoded);
+                        frame.body.extend_from_slice(&message);
                         add_rows(output, frame, &piece);
                     }
-                    state.scratch = encoded;
+                    state.scratch = message;
                 }
                 Ok(())
             }
