@@ -1,32 +1,18 @@
 //! The two ends of one channel.
 
+mod link;
 mod receiver;
 mod sender;
 
 use thiserror::Error;
 
-pub use receiver::Receiver;
-pub use sender::Sender;
+pub use link::Link;
+pub use receiver::{Arrival, Receiver};
+pub use sender::{Retransmission, Sender};
 
 /// A frame or credit that cannot belong to a correct channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum ChannelError {
-    /// Frames are missing.
-    #[error("frame {got} arrived, expected {expected}: frames were lost")]
-    Gap {
-        /// The sequence number that was due.
-        expected: u64,
-        /// The sequence number that came.
-        got: u64,
-    },
-    /// A frame that arrived before.
-    #[error("frame {got} arrived again, expected {expected}")]
-    Duplicate {
-        /// The sequence number that was due.
-        expected: u64,
-        /// The sequence number that came.
-        got: u64,
-    },
     /// A frame behind the end of the channel.
     #[error("frame {got} arrived after the end of the channel")]
     AfterEnd {
@@ -49,6 +35,12 @@ pub enum ChannelError {
         /// The last sequence number that was used.
         sent: u64,
     },
+    /// The peer does not answer any more.
+    #[error("no answer for {} s", waited_ns / 1_000_000_000)]
+    Unanswered {
+        /// Nanoseconds since the peer was last heard.
+        waited_ns: u64,
+    },
 }
 
 /// Data frames below [`FRAME_BYTES`](crate::FRAME_BYTES) that may be unacknowledged at a time.
@@ -64,3 +56,17 @@ pub const SMALL_FRAMES_IN_FLIGHT: usize = 2;
 /// ten; with it, a record that comes alone still leaves at once, and one in a stream waits at most
 /// this long.
 pub const SMALL_FRAME_INTERVAL_NS: u64 = 250_000;
+
+/// After how long without an answer a sender asks what has arrived, in ns.
+///
+/// In normal running credits come sooner and nobody asks; a task that is busy with one batch for
+/// longer costs one question and answer each.
+pub const PROBE_INTERVAL_NS: u64 = 200_000_000;
+
+/// How often the offset between two hosts' clocks is estimated anew, in ns: quartz clocks drift
+/// apart by up to 100 µs in this time.
+pub const CLOCK_INTERVAL_NS: u64 = 1_000_000_000;
+
+/// Round trips between hosts with different clocks before records flow: the best of them counts,
+/// and the first one may have waited for the peer to start.
+pub const FIRST_ROUND_TRIPS: u32 = 5;

@@ -18,6 +18,10 @@ pub enum FrameKind {
     End = 6,
     /// The sender knows that everything was consumed; nothing at all follows.
     Closed = 9,
+    /// What a sender asks: which frames arrived?
+    Probe = 10,
+    /// What a receiver answers.
+    State = 11,
 }
 
 /// How the records of a data frame are encoded.
@@ -66,7 +70,8 @@ pub struct FrameHeader {
     pub encoding: Encoding,
     /// Job-wide id of the channel.
     pub channel: u32,
-    /// Position in the channel, from 1; in a credit, the last position that was consumed.
+    /// Position in the channel, from 1; in a credit or state, the last position that was consumed;
+    /// in a probe, the last that was sent.
     pub sequence: u64,
     /// Number of records or markers in the body.
     pub count: u32,
@@ -109,6 +114,8 @@ impl FrameHeader {
                 5 => FrameKind::Credit,
                 6 => FrameKind::End,
                 9 => FrameKind::Closed,
+                10 => FrameKind::Probe,
+                11 => FrameKind::State,
                 other => return Err(FrameError::UnsupportedKind(other)),
             },
             encoding: match header[2] {

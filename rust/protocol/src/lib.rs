@@ -2,21 +2,26 @@
 //!
 //! This crate owns no socket, no clock and no thread: it decides, and `oka-transport` carries out.
 //! A channel is one [`Sender`] and one [`Receiver`] that exchange [`Frame`]s; whatever a link
-//! between them does short of losing frames, records arrive in order, exactly once, and a receiver
-//! never holds more than its window (one larger frame excepted). [`partition`] hashes keys as
-//! Python compares them; [`LatencyHistogram`] gathers what [`encode_markers`] carries.
+//! between them loses, repeats, delays or reorders, records arrive in order, exactly once, and a
+//! receiver never holds more than its window (one larger frame excepted). A [`ClockOffset`] makes
+//! stamps of one host comparable to those of another. [`partition`] hashes keys as Python compares
+//! them; [`LatencyHistogram`] gathers what [`encode_markers`] carries.
 
 mod channel;
+mod clock;
 mod credit;
 mod frame;
 mod latency;
 mod marker;
 pub mod number;
 pub mod partition;
+mod report;
 
 pub use channel::{
-    ChannelError, Receiver, SMALL_FRAME_INTERVAL_NS, SMALL_FRAMES_IN_FLIGHT, Sender,
+    Arrival, CLOCK_INTERVAL_NS, ChannelError, FIRST_ROUND_TRIPS, Link, PROBE_INTERVAL_NS, Receiver,
+    Retransmission, SMALL_FRAME_INTERVAL_NS, SMALL_FRAMES_IN_FLIGHT, Sender,
 };
+pub use clock::{ClockOffset, RoundTrip};
 pub use credit::Credit;
 pub use frame::{
     Encoding, FRAME_ALIGNMENT, FRAME_BYTES, Frame, FrameError, FrameHeader, FrameKind, Frames,
@@ -24,3 +29,4 @@ pub use frame::{
 };
 pub use latency::{HistogramError, LatencyHistogram};
 pub use marker::{MARKER_BYTES, decode_markers, encode_markers};
+pub use report::{Echo, Probe, State};

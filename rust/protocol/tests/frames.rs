@@ -1,7 +1,9 @@
 //! The frame codec: whatever was encoded is decoded, and any other bytes are refused calmly.
 
 use bytes::Bytes;
-use oka_protocol::{Credit, Encoding, Frame, FrameError, FrameHeader, FrameKind, Frames};
+use oka_protocol::{
+    Credit, Echo, Encoding, Frame, FrameError, FrameHeader, FrameKind, Frames, Probe, State,
+};
 use proptest::prelude::*;
 
 fn frame(kind: FrameKind, channel: u32, sequence: u64, count: u32, body: Vec<u8>) -> Frame {
@@ -24,7 +26,9 @@ fn any_frame() -> impl Strategy<Value = Frame> {
         Just(FrameKind::Markers),
         Just(FrameKind::Credit),
         Just(FrameKind::End),
-        Just(FrameKind::Closed)
+        Just(FrameKind::Closed),
+        Just(FrameKind::Probe),
+        Just(FrameKind::State)
     ];
     let encoding = prop_oneof![Just(Encoding::Msgpack), Just(Encoding::Arrow)];
     let body = prop::collection::vec(any::<u8>(), 0..100);
@@ -43,7 +47,50 @@ fn any_frame() -> impl Strategy<Value = Frame> {
         })
 }
 
+fn any_state() -> impl Strategy<Value = State> {
+    let echo = (1..=u64::MAX, any::<u64>(), any::<u64>()).prop_map(
+        |(probe_ns, received_ns, answered_ns)| Echo {
+            probe_ns,
+            received_ns,
+            answered_ns,
+        },
+    );
+    let numbers = any::<[u64; 5]>();
+    (numbers, prop::option::of(echo)).prop_map(
+        |([acknowledged, limit, arrived, seen, clock], echo)| State {
+            credit: Credit {
+                acknowledged,
+                limit,
+            },
+            arrived,
+            seen,
+            clock,
+            echo,
+        },
+    )
+}
+
 proptest! {
+    #[test]
+    fn probes_and_states_survive_the_wire(
+        sequence in any::<u64>(),
+        sent_ns in any::<u64>(),
+        state in any_state(),
+    ) {
+        let probe = Probe { sequence, sent_ns };
+        let mut message = probe.encode(4).to_vec();
+        message.extend_from_slice(&state.encode(5));
+        let frames: Vec<_> = Frames::new(Bytes::from(message)).map(Result::unwrap).collect();
+        prop_assert_eq!((frames[0].header.kind, frames[0].header.channel), (FrameKind::Probe, 4));
+        prop_assert_eq!((frames[1].header.kind, frames[1].header.channel), (FrameKind::State, 5));
+        prop_assert_eq!(Probe::decode(&frames[0].header, &frames[0].body), Some(probe));
+        prop_assert_eq!(State::decode(&frames[1].header, &frames[1].body), Some(state));
+        prop_assert_eq!(Probe::decode(&frames[0].header, &frames[1].body), None);
+        for cut in 0..frames[1].body.len() {
+            prop_assert_eq!(State::decode(&frames[1].header, &frames[1].body[..cut]), None);
+        }
+    }
+
     #[test]
     fn frames_survive_the_wire(frames in prop::collection::vec(any_frame(), 0..8)) {
         let mut message = Vec::new();

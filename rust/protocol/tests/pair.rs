@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 
 use oka_protocol::{
-    ChannelError, Credit, FRAME_BYTES, FrameKind, Receiver, SMALL_FRAME_INTERVAL_NS,
-    SMALL_FRAMES_IN_FLIGHT, Sender,
+    Arrival, ChannelError, Credit, FRAME_BYTES, FrameKind, PROBE_INTERVAL_NS, Receiver,
+    SMALL_FRAME_INTERVAL_NS, SMALL_FRAMES_IN_FLIGHT, Sender,
 };
 use proptest::prelude::*;
 
 const WINDOW: usize = 4 * FRAME_BYTES;
+const CLOCK: u64 = 7;
 
 /// One frame on its way: kind, sequence number, body bytes.
 type Wire = (FrameKind, u64, usize);
@@ -31,9 +32,10 @@ struct Pair {
 
 impl Pair {
     fn new(delay: u64) -> Self {
-        let mut pair = Self {
-            sender: Sender::new(),
-            receiver: Receiver::new(WINDOW),
+        let (sender, receiver) = open_pair();
+        Self {
+            sender,
+            receiver,
             now: 0,
             delay,
             frames: VecDeque::new(),
@@ -44,12 +46,7 @@ impl Pair {
             consumed: 0,
             largest_backlog: 0,
             sent: 0,
-        };
-        pair.grant();
-        for _ in 0..=delay {
-            pair.tick(false);
         }
-        pair
     }
 
     fn emit(&mut self, bytes: usize) {
@@ -105,7 +102,8 @@ impl Pair {
         self.now += 1;
         while self.frames.front().is_some_and(|(due, _)| *due <= self.now) {
             let (_, (kind, sequence, bytes)) = self.frames.pop_front().unwrap();
-            self.receiver.on_frame(kind, sequence, bytes).unwrap();
+            let arrival = self.receiver.on_frame(kind, sequence, bytes);
+            assert_eq!(arrival, Ok(Arrival::Next));
             self.largest_backlog = self.largest_backlog.max(self.receiver.backlog());
             match kind {
                 FrameKind::Data => self.inbox.push_back((sequence, bytes)),
@@ -118,7 +116,7 @@ impl Pair {
             .is_some_and(|(due, _)| *due <= self.now)
         {
             let (_, credit) = self.credits.pop_front().unwrap();
-            self.sender.on_credit(credit).unwrap();
+            self.sender.on_credit(credit, self.now).unwrap();
             self.send();
         }
         if consume {
@@ -139,6 +137,29 @@ impl Pair {
         }
         panic!("the channel came to a standstill");
     }
+}
+
+/// Both ends of a channel after their first round trip.
+fn open_pair() -> (Sender, Receiver) {
+    let (mut sender, mut receiver) = (Sender::new(CLOCK), Receiver::new(WINDOW, CLOCK));
+    let probe = sender.probe_due(0).unwrap();
+    receiver.on_probe(probe, 1);
+    let state = receiver.state_due(1).unwrap();
+    assert_eq!(sender.on_state(state, 2), Ok(None));
+    (sender, receiver)
+}
+
+#[test]
+fn nothing_leaves_before_the_first_round_trip() {
+    let mut sender = Sender::new(CLOCK);
+    assert!(!sender.may_send(1));
+    let mut receiver = Receiver::new(WINDOW, CLOCK);
+    let unasked = receiver.state_due(0).unwrap();
+    sender.on_state(unasked, 5).unwrap();
+    assert!(!sender.may_send(1), "the grant says nothing of the clock");
+    assert!(receiver.state_due(0).is_none());
+    let (sender, _) = open_pair();
+    assert!(sender.may_send(WINDOW) && sender.clock().is_same());
 }
 
 #[test]
@@ -216,8 +237,7 @@ fn the_end_is_acknowledged_after_the_last_frame_was_consumed() {
 
 #[test]
 fn markers_may_exceed_the_window_with_their_records() {
-    let mut receiver = Receiver::new(WINDOW);
-    receiver.credit_due().unwrap();
+    let (_, mut receiver) = open_pair();
     receiver.on_frame(FrameKind::Data, 1, WINDOW).unwrap();
     receiver.on_frame(FrameKind::Markers, 2, 8).unwrap();
     receiver.on_frame(FrameKind::End, 3, 0).unwrap();
@@ -227,23 +247,13 @@ fn markers_may_exceed_the_window_with_their_records() {
 
 #[test]
 fn frames_out_of_place_are_told_apart() {
-    let mut receiver = Receiver::new(WINDOW);
-    receiver.credit_due().unwrap();
+    let (_, mut receiver) = open_pair();
     receiver.on_frame(FrameKind::Data, 1, WINDOW).unwrap();
-    assert_eq!(
-        receiver.on_frame(FrameKind::Data, 3, 1),
-        Err(ChannelError::Gap {
-            expected: 2,
-            got: 3
-        })
-    );
-    assert_eq!(
-        receiver.on_frame(FrameKind::Data, 1, 1),
-        Err(ChannelError::Duplicate {
-            expected: 2,
-            got: 1
-        })
-    );
+    let missing = receiver.on_frame(FrameKind::Data, 3, 1);
+    assert_eq!(missing, Ok(Arrival::Early));
+    let again = receiver.on_frame(FrameKind::Data, 1, 1);
+    assert_eq!(again, Ok(Arrival::Duplicate));
+    assert_eq!(receiver.backlog(), WINDOW as u64, "neither is counted");
     let granted = WINDOW as u64;
     assert_eq!(
         receiver.on_frame(FrameKind::Data, 2, 1),
@@ -260,30 +270,101 @@ fn frames_out_of_place_are_told_apart() {
 }
 
 #[test]
-fn credits_only_grow_and_cannot_run_ahead() {
-    let mut sender = Sender::new();
+fn a_gap_is_asked_for_once_and_filled_once() {
+    let (mut sender, mut receiver) = open_pair();
+    for number in 1..=4 {
+        assert_eq!(sender.on_sent(FrameKind::Data, 10, 10), number);
+    }
+    receiver.on_frame(FrameKind::Data, 1, 10).unwrap();
+    receiver.on_frame(FrameKind::Data, 3, 10).unwrap();
+    let state = receiver.state_due(20).unwrap();
+    assert_eq!((state.arrived, state.seen), (1, 3));
+    receiver.on_frame(FrameKind::Data, 4, 10).unwrap();
+    assert_eq!(receiver.state_due(21), None, "one gap, one state");
+
+    let again = sender.on_state(state, 30).unwrap().unwrap();
+    assert_eq!((again.after, again.probe.sequence), (1, 1));
+    assert_eq!(sender.on_state(state, 31), Ok(None), "it is on its way");
+    receiver.on_probe(again.probe, 40);
+    let answer = receiver.state_due(40).unwrap();
+    assert_eq!((answer.arrived, answer.seen), (1, 1));
+    assert_eq!(sender.on_state(answer, 50), Ok(None));
+    receiver.on_frame(FrameKind::Data, 3, 10).unwrap();
+    let lost_again = receiver.state_due(60).unwrap();
+    let again = sender.on_state(lost_again, 70).unwrap().unwrap();
+    assert_eq!(again.after, 1);
+    for number in 2..=4 {
+        let arrival = receiver.on_frame(FrameKind::Data, number, 10);
+        assert_eq!(arrival, Ok(Arrival::Next));
+    }
+    assert_eq!(sender.link().retransmitted, 6);
+}
+
+#[test]
+fn both_ends_speak_up_on_a_new_connection() {
+    let (mut sender, mut receiver) = open_pair();
+    sender.on_sent(FrameKind::Data, 10, 1_000);
+    assert_eq!(sender.probe_due(2_000), None);
+    sender.on_disconnected(3_000);
+    sender.on_reconnected(5_000);
+    let probe = sender.probe_due(6_000).unwrap();
+    assert_eq!((probe.sequence, sender.probe_due(6_001)), (1, None));
+    assert_eq!(receiver.state_due(7_000), None);
+    receiver.on_reconnected();
+    let unasked = receiver.state_due(7_000).unwrap();
+    assert_eq!(sender.on_state(unasked, 8_000), Ok(None));
+    assert_eq!(sender.link().longest_interruption_ns, 0, "still waiting");
+    receiver.on_probe(probe, 9_000);
+    receiver.on_probe(probe, 9_500);
+    let answer = receiver.state_due(9_000).unwrap();
+    let again = sender.on_state(answer, 10_000).unwrap().unwrap();
+    assert_eq!(again.after, 0);
+    let link = sender.link();
+    assert_eq!((link.reconnects, link.longest_interruption_ns), (1, 9_000));
+}
+
+#[test]
+fn a_busy_receiver_is_asked_at_intervals() {
+    let (mut sender, mut receiver) = open_pair();
+    let mut now = 1_000;
+    sender.on_sent(FrameKind::Data, 10, now);
+    receiver.on_frame(FrameKind::Data, 1, 10).unwrap();
+    for _ in 0..100 {
+        assert_eq!(sender.probe_due(now + PROBE_INTERVAL_NS - 1), None);
+        now += PROBE_INTERVAL_NS;
+        receiver.on_probe(sender.probe_due(now).unwrap(), now);
+        let answer = receiver.state_due(now).unwrap();
+        assert_eq!(sender.on_state(answer, now), Ok(None));
+        assert_eq!(sender.check_answered(now, 1_000_000_000), Ok(()));
+    }
+    receiver.on_consumed(1, 10);
     sender
-        .on_credit(Credit {
-            acknowledged: 0,
-            limit: 100,
-        })
+        .on_credit(receiver.credit_due().unwrap(), now)
         .unwrap();
+    assert_eq!(sender.probe_due(now + 100 * PROBE_INTERVAL_NS), None);
+    assert_eq!(sender.link().longest_interruption_ns, 0);
+}
+
+#[test]
+fn credits_only_grow_and_cannot_run_ahead() {
+    let (mut sender, _) = open_pair();
     assert_eq!(sender.small_frame_due_ns(), 0);
+    let granted = WINDOW as u64;
     sender.on_sent(FrameKind::Data, 60, 5);
     assert_eq!(sender.small_frame_due_ns(), 5 + SMALL_FRAME_INTERVAL_NS);
-    sender
-        .on_credit(Credit {
-            acknowledged: 0,
-            limit: 50,
-        })
-        .unwrap();
-    assert_eq!(sender.credit(), 40);
-    assert!(sender.may_send(40) && !sender.may_send(41));
+    let older = Credit {
+        acknowledged: 0,
+        limit: 50,
+    };
+    sender.on_credit(older, 6).unwrap();
+    assert_eq!(sender.credit(), granted - 60);
+    assert!(sender.may_send(WINDOW - 60) && !sender.may_send(WINDOW - 59));
+    let ahead = Credit {
+        acknowledged: 2,
+        limit: 0,
+    };
     assert_eq!(
-        sender.on_credit(Credit {
-            acknowledged: 2,
-            limit: 0
-        }),
+        sender.on_credit(ahead, 7),
         Err(ChannelError::NeverSent { got: 2, sent: 1 })
     );
 }

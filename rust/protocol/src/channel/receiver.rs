@@ -1,58 +1,78 @@
-use crate::{ChannelError, Credit, FrameKind};
+use crate::{ChannelError, Credit, Echo, FrameKind, PROBE_INTERVAL_NS, Probe, State};
 
 /// The receiving end of a channel: what may arrive, and what to acknowledge when.
 ///
-/// Accepts each sequence number once, in order, within the granted bytes. Acknowledges frames only
-/// when they were consumed, so that a sender knows that its records were processed.
+/// Accepts each sequence number once, in order, within the granted bytes; asks for those that are
+/// missing. Acknowledges frames only when they were consumed, so that a sender knows that its
+/// records were processed. Times are ns of the clock named `clock`.
 #[derive(Debug, Clone)]
 pub struct Receiver {
     window: u64,
+    clock: u64,
     arrived: u64,
     arrived_bytes: u64,
+    seen: u64,
     consumed: u64,
     consumed_bytes: u64,
     granted: Option<Grant>,
     ended: bool,
     closed: bool,
+    probe: Option<Heard>,
+    /// The last gap that was reported: where, and after which probe. Once is enough.
+    reported: (u64, u64),
+    report_due: bool,
+    reported_ns: u64,
+}
+
+/// What became of a frame that arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrival {
+    /// It is the next one, and counted.
+    Next,
+    /// It arrived before.
+    Duplicate,
+    /// Frames before it are missing; it will come again, behind them.
+    Early,
 }
 
 impl Receiver {
-    /// A receiver that holds at most `window` bytes.
-    pub fn new(window: usize) -> Self {
+    /// A receiver that holds at most `window` bytes and reads the clock named `clock`.
+    pub fn new(window: usize, clock: u64) -> Self {
         Self {
             window: window as u64,
+            clock,
             arrived: 0,
             arrived_bytes: 0,
+            seen: 0,
             consumed: 0,
             consumed_bytes: 0,
             granted: None,
             ended: false,
             closed: false,
+            probe: None,
+            reported: (0, 0),
+            report_due: true,
+            reported_ns: 0,
         }
     }
 
-    /// Checks and counts a frame that arrived.
+    /// Checks and counts a frame that arrived. Only one that is [`Arrival::Next`] is to be used.
     pub fn on_frame(
         &mut self,
         kind: FrameKind,
         sequence: u64,
         bytes: usize,
-    ) -> Result<(), ChannelError> {
-        let expected = self.arrived + 1;
-        if sequence < expected {
-            return Err(ChannelError::Duplicate {
-                expected,
-                got: sequence,
-            });
+    ) -> Result<Arrival, ChannelError> {
+        if sequence <= self.arrived {
+            return Ok(Arrival::Duplicate);
         }
         if self.ended {
             return Err(ChannelError::AfterEnd { got: sequence });
         }
-        if sequence > expected {
-            return Err(ChannelError::Gap {
-                expected,
-                got: sequence,
-            });
+        if sequence > self.arrived + 1 {
+            self.seen = self.seen.max(sequence);
+            self.report_due |= self.reported != (self.arrived, self.probe_ns());
+            return Ok(Arrival::Early);
         }
         let sent = self.arrived_bytes + bytes as u64;
         let grant = self.granted.unwrap_or_default();
@@ -66,7 +86,26 @@ impl Receiver {
         self.arrived = sequence;
         self.arrived_bytes = sent;
         self.ended = kind == FrameKind::End;
-        Ok(())
+        Ok(Arrival::Next)
+    }
+
+    /// Takes in a question of the sender; one that came before, or is older, changes nothing.
+    pub fn on_probe(&mut self, probe: Probe, now_ns: u64) {
+        if probe.sent_ns <= self.probe_ns() {
+            return;
+        }
+        self.probe = Some(Heard {
+            sent_ns: probe.sent_ns,
+            received_ns: now_ns,
+        });
+        // Not the maximum: the probe in front of a retransmission starts the count anew.
+        self.seen = probe.sequence;
+        self.report_due = true;
+    }
+
+    /// Takes in that the way to the sender is new: what was on it may be lost.
+    pub fn on_reconnected(&mut self) {
+        self.report_due = true;
     }
 
     /// Counts frames up to `sequence`, with `bytes` of body, as consumed.
@@ -78,30 +117,45 @@ impl Receiver {
 
     /// The credit to send now, if one is due; counts it as sent.
     ///
-    /// Due at the start, when nothing is left to consume and something is unacknowledged, and when
-    /// a quarter of the window was consumed since the last.
+    /// Due when nothing is left to consume and something is unacknowledged, and when a quarter of
+    /// the window was consumed since the last. The first one comes with a [`State`].
     pub fn credit_due(&mut self) -> Option<Credit> {
-        if self.ended && self.consumed + 1 == self.arrived {
-            self.consumed = self.arrived;
-        }
-        let due = self.granted.is_none_or(|grant| {
-            let idle = self.consumed == self.arrived;
-            let unacknowledged = grant.credit.acknowledged != self.consumed;
-            let bytes = self.consumed_bytes - grant.consumed_bytes;
-            unacknowledged && (idle || bytes >= self.window / 4)
-        });
-        if !due {
+        self.consume_end();
+        let grant = self.granted?;
+        let idle = self.consumed == self.arrived;
+        let unacknowledged = grant.credit.acknowledged != self.consumed;
+        let bytes = self.consumed_bytes - grant.consumed_bytes;
+        let due = unacknowledged && (idle || bytes >= self.window / 4);
+        due.then(|| self.grant())
+    }
+
+    /// The state to send now, if one is due; counts it as sent.
+    ///
+    /// Due at the start, for each probe, after a reconnect, once for each gap, and again and again
+    /// while the sender has not confirmed the end.
+    pub fn state_due(&mut self, now_ns: u64) -> Option<State> {
+        self.consume_end();
+        let unconfirmed =
+            self.is_closing() && now_ns.saturating_sub(self.reported_ns) >= PROBE_INTERVAL_NS;
+        if !self.report_due && !unconfirmed {
             return None;
         }
-        let credit = Credit {
-            acknowledged: self.consumed,
-            limit: self.consumed_bytes + self.window,
-        };
-        self.granted = Some(Grant {
-            credit,
-            consumed_bytes: self.consumed_bytes,
-        });
-        Some(credit)
+        self.report_due = false;
+        if self.seen > self.arrived {
+            self.reported = (self.arrived, self.probe_ns());
+        }
+        self.reported_ns = now_ns;
+        Some(State {
+            credit: self.grant(),
+            arrived: self.arrived,
+            seen: self.seen.max(self.arrived),
+            clock: self.clock,
+            echo: self.probe.map(|probe| Echo {
+                probe_ns: probe.sent_ns,
+                received_ns: probe.received_ns,
+                answered_ns: now_ns,
+            }),
+        })
     }
 
     /// Takes in that the sender knows of the end; `false` if it cannot know yet.
@@ -113,6 +167,11 @@ impl Receiver {
     /// Whether the last credit was sent, and the sender has not confirmed it.
     pub fn is_closing(&self) -> bool {
         self.is_finished() && !self.closed
+    }
+
+    /// Whether the sender confirmed the end: nothing follows in either direction.
+    pub fn is_closed(&self) -> bool {
+        self.closed
     }
 
     /// Whether the end arrived.
@@ -139,6 +198,29 @@ impl Receiver {
         acknowledged == self.arrived
             || (kind == FrameKind::Markers && acknowledged + 1 == self.arrived)
     }
+
+    /// An end that nothing is left to consume before counts as consumed.
+    fn consume_end(&mut self) {
+        if self.ended && self.consumed + 1 == self.arrived {
+            self.consumed = self.arrived;
+        }
+    }
+
+    fn grant(&mut self) -> Credit {
+        let credit = Credit {
+            acknowledged: self.consumed,
+            limit: self.consumed_bytes + self.window,
+        };
+        self.granted = Some(Grant {
+            credit,
+            consumed_bytes: self.consumed_bytes,
+        });
+        credit
+    }
+
+    fn probe_ns(&self) -> u64 {
+        self.probe.map_or(0, |probe| probe.sent_ns)
+    }
 }
 
 /// The last credit that was sent, and what was consumed by then.
@@ -146,4 +228,11 @@ impl Receiver {
 struct Grant {
     credit: Credit,
     consumed_bytes: u64,
+}
+
+/// The latest probe.
+#[derive(Debug, Clone, Copy)]
+struct Heard {
+    sent_ns: u64,
+    received_ns: u64,
 }
