@@ -67,6 +67,9 @@ class JobConfig:
     """Seconds after a task's first record that its throughput and latency leave out."""
     connect_timeout_seconds: float = 30.0
     """Longest that starting the workers and connecting their channels may take."""
+    reconnect_timeout_seconds: float = 10.0
+    """Longest that a tcp channel may be cut off; the job then fails with ChannelLost. Larger: a
+    host that is gone for good is noticed later."""
     progress: Progress = "auto"
     """Once a second: a line (`auto`: on a terminal), a JSON line, or nothing."""
     ray_address: str | None = None
@@ -139,13 +142,15 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 _SWITCHES = ("strict_placement", "encryption")
 _AT_LEAST_ONE = (int, "an integer of at least 1", lambda value: value >= 1)
 _NOT_NEGATIVE = ((int, float), "a number of at least 0", lambda value: value >= 0)
+_POSITIVE = ((int, float), "a number above 0", lambda value: value > 0)
 _LIMITS: dict[str, tuple[Any, str, Any]] = {
     "parallelism": _AT_LEAST_ONE,
     "batch_size": _AT_LEAST_ONE,
     "marker_interval": _AT_LEAST_ONE,
     "linger_ms": _NOT_NEGATIVE,
     "warmup_seconds": _NOT_NEGATIVE,
-    "connect_timeout_seconds": ((int, float), "a number above 0", lambda value: value > 0),
+    "connect_timeout_seconds": _POSITIVE,
+    "reconnect_timeout_seconds": _POSITIVE,
     "channel_window_bytes": (int, "an integer of at least 65536", lambda value: value >= 65536),
     "send_buffer_bytes": (int, "an integer of at least 65536", lambda value: value >= 65536),
     "max_record_bytes": (int, "an integer of at least 65536", lambda value: value >= 65536),

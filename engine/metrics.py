@@ -93,6 +93,13 @@ class JobStatistics:
     bottleneck: str | None
     """The vertex (its operators) that causes backpressure, if any task is held up by it."""
     window_seconds: float
+    reconnects: int
+    """Connections between tasks that were lost and made anew."""
+    longest_interruption_ms: float
+    """The longest time for which a channel was cut off, or its receiver silent."""
+    clock_uncertainty_us: float
+    """How far off a latency may be since hosts' clocks differ: the sum over the vertices on a
+    record's way, each with its worst channel. 0 on one host."""
     histogram: bytes
     """The merged latency histogram, serialized (HDR, V2)."""
 
@@ -126,6 +133,10 @@ class JobStatistics:
             operators=operators,
             bottleneck=_bottleneck(operators),
             window_seconds=_seconds(sinks),
+            reconnects=sum(task.link.reconnects for task in tasks),
+            longest_interruption_ms=1e3
+            * max((task.link.longest_interruption_seconds for task in tasks), default=0.0),
+            clock_uncertainty_us=_clock_uncertainty_us(tasks),
             histogram=merged.to_bytes(),
         )
 
@@ -184,6 +195,9 @@ class JobResult:
             "source_throughput": statistics.source_throughput,
             "input_throughput": statistics.input_throughput,
             "latency_us": dataclasses.asdict(statistics.latency),
+            "clock_uncertainty_us": statistics.clock_uncertainty_us,
+            "reconnects": statistics.reconnects,
+            "longest_interruption_ms": statistics.longest_interruption_ms,
             "cpu_seconds_per_million": self.cpu_seconds_per_million,
             "max_worker_memory_bytes": statistics.memory_bytes,
             "dropped_messages": statistics.dropped_messages,
@@ -260,6 +274,14 @@ def _seconds(windows: Sequence[Window]) -> float:
     first = min(window.first_ns for window in windows)
     last = max(window.last_ns for window in windows)
     return (last - first) / 1e9
+
+
+def _clock_uncertainty_us(tasks: Sequence[TaskStatistics]) -> float:
+    worst: dict[str, float] = {}
+    for task in tasks:
+        seconds = task.link.clock_uncertainty_seconds
+        worst[task.vertex] = max(worst.get(task.vertex, 0.0), seconds)
+    return sum(worst.values()) * 1e6
 
 
 def _operators(tasks: Sequence[TaskStatistics]) -> tuple[OperatorSummary, ...]:

@@ -66,6 +66,8 @@ class ProgressLine:
         )
         if statistics.bottleneck is not None:
             line += f"  backpressure: {statistics.bottleneck} ({_blocked(statistics):.0%} blocked)"
+        if statistics.reconnects:
+            line += f"  reconnects: {statistics.reconnects}"
         sys.stderr.write(f"\r{line}\x1b[K" if self._renews else f"{line}\n")
         sys.stderr.flush()
 
@@ -79,6 +81,7 @@ class ProgressLine:
             "source_throughput": at_sources,
             "latency_us": dataclasses.asdict(statistics.latency),
             "backlog_bytes": statistics.backlog_bytes,
+            "reconnects": statistics.reconnects,
             "max_worker_memory_bytes": statistics.memory_bytes,
             "bottleneck": statistics.bottleneck,
             "operators": [dataclasses.asdict(operator) for operator in statistics.operators],

@@ -34,6 +34,16 @@ def result_table(result: JobResult) -> str:
             f"p99 {duration(latency.p99)}, p99.9 {duration(latency.p999)}, "
             f"max {duration(latency.max)} ({latency.count:,} markers)",
         )
+    if statistics.clock_uncertainty_us:
+        summary.add_row(
+            "clocks", f"hosts' offsets known to ±{duration(statistics.clock_uncertainty_us)}"
+        )
+    if statistics.reconnects:
+        summary.add_row(
+            "reconnects",
+            f"{statistics.reconnects}, longest interruption "
+            f"{duration(statistics.longest_interruption_ms * 1e3)}",
+        )
     summary.add_row(
         "cpu",
         f"{result.cpu_seconds_per_million:.3f} s per million records "

@@ -47,7 +47,7 @@ class TaskDescription:
 
 @dataclass(frozen=True)
 class Window:
-    """What passed between two moments of CLOCK_MONOTONIC, in ns."""
+    """What passed between two moments, in ns since 1970: hosts share no other clock."""
 
     first_ns: int
     last_ns: int
@@ -64,6 +64,18 @@ class OperatorStatistics:
     name: str
     records_in: int
     records_out: int
+
+
+@dataclass(frozen=True)
+class LinkStatistics:
+    """What the network has cost the outgoing channels of one task."""
+
+    reconnects: int = 0
+    """Connections that took the place of an earlier one."""
+    longest_interruption_seconds: float = 0.0
+    """The longest time for which a channel was cut off, or its receiver silent."""
+    clock_uncertainty_seconds: float = 0.0
+    """How far off the worst estimate of a receiver's clock may be; 0 on one host."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +106,7 @@ class TaskStatistics:
     """The steady window of a task with a source; `records_in` are those the source emitted."""
     sink_window: Window | None
     """The steady window of a task with a sink; `records_out` are those whose write returned."""
+    link: LinkStatistics
     latency: bytes | None
     """Serialized histogram of the markers that this task's sinks have observed."""
 

@@ -14,9 +14,17 @@ from typing import Any, Protocol
 
 from engine.columns import is_columns, refusal
 from engine.graph.operator import SourceOperator, TaskContext
-from engine.network import Cancelled, LatencyHistogram, Network, OutputGate, open_output_gate
+from engine.network import (
+    Cancelled,
+    LatencyHistogram,
+    Network,
+    NetworkStatistics,
+    OutputGate,
+    open_output_gate,
+)
 from engine.runtime.chain import Chain
 from engine.runtime.description import (
+    LinkStatistics,
     OperatorStatistics,
     TaskDescription,
     TaskStatistics,
@@ -116,6 +124,7 @@ class Task:
             memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             source_window=self._window.bounds() if self._source else None,
             sink_window=self._window.bounds() if self._is_sink else None,
+            link=_link(network),
             latency=self._latency.to_bytes() if self._is_sink else None,
         )
 
@@ -217,6 +226,19 @@ class Task:
         if not self.chain.accepts_columns:
             raise refusal(self._chained[0].name)
         return item
+
+
+def _link(network: NetworkStatistics) -> LinkStatistics:
+    outputs = network.outputs
+    return LinkStatistics(
+        reconnects=sum(output.reconnects for output in outputs),
+        longest_interruption_seconds=max(
+            (output.longest_interruption_seconds for output in outputs), default=0.0
+        ),
+        clock_uncertainty_seconds=max(
+            (output.clock_uncertainty_seconds for output in outputs), default=0.0
+        ),
+    )
 
 
 class _Pacer:

@@ -19,6 +19,8 @@ class SteadyWindow:
     def __init__(self, warmup_seconds: float, records: Callable[[], tuple[int, int]]) -> None:
         self._warmup_seconds = warmup_seconds
         self._records = records
+        # Read once: a clock that is set while the task runs does not change its rate.
+        self._epoch_ns = time.time_ns() - time.monotonic_ns()
         self._first: Window | None = None
         self._last: Window | None = None
         self._timer: threading.Timer | None = None
@@ -55,5 +57,5 @@ class SteadyWindow:
         )
 
     def _now(self) -> Window:
-        now = time.monotonic_ns()
+        now = time.monotonic_ns() + self._epoch_ns
         return Window(now, now, *self._records())

@@ -61,6 +61,7 @@ class Worker:
             max_frame_bytes=config.max_record_bytes,
             linger_ms=config.linger_ms,
             connect_timeout_seconds=config.connect_timeout_seconds,
+            reconnect_timeout_seconds=config.reconnect_timeout_seconds,
             encryption=config.encryption,
             channels=len(task.inputs) + len(task.output_channels),
         )

@@ -42,6 +42,7 @@ impl Network {
     /// `window_bytes`: taken from one channel before any is consumed. `send_buffer_bytes`: wait on
     /// one output channel before `emit` blocks. `max_frame_bytes`: the largest record. `linger_ms`:
     /// how long a small frame waits for company. `connect_timeout_seconds`: for peers to answer.
+    /// `reconnect_timeout_seconds`: until a tcp channel that was cut off counts as lost.
     /// `encryption`: tcp channels are encrypted and both ends authenticated. `channels`: how many
     /// there will be, inputs and outputs; bounds the handshakes at one moment.
     #[new]
@@ -58,6 +59,7 @@ impl Network {
         max_frame_bytes: "int" = 268_435_456,
         linger_ms: "float" = 0.0,
         connect_timeout_seconds: "float" = 10.0,
+        reconnect_timeout_seconds: "float" = 10.0,
         encryption: "bool" = true,
         channels: "int" = 64,
     ))]
@@ -69,6 +71,7 @@ impl Network {
         max_frame_bytes: usize,
         linger_ms: f64,
         connect_timeout_seconds: f64,
+        reconnect_timeout_seconds: f64,
         encryption: bool,
         channels: usize,
     ) -> PyResult<Self> {
@@ -78,6 +81,7 @@ impl Network {
             max_frame_bytes,
             linger: duration("linger_ms", linger_ms / 1e3)?,
             connect_timeout: duration("connect_timeout_seconds", connect_timeout_seconds)?,
+            reconnect_timeout: duration("reconnect_timeout_seconds", reconnect_timeout_seconds)?,
             encryption,
             channels,
         };

@@ -39,6 +39,16 @@ pub(crate) struct OutputStatistics {
     credit_bytes: u64,
     /// Seconds that `emit` has waited for this channel.
     blocked_seconds: f64,
+    /// Connections that took the place of an earlier one.
+    reconnects: u64,
+    /// Frames that were sent again, after a reconnect.
+    retransmitted_frames: u64,
+    /// Longest time for which the receiver was cut off or silent, in seconds.
+    longest_interruption_seconds: f64,
+    /// What the receiver's monotonic clock is ahead of this host's, in seconds.
+    clock_offset_seconds: f64,
+    /// How far off that may be, in seconds; 0 on one host.
+    clock_uncertainty_seconds: f64,
 }
 
 /// The counters of one input channel.
@@ -92,6 +102,11 @@ impl From<oka_transport::OutputStatistics> for OutputStatistics {
             backlog_bytes: output.backlog_bytes,
             credit_bytes: output.credit_bytes,
             blocked_seconds: seconds(output.blocked_ns),
+            reconnects: output.reconnects,
+            retransmitted_frames: output.retransmitted_frames,
+            longest_interruption_seconds: seconds(output.longest_interruption_ns),
+            clock_offset_seconds: output.clock_offset_ns as f64 / 1e9,
+            clock_uncertainty_seconds: seconds(output.clock_uncertainty_ns),
         }
     }
 }

@@ -80,14 +80,17 @@ proptest! {
         let probe = Probe { sequence, sent_ns };
         let mut message = probe.encode(4).to_vec();
         message.extend_from_slice(&state.encode(5));
-        let frames: Vec<_> = Frames::new(Bytes::from(message)).map(Result::unwrap).collect();
-        prop_assert_eq!((frames[0].header.kind, frames[0].header.channel), (FrameKind::Probe, 4));
-        prop_assert_eq!((frames[1].header.kind, frames[1].header.channel), (FrameKind::State, 5));
-        prop_assert_eq!(Probe::decode(&frames[0].header, &frames[0].body), Some(probe));
-        prop_assert_eq!(State::decode(&frames[1].header, &frames[1].body), Some(state));
-        prop_assert_eq!(Probe::decode(&frames[0].header, &frames[1].body), None);
-        for cut in 0..frames[1].body.len() {
-            prop_assert_eq!(State::decode(&frames[1].header, &frames[1].body[..cut]), None);
+        let frames: Vec<_> = Frames::new(&message).map(Result::unwrap).collect();
+        let [(asked, question), (told, answer)] = frames[..] else {
+            panic!("{} frames", frames.len());
+        };
+        prop_assert_eq!((asked.kind, asked.channel), (FrameKind::Probe, 4));
+        prop_assert_eq!((told.kind, told.channel), (FrameKind::State, 5));
+        prop_assert_eq!(Probe::decode(&asked, question), Some(probe));
+        prop_assert_eq!(State::decode(&told, answer), Some(state));
+        prop_assert_eq!(Probe::decode(&asked, answer), None);
+        for cut in 0..answer.len() {
+            prop_assert_eq!(State::decode(&told, &answer[..cut]), None);
         }
     }
 

@@ -26,6 +26,11 @@ pub struct NetworkConfig {
     pub linger: Duration,
     /// How long [`Network::connect`](crate::Network::connect) waits for its peers (default 10 s).
     pub connect_timeout: Duration,
+    /// How long a TCP channel may be cut off before it counts as lost (default 10 s).
+    ///
+    /// Cost: a peer that is gone for good is only noticed after this time. What was sent and not
+    /// consumed is kept meanwhile, at most `window_bytes` per channel.
+    pub reconnect_timeout: Duration,
     /// Whether TCP channels are encrypted and both their ends authenticated (default true).
     ///
     /// Cost: about two nanoseconds of CPU per byte at each end.
@@ -46,6 +51,7 @@ impl Default for NetworkConfig {
             max_frame_bytes: 256 * 1024 * 1024,
             linger: Duration::ZERO,
             connect_timeout: Duration::from_secs(10),
+            reconnect_timeout: Duration::from_secs(10),
             encryption: true,
             channels: 64,
         }

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use oka_protocol::ChannelError;
 use oka_ring::MapError;
 use thiserror::Error;
 
@@ -88,21 +89,58 @@ pub enum ConnectError {
 }
 
 /// A channel that broke before its end; the records in flight on it are lost.
-///
-/// A reconnect that resumes from the sender's window will take this error's place for
-/// connections that come back.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error(
-    "channel {channel} to {peer} was lost: {reason}\n\nhint: look at the log of the task at its \
-     other end, which stopped or was cut off"
-)]
+#[error("channel {channel} to {peer} was lost: {reason}\n\nhint: {}", reason.hint())]
 pub struct ChannelLost {
     /// Id of the channel.
     pub channel: u32,
     /// Endpoint of the peer.
     pub peer: String,
     /// What was seen.
-    pub reason: String,
+    pub reason: LostReason,
+}
+
+/// What broke a channel.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum LostReason {
+    /// The peer is gone: a connection within a machine breaks for no other reason.
+    #[error("its connection closed before the channel ended")]
+    Closed,
+    /// The peer never connected.
+    #[error("it did not connect within {waited:?}")]
+    Absent {
+        /// How long it was waited.
+        waited: Duration,
+    },
+    /// The peer wrote what cannot be.
+    #[error("{0}")]
+    Malformed(String),
+    /// The connection did not come back in time.
+    #[error("its connection was gone for {:.1} s", waited.as_secs_f64())]
+    CutOff {
+        /// How long it was waited.
+        waited: Duration,
+    },
+    /// The peer broke the protocol, or stopped answering.
+    #[error(transparent)]
+    Protocol(#[from] ChannelError),
+}
+
+impl LostReason {
+    fn hint(&self) -> &'static str {
+        match self {
+            Self::Closed | Self::Absent { .. } | Self::Malformed(_) => {
+                "look at the log of the task at its other end, which stopped or was cut off"
+            }
+            Self::CutOff { .. } | Self::Protocol(ChannelError::Unanswered { .. }) => {
+                "is the host of its other end up, and the network to it? raise \
+                 reconnect_timeout_seconds to wait longer"
+            }
+            Self::Protocol(_) => {
+                "all tasks of a job run one version; was the traffic tampered with?"
+            }
+        }
+    }
 }
 
 /// Why [`Network::receive`](crate::Network::receive) gave no batch.

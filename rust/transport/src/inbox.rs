@@ -5,11 +5,13 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use oka_protocol::{
-    ChannelError, Credit, FrameHeader, FrameKind, Frames, HEADER_BYTES, Receiver, decode_markers,
+    Arrival, ChannelError, Credit, FrameHeader, FrameKind, Frames, HEADER_BYTES, Probe, Receiver,
+    State, decode_markers,
 };
 use omq_tokio::{Message, Socket};
 use tokio::sync::Notify;
 
+use crate::clock::now_ns;
 use crate::health::{Failure, Health};
 use crate::outbox::UNPOISONED;
 use crate::shm::{RingInput, Sleeper};
@@ -33,6 +35,13 @@ pub(crate) struct Inbox {
 pub(crate) struct CreditLine {
     pub(crate) spec: ChannelSpec,
     pub(crate) socket: Socket,
+}
+
+impl CreditLine {
+    fn send(&self, frame: &[u8]) {
+        // A connection that takes no more is gone: the next one begins with a state.
+        let _ = self.socket.try_send(Message::from_slice(frame));
+    }
 }
 
 #[derive(Default)]
@@ -92,32 +101,23 @@ impl Inbox {
     }
 
     /// Opens the input channels and grants their first credit.
-    pub(crate) fn connect(&self, rings: &[u32], lines: Vec<CreditLine>, window: usize) {
+    pub(crate) fn connect(&self, rings: &[u32], lines: Vec<CreditLine>, window: usize, clock: u64) {
         let mut state = self.lock();
         state.rings = rings.iter().copied().map(RingSlot::Expected).collect();
         state.inputs = lines
             .iter()
             .map(|line| Input {
                 channel: line.spec.id,
-                receiver: Receiver::new(window),
+                receiver: Receiver::new(window, clock),
                 records: 0,
                 bytes: 0,
                 frames: 0,
             })
             .collect();
         state.connected = true;
-        let credits: Vec<_> = state
-            .inputs
-            .iter_mut()
-            .map(|input| input.receiver.credit_due())
-            .collect();
         drop(state);
         let _ = self.credit_lines.set(lines);
-        for (input, credit) in credits.into_iter().enumerate() {
-            if let Some(credit) = credit {
-                self.send_credit(input, credit);
-            }
-        }
+        self.tick();
         self.receiving.ring();
     }
 
@@ -140,9 +140,16 @@ impl Inbox {
         let receiver = &mut state.inputs[input].receiver;
         let ended = receiver.is_ended();
         let credit = ended.then(|| receiver.credit_due()).flatten();
+        let report = receiver
+            .is_report_due()
+            .then(|| receiver.state_due(now_ns()))
+            .flatten();
         drop(state);
         if let Some(credit) = credit {
             self.send_credit(input, credit);
+        }
+        if let Some(report) = report {
+            self.send_state(input, report);
         }
         if ended {
             self.closing.notify_one();
@@ -200,8 +207,36 @@ impl Inbox {
         result
     }
 
-    /// Takes in that a peer is gone; `false` if its channel had not ended.
-    pub(crate) fn on_disconnected(&self, input: usize) -> bool {
+    /// Tells senders what they have to know, or to be told again.
+    pub(crate) fn tick(&self) {
+        let now = now_ns();
+        let mut state = self.lock();
+        let reports: Vec<_> = state
+            .inputs
+            .iter_mut()
+            .map(|input| input.receiver.state_due(now))
+            .collect();
+        drop(state);
+        for (input, report) in reports.into_iter().enumerate() {
+            if let Some(report) = report {
+                self.send_state(input, report);
+            }
+        }
+    }
+
+    /// Takes in that the way to the sender of this input is new.
+    pub(crate) fn on_reconnected(&self, input: usize) {
+        self.lock().inputs[input].receiver.on_reconnected();
+        self.tick();
+    }
+
+    /// Whether the sender of this input has confirmed its end.
+    pub(crate) fn is_closed(&self, input: usize) -> bool {
+        self.lock().inputs[input].receiver.is_closed()
+    }
+
+    /// Takes in that a peer is gone for good; `false` if its channel had not ended.
+    pub(crate) fn on_gone(&self, input: usize) -> bool {
         let mut state = self.lock();
         let receiver = &mut state.inputs[input].receiver;
         let ended = receiver.is_ended();
@@ -269,9 +304,12 @@ impl Inbox {
 
     fn send_credit(&self, input: usize, credit: Credit) {
         let line = &self.credit_lines()[input];
-        // A connection that takes no credit is gone; its watcher reports that if it matters.
-        let message = Message::from_slice(&credit.encode(line.spec.id));
-        let _ = line.socket.try_send(message);
+        line.send(&credit.encode(line.spec.id));
+    }
+
+    fn send_state(&self, input: usize, state: State) {
+        let line = &self.credit_lines()[input];
+        line.send(&state.encode(line.spec.id));
     }
 }
 
@@ -320,9 +358,7 @@ impl InboxState {
         let channel = &mut self.inputs[input];
         match header.kind {
             FrameKind::Data => {
-                channel
-                    .receiver
-                    .on_frame(header.kind, header.sequence, bytes)?;
+                channel.take_in(header, bytes)?;
                 channel.records += u64::from(header.count);
                 channel.bytes += bytes as u64;
                 channel.frames += 1;
@@ -350,17 +386,13 @@ impl InboxState {
                     .filter(|last| last.taken.input == input)
                     .ok_or(ArrivalError::Malformed)?;
                 let markers = decode_markers(header.count, body).ok_or(ArrivalError::Malformed)?;
-                channel
-                    .receiver
-                    .on_frame(header.kind, header.sequence, bytes)?;
+                channel.take_in(header, bytes)?;
                 last.received.markers = markers;
                 last.taken.sequence = header.sequence;
                 last.taken.bytes += bytes;
             }
             FrameKind::End => {
-                channel
-                    .receiver
-                    .on_frame(header.kind, header.sequence, bytes)?;
+                channel.take_in(header, bytes)?;
                 self.ended += 1;
             }
             FrameKind::Closed => {
@@ -368,9 +400,26 @@ impl InboxState {
                     return Err(ArrivalError::Malformed);
                 }
             }
-            FrameKind::Credit => return Err(ArrivalError::Malformed),
+            FrameKind::Probe => {
+                let probe = Probe::decode(header, body).ok_or(ArrivalError::Malformed)?;
+                channel.receiver.on_probe(probe, now_ns());
+            }
+            FrameKind::Credit | FrameKind::State => return Err(ArrivalError::Malformed),
         }
         Ok(())
+    }
+}
+
+impl Input {
+    /// Counts the frame if it is the next; an error if it came before, or too early.
+    fn take_in(&mut self, header: &FrameHeader, bytes: usize) -> Result<(), ArrivalError> {
+        match self
+            .receiver
+            .on_frame(header.kind, header.sequence, bytes)?
+        {
+            Arrival::Next => Ok(()),
+            Arrival::Duplicate | Arrival::Early => Err(ArrivalError::OutOfPlace),
+        }
     }
 }
 
@@ -390,7 +439,9 @@ impl RingSlot {
 pub(crate) enum ArrivalError {
     /// The body is not what the header says.
     Malformed,
-    /// The frame is out of place.
+    /// The frame came before, or will come again behind those that are missing.
+    OutOfPlace,
+    /// The frame cannot belong to a correct channel.
     Channel(ChannelError),
 }
 

@@ -8,6 +8,7 @@ mod connect;
 mod refusals;
 mod release;
 mod rings;
+mod tick;
 mod watch;
 
 use std::sync::atomic::Ordering;

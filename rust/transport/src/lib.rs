@@ -7,6 +7,7 @@
 //! block until there is an answer, the others never wait for a peer.
 
 mod buffers;
+mod clock;
 mod config;
 mod endpoint;
 mod error;
@@ -18,6 +19,7 @@ mod open_frame;
 mod outbox;
 mod output;
 mod received;
+mod retained;
 mod security;
 mod shm;
 mod statistics;
@@ -25,7 +27,8 @@ mod statistics;
 pub use config::NetworkConfig;
 pub use endpoint::EndpointKind;
 pub use error::{
-    BindError, ChannelLost, ConnectError, EmitError, FinishError, InvalidEndpoint, ReceiveError,
+    BindError, ChannelLost, ConnectError, EmitError, FinishError, InvalidEndpoint, LostReason,
+    ReceiveError,
 };
 pub use network::{ChannelSpec, Network};
 pub use oka_protocol::{Encoding, FRAME_BYTES};

@@ -3,17 +3,21 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use oka_protocol::{
     ChannelError, Credit, Encoding, FrameHeader, FrameKind, HEADER_BYTES, MARKER_BYTES, Sender,
-    encode_markers, padded,
+    State, encode_markers, padded,
 };
 use omq_tokio::{Message, Socket};
 use tokio::sync::Notify;
 
 use crate::buffers::BufferPool;
+use crate::clock::now_ns;
 use crate::health::{Failure, Health};
+use crate::retained::Retained;
 use crate::{
-    ChannelLost, ChannelSpec, EmitError, FinishError, NetworkConfig, OpenFrame, OutputStatistics,
+    ChannelLost, ChannelSpec, EmitError, EndpointKind, FinishError, NetworkConfig, OpenFrame,
+    OutputStatistics,
 };
 
 /// What the handles and the I/O thread share of one output channel.
@@ -29,7 +33,7 @@ pub(crate) struct Outbox {
     refused: AtomicBool,
     blocked_ns: AtomicU64,
     linger: Duration,
-    epoch: Instant,
+    reconnect_timeout: Duration,
     send_buffer_bytes: usize,
     max_frame_bytes: usize,
     socket: Socket,
@@ -40,11 +44,12 @@ pub(crate) struct Outbox {
 
 struct OutboxState {
     open: OpenFrame,
-    /// Until when the open frame waits for company, in ns since the epoch.
+    /// Until when the open frame waits for company, in ns of the clock.
     held_until: Option<u64>,
     sealed: VecDeque<OpenFrame>,
     sealed_bytes: usize,
     sender: Sender,
+    retained: Retained,
     finishing: bool,
     waiters: usize,
     refusal: Option<EmitError>,
@@ -57,6 +62,7 @@ impl Outbox {
     pub(crate) fn new(
         spec: &ChannelSpec,
         config: &NetworkConfig,
+        clock: u64,
         socket: Socket,
         pool: Arc<BufferPool>,
         health: Arc<Health>,
@@ -70,7 +76,8 @@ impl Outbox {
                 held_until: None,
                 sealed: VecDeque::new(),
                 sealed_bytes: 0,
-                sender: Sender::new(),
+                sender: Sender::new(clock),
+                retained: Retained::default(),
                 finishing: false,
                 waiters: 0,
                 refusal: None,
@@ -83,7 +90,7 @@ impl Outbox {
             refused: AtomicBool::new(false),
             blocked_ns: AtomicU64::new(0),
             linger: config.linger,
-            epoch: Instant::now(),
+            reconnect_timeout: config.reconnect_timeout,
             send_buffer_bytes: config.send_buffer_bytes,
             max_frame_bytes: config.max_frame_bytes.min(u32::MAX as usize),
             socket,
@@ -142,9 +149,55 @@ impl Outbox {
     /// Takes in a credit and sends what it lets go.
     pub(crate) fn on_credit(&self, credit: Credit) -> Result<(), ChannelError> {
         let mut state = self.lock();
-        state.sender.on_credit(credit)?;
-        self.flush(&mut state);
+        state.sender.on_credit(credit, now_ns())?;
+        self.on_acknowledged(&mut state);
         Ok(())
+    }
+
+    /// Takes in what the receiver knows, and sends what it misses and what it lets go.
+    pub(crate) fn on_state(&self, report: State) -> Result<(), ChannelError> {
+        let now = now_ns();
+        let mut state = self.lock();
+        if let Some(again) = state.sender.on_state(report, now)? {
+            self.submit(Message::from_slice(&again.probe.encode(self.id)));
+            for message in state.retained.after(again.after) {
+                self.submit(Message::from(message.clone()));
+            }
+        }
+        self.on_acknowledged(&mut state);
+        self.probe(&mut state, now);
+        Ok(())
+    }
+
+    /// Asks the receiver if it is time to; gives up on one that has not answered for too long.
+    pub(crate) fn tick(&self) {
+        let now = now_ns();
+        let mut state = self.lock();
+        self.probe(&mut state, now);
+        // Within a machine the kernel tells when a peer is gone: one that is silent is only stopped.
+        if EndpointKind::of(&self.peer) == Ok(EndpointKind::Tcp) {
+            let timeout_ns = self.reconnect_timeout.as_nanos() as u64;
+            if let Err(error) = state.sender.check_answered(now, timeout_ns) {
+                self.health.fail(Failure::Lost(ChannelLost {
+                    channel: self.id,
+                    peer: self.peer.clone(),
+                    reason: error.into(),
+                }));
+            }
+        }
+    }
+
+    /// Takes in that the connection is gone.
+    pub(crate) fn on_disconnected(&self) {
+        self.lock().sender.on_disconnected(now_ns());
+    }
+
+    /// Takes in that there is a new connection, and asks what arrived over the old one.
+    pub(crate) fn on_reconnected(&self) {
+        let now = now_ns();
+        let mut state = self.lock();
+        state.sender.on_reconnected(now);
+        self.probe(&mut state, now);
     }
 
     /// Sends the open frame if it has waited long enough; until when it waits, if nothing but time
@@ -157,7 +210,7 @@ impl Outbox {
         state
             .sender
             .may_send(bytes)
-            .then(|| self.epoch + Duration::from_nanos(held))
+            .then(|| Instant::now() + Duration::from_nanos(held.saturating_sub(now_ns())))
     }
 
     /// Sends the end behind everything that was checked in.
@@ -208,6 +261,8 @@ impl Outbox {
 
     pub(crate) fn statistics(&self) -> OutputStatistics {
         let state = self.lock();
+        let link = state.sender.link();
+        let clock = state.sender.clock();
         OutputStatistics {
             channel: self.id,
             records: state.records,
@@ -216,6 +271,11 @@ impl Outbox {
             backlog_bytes: state.backlog() as u64,
             credit_bytes: state.sender.credit(),
             blocked_ns: self.blocked_ns.load(Ordering::Relaxed),
+            reconnects: link.reconnects,
+            retransmitted_frames: link.retransmitted,
+            longest_interruption_ns: link.longest_interruption_ns,
+            clock_offset_ns: clock.offset_ns(),
+            clock_uncertainty_ns: clock.uncertainty_ns(now_ns()).unwrap_or_default(),
         }
     }
 
@@ -269,6 +329,18 @@ impl Outbox {
         false
     }
 
+    /// Lets go of what was consumed, and sends what may leave now.
+    fn on_acknowledged(&self, state: &mut OutboxState) {
+        state.retained.release(state.sender.acknowledged());
+        self.flush(state);
+    }
+
+    fn probe(&self, state: &mut OutboxState, now: u64) {
+        if let Some(probe) = state.sender.probe_due(now) {
+            self.submit(Message::from_slice(&probe.encode(self.id)));
+        }
+    }
+
     /// Sends whatever may leave now: sealed frames, the open frame, the end.
     fn flush(&self, state: &mut OutboxState) {
         while let Some(frame) = state.sealed.front() {
@@ -289,9 +361,9 @@ impl Outbox {
             self.send(state, frame);
         }
         if state.may_end() {
-            let sequence = state.sender.on_sent(FrameKind::End, 0, self.now_ns());
+            let sequence = state.sender.on_sent(FrameKind::End, 0, now_ns());
             let end = self.header(FrameKind::End, sequence, 0, 0);
-            self.submit(Message::from_slice(&end.encode()));
+            self.submit_kept(state, Bytes::copy_from_slice(&end.encode()));
         }
         if state.sender.close_due() {
             let closed = self.header(FrameKind::Closed, state.sender.sequence(), 0, 0);
@@ -310,7 +382,7 @@ impl Outbox {
         if state.finishing {
             return false;
         }
-        let now = self.now_ns();
+        let now = now_ns();
         let Some(until) = state.held_until else {
             let linger = now + self.linger.as_nanos() as u64;
             let until = state.sender.small_frame_due_ns().max(linger);
@@ -324,20 +396,16 @@ impl Outbox {
         now < until
     }
 
-    fn now_ns(&self) -> u64 {
-        self.epoch.elapsed().as_nanos() as u64
-    }
-
     /// Sends one frame, with its markers, and with the end if nothing else follows.
     fn send(&self, state: &mut OutboxState, frame: OpenFrame) {
         let OpenFrame {
             body: mut message,
             encoding,
             records,
-            markers,
+            mut markers,
         } = frame;
         let bytes = message.len() - HEADER_BYTES;
-        let now = self.now_ns();
+        let now = now_ns();
         state.held_until = None;
         let sequence = state.sender.on_sent(FrameKind::Data, bytes, now);
         let mut header = self.header(FrameKind::Data, sequence, records, bytes);
@@ -349,6 +417,9 @@ impl Outbox {
             let count = markers.len() as u32;
             let header = self.header(FrameKind::Markers, sequence, count, length);
             append_header(&mut message, &header);
+            for stamp in &mut markers {
+                *stamp = state.sender.clock().to_peer(*stamp);
+            }
             encode_markers(&markers, &mut message);
         }
         if state.may_end() {
@@ -358,7 +429,7 @@ impl Outbox {
         state.records += u64::from(records);
         state.bytes += bytes as u64;
         state.frames += 1;
-        self.submit(Message::from(self.pool.lend(message)));
+        self.submit_kept(state, self.pool.lend(message));
     }
 
     fn header(&self, kind: FrameKind, sequence: u64, count: u32, length: usize) -> FrameHeader {
@@ -372,16 +443,17 @@ impl Outbox {
         }
     }
 
+    /// Sends frames, and keeps them until they are acknowledged.
+    fn submit_kept(&self, state: &mut OutboxState, message: Bytes) {
+        let sequence = state.sender.sequence();
+        state.retained.push(sequence, message.clone());
+        self.submit(Message::from(message));
+    }
+
     fn submit(&self, message: Message) {
-        // The socket's queue holds more than credits let leave, so it refuses only when the
-        // connection is gone.
-        if self.socket.try_send(message).is_err() {
-            self.health.fail(Failure::Lost(ChannelLost {
-                channel: self.id,
-                peer: self.peer.clone(),
-                reason: "its connection takes no more frames".to_owned(),
-            }));
-        }
+        // A socket that takes no more is cut off: what it refuses is kept and leaves again when it
+        // is missed.
+        let _ = self.socket.try_send(message);
     }
 }
 

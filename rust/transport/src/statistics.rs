@@ -33,6 +33,16 @@ pub struct OutputStatistics {
     pub credit_bytes: u64,
     /// Nanoseconds writers have waited for this channel.
     pub blocked_ns: u64,
+    /// Connections that took the place of an earlier one.
+    pub reconnects: u64,
+    /// Frames that were sent again, after a reconnect.
+    pub retransmitted_frames: u64,
+    /// The longest time in ns for which the peer was cut off or silent; 0 if it never was.
+    pub longest_interruption_ns: u64,
+    /// What the receiver's `CLOCK_MONOTONIC` is ahead of this host's, in ns.
+    pub clock_offset_ns: i64,
+    /// How far off that may be, in ns; 0 on one host, whose clock is one.
+    pub clock_uncertainty_ns: u64,
 }
 
 /// The counters of one input channel.

@@ -129,6 +129,11 @@ impl Receiver {
         due.then(|| self.grant())
     }
 
+    /// Whether the sender has to hear of what just arrived: a probe, or a gap.
+    pub fn is_report_due(&self) -> bool {
+        self.report_due
+    }
+
     /// The state to send now, if one is due; counts it as sent.
     ///
     /// Due at the start, for each probe, after a reconnect, once for each gap, and again and again

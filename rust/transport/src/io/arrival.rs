@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use oka_protocol::{ChannelError, Credit, FrameKind, Frames};
+use oka_protocol::{Credit, FrameKind, Frames, State};
 use omq_tokio::{Message, Socket};
 
 use crate::ChannelLost;
@@ -46,25 +46,24 @@ fn dispatch(state: &NetworkState, routes: &HashMap<u32, Route>, message: Message
     match routes.get(&channel)? {
         Route::Input(input) => match state.inbox.on_message(*input, &bytes) {
             Ok(()) => Some(()),
-            Err(
-                ArrivalError::Malformed | ArrivalError::Channel(ChannelError::Duplicate { .. }),
-            ) => None,
+            Err(ArrivalError::Malformed | ArrivalError::OutOfPlace) => None,
             Err(ArrivalError::Channel(error)) => {
                 let peer = &state.inbox.credit_lines()[*input].spec.peer;
                 state.health.fail(Failure::Lost(ChannelLost {
                     channel,
                     peer: peer.clone(),
-                    reason: error.to_string(),
+                    reason: error.into(),
                 }));
                 None
             }
         },
         Route::Output(output) => {
             for (header, body) in Frames::new(&bytes).map_while(Result::ok) {
-                if header.kind != FrameKind::Credit {
-                    return None;
+                match header.kind {
+                    FrameKind::Credit => output.on_credit(Credit::decode(&header, body)?).ok()?,
+                    FrameKind::State => output.on_state(State::decode(&header, body)?).ok()?,
+                    _ => return None,
                 }
-                output.on_credit(Credit::decode(&header, body)?).ok()?;
             }
             Some(())
         }

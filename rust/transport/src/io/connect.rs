@@ -1,20 +1,22 @@
 use std::collections::HashMap;
 use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
-use omq_tokio::{Socket, SocketType};
+use omq_tokio::{Options, Socket, SocketType};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use super::arrival::{Route, take_in};
-use super::{release, rings, socket_options, watch};
+use super::{release, rings, socket_options, tick, watch};
 use crate::buffers::BufferPool;
+use crate::clock::clock_id;
 use crate::endpoint::shm_path;
 use crate::inbox::CreditLine;
 use crate::network::NetworkState;
 use crate::outbox::Outbox;
 use crate::output::SendingEnd;
 use crate::shm::rendezvous::Rendezvous;
-use crate::{ChannelSpec, ConnectError, OutputChannel};
+use crate::{ChannelSpec, ConnectError, EndpointKind, OutputChannel};
 
 /// Connects the channels, answers, and serves them until it is aborted.
 pub(super) async fn serve_channels(
@@ -44,6 +46,7 @@ pub(super) async fn serve_channels(
     };
     let input_sockets = sockets.split_off(outputs.len());
 
+    let clock = clock_id();
     let held = Arc::new(Notify::new());
     let pool = Arc::new(BufferPool::default());
     let outputs: Vec<_> = outputs
@@ -52,7 +55,7 @@ pub(super) async fn serve_channels(
         .map(|(spec, socket)| {
             let (pool, health) = (Arc::clone(&pool), Arc::clone(&state.health));
             let held = Arc::clone(&held);
-            let output = Outbox::new(spec, &state.config, socket, pool, health, held);
+            let output = Outbox::new(spec, &state.config, clock, socket, pool, health, held);
             Arc::new(output)
         })
         .collect();
@@ -85,11 +88,14 @@ pub(super) async fn serve_channels(
     let _ = state.outputs.set(outputs);
     tasks.spawn(release::release_held(Arc::clone(&state), held));
     let ids: Vec<_> = ring_inputs.iter().map(|spec| spec.id).collect();
-    state.inbox.connect(&ids, lines, state.config.window_bytes);
+    state
+        .inbox
+        .connect(&ids, lines, state.config.window_bytes, clock);
     let arrivals = rendezvous.expect(&ids);
     for ((input, spec), arrival) in ring_inputs.into_iter().enumerate().zip(arrivals) {
         tasks.spawn(rings::serve_input(Arc::clone(&state), input, spec, arrival));
     }
+    tasks.spawn(tick::tick(Arc::clone(&state)));
     // Only now are messages taken in, so that none comes before its channel is known.
     let routes = Arc::new(routes);
     for pull in pulls {
@@ -107,7 +113,7 @@ async fn connect_all(
     let mut sockets = Vec::with_capacity(specs.len());
     let mut connecting = JoinSet::new();
     for spec in specs {
-        let options = socket_options(&state.config);
+        let options = over_network(socket_options(&state.config), &spec.peer);
         let options = match &state.security {
             Some(security) => security.client(options, spec.id),
             None => options,
@@ -132,3 +138,25 @@ async fn connect_all(
     }
     Ok(sockets)
 }
+
+/// The options of a socket that over TCP notices a silent link, and tries again soon.
+fn over_network(options: Options, peer: &str) -> Options {
+    if EndpointKind::of(peer) != Ok(EndpointKind::Tcp) {
+        return options;
+    }
+    options
+        .heartbeat_interval(HEARTBEAT_INTERVAL)
+        .heartbeat_timeout(HEARTBEAT_TIMEOUT)
+        .heartbeat_ttl(2 * HEARTBEAT_TIMEOUT)
+        .tcp_user_timeout(HEARTBEAT_TIMEOUT)
+        .handshake_timeout(ATTEMPT_TIMEOUT)
+}
+
+/// Between two questions whether the other host is there: some µs of CPU each.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(500);
+
+/// A silent connection is closed after this time, give or take the interval, and made anew.
+const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// One attempt to connect: the kernel repeats its first packet after one second and then too late.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(3);

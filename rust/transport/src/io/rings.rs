@@ -14,7 +14,7 @@ use crate::health::Failure;
 use crate::network::NetworkState;
 use crate::shm::rendezvous::{Acquainted, Rendezvous, wait_gone};
 use crate::shm::{RingInput, RingOutput};
-use crate::{ChannelLost, ChannelSpec, ConnectError, NetworkConfig};
+use crate::{ChannelLost, ChannelSpec, ConnectError, LostReason, NetworkConfig};
 
 /// Visits the receiver of each channel.
 pub(super) async fn connect_outputs(
@@ -50,7 +50,7 @@ pub(super) async fn serve_input(
         return state.health.fail(Failure::Lost(ChannelLost {
             channel: spec.id,
             peer: spec.peer,
-            reason: format!("it did not connect within {limit:?}"),
+            reason: LostReason::Absent { waited: limit },
         }));
     };
     let gone = Arc::new(AtomicBool::new(false));

@@ -8,7 +8,7 @@ use oka_protocol::{
 };
 use oka_ring::{Doorbell, Reader, Ring, SharedBell, SharedRing, Storage};
 
-use crate::{ChannelLost, InputStatistics, Received};
+use crate::{ChannelLost, InputStatistics, LostReason, Received};
 
 /// The receiving end of a channel in shared memory. It belongs to the task that reads.
 ///
@@ -139,7 +139,7 @@ impl RingInput {
             None => self.take_frames()?,
         };
         if taken.is_none() && writer_gone && !self.ended {
-            return Err(self.lost("its task went before the channel ended"));
+            return Err(self.broken(LostReason::Closed));
         }
         Ok(taken)
     }
@@ -274,10 +274,14 @@ impl RingInput {
 
     #[cold]
     fn lost(&self, reason: &str) -> ChannelLost {
+        self.broken(LostReason::Malformed(reason.to_owned()))
+    }
+
+    fn broken(&self, reason: LostReason) -> ChannelLost {
         ChannelLost {
             channel: self.channel,
             peer: self.peer.clone(),
-            reason: reason.to_owned(),
+            reason,
         }
     }
 }

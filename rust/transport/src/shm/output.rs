@@ -10,7 +10,9 @@ use super::Sleeper;
 use crate::health::{Failure, Health};
 use crate::network::NetworkState;
 use crate::outbox::UNPOISONED;
-use crate::{ChannelLost, ChannelSpec, EmitError, FinishError, OpenFrame, OutputStatistics};
+use crate::{
+    ChannelLost, ChannelSpec, EmitError, FinishError, LostReason, OpenFrame, OutputStatistics,
+};
 
 /// The sending end of a channel in shared memory.
 ///
@@ -102,7 +104,7 @@ impl RingOutput {
             self.health.fail(Failure::Lost(ChannelLost {
                 channel: self.id,
                 peer: self.peer.clone(),
-                reason: "its connection closed before the channel ended".to_owned(),
+                reason: LostReason::Closed,
             }));
         }
     }
@@ -117,6 +119,7 @@ impl RingOutput {
             backlog_bytes: state.spilled_bytes as u64,
             credit_bytes: state.writer.free(usize::MAX) as u64,
             blocked_ns: self.blocked_ns.load(Ordering::Relaxed),
+            ..OutputStatistics::default()
         }
     }
 

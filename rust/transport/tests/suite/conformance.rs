@@ -370,8 +370,12 @@ fn finish_times_out_on_a_stalled_reader(kind: Kind) {
 }
 
 fn a_peer_that_goes_early_is_lost(kind: Kind) {
+    let config = NetworkConfig {
+        reconnect_timeout: Duration::from_millis(200),
+        ..NetworkConfig::default()
+    };
     let directory = Directory::new();
-    let (source, sink) = pair(&directory, kind, &NetworkConfig::default());
+    let (source, sink) = pair(&directory, kind, &config);
     let writer = thread::spawn({
         let output = source.output(1).unwrap();
         move || fill(&output)
@@ -391,7 +395,7 @@ fn a_peer_that_goes_early_is_lost(kind: Kind) {
     assert!(matches!(source.receive(), Err(ReceiveError::Lost(_))));
     drop(source);
 
-    let (source, sink) = pair(&directory, kind, &NetworkConfig::default());
+    let (source, sink) = pair(&directory, kind, &config);
     let gone = Instant::now();
     drop(source);
     assert!(matches!(sink.receive(), Err(ReceiveError::Lost(_))));
@@ -441,6 +445,7 @@ fn oversized_frames_are_refused(kind: Kind) {
     let (source, _sink) = pair(&directory, kind, &config);
     let output = source.output(1).unwrap();
     emit(&output, 0, 1_000).unwrap();
+    wait_until(|| source.statistics().outputs[0].frames == 1);
     let error = emit(&output, 1, 1_001).unwrap_err();
     assert!(matches!(
         error,

@@ -4,5 +4,7 @@
 mod authenticated;
 mod conformance;
 mod processes;
+mod proxy;
+mod reconnect;
 mod strangers;
 mod support;

@@ -75,9 +75,13 @@ fn a_sink_process_acknowledges_everything_before_it_exits() {
 
 #[test]
 fn a_killed_process_is_noticed_within_a_second() {
+    let config = NetworkConfig {
+        reconnect_timeout: Duration::from_millis(200),
+        ..NetworkConfig::default()
+    };
     for kind in KINDS {
         let directory = Directory::new();
-        let source = directory.bind(kind, "source", &NetworkConfig::default());
+        let source = directory.bind(kind, "source", &config);
         let (mut sink, peer) = start(&directory, kind, "sink", &source);
         source.connect(&[ChannelSpec { id: 1, peer }], &[]).unwrap();
         let output = source.output(1).unwrap();
@@ -92,9 +96,9 @@ fn a_killed_process_is_noticed_within_a_second() {
         assert!(killed.elapsed() < Duration::from_secs(1), "{kind:?}");
 
         let directory = Directory::new();
-        let middle = directory.bind(kind, "middle", &NetworkConfig::default());
+        let middle = directory.bind(kind, "middle", &config);
         let (mut sink, peer) = start(&directory, kind, "sink", &middle);
-        let idle = directory.bind(kind, "idle", &NetworkConfig::default());
+        let idle = directory.bind(kind, "idle", &config);
         let output = [ChannelSpec { id: 1, peer }];
         connect(&[
             (&middle, &output, &[channel(2, &idle)]),

@@ -109,15 +109,36 @@ fn bytes_that_are_no_zeromq_do_no_harm() {
 }
 
 #[test]
-fn a_gap_is_a_lost_channel() {
+fn a_frame_from_nowhere_is_dropped() {
     let directory = Directory::new();
-    let (_source, sink) = pair(&directory, Kind::Ipc, &NetworkConfig::default());
+    let (source, sink) = pair(&directory, Kind::Ipc, &NetworkConfig::default());
     send_from_a_stranger(&sink, vec![Message::from(frame(1, 5, 0))]);
-    let Err(ReceiveError::Lost(lost)) = sink.receive() else {
+    wait_for_drops(&sink, 1);
+    emit(&source.output(1).unwrap(), 0, 32).unwrap();
+    let finishing = thread::spawn(move || source.finish(None).map(|()| source));
+    assert_eq!(receive_all(&sink, 32, 1).unwrap(), [1]);
+    let source = finishing.join().unwrap().unwrap();
+    assert_eq!(source.statistics().outputs[0].retransmitted_frames, 0);
+}
+
+#[test]
+fn more_than_was_granted_is_a_lost_channel() {
+    let directory = Directory::new();
+    let config = NetworkConfig::default();
+    let (_source, sink) = pair(&directory, Kind::Ipc, &config);
+    let body = config.window_bytes;
+    let frames = (1..=2).map(|sequence| {
+        let mut message = frame(1, sequence, body as u32);
+        message.resize(HEADER_BYTES + body, 0);
+        Message::from(message)
+    });
+    send_from_a_stranger(&sink, frames.collect());
+    wait_for_drops(&sink, 1);
+    let Err(ReceiveError::Lost(lost)) = sink.try_receive() else {
         panic!("the channel should be lost");
     };
     assert_eq!(lost.channel, 1);
-    assert!(lost.reason.contains("expected 1"), "{lost}");
+    assert!(lost.to_string().contains("were granted"), "{lost}");
 }
 
 /// A data frame without body whose header announces `length` bytes.
