@@ -198,7 +198,7 @@ class Network:
 
     Thread-safe: any thread may call `cancel` and `statistics` while another one waits.
     """
-    def __new__(cls, /, listen: "list[str]", *, window_bytes: "int" = 524288, send_buffer_bytes: "int" = 131072, max_frame_bytes: "int" = 268435456, linger_ms: "float" = 0.0, connect_timeout_seconds: "float" = 10.0, encryption: "bool" = True, channels: "int" = 64) -> Network:
+    def __new__(cls, /, listen: "list[str]", *, window_bytes: "int" = 524288, send_buffer_bytes: "int" = 131072, max_frame_bytes: "int" = 268435456, linger_ms: "float" = 0.0, connect_timeout_seconds: "float" = 10.0, reconnect_timeout_seconds: "float" = 10.0, encryption: "bool" = True, channels: "int" = 64) -> Network:
         """
         Listens on every endpoint: shm:///directory/name, ipc:///directory/name or tcp://host:port
         (port 0 picks one). Raises ValueError for an invalid endpoint, NetworkError when the system
@@ -207,6 +207,7 @@ class Network:
         `window_bytes`: taken from one channel before any is consumed. `send_buffer_bytes`: wait on
         one output channel before `emit` blocks. `max_frame_bytes`: the largest record. `linger_ms`:
         how long a small frame waits for company. `connect_timeout_seconds`: for peers to answer.
+        `reconnect_timeout_seconds`: until a tcp channel that was cut off counts as lost.
         `encryption`: tcp channels are encrypted and both ends authenticated. `channels`: how many
         there will be, inputs and outputs; bounds the handshakes at one moment.
         """
@@ -349,6 +350,16 @@ class OutputStatistics:
         Id of the channel.
         """
     @property
+    def clock_offset_seconds(self, /) -> float:
+        """
+        What the receiver's monotonic clock is ahead of this host's, in seconds.
+        """
+    @property
+    def clock_uncertainty_seconds(self, /) -> float:
+        """
+        How far off that may be, in seconds; 0 on one host.
+        """
+    @property
     def credit_bytes(self, /) -> int:
         """
         Bytes that the receiver would still accept.
@@ -359,9 +370,24 @@ class OutputStatistics:
         Data frames that left this task.
         """
     @property
+    def longest_interruption_seconds(self, /) -> float:
+        """
+        Longest time for which the receiver was cut off or silent, in seconds.
+        """
+    @property
+    def reconnects(self, /) -> int:
+        """
+        Connections that took the place of an earlier one.
+        """
+    @property
     def records(self, /) -> int:
         """
         Records that left this task.
+        """
+    @property
+    def retransmitted_frames(self, /) -> int:
+        """
+        Frames that were sent again, after a reconnect.
         """
 
 def partition(keys: "list[Any]", channels: "int") -> "list[int]":

@@ -2,10 +2,24 @@
 
 from engine.metrics import JobStatistics
 from engine.network import LatencyHistogram
-from engine.runtime.description import OperatorStatistics, TaskStatistics, Window
+from engine.runtime.description import (
+    LinkStatistics,
+    OperatorStatistics,
+    TaskStatistics,
+    Window,
+)
+
+NO_NETWORK = LinkStatistics()
 
 
-def task(name: str, index: int, *, blocked: float = 0.0, **ends: object) -> TaskStatistics:
+def task(
+    name: str,
+    index: int,
+    *,
+    blocked: float = 0.0,
+    link: LinkStatistics = NO_NETWORK,
+    **ends: object,
+) -> TaskStatistics:
     histogram = LatencyHistogram()
     histogram.record_many([1_000_000], 3_000_000)
     return TaskStatistics(
@@ -23,6 +37,7 @@ def task(name: str, index: int, *, blocked: float = 0.0, **ends: object) -> Task
         memory_bytes=1000 + index,
         source_window=ends.get("source"),  # type: ignore[arg-type]
         sink_window=ends.get("sink"),  # type: ignore[arg-type]
+        link=link,
         latency=histogram.to_bytes() if ends.get("sink") else None,
     )
 
@@ -48,6 +63,19 @@ def test_tasks_are_summed_up() -> None:
     assert statistics.latency.count == 1
     assert abs(statistics.latency.p50 - 2000) < 2.1
     assert [operator.blocked for operator in statistics.operators] == [0.7, 0.0]
+
+
+def test_links_are_summed_up_along_a_records_way() -> None:
+    statistics = JobStatistics.of(
+        [
+            task("words", 0, link=LinkStatistics(2, 1.5, 20e-6)),
+            task("words", 1, link=LinkStatistics(1, 0.5, 30e-6)),
+            task("lengths", 0, link=LinkStatistics(0, 0.0, 40e-6)),
+            task("sink", 0),
+        ]
+    )
+    assert (statistics.reconnects, statistics.longest_interruption_ms) == (3, 1500)
+    assert round(statistics.clock_uncertainty_us, 6) == 70
 
 
 def test_no_tasks_give_zeros() -> None:
