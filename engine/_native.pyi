@@ -1,7 +1,7 @@
 from typing import Any, SupportsFloat, SupportsIndex, final
 from typing_extensions import disjoint_base
 
-__all__ = ["Aggregate", "AggregateError", "Batch", "Cancelled", "ChannelLost", "DecodeError", "EncodeError", "InputStatistics", "KeyExtractError", "LatencyHistogram", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "partition", "register_extensions"]
+__all__ = ["Aggregate", "AggregateError", "Batch", "Cancelled", "ChannelLost", "DecodeError", "EncodeError", "InputStatistics", "KeyExtractError", "LatencyHistogram", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "partition", "register_extensions", "use_precise_timers"]
 
 @final
 class Aggregate:
@@ -402,4 +402,11 @@ def register_extensions(encode: Any, decode: Any, plain_key: Any) -> None:
     `encode(value)` gives a type code from 16 to 127 and a payload, or raises TypeError; `decode`
     takes those and gives the value back; `plain_key(value)` gives None, a bool, int, float, str,
     bytes or a tuple of them that is equal for equal values, or raises TypeError.
+    """
+
+def use_precise_timers() -> None:
+    """
+    Makes the timers of the calling thread end within a few microseconds of their time, not 50. Linux
+    puts timers off to end several with one wake-up (timer slack); a task that sleeps for tens of
+    microseconds gains nothing from that. Raises OSError.
     """

@@ -27,6 +27,7 @@ from engine._native import (
     OutputStatistics,
     partition,
     register_extensions,
+    use_precise_timers,
 )
 from engine.graph.partitioner import Hash, Partitioner
 
@@ -49,6 +50,7 @@ __all__ = [
     "OutputStatistics",
     "open_output_gate",
     "partition",
+    "use_precise_timers",
 ]
 
 

@@ -23,6 +23,7 @@ mod network;
 mod record_cache;
 mod statistics;
 mod text;
+mod timers;
 
 use pyo3::prelude::*;
 
@@ -49,4 +50,6 @@ mod _native {
     use super::network::Network;
     #[pymodule_export]
     use super::statistics::{InputStatistics, NetworkStatistics, OutputStatistics};
+    #[pymodule_export]
+    use super::timers::use_precise_timers;
 }
