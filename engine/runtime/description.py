@@ -33,6 +33,8 @@ class TaskDescription:
     inputs: tuple[int, ...]
     outputs: tuple[OutputDescription, ...]
     config: JobConfig
+    neighbours: int = 1
+    """Tasks of the job on the same node, this one included."""
 
     @property
     def name(self) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
@@ -62,6 +63,7 @@ class JobMaster:
     ) -> None:
         self._graph = graph
         self._placement = placement
+        self._neighbours = Counter(node.id for node in placement.nodes.values())
         self._config = config
         self._launcher = launcher
         self._observe = observe
@@ -217,6 +219,7 @@ class JobMaster:
                 for edge, channels in self._graph.outputs(vertex)
             ),
             config=self._config,
+            neighbours=self._neighbours[self._placement.node(vertex).id],
         )
 
     def _peers(self, task: int, endpoints: Sequence[dict[str, str]]) -> dict[int, str]:

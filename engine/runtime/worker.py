@@ -62,6 +62,7 @@ class Worker:
             linger_ms=config.linger_ms,
             connect_timeout_seconds=config.connect_timeout_seconds,
             reconnect_timeout_seconds=config.reconnect_timeout_seconds,
+            nap_us=_NAP_US * max(1.0, task.neighbours / len(os.sched_getaffinity(0))),
             encryption=config.encryption,
             channels=len(task.inputs) + len(task.output_channels),
         )
@@ -132,6 +133,9 @@ class Worker:
         with contextlib.suppress(OSError):  # not empty: the last worker removes the folder
             self._folder.rmdir()
 
+
+_NAP_US = 50.0
+"""So many µs a task naps; tasks that share a core share its wake-ups, too."""
 
 _GC_THRESHOLD = 50_000
 """Records live for one batch: with the default of 700 each large batch is searched for cycles."""

@@ -42,7 +42,8 @@ impl Network {
     /// `window_bytes`: taken from one channel before any is consumed. `send_buffer_bytes`: wait on
     /// one output channel before `emit` blocks. `max_frame_bytes`: the largest record. `linger_ms`:
     /// how long a small frame waits for company. `connect_timeout_seconds`: for peers to answer.
-    /// `reconnect_timeout_seconds`: until a tcp channel that was cut off counts as lost.
+    /// `reconnect_timeout_seconds`: until a tcp channel that was cut off counts as lost. `nap_us`: how
+    /// long a task that is woken again and again lets frames from shared memory gather.
     /// `encryption`: tcp channels are encrypted and both ends authenticated. `channels`: how many
     /// there will be, inputs and outputs; bounds the handshakes at one moment.
     #[new]
@@ -60,6 +61,7 @@ impl Network {
         linger_ms: "float" = 0.0,
         connect_timeout_seconds: "float" = 10.0,
         reconnect_timeout_seconds: "float" = 10.0,
+        nap_us: "float" = 50.0,
         encryption: "bool" = true,
         channels: "int" = 64,
     ))]
@@ -72,6 +74,7 @@ impl Network {
         linger_ms: f64,
         connect_timeout_seconds: f64,
         reconnect_timeout_seconds: f64,
+        nap_us: f64,
         encryption: bool,
         channels: usize,
     ) -> PyResult<Self> {
@@ -82,6 +85,7 @@ impl Network {
             linger: duration("linger_ms", linger_ms / 1e3)?,
             connect_timeout: duration("connect_timeout_seconds", connect_timeout_seconds)?,
             reconnect_timeout: duration("reconnect_timeout_seconds", reconnect_timeout_seconds)?,
+            nap: duration("nap_us", nap_us / 1e6)?,
             encryption,
             channels,
         };

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use oka_protocol::{
-    Arrival, ChannelError, Credit, FrameHeader, FrameKind, Frames, HEADER_BYTES, Probe, Receiver,
-    State, decode_markers,
+    Arrival, ChannelError, Credit, FRAME_BYTES, FrameHeader, FrameKind, Frames, HEADER_BYTES,
+    Probe, Receiver, State, decode_markers,
 };
 use omq_tokio::{Message, Socket};
 use tokio::sync::Notify;
@@ -319,24 +319,44 @@ impl InboxState {
             self.taken = Some(taken);
             return Ok(TryReceive::Batch(received));
         }
-        let mut ended = self.ended;
-        let count = self.rings.len();
-        for _ in 0..count {
-            let slot = &mut self.rings[self.next_ring];
-            self.next_ring = (self.next_ring + 1) % count;
-            let RingSlot::Attached(ring) = slot else {
-                continue;
-            };
-            if let Some(received) = ring.take()? {
-                return Ok(TryReceive::Batch(received));
-            }
-            ended += usize::from(ring.is_ended());
+        if let Some(received) = self.take_from_rings()? {
+            return Ok(TryReceive::Batch(received));
         }
+        let rings_ended = self.rings.iter().filter(|ring| ring.is_ended()).count();
+        let ended = self.ended + rings_ended;
         if self.connected && ended == self.inputs.len() + self.rings.len() {
             Ok(TryReceive::Ended)
         } else {
             Ok(TryReceive::Empty)
         }
+    }
+
+    /// What has arrived in the rings, as one batch: what comes in many small pieces, from many
+    /// senders, would cost the task a turn of its loop for each.
+    fn take_from_rings(&mut self) -> Result<Option<Received>, ChannelLost> {
+        let mut batch: Option<Received> = None;
+        let mut room = FRAME_BYTES;
+        let first = self.next_ring;
+        self.next_ring = (first + 1) % self.rings.len().max(1);
+        let (before, from) = self.rings.split_at_mut(first);
+        for slot in from.iter_mut().chain(before) {
+            let RingSlot::Attached(ring) = slot else {
+                continue;
+            };
+            match &mut batch {
+                None => batch = ring.take()?,
+                Some(batch) => {
+                    if let Some(received) = ring.take_small(batch.encoding, room)? {
+                        batch.absorb(received);
+                    }
+                }
+            }
+            room = FRAME_BYTES.saturating_sub(batch.as_ref().map_or(0, Received::size));
+            if room == 0 {
+                break;
+            }
+        }
+        Ok(batch)
     }
 
     /// Counts the batch taken before as consumed; gives the credit that is due for it.
@@ -370,6 +390,7 @@ impl InboxState {
                         header.count as usize,
                         Vec::new(),
                         message.slice(start..start + HEADER_BYTES + bytes),
+                        bytes,
                     ),
                     taken: Taken {
                         input,
@@ -424,6 +445,10 @@ impl Input {
 }
 
 impl RingSlot {
+    fn is_ended(&self) -> bool {
+        matches!(self, Self::Attached(ring) if ring.is_ended())
+    }
+
     fn statistics(&self) -> InputStatistics {
         match self {
             Self::Expected(channel) => InputStatistics {

@@ -285,8 +285,8 @@ pub(crate) struct NetworkState {
 impl NetworkState {
     fn new(config: NetworkConfig) -> Result<(Self, Bells), MapError> {
         let health = Arc::new(Health::new());
-        let (receiver, receiving) = Sleeper::new()?;
-        let (emitter, emitting) = Sleeper::new()?;
+        let (receiver, receiving) = Sleeper::new(config.nap)?;
+        let (emitter, emitting) = Sleeper::new(config.nap)?;
         let state = Self {
             security: config.encryption.then(Security::generate),
             config,

@@ -1,14 +1,16 @@
 use bytes::Bytes;
 use oka_protocol::{Encoding, FrameHeader, FrameKind, Frames, HEADER_BYTES};
 
-/// One batch of records that arrived on one channel, still encoded: one or more whole frames.
+/// One batch of records that arrived, still encoded: one or more whole frames.
+///
+/// Small frames of several channels come together in one batch, those of each channel in order.
 ///
 /// Holds its share of the channel's window until it is dropped and
 /// [`Network::receive`](crate::Network::receive) is called again. Over shared memory it is a view of
 /// what the sender wrote: while it lives, the channel goes no further.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Received {
-    /// Id of the channel.
+    /// Id of the channel; of the first, if several have come together.
     pub channel: u32,
     /// Number of records.
     pub records: usize,
@@ -18,6 +20,10 @@ pub struct Received {
     pub markers: Vec<u64>,
     /// Whole frames, of which those of kind `Data` hold the records.
     frames: Bytes,
+    /// Frames of other channels.
+    more: Vec<Bytes>,
+    /// Bytes of the encoded records.
+    size: usize,
 }
 
 impl Received {
@@ -27,6 +33,7 @@ impl Received {
         records: usize,
         markers: Vec<u64>,
         frames: Bytes,
+        size: usize,
     ) -> Self {
         Self {
             channel,
@@ -34,7 +41,18 @@ impl Received {
             encoding,
             markers,
             frames,
+            more: Vec::new(),
+            size,
         }
+    }
+
+    /// Takes over what arrived on another channel in the same encoding.
+    pub(crate) fn absorb(&mut self, other: Self) {
+        self.records += other.records;
+        self.size += other.size;
+        self.markers.extend(other.markers);
+        self.more.push(other.frames);
+        self.more.extend(other.more);
     }
 
     /// What would be received if `records` encoded records came in one frame.
@@ -50,27 +68,42 @@ impl Received {
         let mut frames = Vec::with_capacity(HEADER_BYTES + body.len());
         frames.extend_from_slice(&header.encode());
         frames.extend_from_slice(body);
-        Self::new(0, encoding, records, Vec::new(), frames.into())
+        Self::new(0, encoding, records, Vec::new(), frames.into(), body.len())
     }
 
     /// The frames in order: how many records each holds, and their encodings back to back.
     pub fn bodies(&self) -> impl Iterator<Item = (usize, &[u8])> + Clone {
-        Frames::new(&self.frames)
-            .map_while(Result::ok)
-            .filter(|(header, _)| header.kind == FrameKind::Data)
+        self.frames()
             .map(|(header, body)| (header.count as usize, body))
     }
 
     /// As [`Received::bodies`], for who keeps them: they hold the channel's window, too.
     pub fn shared_bodies(&self) -> impl Iterator<Item = (usize, Bytes)> {
-        self.bodies()
-            .map(|(records, body)| (records, self.frames.slice_ref(body)))
+        self.regions().flat_map(|region| {
+            data_frames(region)
+                .map(|(header, body)| (header.count as usize, region.slice_ref(body)))
+        })
+    }
+
+    /// The frames in order: what their headers say, and their records.
+    pub fn frames(&self) -> impl Iterator<Item = (FrameHeader, &[u8])> + Clone {
+        self.regions().flat_map(|region| data_frames(region))
+    }
+
+    fn regions(&self) -> impl Iterator<Item = &Bytes> + Clone {
+        std::iter::once(&self.frames).chain(&self.more)
     }
 
     /// Bytes of the encoded records.
     pub fn size(&self) -> usize {
-        self.bodies().map(|(_, body)| body.len()).sum()
+        self.size
     }
+}
+
+fn data_frames(frames: &[u8]) -> impl Iterator<Item = (FrameHeader, &[u8])> + Clone {
+    Frames::new(frames)
+        .map_while(Result::ok)
+        .filter(|(header, _)| header.kind == FrameKind::Data)
 }
 
 /// What [`Network::try_receive`](crate::Network::try_receive) found.

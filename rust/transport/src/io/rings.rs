@@ -112,7 +112,7 @@ fn ring_bytes(config: &NetworkConfig, outputs: usize) -> usize {
 }
 
 /// Shared memory for all output channels of one task, where they are few enough.
-const OUTPUT_BYTES: usize = 8 * 1024 * 1024;
+const OUTPUT_BYTES: usize = 2 * 1024 * 1024;
 
 /// Room for two full frames.
-const LEAST_RING_BYTES: usize = 256 * 1024;
+const LEAST_RING_BYTES: usize = 64 * 1024;

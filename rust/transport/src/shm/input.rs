@@ -42,6 +42,8 @@ struct LargeFrame {
 #[derive(Default)]
 struct BatchShape {
     encoding: Option<Encoding>,
+    /// Bytes of the frames of other channels that these will join.
+    taken_bytes: usize,
     records: usize,
     bytes: usize,
     frames: u64,
@@ -55,7 +57,8 @@ impl BatchShape {
     /// Whether the frame may join: one encoding, and not much more than a full frame in all.
     fn takes(&self, header: &FrameHeader) -> bool {
         self.encoding.is_none_or(|encoding| {
-            encoding == header.encoding && self.bytes + header.length as usize <= FRAME_BYTES
+            let together = self.taken_bytes + self.bytes + header.length as usize;
+            encoding == header.encoding && together <= FRAME_BYTES
         })
     }
 
@@ -136,12 +139,29 @@ impl RingInput {
         }
         let taken = match self.large.take() {
             Some(large) => self.take_part(large)?,
-            None => self.take_frames()?,
+            None => self.take_frames(BatchShape::default())?,
         };
         if taken.is_none() && writer_gone && !self.ended {
             return Err(self.broken(LostReason::Closed));
         }
         Ok(taken)
+    }
+
+    /// As `take`, but only frames that may join a batch of this encoding with so much room left.
+    pub(crate) fn take_small(
+        &mut self,
+        encoding: Encoding,
+        room: usize,
+    ) -> Result<Option<Received>, ChannelLost> {
+        let joins = encoding == Encoding::Msgpack && self.large.is_none();
+        if !joins || self.ended || !self.reader.is_released() {
+            return Ok(None);
+        }
+        self.take_frames(BatchShape {
+            encoding: Some(encoding),
+            taken_bytes: FRAME_BYTES - room,
+            ..BatchShape::default()
+        })
     }
 
     pub(crate) fn is_ended(&self) -> bool {
@@ -158,11 +178,10 @@ impl RingInput {
         }
     }
 
-    fn take_frames(&mut self) -> Result<Option<Received>, ChannelLost> {
+    fn take_frames(&mut self, mut batch: BatchShape) -> Result<Option<Received>, ChannelLost> {
         let available = self.reader.available();
         let available = available.map_err(|error| self.lost(&error.to_string()))?;
         let start = available.as_ptr();
-        let mut batch = BatchShape::default();
         let mut markers = Vec::new();
         let mut next_markers = std::mem::take(&mut self.markers);
         let (mut sequence, mut ended, mut large) = (self.sequence, false, None);
@@ -176,7 +195,8 @@ impl RingInput {
             let body_end = HEADER_BYTES + header.length as usize;
             let total = padded(body_end);
             if total > rest.len() {
-                if batch.is_empty() && total > self.reader.ring().storage().capacity() {
+                let capacity = self.reader.ring().storage().capacity();
+                if batch.is_empty() && batch.takes(&header) && total > capacity {
                     sequence += 1;
                     large = Some(header);
                 }
@@ -219,7 +239,14 @@ impl RingInput {
             writer_bell: Arc::clone(&self.writer_bell),
         });
         let encoding = batch.encoding.unwrap_or_default();
-        let received = Received::new(self.channel, encoding, batch.records, markers, region);
+        let received = Received::new(
+            self.channel,
+            encoding,
+            batch.records,
+            markers,
+            region,
+            batch.bytes,
+        );
         Ok(Some(received))
     }
 
@@ -253,7 +280,14 @@ impl RingInput {
         self.count(&batch);
         let markers = std::mem::take(&mut self.markers);
         let (encoding, records) = (header.encoding, batch.records);
-        let received = Received::new(self.channel, encoding, records, markers, bytes.into());
+        let received = Received::new(
+            self.channel,
+            encoding,
+            records,
+            markers,
+            bytes.into(),
+            batch.bytes,
+        );
         Ok(Some(received))
     }
 

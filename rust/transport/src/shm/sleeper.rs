@@ -12,16 +12,18 @@ pub(crate) struct Sleeper {
     place: Mutex<()>,
     /// Whether the last sleep was short.
     busy: AtomicBool,
+    nap: Duration,
 }
 
 impl Sleeper {
     /// With what other processes open its doorbell by.
-    pub(crate) fn new() -> Result<(Self, OwnedFd), MapError> {
+    pub(crate) fn new(nap: Duration) -> Result<(Self, OwnedFd), MapError> {
         let (bell, descriptor) = SharedBell::create()?;
         let sleeper = Self {
             doorbell: Doorbell::new(bell),
             place: Mutex::default(),
             busy: AtomicBool::new(false),
+            nap,
         };
         Ok((sleeper, descriptor))
     }
@@ -36,7 +38,7 @@ impl Sleeper {
     pub(crate) fn nap_if_busy(&self) -> bool {
         let busy = self.busy.load(Ordering::Relaxed);
         if busy {
-            std::thread::sleep(NAP);
+            std::thread::sleep(self.nap);
         }
         busy
     }
@@ -46,7 +48,7 @@ impl Sleeper {
         let place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
         Turn {
             waiting: self.doorbell.announce(),
-            busy: &self.busy,
+            sleeper: self,
             _place: place,
         }
     }
@@ -55,7 +57,7 @@ impl Sleeper {
 /// A thread's turn to sleep: look once more whether there is a reason, and then do.
 pub(crate) struct Turn<'a> {
     waiting: Waiting<'a, SharedBell>,
-    busy: &'a AtomicBool,
+    sleeper: &'a Sleeper,
     _place: MutexGuard<'a, ()>,
 }
 
@@ -63,12 +65,7 @@ impl Turn<'_> {
     pub(crate) fn sleep(self, timeout: Option<Duration>) {
         let started = Instant::now();
         self.waiting.sleep(timeout);
-        self.busy.store(started.elapsed() < BUSY, Ordering::Relaxed);
+        let busy = started.elapsed() < 2 * self.sleeper.nap;
+        self.sleeper.busy.store(busy, Ordering::Relaxed);
     }
 }
-
-/// What one wake-up per nap costs in latency; with the kernel's timer slack it is about twice that.
-const NAP: Duration = Duration::from_micros(50);
-
-/// Who sleeps for less than this is woken more than ten thousand times a second.
-const BUSY: Duration = Duration::from_micros(100);

@@ -114,12 +114,15 @@ pub fn receive_all(
 ) -> Result<Vec<u64>, ReceiveError> {
     let mut next = vec![0; channels];
     while let Some(batch) = network.receive()? {
-        let expected = &mut next[batch.channel as usize - 1];
         let mut records = 0;
-        for record in batch.bodies().flat_map(|(_, body)| body.chunks(size)) {
+        let frames = batch.frames();
+        for (channel, record) in
+            frames.flat_map(|(header, body)| body.chunks(size).map(move |r| (header.channel, r)))
+        {
             records += 1;
+            let expected = &mut next[channel as usize - 1];
             let number = u64::from_le_bytes(record[..8].try_into().unwrap());
-            assert_eq!(number, *expected, "channel {}", batch.channel);
+            assert_eq!(number, *expected, "channel {channel}");
             assert!(record[8..].iter().all(|byte| *byte == 0x5a));
             *expected += 1;
         }
