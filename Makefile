@@ -11,7 +11,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export RAY_USAGE_STATS_ENABLED := 0
 
-.PHONY: help build wordcount test lint format rust-test python-test stubs fuzz soak bench clean
+.PHONY: help build wordcount test lint format rust-test loom python-test stubs fuzz soak bench clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
@@ -50,8 +50,11 @@ format: $(INSTALLED) ## format Rust and Python
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-rust-test: $(INSTALLED) ## tests of the crates
+rust-test: $(INSTALLED) loom ## tests of the crates
 	PYO3_PYTHON=$(CURDIR)/$(BIN)/python cargo test --quiet --locked
+
+loom: ## the lock-free ring under every interleaving of its threads
+	RUSTFLAGS="--cfg loom" cargo test --quiet --locked --release --package oka-ring --lib --target-dir target/loom
 
 python-test: $(BUILT) ## tests of the packages, real Ray included
 	$(BIN)/python -m pytest

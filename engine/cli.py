@@ -239,4 +239,8 @@ def _show(output: Any, top: int) -> None:
         click.echo(f"  … and {len(entries) - top:,} more")
 
 
-_BENCHMARKS = {"soak": "benchmarks.soak", "word-count": "benchmarks.word_count"}
+_BENCHMARKS = {
+    "mesh": "benchmarks.mesh",
+    "soak": "benchmarks.soak",
+    "word-count": "benchmarks.word_count",
+}

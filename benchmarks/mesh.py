@@ -1,0 +1,136 @@
+"""The mesh: `oka bench mesh`. What n sources x n sinks, and so n x n channels, cost each worker.
+
+The total rate is the same at every size, so that CPU per million words shows what the channels add.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import click
+import psutil
+
+import engine
+from engine.tables import duration, table
+from engine.tables import rate as show_rate
+from pipelines.word_count import random_word_count
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """What one worker holds while the job runs."""
+
+    descriptors: int
+    threads: int
+    private_mb: float
+    """Memory that is its alone."""
+    shared_mb: float
+    """Its share of memory that several processes map: code, and the rings."""
+
+
+@click.command("mesh")
+@click.option("--sizes", default="1,8,32", show_default=True, help="Tasks per operator.")
+@click.option(
+    "--rate", default=2e6, show_default=True, help="Words per second in all; 0: no limit."
+)
+@click.option("--seconds", default=8.0, show_default=True, help="Length of each run.")
+@click.option("--repeats", default=3, show_default=True, help="Runs of each size, alternating.")
+@click.option("--runtime", type=click.Choice(["local", "ray"]), default="local", show_default=True)
+@click.help_option("--help", "-h")
+def command(sizes: str, rate: float, seconds: float, repeats: int, runtime: str) -> None:
+    """Full meshes of n x n channels: CPU, descriptors, threads and memory of each worker.
+
+    A native word count, batches of 1000 words of 32 bytes. Medians over runs and workers.
+    """
+    parallelisms = [int(size) for size in sizes.split(",")]
+    rows: dict[int, list[dict[str, float]]] = {size: [] for size in parallelisms}
+    for number in range(repeats):
+        for size in parallelisms:
+            click.echo(f"[{number + 1}/{repeats}] {size} x {size} channels", err=True)
+            rows[size].append(_run(size, rate or None, seconds, runtime))
+    cells = []
+    for size, runs in rows.items():
+        of = {name: statistics.median(run[name] for run in runs) for name in runs[0]}
+        cells.append(
+            (
+                str(size),
+                show_rate(of["throughput"]),
+                f"{of['cpu']:.3f}",
+                duration(of["p50"]),
+                duration(of["p99"]),
+                f"{of['descriptors']:.0f}",
+                f"{of['threads']:.0f}",
+                f"{of['private']:.1f} MB",
+                f"{of['shared']:.1f} MB",
+            )
+        )
+    click.echo(table(_COLUMNS, cells))
+
+
+def _run(size: int, rate: float | None, seconds: float, runtime: Any) -> dict[str, float]:
+    handle = engine.submit(
+        random_word_count(seconds, 32, rate=rate, api="native"),
+        parallelism=size,
+        batch_size=1000,
+        runtime=runtime,
+        warmup_seconds=1.0,
+        connect_timeout_seconds=300.0,
+    )
+    try:
+        while handle.statistics().elapsed_seconds < seconds / 2:
+            time.sleep(0.2)
+        footprints = _footprints(2 * size, runtime)
+        result = handle.wait_finished()
+    except BaseException:
+        handle.cancel()
+        raise
+    words = sum(result.output.values())
+    return {
+        "throughput": result.statistics.input_throughput,
+        "cpu": result.statistics.cpu_seconds / words * 1e6,
+        "p50": result.latency.p50,
+        "p99": result.latency.p99,
+        "descriptors": statistics.median(each.descriptors for each in footprints),
+        "threads": statistics.median(each.threads for each in footprints),
+        "private": statistics.median(each.private_mb for each in footprints),
+        "shared": statistics.median(each.shared_mb for each in footprints),
+    }
+
+
+def _footprints(workers: int, runtime: str) -> Sequence[Footprint]:
+    """Of the processes that run tasks now."""
+    if runtime == "local":
+        processes = psutil.Process().children()
+    else:
+        processes = [p for p in psutil.process_iter() if p.name().startswith("ray::Worker")]
+    found = []
+    for process in processes:
+        memory = process.memory_full_info()
+        found.append(
+            Footprint(
+                descriptors=process.num_fds(),
+                threads=process.num_threads(),
+                private_mb=memory.uss / 1e6,
+                shared_mb=(memory.pss - memory.uss) / 1e6,
+            )
+        )
+    if len(found) != workers:
+        raise click.ClickException(f"{len(found)} worker processes are there, expected {workers}")
+    return found
+
+
+_COLUMNS = (
+    "n",
+    "words/s",
+    "CPU s/M",
+    "p50",
+    "p99",
+    "descriptors",
+    "threads",
+    "private",
+    "shared",
+)
