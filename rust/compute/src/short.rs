@@ -50,6 +50,15 @@ pub fn equal(left: &[u8], right: &[u8]) -> bool {
     if left.len() != right.len() {
         return false;
     }
+    if let (Some(left_start), Some(right_start)) = (left.first_chunk(), right.first_chunk())
+        && let (Some(left_end), Some(right_end)) = (left.last_chunk(), right.last_chunk())
+        && left.len() <= 32
+    {
+        let differs = |left: &[u8; 16], right: &[u8; 16]| {
+            u128::from_ne_bytes(*left) ^ u128::from_ne_bytes(*right)
+        };
+        return differs(left_start, right_start) | differs(left_end, right_end) == 0;
+    }
     match (left.last_chunk::<8>(), right.last_chunk::<8>()) {
         (Some(left_end), Some(right_end)) if left.len() <= LONGEST => {
             let (left, _) = left.as_chunks::<8>();
@@ -90,6 +99,20 @@ const MULTIPLIERS: [u64; 6] = [
 mod tests {
     use super::*;
     use std::collections::HashSet;
+
+    #[test]
+    fn only_the_same_bytes_are_equal() {
+        for length in 0..80_usize {
+            let bytes: Vec<u8> = (0..length as u8).collect();
+            assert!(equal(&bytes, &bytes.clone()), "{length}");
+            assert!(!equal(&bytes, &[&bytes[..], b"."].concat()), "{length}");
+            for changed in 0..length {
+                let mut other = bytes.clone();
+                other[changed] ^= 0x10;
+                assert!(!equal(&bytes, &other), "{length} {changed}");
+            }
+        }
+    }
 
     #[test]
     fn every_byte_counts() {
