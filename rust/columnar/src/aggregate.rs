@@ -71,37 +71,26 @@ impl Aggregate {
         for batch in columns.in_place(&[key, value]) {
             let batch = batch?;
             let (key, value) = (batch.column(0), batch.column(1));
-            let before = self.rounds.len();
-            let numbers = self.numbers.of(key, shape.kind);
-            self.rounds.resize(before.max(1), 0);
-            let touched = self.touched.len();
+            let (numbers, count) = self.numbers.of(key, shape.kind);
+            self.rounds.resize(count, 0);
+            if let Some(values) = &mut shape.values {
+                touch(&mut self.rounds, self.round, numbers, &mut self.touched);
+                values.resize(count);
+                values.update(self.aggregation, numbers, value)?;
+                continue;
+            }
             let mut rows = Vec::new();
-            let first = shape.values.is_none();
             for (row, number) in (0_u32..).zip(numbers) {
-                let index = *number as usize;
-                if index >= self.rounds.len() {
-                    self.rounds.resize(index + 1, 0);
-                }
-                let round = &mut self.rounds[index];
-                if *round == self.round || (first && *round != 0) {
-                    continue;
-                }
-                *round = self.round;
-                self.touched.push(*number);
-                if first {
+                let round = &mut self.rounds[*number as usize];
+                if *round == 0 {
+                    *round = self.round;
+                    self.touched.push(*number);
                     rows.push(row);
                 }
             }
-            match &mut shape.values {
-                Some(values) => {
-                    values.resize(self.rounds.len());
-                    values.update(self.aggregation, numbers, value)?;
-                }
-                None if touched < self.touched.len() => {
-                    let value = take(value, &UInt32Array::from(rows), None)?;
-                    firsts.push(build::checked(value, &shape.value)?);
-                }
-                None => {}
+            if !rows.is_empty() {
+                let value = take(value, &UInt32Array::from(rows), None)?;
+                firsts.push(build::checked(value, &shape.value)?);
             }
         }
         if self.touched.is_empty() {
@@ -250,6 +239,21 @@ impl Shape {
             got: format!("{key} and {value}"),
         })
     }
+}
+
+/// Appends each number that this round has not had, once.
+///
+/// Without a branch: where a key comes up for the first time cannot be predicted.
+fn touch(rounds: &mut [u64], round: u64, numbers: &[u32], touched: &mut Vec<u32>) {
+    let mut end = touched.len();
+    touched.resize(end + numbers.len(), 0);
+    for number in numbers {
+        let last = &mut rounds[*number as usize];
+        touched[end] = *number;
+        end += usize::from(*last != round);
+        *last = round;
+    }
+    touched.truncate(end);
 }
 
 /// The keys of these numbers.

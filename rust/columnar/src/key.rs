@@ -99,8 +99,9 @@ impl KeyNumbers {
         self.table.key(number as usize - 1)
     }
 
-    /// The number of each value of the column. Texts may come as bytes: `kind` says what they are.
-    pub(crate) fn of(&mut self, column: &dyn Array, kind: KeyKind) -> &[u32] {
+    /// The number of each value of the column, and how many numbers there are then. Texts may come
+    /// as bytes: `kind` says what they are.
+    pub(crate) fn of(&mut self, column: &dyn Array, kind: KeyKind) -> (&[u32], usize) {
         let Self {
             table,
             numbers,
@@ -121,7 +122,7 @@ impl KeyNumbers {
         } else {
             number_values(column, kind, table, |number| numbers.push(number));
         }
-        numbers
+        (numbers, table.len() + 1)
     }
 }
 

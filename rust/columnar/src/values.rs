@@ -1,10 +1,11 @@
 //! The value of each key so far, by the key's number.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
-use arrow_array::{Array, ArrayRef};
+use arrow_array::{Array, ArrayRef, Int64Array};
 use arrow_schema::{ArrowError, DataType};
 use oka_compute::Aggregation;
 
@@ -138,9 +139,9 @@ impl Values {
     ) -> Result<ArrayRef, ArrowError> {
         let numbers = numbers.iter().map(|number| *number as usize);
         match self {
-            Self::Count(values) => {
-                build::integers(data_type, numbers.map(|n| Some(i128::from(values[n]))))
-            }
+            Self::Count(values) => Ok(Arc::new(Int64Array::from_iter_values(
+                numbers.map(|number| values[number]),
+            ))),
             Self::Integers(values) => build::integers(data_type, numbers.map(|n| values[n])),
             Self::Floats(values) => build::floats(data_type, numbers.map(|n| values[n])),
             Self::Bytes(values) => build::bytes(data_type, numbers.map(|n| values[n].as_deref())),
