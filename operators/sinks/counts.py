@@ -101,4 +101,4 @@ class _LastRows:
         return [(math.nan if key != key else key, value) for key, value in pairs]
 
 
-_MOST_ROWS = 16_384
+_MOST_ROWS = 65_536

@@ -59,7 +59,7 @@ class RandomWords(SourceOperator[str]):
                 "dictionary_encoded is True, expected False for words that are no column",
                 hint="RandomWords(columnar=True, dictionary_encoded=True)",
             )
-        self.columnar = columnar
+        self.emits_columns = columnar
         self.dictionary_encoded = dictionary_encoded
         self.length = length
         self.words = words
@@ -87,41 +87,54 @@ class RandomWords(SourceOperator[str]):
         left = float("inf") if self.count is None else _share(self.count, context)
         seed = np.random.SeedSequence(self.seed, spawn_key=(context.index,))
         random = np.random.default_rng(seed)
-        pick = self._pick_columns if self.columnar else self._pick_list
-        pick_batches = pick(context.batch_size)
+        pick = self._pick_columns if self.emits_columns else self._pick_list
         block = self._block(context)
+        pick_batches = pick(context.batch_size, block)
         while left > 0 and (deadline is None or time.monotonic() < deadline):
             drawn = random.integers(self.words, size=int(min(block, left)))
             left -= len(drawn)
             yield pick_batches(drawn)
 
-    def _pick_list(self, batch_size: int) -> Callable[[Any], Iterable[list[str]]]:
+    def _pick_list(self, batch_size: int, _block: int) -> Callable[[Any], Iterable[list[str]]]:
         # An array of objects: picking from it makes references to the same 100 strings.
         dictionary = np.array(self.dictionary(), dtype=object)
         return lambda drawn: batches(dictionary[drawn].tolist(), batch_size)
 
-    def _pick_columns(self, batch_size: int) -> Callable[[Any], Iterable[Any]]:
+    def _pick_columns(self, batch_size: int, block: int) -> Callable[[Any], Iterable[Any]]:
         pyarrow = import_pyarrow("RandomWords(columnar=True)")
-        dictionary = pyarrow.array(self.dictionary())
+        if self.dictionary_encoded:
+            dictionary = pyarrow.array(self.dictionary())
+
+            def column(drawn: Any) -> Any:
+                codes = pyarrow.array(drawn.astype(np.int32))
+                return pyarrow.DictionaryArray.from_arrays(codes, dictionary)
+
+        else:
+            # All words are of one length, so that NumPy can copy them and offsets never change.
+            words = np.array(self.dictionary(), dtype=f"S{self.length}")
+            starts = np.arange(block + 1, dtype=np.int64) * self.length
+            offsets = pyarrow.py_buffer(starts.astype(np.int32))
+
+            def column(drawn: Any) -> Any:
+                text = pyarrow.py_buffer(words.take(drawn))
+                return pyarrow.StringArray.from_buffers(len(drawn), offsets, text)
 
         def pick(drawn: Any) -> Iterable[Any]:
-            if self.dictionary_encoded:
-                codes = pyarrow.array(drawn.astype(np.int32))
-                words = pyarrow.DictionaryArray.from_arrays(codes, dictionary)
-            else:
-                words = dictionary.take(pyarrow.array(drawn))
-            return slices(pyarrow.record_batch([words], names=["word"]), batch_size)
+            return slices(pyarrow.record_batch([column(drawn)], names=["word"]), batch_size)
 
         return pick
 
     def _block(self, context: TaskContext) -> int:
         """How many words to draw at once: whole batches, but few enough to look at the clock."""
         block = _BLOCK_WORDS
-        if self.columnar:
+        if self.emits_columns:
             block = min(block, _BLOCK_BYTES // self.length)  # they are copied: keep them in a cache
         if self.rate is not None:
             block = min(block, int(self.rate / context.parallelism * _BLOCK_SECONDS))
-        return max(1, block // context.batch_size) * context.batch_size
+        block = max(1, block // context.batch_size) * context.batch_size
+        if self.emits_columns:
+            block = min(block, _MOST_COLUMN_BYTES // self.length)
+        return block
 
 
 def _share(count: int, context: TaskContext) -> int:
@@ -136,4 +149,5 @@ def _check(setting: str, value: object, least: int) -> None:
 _LETTERS = string.ascii_letters + string.digits
 _BLOCK_WORDS = 8192
 _BLOCK_BYTES = 1 << 18
+_MOST_COLUMN_BYTES = 2**31 - 1  # offsets have 32 bits
 _BLOCK_SECONDS = 0.05
