@@ -67,6 +67,7 @@ class ToColumns(BatchOperator):
     schema: Any = None
 
     accepts_columns: ClassVar[bool] = True
+    emits_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         import_pyarrow("to_columns()")

@@ -36,6 +36,10 @@ class SourceOperator(ABC, Generic[Produced]):
     at most `context.batch_size` records, so a record that is itself a list travels inside one.
     """
 
+    emits_columns: bool = False
+    """True if it yields `pyarrow.RecordBatch`es: every task of the job then loads PyArrow as it
+    starts, not at its first batch."""
+
     rate: float | None = None
     """Records per second over all tasks that the runtime lets through; None is no limit."""
 
@@ -71,6 +75,9 @@ class BatchOperator(ABC):
 
     accepts_columns: ClassVar[bool] = False
     """True if the function takes a `pyarrow.RecordBatch` as well as a list."""
+
+    emits_columns: ClassVar[bool] = False
+    """True if it makes columns of records, as in `SourceOperator`."""
 
     compacts: ClassVar[bool] = False
     """True if updates of one batch are merged: fewer records leave than count as emitted."""

@@ -35,6 +35,8 @@ class TaskDescription:
     config: JobConfig
     neighbours: int = 1
     """Tasks of the job on the same node, this one included."""
+    columns: bool = False
+    """Whether an operator of the job says that it emits columns."""
 
     @property
     def name(self) -> str:

@@ -220,6 +220,11 @@ class JobMaster:
             ),
             config=self._config,
             neighbours=self._neighbours[self._placement.node(vertex).id],
+            columns=any(
+                getattr(operator.operator, "emits_columns", False)
+                for other in self._graph.vertices
+                for operator in other.job_vertex.operators
+            ),
         )
 
     def _peers(self, task: int, endpoints: Sequence[dict[str, str]]) -> dict[int, str]:

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from engine.columns import import_pyarrow
 from engine.network import Network
 from engine.runtime.description import TaskDescription, TaskFailure, TaskStatistics
 from engine.runtime.failure import describe
@@ -46,6 +47,8 @@ class Worker:
         """
         _extend_sys_path(sys_path)
         task: TaskDescription = pickle.loads(description)  # noqa: S301 - sent by our own driver
+        if task.columns:
+            import_pyarrow("a stream of columns")  # before the task's clock starts
         config = task.config
         self._folder = Path(folder)
         self._folder.mkdir(mode=0o700, exist_ok=True)

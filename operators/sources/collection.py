@@ -30,8 +30,8 @@ class Collection(SourceOperator[T]):
             )
         check_rate(rate)
         self.records = list(records)
-        self._has_columns = any(is_columns(record) for record in self.records)
-        if self._has_columns and not all(is_columns(record) for record in self.records):
+        self.emits_columns = any(is_columns(record) for record in self.records)
+        if self.emits_columns and not all(is_columns(record) for record in self.records):
             raise GraphError(
                 "Collection got record batches among other records, expected one kind",
                 hint="make columns of the others: pyarrow.RecordBatch.from_pylist",
@@ -42,7 +42,7 @@ class Collection(SourceOperator[T]):
         """The part of this task, in batches."""
         end = len(self.records) * (context.index + 1) // context.parallelism
         begin = len(self.records) * context.index // context.parallelism
-        if self._has_columns:
+        if self.emits_columns:
             for batch in self.records[begin:end]:
                 yield from slices(batch, context.batch_size)
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -164,3 +165,13 @@ def test_open_load_paces_rows() -> None:
     result = execute(random_word_count(1.0, 8, rate=20_000.0, api="columnar"), batch_size=100)
     assert sum(result.output.values()) == result.statistics.source_records
     assert 10_000 < result.statistics.source_records <= 22_000
+
+
+def test_tasks_load_pyarrow_as_they_start_and_only_where_there_are_columns() -> None:
+    def loaded() -> Stream[Any]:
+        # A lambda travels by value: this module, which imports PyArrow, stays here.
+        return source(Collection([0])).map(lambda _: {"loaded": "pyarrow" in sys.modules})
+
+    assert execute(loaded().sink(Collect())).output == [{"loaded": False}]
+    columns = loaded().rebalance().to_columns().to_records().sink(Collect())
+    assert execute(columns, parallelism=1).output == [{"loaded": True}]
