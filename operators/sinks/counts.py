@@ -68,13 +68,16 @@ class _LastRows:
     def __init__(self) -> None:
         self._batches: list[Any] = []
         self._rows = 0
+        self._most_rows = 0
 
     def add(self, batch: Any) -> bool:
         """Keep the batch; false, and it was not kept, if those before must be taken first."""
         if self._batches and (
-            self._rows >= _MOST_ROWS or not self._batches[0].schema.equals(batch.schema)
+            self._rows >= self._most_rows or not self._batches[0].schema.equals(batch.schema)
         ):
             return False
+        if not self._batches:
+            self._most_rows = _MOST_BYTES * batch.num_rows // max(1, batch.nbytes)
         self._batches.append(batch)
         self._rows += batch.num_rows
         return True
@@ -101,4 +104,4 @@ class _LastRows:
         return [(math.nan if key != key else key, value) for key, value in pairs]
 
 
-_MOST_ROWS = 65_536
+_MOST_BYTES = 1 << 22
