@@ -1,15 +1,20 @@
 use std::time::Duration;
 
+use crate::marks::{Marked, Marks};
 use crate::sync::{AtomicU32, Ordering, fence};
 
 /// Where a doorbell's word lives, and how a thread sleeps on it.
 ///
 /// # Safety
 ///
-/// Every call of `word` gives the same word, in every thread and process that shares the bell.
+/// Every call of `word` and `marks` gives the same ones, in every thread and process that shares the
+/// bell.
 pub unsafe trait Bell {
     /// The word; 0 at first.
     fn word(&self) -> &AtomicU32;
+
+    /// The marks; none at first.
+    fn marks(&self) -> &Marks;
 
     /// Sleeps while the word is `expected`, at most `timeout`; may return early.
     fn sleep(&self, expected: u32, timeout: Option<Duration>);
@@ -62,6 +67,29 @@ impl<B: Bell> Doorbell<B> {
         if word.load(Ordering::Relaxed) & ANNOUNCED != 0 {
             self.wake(word);
         }
+    }
+
+    /// As `ring`, and leaves a mark (below [`MARKS`]) that tells what there is.
+    #[inline]
+    pub fn ring_with(&self, mark: usize) {
+        fence(Ordering::SeqCst);
+        // A mark that is there will be taken, and what it stands for be looked at, after this.
+        if self.bell.marks().leave(mark) {
+            fence(Ordering::SeqCst);
+        }
+        let word = self.bell.word();
+        if word.load(Ordering::Relaxed) & ANNOUNCED != 0 {
+            self.wake(word);
+        }
+    }
+
+    /// The marks that were left since the last call. The waiter calls it before it looks at what
+    /// they stand for.
+    #[inline]
+    pub fn take_marks(&self) -> Marked {
+        let marked = self.bell.marks().take();
+        fence(Ordering::SeqCst);
+        marked
     }
 
     /// Announces that the calling thread is about to sleep. One thread at a time.

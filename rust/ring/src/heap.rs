@@ -6,6 +6,7 @@ use std::slice;
 use std::time::Duration;
 
 use crate::doorbell::Bell;
+use crate::marks::Marks;
 use crate::storage::{Positions, Storage};
 use crate::sync::{AtomicU32, Ordering};
 
@@ -75,11 +76,11 @@ unsafe impl Storage for HeapStorage {
 }
 
 /// A word on the heap; whoever sleeps on it yields until it changes.
-pub(crate) struct HeapBell(AtomicU32);
+pub(crate) struct HeapBell(AtomicU32, Marks);
 
 impl HeapBell {
     pub(crate) fn new() -> Self {
-        Self(AtomicU32::new(0))
+        Self(AtomicU32::new(0), Marks::default())
     }
 }
 
@@ -87,6 +88,10 @@ impl HeapBell {
 unsafe impl Bell for HeapBell {
     fn word(&self) -> &AtomicU32 {
         &self.0
+    }
+
+    fn marks(&self) -> &Marks {
+        &self.1
     }
 
     fn sleep(&self, expected: u32, _timeout: Option<Duration>) {

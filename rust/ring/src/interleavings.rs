@@ -34,7 +34,7 @@ impl Pair {
             if written > 0 {
                 rest = &rest[written..];
                 writer.publish();
-                self.of_reader.ring();
+                self.of_reader.ring_with(MARK);
                 continue;
             }
             let waiting = self.of_writer.announce();
@@ -58,14 +58,15 @@ impl Pair {
         let mut reader = unsafe { Reader::new(std::sync::Arc::clone(&self.ring)) };
         let mut read = Vec::new();
         while read.len() < count {
-            let available = reader.available().unwrap();
-            if available.is_empty() {
+            // It looks into the ring only when there is a mark.
+            if self.of_reader.take_marks().next().is_none() {
                 let waiting = self.of_reader.announce();
-                if reader.available().unwrap().is_empty() {
+                if self.of_reader.take_marks().next().is_none() {
                     waiting.sleep(None);
+                    continue;
                 }
-                continue;
             }
+            let available = reader.available().unwrap();
             let length = available.len();
             read.extend_from_slice(available);
             reader.take(length);
@@ -77,6 +78,8 @@ impl Pair {
         read
     }
 }
+
+const MARK: usize = 5;
 
 fn check(capacity: usize, bytes: &'static [u8]) {
     let mut model = loom::model::Builder::new();

@@ -36,12 +36,14 @@ mod doorbell;
 mod heap;
 #[cfg(all(test, loom))]
 mod interleavings;
+mod marks;
 mod ring;
 mod shared;
 mod storage;
 mod sync;
 
 pub use doorbell::{Bell, Doorbell, Waiting};
+pub use marks::{MARKS, Marked, Marks};
 pub use ring::{Corrupt, Reader, Ring, Writer};
 pub use shared::{MapError, SharedBell, SharedRing};
 pub use storage::{Positions, Storage};

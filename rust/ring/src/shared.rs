@@ -14,6 +14,7 @@ use rustix::thread::futex;
 use thiserror::Error;
 
 use crate::doorbell::Bell;
+use crate::marks::Marks;
 use crate::storage::{Positions, Storage};
 use crate::sync::AtomicU32;
 
@@ -123,6 +124,11 @@ unsafe impl Bell for SharedBell {
     fn word(&self) -> &AtomicU32 {
         // SAFETY: any bytes are a word, and a page is aligned.
         unsafe { self.mapping.start.cast().as_ref() }
+    }
+
+    fn marks(&self) -> &Marks {
+        // SAFETY: as above; they have a cache line of their own.
+        unsafe { self.mapping.start.byte_add(MARKS_OFFSET).cast().as_ref() }
     }
 
     #[cfg(not(loom))]
@@ -246,6 +252,9 @@ fn is_capacity(bytes: usize) -> bool {
 
 /// Without these a peer could shrink the file, and touching the mapping would kill this process.
 const SIZE_SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
+
+/// Where the marks of a doorbell are, behind its word.
+const MARKS_OFFSET: usize = 128;
 
 /// Pages of 4 KiB; mappings on systems with larger ones fail with an error.
 const PAGE: usize = 4096;

@@ -5,16 +5,17 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use oka_protocol::{
-    Arrival, ChannelError, Credit, FRAME_BYTES, FrameHeader, FrameKind, Frames, HEADER_BYTES,
-    Probe, Receiver, State, decode_markers,
+    Arrival, ChannelError, Credit, FrameHeader, FrameKind, Frames, HEADER_BYTES, Probe, Receiver,
+    State, decode_markers,
 };
+use oka_ring::Marked;
 use omq_tokio::{Message, Socket};
 use tokio::sync::Notify;
 
 use crate::clock::now_ns;
 use crate::health::{Failure, Health};
 use crate::outbox::UNPOISONED;
-use crate::shm::{RingInput, Sleeper};
+use crate::shm::{RingInput, RingInputs, Sleeper};
 use crate::{ChannelLost, ChannelSpec, InputStatistics, ReceiveError, Received, TryReceive};
 
 /// Everything that arrived for a task and was not consumed, in order of arrival.
@@ -51,15 +52,8 @@ struct InboxState {
     taken: Option<Taken>,
     connected: bool,
     ended: usize,
-    rings: Vec<RingSlot>,
-    /// The ring to look into first, so that every one has its turn.
-    next_ring: usize,
-}
-
-/// An input channel in shared memory: its sender comes when it is ready.
-enum RingSlot {
-    Expected(u32),
-    Attached(RingInput),
+    rings: RingInputs,
+    sockets_first: bool,
 }
 
 struct Input {
@@ -103,7 +97,7 @@ impl Inbox {
     /// Opens the input channels and grants their first credit.
     pub(crate) fn connect(&self, rings: &[u32], lines: Vec<CreditLine>, window: usize, clock: u64) {
         let mut state = self.lock();
-        state.rings = rings.iter().copied().map(RingSlot::Expected).collect();
+        state.rings = RingInputs::new(rings);
         state.inputs = lines
             .iter()
             .map(|line| Input {
@@ -122,8 +116,8 @@ impl Inbox {
     }
 
     /// The sender of an input channel in shared memory is there.
-    pub(crate) fn attach(&self, input: usize, ring: RingInput) {
-        self.lock().rings[input] = RingSlot::Attached(ring);
+    pub(crate) fn attach(&self, input: usize, ring: RingInput, mark: usize) {
+        self.lock().rings.attach(input, ring, mark);
         self.receiving.ring();
     }
 
@@ -163,7 +157,7 @@ impl Inbox {
         self.health.check()?;
         let mut state = self.lock();
         let credit = state.acknowledge();
-        let next = state.take();
+        let next = state.take(self.receiving.take_marks());
         drop(state);
         if let Some((input, credit)) = credit {
             self.send_credit(input, credit);
@@ -283,7 +277,7 @@ impl Inbox {
             backlog_bytes: input.receiver.backlog(),
         };
         let state = self.lock();
-        let rings = state.rings.iter().map(RingSlot::statistics);
+        let rings = state.rings.statistics();
         rings.chain(state.inputs.iter().map(statistics)).collect()
     }
 
@@ -292,7 +286,7 @@ impl Inbox {
     }
 
     fn take(&self) -> Result<TryReceive, ReceiveError> {
-        let taken = self.lock().take();
+        let taken = self.lock().take(self.receiving.take_marks());
         taken.map_err(|lost| self.fail(lost))
     }
 
@@ -314,16 +308,22 @@ impl Inbox {
 }
 
 impl InboxState {
-    fn take(&mut self) -> Result<TryReceive, ChannelLost> {
-        if let Some(Queued { received, taken }) = self.queue.pop_front() {
-            self.taken = Some(taken);
+    fn take(&mut self, marked: Marked) -> Result<TryReceive, ChannelLost> {
+        self.rings.mark(marked);
+        // Rings and sockets take turns, so that neither waits for the other.
+        self.sockets_first = !self.sockets_first;
+        let found = if self.sockets_first && !self.queue.is_empty() {
+            self.take_queued()
+        } else {
+            match self.rings.take()? {
+                Some(received) => Some(received),
+                None => self.take_queued(),
+            }
+        };
+        if let Some(received) = found {
             return Ok(TryReceive::Batch(received));
         }
-        if let Some(received) = self.take_from_rings()? {
-            return Ok(TryReceive::Batch(received));
-        }
-        let rings_ended = self.rings.iter().filter(|ring| ring.is_ended()).count();
-        let ended = self.ended + rings_ended;
+        let ended = self.ended + self.rings.ended();
         if self.connected && ended == self.inputs.len() + self.rings.len() {
             Ok(TryReceive::Ended)
         } else {
@@ -331,32 +331,10 @@ impl InboxState {
         }
     }
 
-    /// What has arrived in the rings, as one batch: what comes in many small pieces, from many
-    /// senders, would cost the task a turn of its loop for each.
-    fn take_from_rings(&mut self) -> Result<Option<Received>, ChannelLost> {
-        let mut batch: Option<Received> = None;
-        let mut room = FRAME_BYTES;
-        let first = self.next_ring;
-        self.next_ring = (first + 1) % self.rings.len().max(1);
-        let (before, from) = self.rings.split_at_mut(first);
-        for slot in from.iter_mut().chain(before) {
-            let RingSlot::Attached(ring) = slot else {
-                continue;
-            };
-            match &mut batch {
-                None => batch = ring.take()?,
-                Some(batch) => {
-                    if let Some(received) = ring.take_small(batch.encoding, room)? {
-                        batch.absorb(received);
-                    }
-                }
-            }
-            room = FRAME_BYTES.saturating_sub(batch.as_ref().map_or(0, Received::size));
-            if room == 0 {
-                break;
-            }
-        }
-        Ok(batch)
+    fn take_queued(&mut self) -> Option<Received> {
+        let Queued { received, taken } = self.queue.pop_front()?;
+        self.taken = Some(taken);
+        Some(received)
     }
 
     /// Counts the batch taken before as consumed; gives the credit that is due for it.
@@ -440,22 +418,6 @@ impl Input {
         {
             Arrival::Next => Ok(()),
             Arrival::Duplicate | Arrival::Early => Err(ArrivalError::OutOfPlace),
-        }
-    }
-}
-
-impl RingSlot {
-    fn is_ended(&self) -> bool {
-        matches!(self, Self::Attached(ring) if ring.is_ended())
-    }
-
-    fn statistics(&self) -> InputStatistics {
-        match self {
-            Self::Expected(channel) => InputStatistics {
-                channel: *channel,
-                ..InputStatistics::default()
-            },
-            Self::Attached(ring) => ring.statistics(),
         }
     }
 }

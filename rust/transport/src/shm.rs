@@ -10,10 +10,12 @@
 //! Markers travel before their records here, so that a batch never has to wait for its markers.
 
 mod input;
+mod inputs;
 mod output;
 pub(crate) mod rendezvous;
 mod sleeper;
 
 pub(crate) use input::RingInput;
+pub(crate) use inputs::RingInputs;
 pub(crate) use output::{RingOutput, finish_rings, wait_rings_writable};
 pub(crate) use sleeper::Sleeper;

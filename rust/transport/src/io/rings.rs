@@ -28,9 +28,13 @@ pub(super) async fn connect_outputs(
         async move {
             let path = shm_path(&spec.peer).unwrap_or_default();
             let visited = rendezvous.visit(&path, spec.id, bytes);
-            let Acquainted { ring, bell, stream } =
-                in_time(&spec, state.config.connect_timeout, visited).await?;
-            let output = RingOutput::new(spec, ring, bell, &state);
+            let Acquainted {
+                ring,
+                bell,
+                mark,
+                stream,
+            } = in_time(&spec, state.config.connect_timeout, visited).await?;
+            let output = RingOutput::new(spec, ring, bell, mark, &state);
             Ok((Arc::new(output), stream))
         }
     };
@@ -46,7 +50,13 @@ pub(super) async fn serve_input(
     arrival: oneshot::Receiver<Acquainted>,
 ) {
     let limit = state.config.connect_timeout;
-    let Ok(Ok(Acquainted { ring, bell, stream })) = timeout(limit, arrival).await else {
+    let Ok(Ok(Acquainted {
+        ring,
+        bell,
+        mark,
+        stream,
+    })) = timeout(limit, arrival).await
+    else {
         return state.health.fail(Failure::Lost(ChannelLost {
             channel: spec.id,
             peer: spec.peer,
@@ -57,10 +67,10 @@ pub(super) async fn serve_input(
     let bell = Arc::new(Doorbell::new(bell));
     let limit = state.config.max_frame_bytes;
     let ring = RingInput::new(spec.id, spec.peer, ring, bell, Arc::clone(&gone), limit);
-    state.inbox.attach(input, ring);
+    state.inbox.attach(input, ring, mark);
     wait_gone(&stream).await;
     gone.store(true, Ordering::Release);
-    state.inbox.receiving().ring();
+    state.inbox.receiving().ring_with(mark);
 }
 
 /// Reports an output channel as lost if its peer goes before everything was consumed.

@@ -164,6 +164,11 @@ impl RingInput {
         })
     }
 
+    /// Whether nothing is there to take until the sender rings again.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.reader.is_released() && self.reader.available().is_ok_and(<[u8]>::is_empty)
+    }
+
     pub(crate) fn is_ended(&self) -> bool {
         self.ended
     }

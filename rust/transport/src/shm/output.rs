@@ -27,6 +27,8 @@ pub(crate) struct RingOutput {
     blocked_ns: AtomicU64,
     max_frame_bytes: usize,
     reader_bell: Doorbell<SharedBell>,
+    /// What tells the reader which channel has something.
+    mark: usize,
     /// What the writer sleeps on; all channels of a task share it.
     sleeper: Arc<Sleeper>,
     health: Arc<Health>,
@@ -53,6 +55,7 @@ impl RingOutput {
         spec: ChannelSpec,
         ring: SharedRing,
         reader_bell: SharedBell,
+        mark: usize,
         network: &NetworkState,
     ) -> Self {
         // SAFETY: the peer made the ring for this channel, which connects once.
@@ -76,6 +79,7 @@ impl RingOutput {
             blocked_ns: AtomicU64::new(0),
             max_frame_bytes: network.config.max_frame_bytes.min(u32::MAX as usize),
             reader_bell: Doorbell::new(reader_bell),
+            mark,
             sleeper: Arc::clone(&network.emitting),
             health: Arc::clone(&network.health),
         }
@@ -180,7 +184,7 @@ impl RingOutput {
 
     fn publish(&self, state: &mut State) {
         state.writer.publish();
-        self.reader_bell.ring();
+        self.reader_bell.ring_with(self.mark);
         let stuck = !state.spilled.is_empty() || state.refusal.is_some();
         self.stuck.store(stuck, Ordering::Relaxed);
     }

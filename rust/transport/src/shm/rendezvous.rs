@@ -1,7 +1,8 @@
 //! How the two ends of a channel get acquainted, over a Unix socket.
 //!
 //! The sender connects and says which channel it comes for, with a ring and the doorbell that it
-//! sleeps on; the receiver answers with its own doorbell, even if its task does not know yet which
+//! sleeps on; the receiver answers with its own doorbell and the mark to leave
+//! at it, even if its task does not know yet which
 //! channels it has. The connection then stays, silent: when it closes, the task at its other end is
 //! gone.
 
@@ -10,10 +11,11 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use oka_ring::{MapError, SharedBell, SharedRing};
+use oka_ring::{MARKS, MapError, SharedBell, SharedRing};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
@@ -51,6 +53,8 @@ pub(crate) struct Acquainted {
     pub(crate) ring: SharedRing,
     /// What the peer sleeps on.
     pub(crate) bell: SharedBell,
+    /// What the sender leaves at the receiver's doorbell.
+    pub(crate) mark: usize,
     /// Closes when the peer goes.
     pub(crate) stream: UnixStream,
 }
@@ -60,6 +64,7 @@ pub(crate) struct Rendezvous {
     /// The channels without a visitor; none before the task has connected.
     expected: Mutex<HashMap<u32, oneshot::Sender<Acquainted>>>,
     connected: watch::Sender<bool>,
+    next_mark: AtomicUsize,
     bells: Bells,
 }
 
@@ -76,6 +81,7 @@ impl Rendezvous {
         Self {
             expected: Mutex::default(),
             connected: watch::Sender::new(false),
+            next_mark: AtomicUsize::new(0),
             bells,
         }
     }
@@ -135,11 +141,12 @@ impl Rendezvous {
         };
         let hello = hello_for(channel);
         send(&stream, &hello, &[descriptor.as_fd(), own_bell]).await?;
-        let mut answer = [0; 1];
+        let mut answer = [0; 2];
         match receive(&stream, &mut answer).await? {
-            [Some(bell), None] if answer == [WELCOME] => Ok(Acquainted {
+            [Some(bell), None] => Ok(Acquainted {
                 ring,
                 bell: SharedBell::open(&bell)?,
+                mark: usize::from(u16::from_le_bytes(answer)) % MARKS,
                 stream,
             }),
             _ => Err(io::Error::from(io::ErrorKind::InvalidData).into()),
@@ -149,7 +156,9 @@ impl Rendezvous {
     /// Hears which channel a sender comes for, and hands it over; `false` if it has no business.
     async fn greet(self: Arc<Self>, stream: UnixStream) -> bool {
         let own_bell = self.bells.receiving.as_fd();
-        let Ok(Ok((channel, sender))) = timeout(GREETING_TIMEOUT, welcome(stream, own_bell)).await
+        let mark = self.next_mark.fetch_add(1, Ordering::Relaxed) % MARKS;
+        let Ok(Ok((channel, sender))) =
+            timeout(GREETING_TIMEOUT, welcome(stream, mark, own_bell)).await
         else {
             return false;
         };
@@ -165,6 +174,7 @@ impl Rendezvous {
 /// Hears a sender, and answers with the doorbell that its reader sleeps on.
 async fn welcome(
     stream: UnixStream,
+    mark: usize,
     own_bell: BorrowedFd<'_>,
 ) -> Result<(u32, Acquainted), MapError> {
     let mut hello = [0; HELLO_BYTES];
@@ -173,8 +183,14 @@ async fn welcome(
         return Err(io::Error::from(io::ErrorKind::InvalidData).into());
     };
     let (ring, bell) = (SharedRing::open(&ring)?, SharedBell::open(&bell)?);
-    send(&stream, &[WELCOME], &[own_bell]).await?;
-    Ok((channel, Acquainted { ring, bell, stream }))
+    send(&stream, &(mark as u16).to_le_bytes(), &[own_bell]).await?;
+    let sender = Acquainted {
+        ring,
+        bell,
+        mark,
+        stream,
+    };
+    Ok((channel, sender))
 }
 
 /// Waits until the peer closes the connection. It says nothing more, so anything else is an end too.
@@ -242,7 +258,6 @@ async fn receive(
 /// Oka, and the version of this rendezvous.
 const MAGIC: [u8; 4] = *b"OKA1";
 const HELLO_BYTES: usize = 8;
-const WELCOME: u8 = 1;
 const DESCRIPTORS: usize = 2;
 
 /// Senders that may be heard at one time; others wait in the listener's queue.

@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use oka_ring::{Doorbell, MapError, SharedBell, Waiting};
+use oka_ring::{Doorbell, MapError, Marked, SharedBell, Waiting};
 
 /// What the threads of a task sleep on, one after the other; whoever has something for it rings.
 #[derive(Debug)]
@@ -31,6 +31,16 @@ impl Sleeper {
     /// Wakes the thread that sleeps.
     pub(crate) fn ring(&self) {
         self.doorbell.ring();
+    }
+
+    /// Wakes the thread that sleeps, and leaves it a mark.
+    pub(crate) fn ring_with(&self, mark: usize) {
+        self.doorbell.ring_with(mark);
+    }
+
+    /// The marks that were left since the last call.
+    pub(crate) fn take_marks(&self) -> Marked {
+        self.doorbell.take_marks()
     }
 
     /// Lets things gather for a moment if they come so often that ringing for each is dear: that

@@ -1,0 +1,113 @@
+use oka_protocol::FRAME_BYTES;
+use oka_ring::{MARKS, Marked};
+
+use super::RingInput;
+use crate::{ChannelLost, InputStatistics, Received};
+
+/// All input channels of a task in shared memory.
+///
+/// Looks only into those that may have something: senders leave a mark when they ring.
+#[derive(Default)]
+pub(crate) struct RingInputs {
+    slots: Vec<Slot>,
+    /// Which of them may have something.
+    ready: Vec<bool>,
+    /// For each mark, the channels whose senders leave it.
+    of_mark: Vec<Vec<usize>>,
+    /// The channel to look at first, so that every one has its turn.
+    next: usize,
+    /// How many of the slots say so.
+    ended: usize,
+}
+
+/// A channel: its sender comes when it is ready.
+enum Slot {
+    Expected(u32),
+    Attached(RingInput),
+    /// Everything was consumed; the ring is gone.
+    Ended(InputStatistics),
+}
+
+impl RingInputs {
+    pub(crate) fn new(channels: &[u32]) -> Self {
+        Self {
+            slots: channels.iter().copied().map(Slot::Expected).collect(),
+            ready: vec![false; channels.len()],
+            of_mark: vec![Vec::new(); MARKS],
+            next: 0,
+            ended: 0,
+        }
+    }
+
+    /// The sender of a channel is there; it leaves this mark.
+    pub(crate) fn attach(&mut self, input: usize, ring: RingInput, mark: usize) {
+        self.slots[input] = Slot::Attached(ring);
+        self.of_mark[mark].push(input);
+        // What it wrote and marked before is not known yet.
+        self.ready[input] = true;
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// How many have ended.
+    pub(crate) fn ended(&self) -> usize {
+        self.ended
+    }
+
+    /// Takes in the marks that senders have left.
+    pub(crate) fn mark(&mut self, marked: Marked) {
+        for input in marked.filter_map(|mark| self.of_mark.get(mark)).flatten() {
+            self.ready[*input] = true;
+        }
+    }
+
+    /// What has arrived, as one batch: what comes in many small pieces, from many senders, would
+    /// cost the task a turn of its loop for each.
+    pub(crate) fn take(&mut self) -> Result<Option<Received>, ChannelLost> {
+        let mut batch: Option<Received> = None;
+        let first = self.next;
+        self.next = (first + 1) % self.slots.len().max(1);
+        for input in (first..self.slots.len()).chain(0..first) {
+            if !self.ready[input] {
+                continue;
+            }
+            let Slot::Attached(ring) = &mut self.slots[input] else {
+                continue;
+            };
+            let room = FRAME_BYTES.saturating_sub(batch.as_ref().map_or(0, Received::size));
+            if room == 0 {
+                break;
+            }
+            let taken = match &batch {
+                None => ring.take()?,
+                Some(batch) => ring.take_small(batch.encoding, room)?,
+            };
+            if ring.is_idle() {
+                self.ready[input] = false;
+                if ring.is_ended() {
+                    self.ended += 1;
+                    self.slots[input] = Slot::Ended(ring.statistics());
+                }
+            }
+            match (&mut batch, taken) {
+                (Some(batch), Some(taken)) => batch.absorb(taken),
+                (None, Some(taken)) => batch = Some(taken),
+                (_, None) => {}
+            }
+        }
+        Ok(batch)
+    }
+
+    pub(crate) fn statistics(&self) -> impl Iterator<Item = InputStatistics> {
+        self.slots.iter().map(|slot| match slot {
+            Slot::Expected(channel) => InputStatistics {
+                channel: *channel,
+                ..InputStatistics::default()
+            },
+            Slot::Attached(ring) => ring.statistics(),
+            Slot::Ended(statistics) => statistics.clone(),
+        })
+    }
+}
