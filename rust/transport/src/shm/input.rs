@@ -54,11 +54,15 @@ impl BatchShape {
         self.frames == 0
     }
 
-    /// Whether the frame may join: one encoding, and not much more than a full frame in all.
+    /// Whether the frame may join: one encoding, and no more in all than suits it.
     fn takes(&self, header: &FrameHeader) -> bool {
         self.encoding.is_none_or(|encoding| {
             let together = self.taken_bytes + self.bytes + header.length as usize;
-            encoding == header.encoding && together <= FRAME_BYTES
+            let most = match encoding {
+                Encoding::Msgpack => FRAME_BYTES,
+                Encoding::Arrow => COLUMN_BYTES,
+            };
+            encoding == header.encoding && together <= most
         })
     }
 
@@ -324,3 +328,7 @@ impl RingInput {
         }
     }
 }
+
+/// What a batch takes of columns: nothing is made of their rows one by one, so that a turn of the
+/// task's loop costs as much as many of them. Half of a ring of the default size.
+const COLUMN_BYTES: usize = 4 * FRAME_BYTES;
