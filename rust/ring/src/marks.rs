@@ -30,7 +30,7 @@ impl Marks {
 }
 
 /// The marks that were taken, in order.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Marked([u64; WORDS]);
 
 impl Iterator for Marked {
