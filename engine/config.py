@@ -45,7 +45,8 @@ class JobConfig:
     batch_size: int = 1000
     """Most records in a batch that leaves a source. Larger: less overhead, more latency."""
     linger_ms: float = 0.0
-    """Longest a record may wait for company in a channel, in ms. 0: it leaves at once."""
+    """Longest a record may wait for company in a channel over a socket, in ms. 0: it leaves at
+    once. In shared memory it always does."""
     placement: Strategy = "operator_first"
     """`operator_first`: a node runs one operator. `parallelism_first`: tasks i share one."""
     strict_placement: bool = False
@@ -56,9 +57,10 @@ class JobConfig:
     """Encrypt tcp channels and authenticate both ends, with keys made for the job. Costs 1 to 2 ns
     of CPU per byte at each end. False: whoever reaches a port can read and write records."""
     channel_window_bytes: int = 512 * 1024
-    """Most bytes in flight on a channel. Bounds the memory of the receiver, and latency."""
+    """Most bytes in flight on a channel. Bounds the memory of the receiver, and latency. A ring in
+    shared memory is rounded up to a power of two, and smaller where a task has many channels."""
     send_buffer_bytes: int = 128 * 1024
-    """Most bytes that wait in a channel for credit before its sender is blocked."""
+    """Most bytes that wait in a channel over a socket for credit before its sender is blocked."""
     max_record_bytes: int = 256 * 1024 * 1024
     """Largest encoded record. A larger one fails the job."""
     marker_interval: int = 100

@@ -1,8 +1,10 @@
-//! The network of one task: `ZeroMQ` endpoints and the I/O thread that carry the protocol's frames.
+//! The network of one task: rings in shared memory, `ZeroMQ` sockets and the I/O thread that carry
+//! the protocol's frames.
 //!
 //! A [`Network`] listens on one endpoint per transport, connects to the tasks upstream and
-//! downstream, and moves whole frames between them. Order, credits, acknowledgement and end are
-//! decided by `oka-protocol`; this crate feeds its state machines and carries out their answers.
+//! downstream, and moves whole frames between them. Over sockets, order, credits, acknowledgement
+//! and end are decided by `oka-protocol`; this crate feeds its state machines and carries out their
+//! answers. In shared memory the room in a ring is the credit, and nothing is lost (`shm`).
 //! All calls may be made from any thread; those named `wait_*`, `receive`, `connect` and `finish`
 //! block until there is an answer, the others never wait for a peer.
 

@@ -111,3 +111,48 @@ impl RingInputs {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use oka_protocol::{Encoding, FrameHeader, FrameKind};
+    use oka_ring::{Doorbell, Ring, SharedBell, SharedRing, Writer};
+
+    use super::*;
+
+    #[test]
+    fn a_channel_that_rings_late_ends_once() {
+        let doorbell = Arc::new(Doorbell::new(SharedBell::create().unwrap().0));
+        let (ring, descriptor) = SharedRing::create(65_536).unwrap();
+        // SAFETY: the only writer.
+        let mut writer =
+            unsafe { Writer::new(Arc::new(Ring::new(SharedRing::open(&descriptor).unwrap()))) };
+        let mut inputs = RingInputs::new(&[7, 8]);
+        let input = RingInput::new(
+            7,
+            "peer".to_owned(),
+            ring,
+            Arc::clone(&doorbell),
+            Arc::default(),
+            1_000,
+        );
+        inputs.attach(0, input, 3);
+        let end = FrameHeader {
+            kind: FrameKind::End,
+            encoding: Encoding::default(),
+            channel: 7,
+            sequence: 1,
+            count: 0,
+            length: 0,
+        };
+        writer.write(&end.encode());
+        writer.publish();
+        assert_eq!(inputs.take().unwrap(), None);
+        assert_eq!(inputs.ended(), 1);
+        doorbell.ring_with(3);
+        inputs.mark(doorbell.take_marks());
+        assert_eq!(inputs.take().unwrap(), None);
+        assert_eq!(inputs.ended(), 1);
+    }
+}

@@ -30,6 +30,7 @@ over_every_kind!(
     an_empty_channel_ends,
     nothing_is_lost_when_jobs_end_at_once,
     eight_sources_fan_in,
+    many_channels_end_at_once,
     one_source_fans_out,
     a_middle_task_passes_everything_on,
     cancel_wakes_a_blocked_writer,
@@ -252,6 +253,37 @@ fn eight_sources_fan_in(kind: Kind) {
         sink.connect(&[], &inputs).unwrap();
         assert_eq!(receive_all(&sink, 64, 8).unwrap(), [20_000; 8]);
     });
+}
+
+fn many_channels_end_at_once(kind: Kind) {
+    for _ in 0..20 {
+        let directory = Directory::new();
+        let config = NetworkConfig::default();
+        let sink = directory.bind(kind, "sink", &config);
+        let sources: Vec<_> = (1..=6)
+            .map(|id| (id, directory.bind(kind, &format!("source{id}"), &config)))
+            .collect();
+        let inputs: Vec<_> = sources
+            .iter()
+            .map(|(id, source)| channel(*id, source))
+            .collect();
+        thread::scope(|scope| {
+            for (id, source) in &sources {
+                let sink = &sink;
+                scope.spawn(move || {
+                    source.connect(&[channel(*id, sink)], &[]).unwrap();
+                    let output = source.output(*id).unwrap();
+                    for number in 0..50 {
+                        emit(&output, number, 64).unwrap();
+                    }
+                    // Everything was consumed, or this does not return.
+                    source.finish(Some(Duration::from_secs(20))).unwrap();
+                });
+            }
+            sink.connect(&[], &inputs).unwrap();
+            assert_eq!(receive_all(&sink, 64, 6).unwrap(), [50; 6]);
+        });
+    }
 }
 
 fn one_source_fans_out(kind: Kind) {
