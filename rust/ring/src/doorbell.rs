@@ -63,10 +63,7 @@ impl<B: Bell> Doorbell<B> {
     #[inline]
     pub fn ring(&self) {
         fence(Ordering::SeqCst);
-        let word = self.bell.word();
-        if word.load(Ordering::Relaxed) & ANNOUNCED != 0 {
-            self.wake(word);
-        }
+        self.wake_if_announced();
     }
 
     /// As `ring`, and leaves a mark (below [`MARKS`]) that tells what there is.
@@ -77,10 +74,7 @@ impl<B: Bell> Doorbell<B> {
         if self.bell.marks().leave(mark) {
             fence(Ordering::SeqCst);
         }
-        let word = self.bell.word();
-        if word.load(Ordering::Relaxed) & ANNOUNCED != 0 {
-            self.wake(word);
-        }
+        self.wake_if_announced();
     }
 
     /// The marks that were left since the last call. The waiter calls it before it looks at what
@@ -100,6 +94,14 @@ impl<B: Bell> Doorbell<B> {
         Waiting {
             doorbell: self,
             expected,
+        }
+    }
+
+    #[inline]
+    fn wake_if_announced(&self) {
+        let word = self.bell.word();
+        if word.load(Ordering::Relaxed) & ANNOUNCED != 0 {
+            self.wake(word);
         }
     }
 

@@ -124,5 +124,5 @@ fn ring_bytes(config: &NetworkConfig, outputs: usize) -> usize {
 /// Shared memory for all output channels of one task, where they are few enough.
 const OUTPUT_BYTES: usize = 2 * 1024 * 1024;
 
-/// Room for two full frames.
+/// Holds many small frames; a full one goes through in parts.
 const LEAST_RING_BYTES: usize = 64 * 1024;

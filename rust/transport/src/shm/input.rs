@@ -115,7 +115,7 @@ impl RingInput {
         writer_gone: Arc<AtomicBool>,
         max_frame_bytes: usize,
     ) -> Self {
-        // SAFETY: the ring was created for this channel, and the peer is told that it writes.
+        // SAFETY: the peer made it for this channel, which connects once, and only writes.
         let reader = unsafe { Reader::new(Arc::new(Ring::new(ring))) };
         Self {
             channel,

@@ -58,7 +58,7 @@ impl RingOutput {
         mark: usize,
         network: &NetworkState,
     ) -> Self {
-        // SAFETY: the peer made the ring for this channel, which connects once.
+        // SAFETY: it was made for this channel, which connects once; the peer only reads.
         let writer = unsafe { Writer::new(Arc::new(Ring::new(ring))) };
         Self {
             id: spec.id,

@@ -1,10 +1,9 @@
 //! How the two ends of a channel get acquainted, over a Unix socket.
 //!
 //! The sender connects and says which channel it comes for, with a ring and the doorbell that it
-//! sleeps on; the receiver answers with its own doorbell and the mark to leave
-//! at it, even if its task does not know yet which
-//! channels it has. The connection then stays, silent: when it closes, the task at its other end is
-//! gone.
+//! sleeps on; the receiver answers with its own doorbell and the mark to leave at it, even if its task
+//! does not know yet which channels it has. The connection then stays, silent: when it closes, the
+//! task at its other end is gone.
 
 use std::collections::HashMap;
 use std::io::{self, IoSlice, IoSliceMut};

@@ -228,10 +228,21 @@ fn nothing_is_lost_when_jobs_end_at_once(kind: Kind) {
 }
 
 fn eight_sources_fan_in(kind: Kind) {
+    fan_in::<8>(kind, 20_000, None);
+}
+
+fn many_channels_end_at_once(kind: Kind) {
+    for _ in 0..20 {
+        fan_in::<6>(kind, 50, Some(Duration::from_secs(20)));
+    }
+}
+
+/// So many sources each send `records` to one sink, and finish within the limit.
+fn fan_in<const SOURCES: usize>(kind: Kind, records: u64, limit: Option<Duration>) {
     let config = NetworkConfig::default();
     let directory = Directory::new();
     let sink = directory.bind(kind, "sink", &config);
-    let sources: Vec<_> = (1..=8)
+    let sources: Vec<_> = (1..=SOURCES as u32)
         .map(|id| (id, directory.bind(kind, &format!("source{id}"), &config)))
         .collect();
     let inputs: Vec<_> = sources
@@ -244,46 +255,15 @@ fn eight_sources_fan_in(kind: Kind) {
             scope.spawn(move || {
                 source.connect(&[channel(*id, sink)], &[]).unwrap();
                 let output = source.output(*id).unwrap();
-                for number in 0..20_000 {
+                for number in 0..records {
                     emit(&output, number, 64).unwrap();
                 }
-                source.finish(None).unwrap();
+                source.finish(limit).unwrap();
             });
         }
         sink.connect(&[], &inputs).unwrap();
-        assert_eq!(receive_all(&sink, 64, 8).unwrap(), [20_000; 8]);
+        assert_eq!(receive_all(&sink, 64, SOURCES).unwrap(), [records; SOURCES]);
     });
-}
-
-fn many_channels_end_at_once(kind: Kind) {
-    for _ in 0..20 {
-        let directory = Directory::new();
-        let config = NetworkConfig::default();
-        let sink = directory.bind(kind, "sink", &config);
-        let sources: Vec<_> = (1..=6)
-            .map(|id| (id, directory.bind(kind, &format!("source{id}"), &config)))
-            .collect();
-        let inputs: Vec<_> = sources
-            .iter()
-            .map(|(id, source)| channel(*id, source))
-            .collect();
-        thread::scope(|scope| {
-            for (id, source) in &sources {
-                let sink = &sink;
-                scope.spawn(move || {
-                    source.connect(&[channel(*id, sink)], &[]).unwrap();
-                    let output = source.output(*id).unwrap();
-                    for number in 0..50 {
-                        emit(&output, number, 64).unwrap();
-                    }
-                    // Everything was consumed, or this does not return.
-                    source.finish(Some(Duration::from_secs(20))).unwrap();
-                });
-            }
-            sink.connect(&[], &inputs).unwrap();
-            assert_eq!(receive_all(&sink, 64, 6).unwrap(), [50; 6]);
-        });
-    }
 }
 
 fn one_source_fans_out(kind: Kind) {
