@@ -1,7 +1,7 @@
 from typing import Any, SupportsFloat, SupportsIndex, final
 from typing_extensions import disjoint_base
 
-__all__ = ["Aggregate", "AggregateError", "Batch", "Cancelled", "ChannelLost", "DecodeError", "EncodeError", "InputStatistics", "KeyExtractError", "LatencyHistogram", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "partition", "register_extensions", "use_precise_timers"]
+__all__ = ["Aggregate", "AggregateError", "Batch", "Cancelled", "ChannelLost", "DecodeError", "EncodeError", "InputStatistics", "KeyExtractError", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "partition", "register_extensions", "use_precise_timers"]
 
 @final
 class Aggregate:
@@ -189,6 +189,25 @@ class LatencyHistogram:
     def to_bytes(self, /) -> bytes:
         """
         The histogram in the V2 format of HDR histograms, values in nanoseconds.
+        """
+
+@final
+class Latest:
+    """
+    The last value of each key, of record batches with two columns: keys, and values of any type.
+
+    It makes no Python objects of the rows. One thread at a time.
+    """
+    def __new__(cls, /) -> Latest: ...
+    def add(self, /, batch: "Any") -> "bool":
+        """
+        Takes in a pyarrow.RecordBatch. False, and it was not taken in, if its columns are no keys
+        and values, or others than those since the last `take`.
+        """
+    def take(self, /) -> "Any":
+        """
+        The last value of each key as a pyarrow.RecordBatch of two columns; they are forgotten. None
+        if there are none.
         """
 
 @final

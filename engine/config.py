@@ -56,7 +56,7 @@ class JobConfig:
     encryption: bool = True
     """Encrypt tcp channels and authenticate both ends, with keys made for the job. Costs 1 to 2 ns
     of CPU per byte at each end. False: whoever reaches a port can read and write records."""
-    channel_window_bytes: int = 512 * 1024
+    channel_window_bytes: int = 1024 * 1024
     """Most bytes in flight on a channel. Bounds the memory of the receiver, and latency. A ring in
     shared memory is rounded up to a power of two, and smaller where a task has many channels."""
     send_buffer_bytes: int = 128 * 1024

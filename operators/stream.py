@@ -206,8 +206,9 @@ class KeyedStream(Generic[K, T]):
     `reduce` is Python per record. `count`, `sum`, `min`, `max` and `first` run in Rust on the
     encoded records: they emit, once per batch of input, a pair (key, value) for every key that the
     batch had, with the latest value. On a stream of columns those are the two columns of a
-    `pyarrow.RecordBatch`: the key's, which keeps its name and its dictionary, and one that is named
-    "count", "sum" and so on. Null values are left out there, and a sum must fit into 64 bits.
+    `pyarrow.RecordBatch`: the key's, which keeps its name and has a dictionary if it is a string or
+    binary (batches share it), and one that is named "count", "sum" and so on. Null values are left
+    out there, and a sum must fit into 64 bits.
     """
 
     def __init__(self, inputs: tuple[Input, ...], key: Item | None, paired: bool) -> None:

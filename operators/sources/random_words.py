@@ -90,8 +90,9 @@ class RandomWords(SourceOperator[str]):
         pick = self._pick_columns if self.emits_columns else self._pick_list
         block = self._block(context)
         pick_batches = pick(context.batch_size, block)
+        numbers = np.uint16 if self.words <= 1 << 16 else np.int64  # fewer bits are drawn faster
         while left > 0 and (deadline is None or time.monotonic() < deadline):
-            drawn = random.integers(self.words, size=int(min(block, left)))
+            drawn = random.integers(self.words, size=int(min(block, left)), dtype=numbers)
             left -= len(drawn)
             yield pick_batches(drawn)
 

@@ -151,7 +151,10 @@ def test_every_type_of_key_is_partitioned_and_counted(send: Send, column: pa.Arr
         keys = table(received)["key"].to_pylist() if any(len(b) for b, _ in received) else []
         assert all(partition([key], 5) == [index] for key in keys)
     (((counts, _),),) = send(Forward(), [batch], aggregate=Aggregate("count", [0]))
-    assert counts.schema.field("key").type == column.type
+    kind = column.type
+    if not (pa.types.is_primitive(kind) or pa.types.is_dictionary(kind)):
+        kind = pa.dictionary(pa.int32(), kind)  # results share their keys
+    assert counts.schema.field("key").type == kind
     is_float = pa.types.is_floating(column.type)
     assert counts["count"].to_pylist() == ([1] * 4 if is_float else [2, 1, 1])
 

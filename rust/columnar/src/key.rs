@@ -1,15 +1,20 @@
 //! Key columns: a value's hash, which is that of a record with the same key, and its number.
 
+use std::sync::Arc;
+
 use arrow_array::cast::AsArray;
 use arrow_array::types::{ArrowPrimitiveType, Float32Type, Float64Type, UInt64Type};
-use arrow_array::{Array, ArrayRef, PrimitiveArray, downcast_integer_array};
+use arrow_array::{Array, ArrayRef, NullArray, PrimitiveArray, downcast_integer_array};
 use arrow_data::ArrayData;
-use arrow_schema::DataType;
+use arrow_schema::{ArrowError, DataType};
 use oka_compute::table::KeyTable;
 use oka_protocol::partition::{
     hash_bytes, hash_float, hash_int, hash_none, hash_unsigned, hash_utf8,
 };
 use thiserror::Error;
+
+use crate::ahead::prefetch;
+use crate::build;
 
 /// A column of this type holds no keys.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -99,6 +104,11 @@ impl KeyNumbers {
         self.table.key(number as usize - 1)
     }
 
+    /// Bytes of all keys together.
+    pub(crate) fn total_bytes(&self) -> usize {
+        self.table.total_bytes()
+    }
+
     /// The number of each value of the column, and how many numbers there are then. Texts may come
     /// as bytes: `kind` says what they are.
     pub(crate) fn of(&mut self, column: &dyn Array, kind: KeyKind) -> (&[u32], usize) {
@@ -128,6 +138,35 @@ impl KeyNumbers {
 
 /// The number of the null key.
 pub(crate) const NULL: u32 = 0;
+
+/// A column of the keys of these numbers.
+pub(crate) fn keys(
+    numbers: &KeyNumbers,
+    kind: KeyKind,
+    data_type: &DataType,
+    wanted: Wanted<'_>,
+) -> Result<ArrayRef, ArrowError> {
+    let mut found = wanted.map(|number| (number != NULL).then(|| numbers.bytes(number)));
+    let eight = |bytes: &[u8]| bytes.first_chunk().copied().unwrap_or_default();
+    match kind {
+        KeyKind::Text | KeyKind::Bytes => build::bytes(data_type, found),
+        KeyKind::Bool | KeyKind::Integer => build::integers(
+            data_type,
+            found.map(|key| key.map(|key| i128::from(i64::from_le_bytes(eight(key))))),
+        ),
+        KeyKind::Unsigned => build::integers(
+            data_type,
+            found.map(|key| key.map(|key| i128::from(u64::from_le_bytes(eight(key))))),
+        ),
+        KeyKind::Float => build::floats(
+            data_type,
+            found.map(|key| key.map(|key| f64::from_le_bytes(eight(key)))),
+        ),
+        KeyKind::Null => Ok(Arc::new(NullArray::new(found.by_ref().count()))),
+    }
+}
+
+pub(crate) type Wanted<'a> = &'a mut dyn Iterator<Item = u32>;
 
 /// What was found for the values of a dictionary: good for as long as columns share it.
 #[derive(Debug, Default)]
@@ -236,12 +275,26 @@ pub(crate) fn each_bytes<'a>(column: &'a dyn Array, mut visit: impl FnMut(Option
             }
         }};
     }
+    // Values behind each other in one buffer.
+    macro_rules! each_in_order {
+        ($array:expr) => {{
+            let array = $array;
+            let (ends, bytes) = (array.value_offsets(), array.value_data());
+            match array.nulls() {
+                None => (0..array.len()).for_each(|row| {
+                    prefetch(bytes, ends[row] as usize, ends[row + 1] as usize);
+                    visit(Some(array.value(row).as_ref()));
+                }),
+                Some(_) => each!(array),
+            }
+        }};
+    }
     match column.data_type() {
-        DataType::Utf8 => each!(column.as_string::<i32>()),
-        DataType::LargeUtf8 => each!(column.as_string::<i64>()),
+        DataType::Utf8 => each_in_order!(column.as_string::<i32>()),
+        DataType::LargeUtf8 => each_in_order!(column.as_string::<i64>()),
         DataType::Utf8View => each!(column.as_string_view()),
-        DataType::Binary => each!(column.as_binary::<i32>()),
-        DataType::LargeBinary => each!(column.as_binary::<i64>()),
+        DataType::Binary => each_in_order!(column.as_binary::<i32>()),
+        DataType::LargeBinary => each_in_order!(column.as_binary::<i64>()),
         DataType::BinaryView => each!(column.as_binary_view()),
         other => unreachable!("{other} is checked before"),
     }

@@ -7,14 +7,17 @@
 //! - [`Partitioner`] cuts a batch into one for each task, by the hash that records have;
 //!   [`pieces`] cuts what is too large for a frame.
 //! - [`Encoder`] and [`Decoder`] are the two ends of a channel; [`Columns`] is one frame.
-//! - [`Aggregate`] computes count, sum, min, max and first per key, a column at a time.
+//! - [`Aggregate`] computes count, sum, min, max and first per key, a column at a time; [`Latest`]
+//!   keeps the last of its results.
 
 mod aggregate;
+mod ahead;
 mod build;
 mod column;
 mod decode;
 mod encode;
 mod key;
+mod latest;
 mod partition;
 mod pieces;
 mod values;
@@ -24,5 +27,6 @@ pub use column::{ColumnError, Selector};
 pub use decode::{Columns, DecodeError, Decoder};
 pub use encode::{EncodeError, Encoder};
 pub use key::KeyError;
+pub use latest::Latest;
 pub use partition::{PartitionError, Partitioner};
 pub use pieces::pieces;

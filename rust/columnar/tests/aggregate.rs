@@ -1,5 +1,6 @@
 //! Aggregates over columns, against the same loop in plain Rust.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_array::types::{Float64Type, Int32Type, Int64Type};
@@ -7,7 +8,7 @@ use arrow_array::{
     Array, ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int64Array, RecordBatch,
     StringArray, StringViewArray, TimestampSecondArray, cast::AsArray, record_batch,
 };
-use oka_columnar::{Aggregate, Columns, Decoder, Encoder, Selector};
+use oka_columnar::{Aggregate, Columns, Decoder, Encoder, Latest, Selector};
 use oka_compute::Aggregation;
 
 fn over(aggregation: Aggregation) -> Aggregate {
@@ -42,22 +43,104 @@ fn array(values: impl Array + 'static) -> ArrayRef {
     Arc::new(values)
 }
 
+/// The words of a column with a dictionary.
+fn words(batch: &RecordBatch) -> Vec<Option<String>> {
+    let coded = batch.column(0).as_dictionary::<Int32Type>();
+    let words = coded.downcast_dict::<StringArray>().unwrap();
+    words.into_iter().map(|w| w.map(str::to_owned)).collect()
+}
+
 #[test]
 fn counts_go_on_and_name_what_they_touched() {
     let key = Selector::Index(0);
     let mut counts = Aggregate::new(Aggregation::Count, key, None);
     let words = record_batch!(("word", Utf8, [Some("to"), Some("be"), None, Some("to")])).unwrap();
-    let expected = record_batch!(
-        ("word", Utf8, [Some("to"), Some("be"), None]),
-        ("count", Int64, [Some(2), Some(1), Some(1)])
-    );
-    assert_eq!(update(&mut counts, &words), expected.unwrap());
+    let found = update(&mut counts, &words);
+    assert_eq!(found.schema().field(0).name(), "word");
+    assert_eq!(found.schema().field(1).name(), "count");
+    let owned =
+        |words: &[Option<&str>]| -> Vec<_> { words.iter().map(|w| w.map(str::to_owned)).collect() };
+    assert_eq!(self::words(&found), owned(&[Some("to"), Some("be"), None]));
+    let numbers = found.column(1).as_primitive::<Int64Type>();
+    assert_eq!(numbers.values()[..], [2, 1, 1]);
     let words = record_batch!(("word", Utf8, [Some("or"), Some("to")])).unwrap();
-    let expected = record_batch!(
-        ("word", Utf8, [Some("or"), Some("to")]),
-        ("count", Int64, [Some(1), Some(3)])
-    );
-    assert_eq!(update(&mut counts, &words), expected.unwrap());
+    let found = update(&mut counts, &words);
+    assert_eq!(self::words(&found), owned(&[Some("or"), Some("to")]));
+    let numbers = found.column(1).as_primitive::<Int64Type>();
+    assert_eq!(numbers.values()[..], [1, 3]);
+}
+
+#[test]
+fn results_share_a_dictionary_and_copy_few_keys() {
+    let mut counts = Aggregate::new(Aggregation::Count, Selector::Index(0), None);
+    let (mut so_far, mut copied, mut touched) = (HashMap::new(), 0, 0);
+    let mut last: Option<ArrayRef> = None;
+    for round in 0_usize..400 {
+        // A new word every other round, then none for a while, among some that were there.
+        let newest = if round < 200 { round / 2 } else { 100 };
+        let keys = [newest, newest / 2, round % 7].map(|n| Some(n.to_string()));
+        let column = StringArray::from_iter(keys.iter().chain([&None]));
+        let batch = RecordBatch::try_from_iter([("key", array(column))]).unwrap();
+        let found = update(&mut counts, &batch);
+        for key in keys.into_iter().chain([None]) {
+            *so_far.entry(key).or_insert(0_i64) += 1;
+        }
+        let numbers = found.column(1).as_primitive::<Int64Type>();
+        for (key, number) in words(&found).iter().zip(numbers.values()) {
+            assert_eq!(so_far[key], *number, "{key:?} in round {round}");
+        }
+        touched += found.num_rows();
+        let dictionary = found.column(0).as_dictionary::<Int32Type>().values();
+        let shared = |last: &ArrayRef| last.to_data().ptr_eq(&dictionary.to_data());
+        if !last.as_ref().is_some_and(shared) {
+            copied += dictionary.len();
+        }
+        last = Some(Arc::clone(dictionary));
+    }
+    assert!(copied <= 2 * touched, "{copied} keys copied for {touched}");
+    let settled = last.unwrap();
+    let batch = record_batch!(("key", Utf8, ["3"])).unwrap();
+    let found = update(&mut counts, &batch);
+    let dictionary = found.column(0).as_dictionary::<Int32Type>().values();
+    assert!(settled.to_data().ptr_eq(&dictionary.to_data()));
+}
+
+#[test]
+fn the_latest_values_are_kept_whatever_their_type() {
+    let mut latest = Latest::default();
+    assert!(latest.take().unwrap().is_none());
+    let rows = |from: i64| {
+        let keys = (from..from + 1000).map(|n| Some((n % 1500).to_string()));
+        let values = (from..from + 1000).map(|n| (n % 3 > 0).then(|| format!("value {n}")));
+        batch(
+            array(keys.collect::<StringArray>()),
+            array(values.collect::<StringArray>()),
+        )
+    };
+    for from in 0..100 {
+        assert!(latest.add(&rows(from * 1000)).unwrap());
+    }
+    let numbers = record_batch!(("key", Int64, [1]), ("value", Int64, [2])).unwrap();
+    assert!(!latest.add(&numbers).unwrap());
+    let found = latest.take().unwrap().unwrap();
+    let (keys, values) = (found.column(0), found.column(1));
+    assert_eq!(found.num_rows(), 1500);
+    for (key, value) in keys
+        .as_string::<i32>()
+        .iter()
+        .zip(values.as_string::<i32>())
+    {
+        let key: i64 = key.unwrap().parse().unwrap();
+        let last = (98_500..100_000).find(|n| n % 1500 == key).unwrap();
+        assert_eq!(
+            value.map(str::to_owned),
+            (last % 3 > 0).then(|| format!("value {last}"))
+        );
+    }
+    assert!(latest.add(&numbers).unwrap());
+    assert_eq!(latest.take().unwrap().unwrap().num_rows(), 1);
+    let alone = record_batch!(("key", Int64, [1])).unwrap();
+    assert!(!latest.add(&alone).unwrap());
 }
 
 #[test]
@@ -69,10 +152,8 @@ fn a_key_with_a_dictionary_keeps_one_whatever_it_is() {
             &mut sums,
             &batch(array(key), array(Int64Array::from(vec![1, 2, 4]))),
         );
-        let keys = found.column(0).as_dictionary::<Int32Type>();
-        let keys = keys.downcast_dict::<StringArray>().unwrap();
         let expected = [["a", "b"], ["c", "a"]][round];
-        assert!(keys.into_iter().flatten().eq(expected));
+        assert!(self::words(&found).iter().flatten().eq(expected));
         let sums = found.column(1).as_primitive::<Int64Type>().values();
         assert_eq!(sums[..], [[5, 2], [5, 7]][round]);
     }

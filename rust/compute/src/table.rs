@@ -11,6 +11,7 @@ pub struct KeyTable {
     slots: Vec<Slot>,
     keys: Vec<Box<[u8]>>,
     hashes: Vec<u64>,
+    total_bytes: usize,
 }
 
 impl KeyTable {
@@ -19,6 +20,7 @@ impl KeyTable {
             slots: vec![EMPTY; SMALLEST],
             keys: Vec::new(),
             hashes: Vec::new(),
+            total_bytes: 0,
         }
     }
 
@@ -28,6 +30,11 @@ impl KeyTable {
 
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
+    }
+
+    /// Bytes of all keys together.
+    pub fn total_bytes(&self) -> usize {
+        self.total_bytes
     }
 
     pub fn key(&self, number: usize) -> &[u8] {
@@ -77,6 +84,7 @@ impl KeyTable {
             number: u32::try_from(number).expect("fewer than 2^32 keys fit into memory"),
         };
         self.keys.push(key.into());
+        self.total_bytes += key.len();
         self.hashes.push(hash);
         if self.keys.len() * 4 > self.slots.len() * 3 {
             self.grow();
@@ -140,6 +148,7 @@ mod tests {
         }
         assert_eq!(table.len(), 10_000);
         assert_eq!(table.key(77), 77_usize.to_le_bytes());
+        assert_eq!(table.total_bytes(), 80_000);
         assert_eq!(table.number(b""), 10_000);
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Batches cross this boundary, never single records: [`gate`] encodes a list in one pass, [`batch`]
 //! decodes a frame into a list when Python needs one, [`aggregate`] works on a frame without Python
-//! objects, [`columns`] hands record batches over as they are. Everything that waits does so without the GIL. Decisions live in the crates below.
+//! objects, [`columns`] hands record batches over as they are. Everything that waits does so without
+//! the GIL. Decisions live in the crates below.
 
 #![allow(
     clippy::doc_markdown,
@@ -19,6 +20,7 @@ mod extension;
 mod gate;
 mod key;
 mod latency;
+mod latest;
 mod network;
 mod record_cache;
 mod statistics;
@@ -46,6 +48,8 @@ mod _native {
     use super::key::partition;
     #[pymodule_export]
     use super::latency::LatencyHistogram;
+    #[pymodule_export]
+    use super::latest::Latest;
     #[pymodule_export]
     use super::network::Network;
     #[pymodule_export]

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// values, but nothing breaks when they differ: a receiver announces its window.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetworkConfig {
-    /// Bytes a receiver takes from one channel before it has consumed any (default 512 KiB).
+    /// Bytes a receiver takes from one channel before it has consumed any (default 1 MiB).
     ///
     /// Cost: the memory of a task is bounded by this times its input channels. Smaller windows
     /// stall a sender whenever the receiver is busy for a moment.
@@ -53,7 +53,7 @@ pub struct NetworkConfig {
 impl Default for NetworkConfig {
     fn default() -> Self {
         Self {
-            window_bytes: 512 * 1024,
+            window_bytes: 1024 * 1024,
             send_buffer_bytes: 128 * 1024,
             max_frame_bytes: 256 * 1024 * 1024,
             linger: Duration::ZERO,

@@ -55,12 +55,15 @@ impl BatchShape {
     }
 
     /// Whether the frame may join: one encoding, and no more in all than suits it.
-    fn takes(&self, header: &FrameHeader) -> bool {
+    ///
+    /// Of columns nothing is made row by row, so that a turn of the task's loop costs as much as many
+    /// rows: up to half a ring of them are taken, while the writer fills the other half.
+    fn takes(&self, header: &FrameHeader, capacity: usize) -> bool {
         self.encoding.is_none_or(|encoding| {
             let together = self.taken_bytes + self.bytes + header.length as usize;
             let most = match encoding {
                 Encoding::Msgpack => FRAME_BYTES,
-                Encoding::Arrow => COLUMN_BYTES,
+                Encoding::Arrow => FRAME_BYTES.max(capacity / 2),
             };
             encoding == header.encoding && together <= most
         })
@@ -191,6 +194,7 @@ impl RingInput {
         let available = self.reader.available();
         let available = available.map_err(|error| self.lost(&error.to_string()))?;
         let start = available.as_ptr();
+        let capacity = self.reader.ring().storage().capacity();
         let mut markers = Vec::new();
         let mut next_markers = std::mem::take(&mut self.markers);
         let (mut sequence, mut ended, mut large) = (self.sequence, false, None);
@@ -204,15 +208,14 @@ impl RingInput {
             let body_end = HEADER_BYTES + header.length as usize;
             let total = padded(body_end);
             if total > rest.len() {
-                let capacity = self.reader.ring().storage().capacity();
-                if batch.is_empty() && batch.takes(&header) && total > capacity {
+                if batch.is_empty() && batch.takes(&header, capacity) && total > capacity {
                     sequence += 1;
                     large = Some(header);
                 }
                 break;
             }
             match header.kind {
-                FrameKind::Data if !batch.takes(&header) => break,
+                FrameKind::Data if !batch.takes(&header, capacity) => break,
                 FrameKind::Data => {
                     batch.add(&header);
                     markers.append(&mut next_markers);
@@ -328,7 +331,3 @@ impl RingInput {
         }
     }
 }
-
-/// What a batch takes of columns: nothing is made of their rows one by one, so that a turn of the
-/// task's loop costs as much as many of them. Half of a ring of the default size.
-const COLUMN_BYTES: usize = 4 * FRAME_BYTES;
