@@ -79,7 +79,7 @@ fn results_share_a_dictionary_and_copy_few_keys() {
         // A new word every other round, then none for a while, among some that were there.
         let newest = if round < 200 { round / 2 } else { 100 };
         let keys = [newest, newest / 2, round % 7].map(|n| Some(n.to_string()));
-        let column = StringArray::from_iter(keys.iter().chain([&None]));
+        let column: StringArray = keys.iter().chain([&None]).collect();
         let batch = RecordBatch::try_from_iter([("key", array(column))]).unwrap();
         let found = update(&mut counts, &batch);
         for key in keys.into_iter().chain([None]) {
