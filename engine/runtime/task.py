@@ -214,11 +214,12 @@ class Task:
             records = len(batch)
             due_ns = pacer.wait_due(records)
             until_marker -= records
-            markers = 0
+            stamps = None
             if until_marker <= 0:
                 markers = 1 - until_marker // interval
                 until_marker += markers * interval
-            deliver(process(batch), [due_ns] * markers)
+                stamps = [due_ns] * markers
+            deliver(process(batch), stamps)
             self._records_in += records
 
     def _batch_of(self, item: Any) -> Any:
@@ -250,22 +251,29 @@ class _Pacer:
         self.waited_seconds = 0.0
         self._ns_per_record = 1e9 / rate
         self._cancelled = cancelled
-        self._start_ns = time.monotonic_ns()
+        self._start_ns = self._now_ns = time.monotonic_ns()
         self._emitted = 0
 
     def wait_due(self, records: int) -> int:
         """Wait until the next `records` are due; the intended ns, also where that has passed."""
         due_ns = self._start_ns + int(self._emitted * self._ns_per_record)
         self._emitted += records
-        delay = (due_ns - time.monotonic_ns()) / 1e9
-        if delay > 0:
-            delay = max(delay, _LEAST_WAIT_SECONDS)
-            if delay < _SHORT_WAIT_SECONDS:
-                time.sleep(delay)  # more exact than a wait that can be interrupted
-            else:
-                self._cancelled.wait(delay)
-            self.waited_seconds += delay
+        if due_ns > self._now_ns:  # else it was due when the clock was last looked at
+            self._wait_until(due_ns)
         return due_ns
+
+    def _wait_until(self, due_ns: int) -> None:
+        self._now_ns = time.monotonic_ns()
+        delay = (due_ns - self._now_ns) / 1e9
+        if delay <= 0:
+            return
+        delay = max(delay, _LEAST_WAIT_SECONDS)
+        if delay < _SHORT_WAIT_SECONDS:
+            time.sleep(delay)  # more exact than a wait that can be interrupted
+        else:
+            self._cancelled.wait(delay)
+        self.waited_seconds += delay
+        self._now_ns = time.monotonic_ns()
 
 
 _LEAST_WAIT_SECONDS = 50e-6

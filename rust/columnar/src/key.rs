@@ -281,9 +281,10 @@ pub(crate) fn each_bytes<'a>(column: &'a dyn Array, mut visit: impl FnMut(Option
             let array = $array;
             let (ends, bytes) = (array.value_offsets(), array.value_data());
             match array.nulls() {
-                None => (0..array.len()).for_each(|row| {
-                    prefetch(bytes, ends[row] as usize, ends[row + 1] as usize);
-                    visit(Some(array.value(row).as_ref()));
+                None => ends.windows(2).for_each(|ends| {
+                    let (start, end) = (ends[0] as usize, ends[1] as usize);
+                    prefetch(bytes, start, end);
+                    visit(Some(&bytes[start..end]));
                 }),
                 Some(_) => each!(array),
             }
