@@ -1,6 +1,6 @@
 """The command line: `oka run`, `oka plan`, `oka bench`.
 
-Exit status: 0 done, 1 the job failed, 2 wrong usage, 130 Ctrl-C.
+Exit status: 0 done, 1 the job failed, 2 wrong usage, 130 Ctrl-C, 143 SIGTERM.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import importlib.util
 import inspect
 import json
 import logging
+import signal
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -30,6 +31,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 def main() -> NoReturn:
     """Run the command line and exit with its status."""
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     try:
         commands.main(standalone_mode=False)
     except click.ClickException as error:

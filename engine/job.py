@@ -33,12 +33,13 @@ def execute(pipelines: Pipelines, config: JobConfig | None = None, **settings: A
     Settings are those of JobConfig: `execute(pipeline, parallelism=2, batch_size=100)`, or a
     whole `config`. Raises GraphError, ConfigError and PlacementError before any worker starts;
     OperatorError, WorkerLost, ChannelLost or StartError when the job fails. Ctrl-C stops the job
-    within two seconds and then raises KeyboardInterrupt.
+    within two seconds and then raises KeyboardInterrupt; a signal handler of yours that raises
+    stops it, too.
     """
     handle = submit(pipelines, config, **settings)
     try:
         return handle.wait_finished()
-    except KeyboardInterrupt:
+    except BaseException:
         handle.cancel()
         handle.wait_stopped()
         raise

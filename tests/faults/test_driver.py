@@ -1,4 +1,4 @@
-"""What the driver's own end does to a job: Ctrl-C, and SIGKILL."""
+"""What the driver's own end does to a job: Ctrl-C, SIGTERM, and SIGKILL."""
 
 from __future__ import annotations
 
@@ -30,16 +30,20 @@ engine.execute(
 """
 
 
-def start(runtime: str) -> subprocess.Popen[str]:
+COMMAND = "from engine.cli import main; main()"
+
+
+def start(runtime: str, *program: str) -> subprocess.Popen[str]:
     driver = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, runtime],
+        [sys.executable, "-c", *(program or (PROGRAM, runtime))],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         cwd=Path(__file__).parents[2],
     )
     assert driver.stdout is not None
-    assert driver.stdout.readline() == "started\n"
+    if not program:
+        assert driver.stdout.readline() == "started\n"
     assert "oka.progress/1" in driver.stdout.readline()
     return driver
 
@@ -88,3 +92,16 @@ def test_the_drivers_end_is_the_jobs_end(
     driver.stderr.close()
     assert driver.stdout is not None
     driver.stdout.close()
+
+
+def test_the_command_line_ends_its_job_at_sigterm() -> None:
+    pipeline = "pipelines/word_count.py:random_word_count"
+    settings = ("seconds=60", "--parallelism", "2", "--json")
+    driver = start("local", COMMAND, "run", pipeline, *settings)
+    seconds, left = end_of(driver, "local", signal.SIGTERM)
+    assert driver.returncode == 128 + signal.SIGTERM
+    assert seconds < 10  # 2 s on a quiet machine
+    assert left == []
+    for stream in (driver.stdout, driver.stderr):
+        assert stream is not None
+        stream.close()
