@@ -9,7 +9,7 @@ ALLOWED = {
     "oka-compute": {"oka-protocol"},
     "oka-ring": set(),
     "oka-transport": {"oka-protocol", "oka-ring"},
-    "oka-fuzz": {"oka-protocol", "oka-compute"},
+    "oka-fuzz": {"oka-protocol", "oka-columnar", "oka-compute"},
     "oka-columnar": {"oka-protocol", "oka-compute"},
     "oka-native": {"oka-protocol", "oka-columnar", "oka-compute", "oka-transport"},
 }

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -111,6 +112,18 @@ def test_numpy_sees_a_column_in_place() -> None:
 
     result = execute(source(Function(numbers)).rebalance().map_batches(total).sink(Collect()))
     assert sum(result.output) == sum(range(1000))
+
+
+def test_polars_takes_a_batch_and_gives_a_table() -> None:
+    def largest(batch: pa.RecordBatch) -> pa.Table:
+        frame = pl.from_arrow(batch)
+        assert isinstance(frame, pl.DataFrame)
+        words = pl.format("{}", pl.col("n") // 100).alias("hundred")
+        return frame.with_columns(words).group_by("hundred").agg(pl.col("n").max()).to_arrow()
+
+    found = source(Function(numbers)).map_batches(largest).key_by("hundred").max("n").sink(Counts())
+    result = execute(found, parallelism=2)
+    assert result.output == {str(hundred): 100 * hundred + 99 for hundred in range(10)}
 
 
 def test_records_become_columns_and_records_again() -> None:
