@@ -209,18 +209,23 @@ class Task:
         process = self.chain.process
         interval = self.description.config.marker_interval
         until_marker = interval
+        start_ns, ns_per_record = pacer.now_ns, pacer.ns_per_record
+        emitted = 0
         for item in items:
             batch = item if type(item) is list else self._batch_of(item)
+            due_ns = start_ns + emitted * ns_per_record
+            if due_ns > pacer.now_ns:  # else it was due when the clock was last looked at
+                pacer.wait_until(due_ns)
             records = len(batch)
-            due_ns = pacer.wait_due(records)
             until_marker -= records
             stamps = None
             if until_marker <= 0:
                 markers = 1 - until_marker // interval
                 until_marker += markers * interval
-                stamps = [due_ns] * markers
+                stamps = [int(due_ns)] * markers
             deliver(process(batch), stamps)
-            self._records_in += records
+            emitted += records
+            self._records_in = emitted
 
     def _batch_of(self, item: Any) -> Any:
         """A batch of columns as it is, or of the only record."""
@@ -248,23 +253,16 @@ class _Pacer:
     """Open load: holds each batch back until the moment its rate intends for it."""
 
     def __init__(self, rate: float, cancelled: threading.Event) -> None:
+        self.ns_per_record = 1e9 / rate
+        self.now_ns = time.monotonic_ns()
+        """When the clock was last looked at."""
         self.waited_seconds = 0.0
-        self._ns_per_record = 1e9 / rate
         self._cancelled = cancelled
-        self._start_ns = self._now_ns = time.monotonic_ns()
-        self._emitted = 0
 
-    def wait_due(self, records: int) -> int:
-        """Wait until the next `records` are due; the intended ns, also where that has passed."""
-        due_ns = self._start_ns + int(self._emitted * self._ns_per_record)
-        self._emitted += records
-        if due_ns > self._now_ns:  # else it was due when the clock was last looked at
-            self._wait_until(due_ns)
-        return due_ns
-
-    def _wait_until(self, due_ns: int) -> None:
-        self._now_ns = time.monotonic_ns()
-        delay = (due_ns - self._now_ns) / 1e9
+    def wait_until(self, due_ns: float) -> None:
+        """Wait for this moment, or not at all if it has passed."""
+        self.now_ns = time.monotonic_ns()
+        delay = (due_ns - self.now_ns) / 1e9
         if delay <= 0:
             return
         delay = max(delay, _LEAST_WAIT_SECONDS)
@@ -273,7 +271,7 @@ class _Pacer:
         else:
             self._cancelled.wait(delay)
         self.waited_seconds += delay
-        self._now_ns = time.monotonic_ns()
+        self.now_ns = time.monotonic_ns()
 
 
 _LEAST_WAIT_SECONDS = 50e-6
