@@ -43,7 +43,7 @@ impl Latest {
         }
         self.values.push(Arc::clone(value));
         self.rows += batch.num_rows();
-        if self.rows > MOST_ROWS.max(4 * count) {
+        if self.rows > MOST_ROWS.max(2 * count) {
             self.let_go()?;
         }
         Ok(true)

@@ -4,6 +4,7 @@
 //! A lost wake-up shows as a thread that yields without end, which loom reports.
 
 use loom::sync::Arc;
+use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 
 use crate::heap::{HeapBell, HeapStorage};
@@ -109,3 +110,38 @@ fn a_full_ring_is_written_again_only_when_it_was_read() {
 fn pieces_that_wrap_around_arrive() {
     check(2, b"abc");
 }
+
+/// What marks alone must guarantee, without a ring, whose own orderings could stand in for theirs.
+#[test]
+fn whoever_takes_a_mark_sees_what_it_stands_for() {
+    loom::model(|| {
+        let shared = Arc::new((AtomicUsize::new(0), Doorbell::new(HeapBell::new())));
+        let writer = thread::spawn({
+            let shared = Arc::clone(&shared);
+            move || {
+                let (value, bell) = &*shared;
+                for written in 1..=CHANGES {
+                    value.store(written, Ordering::Relaxed);
+                    bell.ring_with(MARK);
+                }
+            }
+        });
+        let (value, bell) = &*shared;
+        while value_behind_marks(bell, value) < CHANGES {}
+        writer.join().unwrap();
+    });
+}
+
+/// Sleeps until there is a mark, and then looks.
+fn value_behind_marks(bell: &Doorbell<HeapBell>, value: &AtomicUsize) -> usize {
+    loop {
+        let waiting = bell.announce();
+        if bell.take_marks().next().is_some() {
+            return value.load(Ordering::Relaxed);
+        }
+        waiting.sleep(None);
+    }
+}
+
+/// The second may find the mark of the first, taken or not.
+const CHANGES: usize = 2;
