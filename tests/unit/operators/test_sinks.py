@@ -1,10 +1,13 @@
 """Sinks: what they gather, write and leave behind."""
 
+import datetime
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from engine.errors import GraphError
@@ -34,6 +37,22 @@ def test_counts_keeps_the_last_value_of_each_key(task: Task) -> None:
     first = [[("a", 1), ("b", 1)], [("a", 2)]]
     assert result(Counts(), task, first, [[["c", 7]]], [[]]) == {"a": 2, "b": 1, "c": 7}
     assert Counts.driver
+
+
+def test_counts_take_columns_of_any_keys_one_kind_after_another(task: Task) -> None:
+    writer = Counts().open(task())
+    day = datetime.date(2026, 11, 21)  # dates are keys for Python alone
+    for keys, values in [
+        (["a", None], [1, 2]),
+        ([day, day], [1, 2]),
+        ([1.5, math.nan, math.nan], [1, 2, 3]),
+        (["a"], [None]),
+    ]:
+        writer.write(pa.record_batch({"key": keys, "value": values}))
+    counts = writer.close()
+    assert counts == {"a": None, None: 2, day: 2, 1.5: 1, math.nan: 3}
+    with pytest.raises(TypeError, match="the columns key, expected two"):
+        Counts().open(task()).write(pa.record_batch({"key": ["a"]}))
 
 
 def test_counts_of_what_is_no_pair(task: Task) -> None:
