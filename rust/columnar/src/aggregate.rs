@@ -8,7 +8,7 @@ use arrow_select::take::take;
 use oka_compute::Aggregation;
 use thiserror::Error;
 
-use crate::key::{KeyKind, KeyNumbers, NULL, Wanted, keys};
+use crate::key::{KeyKind, KeyNumbers, NULL, Wanted, keys, plain};
 use crate::values::Values;
 use crate::{ColumnError, Columns, DecodeError, KeyError, Selector, build};
 
@@ -273,10 +273,7 @@ impl Shape {
         if KeyKind::of(key)? == self.kind && (counts || *value == self.value) {
             return Ok(self);
         }
-        let expected = match &self.key {
-            DataType::Dictionary(_, values) => values,
-            plain => plain,
-        };
+        let expected = plain(&self.key);
         Err(AggregateError::Changed {
             expected: format!("{expected} and {}", self.value),
             got: format!("{key} and {value}"),

@@ -54,6 +54,14 @@ impl KeyKind {
     }
 }
 
+/// The type of the values, where they may come with a dictionary.
+pub(crate) fn plain(data_type: &DataType) -> &DataType {
+    match data_type {
+        DataType::Dictionary(_, values) => values,
+        plain => plain,
+    }
+}
+
 /// Hashes key columns; keeps the hashes of the last dictionary.
 #[derive(Debug, Default)]
 pub(crate) struct KeyHashes {

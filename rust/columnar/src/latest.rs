@@ -2,11 +2,11 @@ use std::mem;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch};
-use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use arrow_schema::{ArrowError, Field, Schema, SchemaRef};
 use arrow_select::interleave::interleave;
 
 use crate::AggregateError;
-use crate::key::{KeyKind, KeyNumbers, keys};
+use crate::key::{KeyKind, KeyNumbers, keys, plain};
 
 /// The last value of each key, of batches with two columns: keys, and values of any type.
 ///
@@ -58,10 +58,7 @@ impl Latest {
             return Ok(None);
         };
         let (key, value) = (schema.field(0), schema.field(1));
-        let data_type = match key.data_type() {
-            DataType::Dictionary(_, values) => values,
-            plain => plain,
-        };
+        let data_type = plain(key.data_type());
         let found = (0..).zip(&taken.places);
         let mut found = found.filter_map(|(number, place)| place.map(|_| number));
         let keys = keys(

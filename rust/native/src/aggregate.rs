@@ -3,13 +3,13 @@
 use crate::batch::{Batch, Content, not_columns};
 use crate::columns;
 use crate::decode::Decoder;
-use crate::error::{AggregateError, shortened};
+use crate::error::{AggregateError, alone, shortened};
 use oka_columnar::{Columns, Selector};
 use oka_compute::{Accumulated, Aggregation, Path, Problem, Step};
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
-use std::sync::{Mutex, TryLockError};
+use std::sync::Mutex;
 
 /// Count, sum, minimum, maximum or first value per key, computed on encoded records.
 ///
@@ -124,12 +124,10 @@ impl Aggregate {
 
 impl Aggregate {
     fn state(&self) -> PyResult<std::sync::MutexGuard<'_, State>> {
-        self.state.try_lock().or_else(|error| match error {
-            TryLockError::Poisoned(poisoned) => Ok(poisoned.into_inner()),
-            TryLockError::WouldBlock => Err(PyRuntimeError::new_err(
-                "the aggregate is in use\n\nhint: an aggregate belongs to one thread",
-            )),
-        })
+        alone(
+            &self.state,
+            "the aggregate is in use\n\nhint: an aggregate belongs to one thread",
+        )
     }
 }
 

@@ -3,6 +3,7 @@
 use oka_transport::{BindError, ConnectError, EmitError, FinishError, ReceiveError};
 use pyo3::exceptions::{PyException, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use std::sync::{Mutex, MutexGuard, TryLockError};
 
 /// Declares an exception class. Not `create_exception!`: its classes are missing from the stubs.
 macro_rules! exception {
@@ -151,4 +152,15 @@ pub(crate) fn shortened(value: &Bound<'_, PyAny>) -> String {
 pub(crate) fn type_name(value: &Bound<'_, PyAny>) -> String {
     let name = value.get_type().qualname();
     name.map_or_else(|_| "?".to_owned(), |name| name.to_string())
+}
+
+/// What the lock guards, for the one thread that it belongs to; RuntimeError where another has it.
+pub(crate) fn alone<'a, T>(
+    state: &'a Mutex<T>,
+    in_use: &'static str,
+) -> PyResult<MutexGuard<'a, T>> {
+    state.try_lock().or_else(|error| match error {
+        TryLockError::Poisoned(poisoned) => Ok(poisoned.into_inner()),
+        TryLockError::WouldBlock => Err(PyRuntimeError::new_err(in_use)),
+    })
 }

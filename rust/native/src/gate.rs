@@ -2,17 +2,17 @@
 
 use crate::columns;
 use crate::encode::{self, Refused};
-use crate::error::{EncodeError, KeyExtractError, Raise};
+use crate::error::{EncodeError, KeyExtractError, Raise, alone};
 use crate::key::Key;
 use arrow_array::RecordBatch;
 use oka_columnar::{Encoder, PartitionError, pieces};
 use oka_protocol::partition::target;
 use oka_transport::{Encoding, OpenFrame, OutputChannel};
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
-use std::sync::{Mutex, TryLockError};
+use std::sync::Mutex;
 
 /// The channels from this task to the tasks of one downstream operator.
 ///
@@ -127,12 +127,10 @@ impl OutputGate {
     }
 
     fn state(&self) -> PyResult<std::sync::MutexGuard<'_, State>> {
-        self.state.try_lock().or_else(|error| match error {
-            TryLockError::Poisoned(poisoned) => Ok(poisoned.into_inner()),
-            TryLockError::WouldBlock => Err(PyRuntimeError::new_err(
-                "the gate is in use\n\nhint: a gate belongs to one thread",
-            )),
-        })
+        alone(
+            &self.state,
+            "the gate is in use\n\nhint: a gate belongs to one thread",
+        )
     }
 
     #[inline]

@@ -1,10 +1,11 @@
 //! The last value of each key, of many record batches.
 
 use crate::columns;
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use crate::error::alone;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::fmt::Display;
-use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::sync::{Mutex, MutexGuard};
 
 /// The last value of each key, of record batches with two columns: keys, and values of any type.
 ///
@@ -41,12 +42,10 @@ impl Latest {
 
 impl Latest {
     fn state(&self) -> PyResult<MutexGuard<'_, oka_columnar::Latest>> {
-        self.state.try_lock().or_else(|error| match error {
-            TryLockError::Poisoned(poisoned) => Ok(poisoned.into_inner()),
-            TryLockError::WouldBlock => Err(PyRuntimeError::new_err(
-                "the values are in use\n\nhint: they belong to one thread",
-            )),
-        })
+        alone(
+            &self.state,
+            "the values are in use\n\nhint: they belong to one thread",
+        )
     }
 }
 
