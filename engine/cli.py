@@ -1,4 +1,4 @@
-"""The command line: `oka run`, `oka plan`, `oka bench`.
+"""The command line: `oka run`, `oka plan`, `oka bench` and what belongs to measuring.
 
 Exit status: 0 done, 1 the job failed, 2 wrong usage, 130 Ctrl-C, 143 SIGTERM.
 """
@@ -46,29 +46,45 @@ def main() -> NoReturn:
     sys.exit(0)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class Lazy(click.Group):
+    """A group with further commands out of other packages; each is loaded when it is named."""
+
+    def __init__(self, *arguments: Any, modules: Mapping[str, str], **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self._modules = modules
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names of all commands."""
+        return sorted({*super().list_commands(ctx), *self._modules})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command; loads the module that has it."""
+        if cmd_name not in self._modules:
+            return super().get_command(ctx, cmd_name)
+        module = importlib.import_module(self._modules[cmd_name])
+        command: click.Command = module.command
+        return command
+
+
+_TOOLS: dict[str, str] = {}
+_BENCHMARKS = {
+    "mesh": "benchmarks.mesh",
+    "soak": "benchmarks.soak",
+    "word-count": "benchmarks.word_count",
+}
+
+
+@click.group(
+    cls=Lazy,
+    modules=_TOOLS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(package_name="oka")
 def commands() -> None:
     """Oka, a streaming dataflow engine: pipelines in Python, records moved by Rust."""
 
 
-class Bench(click.Group):
-    """Benchmarks are programs of the package `benchmarks`; each is loaded when it is named."""
-
-    def list_commands(self, _ctx: click.Context) -> list[str]:
-        """Names of the benchmarks."""
-        return sorted(_BENCHMARKS)
-
-    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Load one benchmark's command."""
-        if cmd_name not in _BENCHMARKS:
-            return None
-        module = importlib.import_module(_BENCHMARKS[cmd_name])
-        command: click.Command = module.command
-        return command
-
-
-@commands.group(cls=Bench)
+@commands.group(cls=Lazy, modules=_BENCHMARKS)
 def bench() -> None:
     """Measure Oka, alternating with what it is compared to in the same run."""
 
@@ -239,10 +255,3 @@ def _show(output: Any, top: int) -> None:
             click.echo(f"  {entry!r}")
     if len(entries) > top:
         click.echo(f"  … and {len(entries) - top:,} more")
-
-
-_BENCHMARKS = {
-    "mesh": "benchmarks.mesh",
-    "soak": "benchmarks.soak",
-    "word-count": "benchmarks.word_count",
-}
