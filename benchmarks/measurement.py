@@ -13,6 +13,20 @@ from engine.network import LatencyHistogram
 
 
 @dataclass(frozen=True)
+class Run:
+    """How one run of a case is made."""
+
+    seconds: float
+    """Its length after the warm-up."""
+    warmup: float
+    """Seconds at its start that are not measured."""
+    rate: float | None
+    """Words per second offered over all sources; None: as fast as possible."""
+    seed: int
+    """Of the words."""
+
+
+@dataclass(frozen=True)
 class Measurement:
     """One run. Counted at the sink, and checked against what the source emitted."""
 

@@ -1,0 +1,223 @@
+"""A peer: another system that counts the same words, run as a program of its own.
+
+The program may be in any language and start whatever processes it likes; what it did is in the
+folder of the run (see `program`). Whatever it started is gone when `measure` returns.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from array import array
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from benchmarks.measurement import Case, Measurement, Run
+from engine.network import LatencyHistogram
+
+
+@dataclass(frozen=True)
+class Peer:
+    """One system in one of its ways to write the word count."""
+
+    system: str
+    api: str
+    like: str
+    """The API of Oka that does the same kind of work, and alternates with it."""
+    environment: str | None
+    """Its virtual environment below `.peers/`, made by `make peers`; None: that of Oka."""
+    program: str
+    """Its file in `benchmarks/peers/`, or the name of a jar below `.peers/`."""
+    has_batches: bool = True
+    """Whether the size of a batch is a setting of the system."""
+    has_rate: bool = True
+    """Whether words can be offered at a rate."""
+    start_seconds: float = 30.0
+    """Longest that it may take from its start to its first word, and from its last to its end."""
+
+    def missing(self) -> str | None:
+        """Why it cannot run here; None if it can."""
+        if self.environment is not None and not self._python().exists():
+            return f"{self.system} is not installed in {self._python().parents[1]}"
+        return None
+
+    def measure(self, case: Case, run: Run) -> Measurement:
+        """Run it once; raises RuntimeError if it fails or its counts differ."""
+        missing = self.missing()
+        if missing is not None:
+            raise RuntimeError(f"{missing}\n\nhint: make peers")
+        folder = Path(tempfile.mkdtemp(prefix="oka-peer-"))
+        settings = {
+            "folder": str(folder),
+            "api": self.api,
+            "payload_bytes": case.payload_bytes,
+            "batch_size": case.batch_size,
+            "parallelism": case.parallelism,
+            "seconds": run.seconds + run.warmup,
+            "warmup": run.warmup,
+            "rate": run.rate,
+            "seed": run.seed,
+        }
+        try:
+            return _Running(
+                self, [*self._command(), json.dumps(settings)], folder, case, run
+            ).wait()
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _python(self) -> Path:
+        if self.environment is None:
+            return Path(sys.executable)
+        return ENVIRONMENTS / self.environment / "bin" / "python"
+
+    def _command(self) -> list[str]:
+        return [str(self._python()), str(PROGRAMS / self.program)]
+
+
+class _Running:
+    """The processes of one run, and what they leave in its folder."""
+
+    def __init__(
+        self, peer: Peer, command: Sequence[str], folder: Path, case: Case, run: Run
+    ) -> None:
+        self._peer = peer
+        self._folder = folder
+        self._tasks = case.parallelism
+        self._run = run
+        self._log = (folder / "log").open("w+b")
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+            cwd=folder,
+            env=os.environ
+            | {"PYTHONPATH": str(PROGRAMS), "TMPDIR": str(folder), _MARK: str(folder)},
+            start_new_session=True,
+        )
+
+    def wait(self) -> Measurement:
+        """Wait for the sinks' files; ends every process in any case."""
+        try:
+            self._wait_for("started-*", 1, self._peer.start_seconds)
+            cpu_before = self._cpu_seconds()
+            length = self._run.seconds + self._run.warmup
+            self._wait_for("sink-*.json", self._tasks, length + self._peer.start_seconds)
+            cpu_seconds = self._cpu_seconds() - cpu_before
+            self._wait_for("source-*.json", self._tasks, 5.0)
+            return self._measurement(cpu_seconds)
+        finally:
+            self._end()
+
+    def _wait_for(self, pattern: str, files: int, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while True:
+            ended = self._process.poll()
+            found = len(list(self._folder.glob(pattern)))
+            if found >= files:
+                return
+            if ended is not None:
+                raise self._failure(f"ended with status {ended}")
+            if time.monotonic() > deadline:
+                raise self._failure(f"has not ended after {seconds:.0f} s more than it should")
+            time.sleep(_POLL_SECONDS)
+
+    def _failure(self, what: str) -> RuntimeError:
+        self._log.seek(0)
+        lines = self._log.read().decode(errors="replace").strip().splitlines()
+        last = "\n".join(lines[-_LOG_LINES:])
+        return RuntimeError(f"{self._peer.system} {self._peer.api} {what}; its last lines:\n{last}")
+
+    def _processes(self) -> list[psutil.Process]:
+        """The living processes of the program: those that inherited the mark of this run."""
+        found = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                if process.environ().get(_MARK) == str(self._folder):
+                    found.append(process)
+        return found
+
+    def _cpu_seconds(self) -> float:
+        """User and system time of all of them, and of those that they have waited for."""
+        total = 0.0
+        for process in self._processes():
+            with contextlib.suppress(psutil.Error):
+                times = process.cpu_times()
+                total += times.user + times.system + times.children_user + times.children_system
+        return total
+
+    def _end(self) -> None:
+        """Let the program end by itself for a while where it did its work, then kill what lives."""
+        done = len(list(self._folder.glob("sink-*.json"))) >= self._tasks
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(self._peer.start_seconds if done else 0)
+        living = self._processes()
+        for process in living:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+        self._process.wait()
+        psutil.wait_procs(living, timeout=10)
+        self._log.close()
+
+    def _measurement(self, cpu_seconds: float) -> Measurement:
+        sources = [_read(path) for path in sorted(self._folder.glob("source-*.json"))]
+        sinks = [_read(path) for path in sorted(self._folder.glob("sink-*.json"))]
+        emitted, counted = _sum(sources), _sum(sinks)
+        if emitted != counted:
+            raise RuntimeError(
+                f"{self._peer.system} emitted {emitted.total():,} words and counted "
+                f"{counted.total():,}, expected the same of every word"
+            )
+        own: list[Any] = [each.get("cpu_seconds") for each in (*sources, *sinks)]
+        if all(seconds is not None for seconds in own):
+            cpu_seconds = sum(own)
+        windows = [sink["window"] for sink in sinks]
+        seconds = (max(w["last_ns"] for w in windows) - min(w["first_ns"] for w in windows)) / 1e9
+        words = sum(w["words"] for w in windows)
+        if words == 0 or seconds <= 0:
+            raise RuntimeError(
+                f"{self._peer.system} counted no word after its warm-up of {self._run.warmup} s"
+                "\n\nhint: longer --seconds"
+            )
+        latency = LatencyHistogram()
+        for sink in sinks:
+            values = array("q", base64.b64decode(sink.get("latencies_ns") or ""))
+            latest = max(values, default=0)
+            latency.record_many([latest - value for value in values], latest)
+        return Measurement(
+            throughput=words / seconds,
+            cpu_seconds_per_million=cpu_seconds / counted.total() * 1e6,
+            histogram=latency.to_bytes() if latency.count else b"",
+            records=counted.total(),
+        )
+
+
+def _read(path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(path.read_text())
+    return content
+
+
+def _sum(tasks: Sequence[dict[str, Any]]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for task in tasks:
+        total.update(task["counts"])
+    return total
+
+
+PROGRAMS = Path(__file__).parent
+ENVIRONMENTS = Path(os.environ.get("OKA_PEERS", PROGRAMS.parents[1] / ".peers"))
+_MARK = "OKA_PEER_RUN"
+_POLL_SECONDS = 0.02
+_LOG_LINES = 20
