@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from engine.metrics import Latency
@@ -37,11 +37,14 @@ class Measurement:
     histogram: bytes
     """Latency of the markers, HDR V2; empty where none arrived."""
     records: int
+    """Words in the whole run."""
+    source_throughput: float | None = None
+    """Words per second that the sources emitted, over their window; None where not known."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One cell of the sweep for one system."""
+    """One cell of the sweep for one system. No two rows of a file have the same case."""
 
     system: str
     api: str
@@ -50,25 +53,40 @@ class Case:
     payload_bytes: int
     batch_size: int
     parallelism: int
-    load: str
+    load: str = "closed"
     """`closed`, or the share of the closed load's median at which words are offered."""
     encryption: bool = False
+    placement: str = "operator_first"
+    beside: str | None = None
+    """The peer that it alternated with, where that was one of several."""
+
+    @property
+    def label(self) -> str:
+        """The case in words."""
+        load = "" if self.load == "closed" else f", load {self.load}"
+        return (
+            f"{self.system} {self.api} {self.payload_bytes} B, batch {self.batch_size}, "
+            f"parallelism {self.parallelism}{load}"
+        )
 
 
-def row(case: Case, runs: Sequence[Measurement], failures: Sequence[str]) -> dict[str, Any]:
+def row(
+    case: Case, runs: Sequence[Measurement], failures: Sequence[str], offered: float | None = None
+) -> dict[str, Any]:
     """The row of a case: medians over its runs, and what failed."""
     merged = LatencyHistogram()
     latencies = []
     for run in runs:
         if run.histogram:
             merged.merge(run.histogram)
-            one = LatencyHistogram()
-            one.merge(run.histogram)
-            latencies.append(Latency.of(one))
+            latencies.append(Latency.of(LatencyHistogram.from_bytes(run.histogram)))
+    sources = [run.source_throughput for run in runs if run.source_throughput is not None]
     return {
-        **case.__dict__,
+        **asdict(case),
         "runs": len(runs),
+        "offered": offered,
         "throughput": _spread([run.throughput for run in runs]),
+        "source_throughput": _spread(sources),
         "latency_us": {
             field: statistics.median(getattr(latency, field) for latency in latencies)
             for field in ("mean", "p50", "p95", "p99", "p999", "max")

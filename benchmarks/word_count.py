@@ -1,86 +1,26 @@
 """The word-count benchmark: `oka bench word-count`.
 
-Oka's word count over 100 random words, in each of its APIs, alternating in the same run with the
-pyzmq pair. Counted at the sink; a run whose counts differ from what the source emitted failed.
+Oka's word count over 100 random words, in each of its APIs, swept over payload, batch size and
+parallelism, alternating in the same run with the pyzmq pair.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import sys
-import time
+import dataclasses
+import itertools
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, get_args
 
 import click
 
-import engine
-from benchmarks.measurement import Case, Measurement, row
-from benchmarks.peers import pyzmq_pair
-from engine.metrics import commit, machine, versions
+from benchmarks.measurement import Case
+from benchmarks.options import Choices, Numbers, settings, sweep_options
+from benchmarks.result import Result, Row
+from benchmarks.sweep import Cell, sweep
+from benchmarks.systems import APIS, OKA, PAIR, measure, runtime
+from engine.config import Strategy, Transport
 from engine.tables import duration, rate, table
-from pipelines.word_count import Api, random_word_count
-
-PAIR = "pyzmq_msgpack_pair"
-APIS = ("per_record", "map_batches", "native", "columnar")
-
-
-class Numbers(click.ParamType[tuple[int, ...]]):
-    """A list of whole numbers of at least 1, such as `1,10,100`."""
-
-    name = "n,n,…"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[int, ...]:
-        """Parse the list."""
-        try:
-            numbers = tuple(int(number) for number in str(value).split(","))
-        except ValueError:
-            self.fail(f"{value!r} is not a list of whole numbers such as 1,10,100", param, ctx)
-        if min(numbers) < 1:
-            self.fail(f"{min(numbers)} is below 1", param, ctx)
-        return numbers
-
-
-class Choices(click.ParamType[tuple[str, ...]]):
-    """A list of names out of a few."""
-
-    name = "name,…"
-
-    def __init__(self, names: tuple[str, ...]) -> None:
-        self._names = names
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, ...]:
-        """Parse the list."""
-        chosen = tuple(str(value).split(","))
-        for name in chosen:
-            if name not in self._names:
-                self.fail(f"{name!r} is none of {', '.join(self._names)}", param, ctx)
-        return chosen
-
-
-class Loads(click.ParamType[tuple[str, ...]]):
-    """`closed`, or shares of the closed throughput between 0 and 1, such as `closed,0.5`."""
-
-    name = "load,…"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, ...]:
-        """Parse the list."""
-        loads = tuple(str(value).split(","))
-        for load in loads:
-            try:
-                fits = load == "closed" or 0 < float(load) < 1
-            except ValueError:
-                fits = False
-            if not fits:
-                self.fail(f"{load!r} is neither closed nor a share between 0 and 1", param, ctx)
-        return loads
 
 
 @click.command("word-count")
@@ -97,306 +37,140 @@ class Loads(click.ParamType[tuple[str, ...]]):
 @click.option(
     "--parallelism",
     type=Numbers(),
-    default="1",
+    default="1,2,4",
     show_default=True,
     help="Source tasks, and as many sink tasks.",
 )
 @click.option(
     "--api",
     type=Choices(APIS),
-    default="per_record,map_batches,native",
+    default=",".join(APIS),
     show_default=True,
     help="How the count is written.",
 )
-@click.option("--runtime", type=click.Choice(["local", "ray"]), default="local", show_default=True)
+@click.option(
+    "--runtime",
+    "runtime_name",
+    type=click.Choice(["local", "ray"]),
+    default="local",
+    show_default=True,
+    help="ray: the cluster of RAY_ADDRESS, or one on this machine.",
+)
+@click.option(
+    "--placement",
+    type=click.Choice(get_args(Strategy)),
+    default="operator_first",
+    show_default=True,
+)
 @click.option(
     "--transport",
-    type=click.Choice(["shm", "ipc", "tcp", "auto"]),
-    default="shm",
-    show_default=True,
+    type=click.Choice(get_args(Transport)),
+    help="[shm; auto with --runtime ray: tcp between nodes]",
 )
 @click.option("--insecure", is_flag=True, help="Do not encrypt tcp channels.")
-@click.option(
-    "--load",
-    type=Loads(),
-    default="closed",
-    show_default=True,
-    help="closed: as fast as possible; 0.5: words offered at half of the closed throughput.",
-)
-@click.option(
-    "--seconds", default=5.0, show_default=True, help="Length of a run, without its warm-up."
-)
-@click.option(
-    "--warmup", default=1.0, show_default=True, help="Seconds left out at the start of a run."
-)
-@click.option(
-    "--repeats",
-    default=5,
-    show_default=True,
-    help="Runs of each case, alternating between the systems.",
-)
 @click.option(
     "--peers/--no-peers",
     default=True,
     show_default=True,
     help="Alternate with the pyzmq pair (at parallelism 1).",
 )
-@click.option("--seed", default=0, show_default=True, help="Of the random words.")
-@click.option(
-    "--json",
-    "json_file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write rows in the schema oka.bench/1 here.",
-)
+@sweep_options
 def command(
     payload: tuple[int, ...],
     batch: tuple[int, ...],
     parallelism: tuple[int, ...],
     api: tuple[str, ...],
-    runtime: str,
-    transport: str,
+    runtime_name: str,
+    placement: str,
+    transport: str | None,
     insecure: bool,
+    peers: bool,
     load: tuple[str, ...],
     seconds: float,
     warmup: float,
     repeats: int,
-    peers: bool,
     seed: int,
     json_file: Path | None,
+    fresh: bool,
 ) -> None:
-    """Word count over 100 random words: throughput, latency and CPU, beside a pyzmq pair."""
-    if seconds <= 0 or warmup < 0 or repeats < 1:
-        raise click.UsageError(
-            "--seconds must be above 0, --warmup not below, --repeats at least 1"
-        )
-    if json_file is not None:
-        _check_writable(json_file)
-    sweep = _Sweep(seconds, warmup, repeats, seed)
-    for tasks in parallelism:
-        for payload_bytes in payload:
-            for batch_size in batch:
-                cases = [
-                    Case(
-                        "oka",
-                        name,
-                        runtime,
-                        transport,
-                        payload_bytes,
-                        batch_size,
-                        tasks,
-                        "closed",
-                        encryption=transport in ("tcp", "auto") and not insecure,
-                    )
-                    for name in api
-                ]
-                if peers and tasks == 1:
-                    cases.insert(
-                        0,
-                        Case(
-                            PAIR,
-                            "lists",
-                            "processes",
-                            "tcp",
-                            payload_bytes,
-                            batch_size,
-                            1,
-                            "closed",
-                        ),
-                    )
-                sweep.cells.append((cases, load))
-    try:
-        sweep.run()
-    finally:
-        if json_file is not None:
-            _write(json_file, sweep.rows)
-    click.echo(report(sweep.rows))
-    if any(found["failures"] for found in sweep.rows):
-        raise click.ClickException("some runs failed, see the rows' failures")
+    """Word count over 100 random words: throughput, latency and CPU, beside a pyzmq pair.
 
-
-class _Sweep:
-    """Runs every cell; within a cell the systems alternate, run by run."""
-
-    def __init__(self, seconds: float, warmup: float, repeats: int, seed: int) -> None:
-        self.cells: list[tuple[list[Case], tuple[str, ...]]] = []
-        self.rows: list[dict[str, Any]] = []
-        self._seconds = seconds
-        self._warmup = warmup
-        self._repeats = repeats
-        self._seed = seed
-        self._done = 0
-
-    def run(self) -> None:
-        for cases, loads in self.cells:
-            closed = self._alternate(cases, None)
-            if "closed" in loads:
-                self.rows += closed
-            for load in loads:
-                if load == "closed":
-                    continue
-                open_cases = [Case(**{**case.__dict__, "load": load}) for case in cases]
-                offered = [
-                    found["throughput"]["median"] * float(load) if found["throughput"] else None
-                    for found in closed
-                ]
-                self.rows += self._alternate(open_cases, offered)
-
-    def _alternate(
-        self, cases: list[Case], offered: list[float | None] | None
-    ) -> list[dict[str, Any]]:
-        """Run the cases in turn, `repeats` times; at the offered rates where there are some."""
-        runs: list[list[Measurement]] = [[] for _ in cases]
-        failures: list[list[str]] = [[] for _ in cases]
-        for _ in range(self._repeats):
-            for at, case in enumerate(cases):
-                words_per_second = offered[at] if offered else None
-                if offered and words_per_second is None:
-                    failures[at].append("the closed load failed, so there is no rate to offer")
-                    continue
-                try:
-                    runs[at].append(self._measure(case, words_per_second))
-                    self._tell(case, f"{rate(runs[at][-1].throughput)} words/s")
-                except (engine.EngineError, RuntimeError) as error:
-                    failures[at].append(str(error))
-                    self._tell(case, f"failed: {error}")
-        return [row(*each) for each in zip(cases, runs, failures, strict=True)]
-
-    def _measure(self, case: Case, words_per_second: float | None) -> Measurement:
-        length = self._seconds + self._warmup
-        if case.system == PAIR:
-            return pyzmq_pair.measure(
-                case.payload_bytes,
-                case.batch_size,
-                length,
-                self._warmup,
-                words_per_second,
-                self._seed,
+    Every combination of the lists is a case. Ctrl-C stops; the same command with the same --json
+    file then goes on where it stopped.
+    """
+    chosen = settings(seconds, warmup, repeats, seed)
+    transport = transport or ("auto" if runtime_name == "ray" else "shm")
+    cells = []
+    for tasks, payload_bytes, batch_size in itertools.product(parallelism, payload, batch):
+        cases = [
+            Case(
+                OKA,
+                name,
+                runtime_name,
+                transport,
+                payload_bytes,
+                batch_size,
+                tasks,
+                encryption=transport in ("tcp", "auto") and not insecure,
+                placement=placement,
             )
-        return _measure_oka(case, length, self._warmup, words_per_second, self._seed)
-
-    def _tell(self, case: Case, outcome: str) -> None:
-        self._done += 1
-        total = sum(
-            len(cases) * (1 + len([load for load in loads if load != "closed"]))
-            for cases, loads in self.cells
-        )
-        line = (
-            f"[{self._done}/{total * self._repeats}] {case.system} {case.api} "
-            f"{case.payload_bytes} B, batch {case.batch_size}, parallelism {case.parallelism}, "
-            f"load {case.load}: {outcome}"
-        )
-        print(line, file=sys.stderr, flush=True)
+            for name in api
+        ]
+        if peers and tasks == 1:
+            cases.insert(0, Case(*PAIR, "processes", "tcp", payload_bytes, batch_size, 1))
+        cells.append(Cell(tuple(cases), load))
+    result = Result("word_count", dataclasses.asdict(chosen), json_file, fresh)
+    with runtime(runtime_name, max(parallelism)):
+        sweep(cells, chosen, result, measure)
+    click.echo(report(result.rows))
+    if result.failures():
+        raise click.ClickException(f"{result.failures()} runs failed, see the failures of the rows")
 
 
-def _measure_oka(
-    case: Case, seconds: float, warmup: float, words_per_second: float | None, seed: int
-) -> Measurement:
-    pipeline = random_word_count(
-        seconds, case.payload_bytes, rate=words_per_second, seed=seed, api=cast(Api, case.api)
-    )
-    result = engine.execute(
-        pipeline,
-        name=f"word count {case.api}",
-        runtime=case.runtime,
-        parallelism=case.parallelism,
-        batch_size=case.batch_size,
-        transport=case.transport,
-        encryption=case.encryption,
-        warmup_seconds=warmup,
-        progress="none",
-    )
-    counted = sum(result.output.values())
-    if counted != result.statistics.source_records:
-        raise RuntimeError(
-            f"the source emitted {result.statistics.source_records} words, "
-            f"the sink counted {counted}"
-        )
-    return Measurement(
-        throughput=result.statistics.input_throughput,
-        cpu_seconds_per_million=result.statistics.cpu_seconds / counted * 1e6,
-        histogram=result.statistics.histogram if result.latency.count else b"",
-        records=counted,
-    )
-
-
-def report(rows: list[dict[str, Any]]) -> str:
+def report(rows: Sequence[Row]) -> str:
     """The rows as a table, each with its ratio to the pair of the same payload, batch and load."""
-    pairs = {_cell(found): found for found in rows if found["system"] == PAIR}
-    lines = []
-    for found in rows:
-        pair = pairs.get(_cell(found))
-        throughput, cpu, latency = (
-            found["throughput"],
-            found["cpu_seconds_per_million"],
-            found["latency_us"],
-        )
-        if throughput is None:
-            lines.append(
-                (found["system"], found["api"], *_place(found), "failed", "", "", "", "", "")
-            )
-            continue
-        ratio = (
-            throughput["median"] / pair["throughput"]["median"]
-            if pair and pair["throughput"]
-            else None
-        )
-        lines.append(
-            (
-                found["system"],
-                found["api"],
-                *_place(found),
-                rate(throughput["median"]),
-                f"{rate(throughput['min'])}-{rate(throughput['max'])}",
-                f"{ratio:.2f}" if ratio else "",
-                f"{cpu['median']:.3f}",
-                duration(latency["p50"]) if latency else "",
-                duration(latency["p99"]) if latency else "",
-            )
-        )
-    columns = (
-        "system",
-        "api",
-        "bytes",
-        "batch",
-        "p",
-        "load",
-        "words/s",
-        "min-max",
-        "x pair",
-        "cpu s/M",
-        "p50",
-        "p99",
+    pairs = {_cell(found): found for found in rows if (found["system"], found["api"]) == PAIR}
+    return table(_COLUMNS, [_line(found, pairs.get(_cell(found))) for found in rows])
+
+
+def _line(found: Row, pair: Row | None) -> tuple[str, ...]:
+    place = (
+        found["system"],
+        found["api"],
+        *(str(found[k]) for k in ("payload_bytes", "batch_size", "parallelism", "load")),
     )
-    return table(columns, lines)
+    throughput, latency = found["throughput"], found["latency_us"]
+    if throughput is None:
+        return (*place, "failed", "", "", "", "", "")
+    ratio = ""
+    if pair and pair["throughput"]:
+        ratio = f"{throughput['median'] / pair['throughput']['median']:.2f}"
+    return (
+        *place,
+        rate(throughput["median"]),
+        f"{rate(throughput['min'])}-{rate(throughput['max'])}",
+        ratio,
+        f"{found['cpu_seconds_per_million']['median']:.3f}",
+        duration(latency["p50"]) if latency else "",
+        duration(latency["p99"]) if latency else "",
+    )
 
 
-def _cell(found: dict[str, Any]) -> tuple[Any, ...]:
+def _cell(found: Row) -> tuple[Any, ...]:
     return found["payload_bytes"], found["batch_size"], found["load"]
 
 
-def _place(found: dict[str, Any]) -> tuple[str, ...]:
-    return tuple(str(found[k]) for k in ("payload_bytes", "batch_size", "parallelism", "load"))
-
-
-def _check_writable(path: Path) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise click.UsageError(f"--json {path} cannot be written: {error.strerror}") from error
-    if not os.access(path.parent, os.W_OK):
-        raise click.UsageError(f"--json {path} cannot be written: no permission for its folder")
-
-
-def _write(path: Path, rows: list[dict[str, Any]]) -> None:
-    result = {
-        "schema": "oka.bench/1",
-        "benchmark": "word_count",
-        "date": time.strftime("%Y-%m-%d"),
-        "machine": machine(),
-        "versions": versions(),
-        "commit": commit(),
-        "rows": rows,
-    }
-    temporary = path.with_suffix(".partial")
-    temporary.write_text(json.dumps(result, indent=2) + "\n")
-    temporary.replace(path)
+_COLUMNS = (
+    "system",
+    "api",
+    "bytes",
+    "batch",
+    "p",
+    "load",
+    "words/s",
+    "min-max",
+    "x pair",
+    "cpu s/M",
+    "p50",
+    "p99",
+)

@@ -69,6 +69,7 @@ class Lazy(click.Group):
 _TOOLS: dict[str, str] = {}
 _BENCHMARKS = {
     "mesh": "benchmarks.mesh",
+    "peers": "benchmarks.compare",
     "soak": "benchmarks.soak",
     "word-count": "benchmarks.word_count",
 }

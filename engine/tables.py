@@ -91,7 +91,7 @@ def rate(per_second: float) -> str:
 
 def _printed(*drawn: Table) -> str:
     text = io.StringIO()
-    Console(file=text, width=140).print(*drawn)
+    Console(file=text, width=200).print(*drawn)
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
 
 

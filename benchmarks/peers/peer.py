@@ -44,6 +44,8 @@ class Peer:
     """Whether the size of a batch is a setting of the system."""
     has_rate: bool = True
     """Whether words can be offered at a rate."""
+    most_tasks: int = 64
+    """Largest parallelism that its program can be run with."""
     start_seconds: float = 30.0
     """Longest that it may take from its start to its first word, and from its last to its end."""
 

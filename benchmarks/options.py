@@ -1,0 +1,130 @@
+"""Options that several benchmarks have: lists of numbers, names and loads; length and repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from benchmarks.sweep import Settings
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class Numbers(click.ParamType[tuple[int, ...]]):
+    """A list of whole numbers of at least 1, such as `1,10,100`."""
+
+    name = "n,n,…"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, ...]:
+        """Parse the list."""
+        try:
+            numbers = tuple(int(number) for number in str(value).split(","))
+        except ValueError:
+            self.fail(f"{value!r} is not a list of whole numbers such as 1,10,100", param, ctx)
+        if min(numbers) < 1:
+            self.fail(f"{min(numbers)} is below 1", param, ctx)
+        return tuple(dict.fromkeys(numbers))
+
+
+class Choices(click.ParamType[tuple[str, ...]]):
+    """A list of names out of a few."""
+
+    name = "name,…"
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._names = names
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        """Parse the list."""
+        chosen = tuple(dict.fromkeys(str(value).split(",")))
+        for name in chosen:
+            if name not in self._names:
+                self.fail(f"{name!r} is none of {', '.join(self._names)}", param, ctx)
+        return chosen
+
+
+class Loads(click.ParamType[tuple[str, ...]]):
+    """`closed`, or shares of the closed throughput between 0 and 1, such as `closed,0.5`."""
+
+    name = "load,…"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        """Parse the list."""
+        loads = tuple(dict.fromkeys(str(value).split(",")))
+        for load in loads:
+            try:
+                fits = load == "closed" or 0 < float(load) < 1
+            except ValueError:
+                fits = False
+            if not fits:
+                self.fail(f"{load!r} is neither closed nor a share between 0 and 1", param, ctx)
+        return loads
+
+
+def sweep_options(command: Command) -> Command:
+    """Options of every benchmark that runs cases in turn; see `settings`."""
+    for option in reversed(
+        [
+            click.option(
+                "--load",
+                type=Loads(),
+                default="closed",
+                show_default=True,
+                help="closed: as fast as possible; 0.5: words offered at half of the closed "
+                "throughput, which is measured, too.",
+            ),
+            click.option(
+                "--seconds",
+                default=2.0,
+                show_default=True,
+                help="Length of a run, without its warm-up.",
+            ),
+            click.option(
+                "--warmup",
+                default=0.7,
+                show_default=True,
+                help="Seconds left out at the start of a run.",
+            ),
+            click.option(
+                "--repeats",
+                default=5,
+                show_default=True,
+                help="Runs of each case, alternating between the systems.",
+            ),
+            click.option("--seed", default=0, show_default=True, help="Of the random words."),
+            click.option(
+                "--json",
+                "json_file",
+                type=click.Path(dir_okay=False, path_type=Path),
+                help="Write rows in the schema oka.bench/1 here, as each is finished. Where the "
+                "file is there already, its finished rows are kept and the others measured.",
+            ),
+            click.option(
+                "--fresh", is_flag=True, help="Begin anew where the --json file is there."
+            ),
+        ]
+    ):
+        command = option(command)
+    return command
+
+
+def settings(seconds: float, warmup: float, repeats: int, seed: int) -> Settings:
+    """The settings that the options say; raises click.UsageError."""
+    for option, value, least in (
+        ("--seconds", seconds, 0.1),
+        ("--warmup", warmup, 0),
+        ("--repeats", repeats, 1),
+        ("--seed", seed, 0),
+    ):
+        if not least <= value < float("inf"):
+            raise click.UsageError(f"{option} is {value}, expected at least {least}")
+    return Settings(seconds, warmup, repeats, seed)

@@ -1,0 +1,85 @@
+"""The rows of one benchmark, kept in a file of the schema `oka.bench/1` as they are finished."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from benchmarks import results_file
+from benchmarks.measurement import Case
+from engine.metrics import commit, machine, versions
+
+Row = dict[str, Any]
+
+
+class Result:
+    """Rows by their cases. With a path, each `add` writes the file anew, whole or not at all.
+
+    Where the file is there, its rows are kept if they were measured by the same code, on the same
+    machine, with the same settings. Rows with failures are measured again.
+    """
+
+    def __init__(
+        self, benchmark: str, settings: Mapping[str, Any], path: Path | None, fresh: bool = False
+    ) -> None:
+        self.path = path
+        self.rows: list[Row] = []
+        self._head = {
+            "schema": results_file.SCHEMA,
+            "benchmark": benchmark,
+            "settings": dict(settings),
+            "machine": machine(),
+            "versions": versions(),
+            "commit": commit(),
+        }
+        if path is None:
+            return
+        results_file.check_writable(path)
+        if path.exists() and not fresh:
+            self.rows = self._continued(path)
+
+    def find(self, case: Case) -> Row | None:
+        """The row of the case, if it was measured."""
+        wanted = dataclasses.asdict(case)
+        for found in self.rows:
+            if all(found.get(field) == value for field, value in wanted.items()):
+                return found
+        return None
+
+    def has(self, case: Case) -> bool:
+        """Whether the case was measured without a failure."""
+        found = self.find(case)
+        return found is not None and not found["failures"]
+
+    def add(self, rows: Sequence[Row]) -> None:
+        """Keep these rows, instead of earlier ones of the same cases."""
+        fields = [field.name for field in dataclasses.fields(Case)]
+        new = [tuple(found[field] for field in fields) for found in rows]
+        self.rows = [
+            found for found in self.rows if tuple(found.get(field) for field in fields) not in new
+        ]
+        self.rows += rows
+        if self.path is not None:
+            results_file.write(
+                self.path, {**self._head, "date": time.strftime("%Y-%m-%d"), "rows": self.rows}
+            )
+
+    def failures(self) -> int:
+        """How many runs failed."""
+        return sum(len(found["failures"]) for found in self.rows)
+
+    def _continued(self, path: Path) -> list[Row]:
+        earlier = results_file.read(path)
+        for field, value in self._head.items():
+            if field != "schema" and earlier.get(field) != value:
+                raise click.UsageError(
+                    f"{path} has {field} {earlier.get(field)!r}, this run would have {value!r}\n\n"
+                    "hint: another --json file, or --fresh to replace this one"
+                )
+        rows: list[Row] = earlier["rows"]
+        return rows

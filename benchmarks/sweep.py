@@ -1,0 +1,174 @@
+"""A sweep: cases that run in turn, cell by cell, each cell's rows kept as soon as it is finished.
+
+Invariant: within a cell the cases alternate, run by run, so that what disturbs the machine
+disturbs all of them. A run that fails is a failure of its row; the sweep goes on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+import engine
+from benchmarks.measurement import Case, Measurement, Run, row
+from benchmarks.result import Result
+from engine.tables import rate
+
+Measure = Callable[[Case, Run], Measurement]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How every case of a sweep is run."""
+
+    seconds: float
+    warmup: float
+    repeats: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Cases that alternate, and the loads that they are put under one after the other."""
+
+    cases: tuple[Case, ...]
+    loads: tuple[str, ...]
+    """`closed`, and shares of each case's own closed throughput; closed is measured in any case."""
+
+    def steps(self) -> tuple[str, ...]:
+        """The loads in the order in which they are measured."""
+        return ("closed", *(load for load in self.loads if load != "closed"))
+
+
+def sweep(cells: Sequence[Cell], settings: Settings, result: Result, measure: Measure) -> None:
+    """Measure what the result lacks; raises KeyboardInterrupt with the finished cells kept."""
+    missing = [
+        (cell, load)
+        for cell in cells
+        for load in cell.steps()
+        if not all(result.has(dataclasses.replace(case, load=load)) for case in cell.cases)
+    ]
+    kept = sum(len(cell.cases) * len(cell.steps()) for cell in cells) - sum(
+        len(cell.cases) for cell, _ in missing
+    )
+    if kept:
+        print(f"{kept} rows are in {result.path} already, and kept", file=sys.stderr)
+    runs = sum(len(cell.cases) for cell, _ in missing) * settings.repeats
+    try:
+        with _Progress(runs) as progress:
+            for cell, load in missing:
+                cases = [dataclasses.replace(case, load=load) for case in cell.cases]
+                result.add(_alternate(cases, settings, result, measure, progress))
+    except BaseException:
+        if result.path is not None and result.rows:
+            kept = f"{len(result.rows)} finished rows are in {result.path}"
+            print(f"{kept}; the same command goes on from there", file=sys.stderr)
+        raise
+
+
+def _alternate(
+    cases: Sequence[Case],
+    settings: Settings,
+    result: Result,
+    measure: Measure,
+    progress: _Progress,
+) -> list[dict[str, Any]]:
+    """Run the cases in turn, `repeats` times."""
+    offered = [_offered(case, result) for case in cases]
+    runs: list[list[Measurement]] = [[] for _ in cases]
+    failures: list[list[str]] = [[] for _ in cases]
+    for _ in range(settings.repeats):
+        for at, case in enumerate(cases):
+            words_per_second = offered[at]
+            if case.load != "closed" and words_per_second is None:
+                failures[at].append("the closed load failed, so there is no rate to offer")
+                progress.ran(case, failures[at][-1])
+                continue
+            progress.runs(case)
+            run = Run(settings.seconds, settings.warmup, words_per_second, settings.seed)
+            try:
+                measured = measure(case, run)
+            except _FAILURES as error:
+                failures[at].append(str(error) or type(error).__name__)
+                progress.ran(case, f"failed: {failures[at][-1]}")
+            else:
+                runs[at].append(measured)
+                progress.ran(case, f"{rate(measured.throughput)} words/s")
+    return [row(case, runs[at], failures[at], offered[at]) for at, case in enumerate(cases)]
+
+
+def _offered(case: Case, result: Result) -> float | None:
+    """Words per second to offer: the load's share of the closed median of the same case."""
+    if case.load == "closed":
+        return None
+    closed = result.find(dataclasses.replace(case, load="closed"))
+    if closed is None or closed["throughput"] is None:
+        return None
+    median: float = closed["throughput"]["median"]
+    return median * float(case.load)
+
+
+class _Progress:
+    """A line for each run, and what is left: a bar on a terminal, a part of the line elsewhere."""
+
+    def __init__(self, runs: int) -> None:
+        self._runs = runs
+        self._done = 0
+        self._started = time.monotonic()
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[left]}"),
+            console=Console(stderr=True),
+            transient=True,
+            disable=not sys.stderr.isatty(),
+        )
+        self._task = self._bar.add_task("", total=runs, left="")
+
+    def __enter__(self) -> _Progress:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def runs(self, case: Case) -> None:
+        """Show what runs now."""
+        self._bar.update(self._task, description=case.label, left=self._left())
+
+    def ran(self, case: Case, outcome: str) -> None:
+        """A run of it has ended so."""
+        self._done += 1
+        line = f"[{self._done}/{self._runs}] {case.label}: {outcome}"
+        if self._bar.disable:
+            print(
+                f"{line}  ({self._left()})" if self._left() else line, file=sys.stderr, flush=True
+            )
+        else:
+            self._bar.console.print(line, markup=False, highlight=False)
+            self._bar.update(self._task, completed=self._done, left=self._left())
+
+    def _left(self) -> str:
+        """The time that is left, if runs go on as they have."""
+        left = self._runs - self._done
+        if not self._done or not left:
+            return ""
+        seconds = (time.monotonic() - self._started) / self._done * left
+        if seconds < 100:
+            return f"{seconds:.0f} s left"
+        minutes = round(seconds / 60)
+        return f"{minutes} min left" if minutes < 100 else f"{minutes / 60:.1f} h left"
+
+
+_FAILURES = (engine.EngineError, RuntimeError, OSError, subprocess.SubprocessError)
+"""What a run may raise without ending the sweep."""

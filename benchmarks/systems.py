@@ -1,0 +1,106 @@
+"""The systems that count words: Oka in each of its APIs, and its peers, behind one call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import cast
+
+import engine
+from benchmarks.measurement import Case, Measurement, Run
+from benchmarks.peers.registry import PEERS
+from engine.config import Runtime, Strategy, Transport
+from pipelines.word_count import Api, random_word_count
+
+OKA = "oka"
+APIS = ("per_record", "map_batches", "native", "columnar")
+PAIR = ("pyzmq_msgpack_pair", "lists")
+"""What every sweep alternates with."""
+
+
+def measure(case: Case, run: Run) -> Measurement:
+    """Run the case once; raises EngineError, RuntimeError where it failed or its counts differ."""
+    if case.system == OKA:
+        return _measure_oka(case, run)
+    for peer in PEERS:
+        if (peer.system, peer.api) == (case.system, case.api):
+            return peer.measure(case, run)
+    raise RuntimeError(f"there is no system {case.system!r} with the api {case.api!r}")
+
+
+@contextmanager
+def runtime(name: str, parallelism: int) -> Iterator[None]:
+    """Ray, where it is wanted, connected once for many runs rather than started for each."""
+    if name != "ray":
+        yield
+        return
+    import ray
+
+    connected_here = not ray.is_initialized()
+    if connected_here:
+        _connect(2 * parallelism)
+    try:
+        yield
+    finally:
+        if connected_here:
+            ray.shutdown()
+
+
+def _connect(tasks: int) -> None:
+    """The cluster of RAY_ADDRESS, or a local one with a slot for each task."""
+    import logging
+    import os
+
+    import ray
+
+    if "RAY_ADDRESS" in os.environ:
+        ray.init(logging_level=logging.WARNING)
+    else:
+        ray.init(num_cpus=tasks, include_dashboard=False, logging_level=logging.WARNING)
+
+
+def _measure_oka(case: Case, run: Run) -> Measurement:
+    pipeline = random_word_count(
+        run.seconds + run.warmup,
+        case.payload_bytes,
+        rate=run.rate,
+        seed=run.seed,
+        api=cast(Api, case.api),
+    )
+    handle = engine.submit(
+        pipeline,
+        name=f"word count {case.api}",
+        runtime=cast(Runtime, case.runtime),
+        parallelism=case.parallelism,
+        batch_size=case.batch_size,
+        transport=cast(Transport, case.transport),
+        placement=cast(Strategy, case.placement),
+        encryption=case.encryption,
+        warmup_seconds=run.warmup,
+        progress="none",
+    )
+    try:
+        result = handle.wait_finished(run.seconds + run.warmup + _LONGEST_EXTRA_SECONDS)
+    except BaseException:
+        handle.cancel()
+        handle.wait_stopped()
+        raise
+    statistics = result.statistics
+    counted = sum(result.output.values())
+    if counted != statistics.source_records:
+        raise RuntimeError(
+            f"the source emitted {statistics.source_records:,} words, the sink counted {counted:,}"
+        )
+    if counted == 0:
+        raise RuntimeError("no word was counted\n\nhint: longer --seconds")
+    return Measurement(
+        throughput=statistics.input_throughput,
+        source_throughput=statistics.source_throughput,
+        cpu_seconds_per_million=statistics.cpu_seconds / counted * 1e6,
+        histogram=statistics.histogram if result.latency.count else b"",
+        records=counted,
+    )
+
+
+_LONGEST_EXTRA_SECONDS = 120.0
+"""Longest that a run may take more than its length; it is a failure then."""
