@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import click
-
 from benchmarks import results_file
 from benchmarks.measurement import Case
+from engine.errors import ConfigError
 from engine.metrics import commit, machine, versions
 
 Row = dict[str, Any]
@@ -77,9 +76,9 @@ class Result:
         earlier = results_file.read(path)
         for field, value in self._head.items():
             if field != "schema" and earlier.get(field) != value:
-                raise click.UsageError(
-                    f"{path} has {field} {earlier.get(field)!r}, this run would have {value!r}\n\n"
-                    "hint: another --json file, or --fresh to replace this one"
+                raise ConfigError(
+                    f"{path} has {field} {earlier.get(field)!r}, this run would have {value!r}",
+                    "another --json file, or --fresh to replace this one",
                 )
         rows: list[Row] = earlier["rows"]
         return rows

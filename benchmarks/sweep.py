@@ -69,8 +69,11 @@ def sweep(cells: Sequence[Cell], settings: Settings, result: Result, measure: Me
                 result.add(_alternate(cases, settings, result, measure, progress))
     except BaseException:
         if result.path is not None and result.rows:
-            kept = f"{len(result.rows)} finished rows are in {result.path}"
-            print(f"{kept}; the same command goes on from there", file=sys.stderr)
+            print(
+                f"{len(result.rows)} finished rows are in {result.path}; "
+                "the same command goes on from there",
+                file=sys.stderr,
+            )
         raise
 
 

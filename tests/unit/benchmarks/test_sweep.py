@@ -3,12 +3,12 @@
 import json
 from pathlib import Path
 
-import click
 import pytest
 
 from benchmarks.measurement import Case, Measurement, Run
 from benchmarks.result import Result
 from benchmarks.sweep import Cell, Settings, sweep
+from engine.errors import ConfigError
 
 SETTINGS = Settings(seconds=1.0, warmup=0.1, repeats=3, seed=7)
 
@@ -97,12 +97,12 @@ def test_rows_of_other_settings_are_not_mixed(tmp_path: Path) -> None:
     path = tmp_path / "rows.json"
     measured(Cell((case("fast"),), ("closed",)), path=path)
     before = path.read_text()
-    with pytest.raises(click.UsageError, match=r"(?s)settings.*'seconds': 1.0.*--fresh"):
+    with pytest.raises(ConfigError, match=r"(?s)settings.*'seconds': 1.0.*--fresh"):
         Result("word_count", {"seconds": 2.0}, path)
     assert path.read_text() == before
     assert Result("word_count", {"seconds": 2.0}, path, fresh=True).rows == []
 
 
 def test_a_file_that_cannot_be_written_is_said_before_anything_runs() -> None:
-    with pytest.raises(click.UsageError, match="cannot be written"):
+    with pytest.raises(ConfigError, match="cannot be written"):
         Result("word_count", {}, Path("/proc/none/rows.json"))
