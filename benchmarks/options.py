@@ -84,13 +84,13 @@ def sweep_options(command: Command) -> Command:
             ),
             click.option(
                 "--seconds",
-                default=2.0,
+                default=1.5,
                 show_default=True,
                 help="Length of a run, without its warm-up.",
             ),
             click.option(
                 "--warmup",
-                default=0.7,
+                default=0.5,
                 show_default=True,
                 help="Seconds left out at the start of a run.",
             ),
