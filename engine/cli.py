@@ -66,7 +66,7 @@ class Lazy(click.Group):
         return command
 
 
-_TOOLS: dict[str, str] = {}
+_TOOLS = {"testbed": "benchmarks.testbed.command"}
 _BENCHMARKS = {
     "mesh": "benchmarks.mesh",
     "soak": "benchmarks.soak",
