@@ -70,6 +70,7 @@ _TOOLS = {"testbed": "benchmarks.testbed.command"}
 _BENCHMARKS = {
     "mesh": "benchmarks.mesh",
     "soak": "benchmarks.soak",
+    "testbed": "benchmarks.testbed.word_count",
     "word-count": "benchmarks.word_count",
 }
 
