@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
-from benchmarks.testbed.network import Host, Network
+from benchmarks.testbed.network import USUAL_NAME, Host, Network
 from engine.errors import ConfigError, StartError
 
 
@@ -37,7 +37,14 @@ class Cluster:
 
     def environment(self) -> dict[str, str]:
         """The variables of a process that uses the cluster."""
-        return {**os.environ, "RAY_ADDRESS": self.address, "RAY_USAGE_STATS_ENABLED": "0"}
+        return {
+            **os.environ,
+            "RAY_ADDRESS": self.address,
+            "RAY_USAGE_STATS_ENABLED": "0",
+            # Nobody else reaches the hosts. With a token in the home folder, which `ray.init()`
+            # writes, the head would ask for it, and nodes and drivers would not show it.
+            "RAY_AUTH_MODE": "disabled",
+        }
 
     def start(
         self,
@@ -61,13 +68,15 @@ class Cluster:
         alive = self.nodes(wait=True)
         for host in (head, *others):
             if host.address not in alive:
-                raise _not_joined(host, "it is not among the living nodes of the cluster")
+                raise _failed(host, "did not join: it is not among the living nodes of the cluster")
 
     def nodes(self, wait: bool = False) -> dict[str, dict[str, float]]:
         """The resources of each living node, by its address; with `wait` once all have joined.
 
         Raises StartError if the cluster does not answer.
         """
+        if not self.head.processes():
+            raise _failed(self.head, "does not answer: no process of it is there")
         expected, seconds = (len(self.network.hosts), _JOIN_SECONDS) if wait else (0, 0)
         arguments = ("-m", "benchmarks.testbed.nodes", str(expected), str(seconds))
         asked = self.head.start(
@@ -85,11 +94,11 @@ class Cluster:
             except BaseException as error:
                 asked.kill()
                 if isinstance(error, subprocess.TimeoutExpired):
-                    raise _not_joined(self.head, "the cluster does not answer") from None
+                    raise _failed(self.head, "does not answer") from None
                 raise
         if asked.returncode != 0:
             last = errors.strip().splitlines()[-1:] or ["no message"]
-            raise _not_joined(self.head, f"the cluster does not answer: {last[0]}")
+            raise _failed(self.head, f"does not answer: {last[0]}")
         nodes: dict[str, dict[str, float]] = json.loads(answer)
         return nodes
 
@@ -126,11 +135,12 @@ class Cluster:
                 except subprocess.TimeoutExpired:
                     process.kill()
                     process.wait()
-                    reason = f"`ray start` was not done after {_JOIN_SECONDS:.0f} s"
-                    raise _not_joined(host, reason) from None
+                    reason = f"did not join: `ray start` was not done after {_JOIN_SECONDS:.0f} s"
+                    raise _failed(host, reason) from None
                 if status != 0:
                     output.seek(0)
-                    raise _not_joined(host, f"`ray start` ended with {status}", output.read())
+                    reason = f"did not join: `ray start` ended with {status}"
+                    raise _failed(host, reason, output.read())
 
 
 @contextmanager
@@ -140,7 +150,7 @@ def running_cluster(
     rate: int | None = None,
     cpus: int = 1,
     resources: Mapping[int, Mapping[str, float]] | None = None,
-    name: str = "tb",
+    name: str = USUAL_NAME,
     tell: Callable[[str], None] = lambda _line: None,
 ) -> Iterator[Cluster]:
     """A testbed of so many hosts with a Ray node on each; all of it is gone at the end."""
@@ -160,9 +170,9 @@ def check_nodes(nodes: int) -> None:
         )
 
 
-def _not_joined(host: Host, reason: str, output: str = "") -> StartError:
+def _failed(host: Host, reason: str, output: str = "") -> StartError:
     logs = "".join(f"{name}: {line}\n" for name, line in _last_log_lines(host))
-    message = f"the Ray node on host {host.number} ({host.address}) did not join: {reason}"
+    message = f"the Ray node on host {host.number} ({host.address}) {reason}"
     if output or logs:
         message += f"\nlast log lines:\n{output}{logs}".rstrip()
     return StartError(message, "is the machine short of memory or very busy? try fewer nodes")

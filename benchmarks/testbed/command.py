@@ -7,7 +7,6 @@ by the names of the namespaces, also after `up` was killed.
 from __future__ import annotations
 
 import os
-import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -18,7 +17,7 @@ import click
 from rich.console import Console
 
 from benchmarks.testbed.cluster import Cluster, check_nodes
-from benchmarks.testbed.network import Host, Network, remove
+from benchmarks.testbed.network import USUAL_NAME, Host, Network, named, remove
 from benchmarks.testbed.rate import RateType, show_rate
 from engine.errors import ConfigError, StartError
 from engine.tables import table
@@ -29,7 +28,10 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 def name_option(command: Command) -> Command:
     """`--name`, for several testbeds at a time."""
     return click.option(
-        "--name", default="tb", show_default=True, help="Of the testbed: small letters and digits."
+        "--name",
+        default=USUAL_NAME,
+        show_default=True,
+        help="Of the testbed: small letters and digits.",
     )(command)
 
 
@@ -68,8 +70,8 @@ def up(nodes: int, rate: int | None, cpus: int, name: str) -> None:
             raise
     click.echo(
         f"{nodes} hosts, links {show_rate(rate)}, Ray at {cluster.address} inside\n"
-        f"use it:      oka testbed exec{_named(name)} -- oka run FILE --runtime ray\n"
-        f"end it:      oka testbed down{_named(name)}"
+        f"use it:      oka testbed exec{named(name)} -- oka run FILE --runtime ray\n"
+        f"end it:      oka testbed down{named(name)}"
     )
 
 
@@ -109,7 +111,7 @@ def status(name: str) -> None:
         )
     click.echo(table(_COLUMNS, rows))
     if problem:
-        raise StartError(problem, f"start anew: oka testbed down{_named(name)}, then up")
+        raise StartError(problem, f"start anew: oka testbed down{named(name)}, then up")
 
 
 @command.command("exec", context_settings={"ignore_unknown_options": True})
@@ -152,10 +154,6 @@ def _progress() -> Iterator[Callable[[str], None]]:
     """A line on a terminal that says what is going on."""
     with Console(stderr=True).status("") as shown:
         yield shown.update
-
-
-def _named(name: str) -> str:
-    return "" if name == "tb" else f" --name {shlex.quote(name)}"
 
 
 _COLUMNS = (

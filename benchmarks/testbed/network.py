@@ -32,6 +32,9 @@ from typing import Any
 
 from engine.errors import ConfigError, StartError
 
+USUAL_NAME = "tb"
+"""Of a network that nobody has named."""
+
 
 def missing() -> str | None:
     """Why there can be no network here; None if there can."""
@@ -155,7 +158,7 @@ class Network:
         self.name = name
 
     @classmethod
-    def create(cls, name: str = "tb", *, hosts: int = 0, rate: int | None = None) -> Network:
+    def create(cls, name: str = USUAL_NAME, *, hosts: int = 0, rate: int | None = None) -> Network:
         """Make the network with so many hosts, each with a link of so many bits per second.
 
         Raises ConfigError if it cannot be made here, or is there already.
@@ -172,8 +175,7 @@ class Network:
         if exists(name):
             raise ConfigError(
                 f"the testbed {name!r} is up, or remains of it are there",
-                "tear it down with `oka testbed down`"
-                + ("" if name == "tb" else f" --name {name}"),
+                f"tear it down with `oka testbed down{named(name)}`",
             )
         network = cls(name)
         try:
@@ -189,11 +191,13 @@ class Network:
         return network
 
     @classmethod
-    def open(cls, name: str = "tb") -> Network:
+    def open(cls, name: str = USUAL_NAME) -> Network:
         """The network of that name that is there; raises ConfigError if there is none."""
         check_name(name)
         if _switch(name) not in _namespaces(name):
-            raise ConfigError(f"no testbed {name!r} is up", "make one with `oka testbed up`")
+            raise ConfigError(
+                f"no testbed {name!r} is up", f"make one: oka testbed up{named(name)}"
+            )
         return cls(name)
 
     @property
@@ -264,7 +268,15 @@ def exists(name: str) -> bool:
 def check_name(name: str) -> None:
     """Raise ConfigError if no network can have this name."""
     if not re.fullmatch(r"[a-z0-9]{1,20}", name):
-        raise ConfigError(f"the name is {name!r}, expected 1 to 20 small letters and digits")
+        raise ConfigError(
+            f"the name is {name!r}, expected 1 to 20 small letters and digits",
+            "it becomes part of the names of namespaces and folders, such as --name mine",
+        )
+
+
+def named(name: str) -> str:
+    """The option of `oka testbed` that names the network, empty for the usual name."""
+    return "" if name == USUAL_NAME else f" --name {name}"
 
 
 def _kill_all(name: str) -> None:
