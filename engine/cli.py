@@ -66,11 +66,12 @@ class Lazy(click.Group):
         return command
 
 
-_TOOLS: dict[str, str] = {}
+_TOOLS = {"testbed": "benchmarks.testbed.command"}
 _BENCHMARKS = {
     "mesh": "benchmarks.mesh",
     "peers": "benchmarks.compare",
     "soak": "benchmarks.soak",
+    "testbed": "benchmarks.testbed.word_count",
     "word-count": "benchmarks.word_count",
 }
 

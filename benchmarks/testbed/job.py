@@ -1,0 +1,149 @@
+"""One word count between the hosts of a testbed, measured.
+
+`measure` runs this file as the driver, on the head's host: `python -m benchmarks.testbed.job
+SETTINGS`. The settings and what it prints at the end are JSON.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import Any, cast
+
+import engine
+from benchmarks.measurement import Case, Measurement
+from benchmarks.testbed.cluster import Cluster
+from benchmarks.testbed.network import Traffic
+from engine.errors import StartError
+from pipelines.word_count import Api, random_word_count
+
+
+def measure(
+    cluster: Cluster, case: Case, seconds: float, warmup: float, seed: int
+) -> tuple[Measurement, dict[int, Traffic]]:
+    """Run the case once; what it measured, and what crossed the link of each host meanwhile.
+
+    Raises StartError if the run failed, its counts are not exact, or its words did not cross.
+    """
+    settings = Settings(
+        cast(Api, case.api),
+        case.payload_bytes,
+        case.batch_size,
+        case.parallelism,
+        case.encryption,
+        seconds,
+        warmup,
+        seed,
+    )
+    before = cluster.network.counters()
+    answer = _answer(cluster, settings)
+    after = cluster.network.counters()
+    traffic = {number: after[number] - before[number] for number in before}
+    emitted, counted = answer["emitted"], answer["counted"]
+    if emitted != counted:
+        raise StartError(f"the source emitted {emitted} words, the sink counted {counted}")
+    crossed, least = sum(link.sent_bytes for link in traffic.values()), counted * case.payload_bytes
+    if crossed < least:
+        raise StartError(
+            f"only {crossed:,} bytes crossed the switch, expected at least those of the words, "
+            f"{least:,}: they took another way"
+        )
+    measurement = Measurement(
+        throughput=answer["throughput"],
+        cpu_seconds_per_million=answer["cpu_seconds"] / counted * 1e6,
+        histogram=base64.b64decode(answer["histogram"]),
+        records=counted,
+    )
+    return measurement, traffic
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is run; `parallelism` source tasks, as many sink tasks, no node for both."""
+
+    api: Api
+    payload_bytes: int
+    batch_size: int
+    parallelism: int
+    encryption: bool
+    seconds: float
+    warmup_seconds: float
+    seed: int = 0
+
+
+def main() -> None:
+    """Run the word count of the settings and print what came of it."""
+    settings = Settings(**json.loads(sys.argv[1]))
+    try:
+        answer = _run(settings)
+    except engine.EngineError as error:
+        answer = {"error": str(error)}
+    print(json.dumps(answer))
+
+
+def _run(settings: Settings) -> dict[str, Any]:
+    result = engine.execute(
+        random_word_count(
+            settings.seconds + settings.warmup_seconds,
+            settings.payload_bytes,
+            seed=settings.seed,
+            api=settings.api,
+        ),
+        name=f"word count {settings.api}",
+        runtime="ray",
+        placement="operator_first",
+        strict_placement=True,
+        parallelism=settings.parallelism,
+        batch_size=settings.batch_size,
+        encryption=settings.encryption,
+        warmup_seconds=settings.warmup_seconds,
+        progress="none",
+    )
+    statistics = result.statistics
+    return {
+        "throughput": statistics.input_throughput,
+        "cpu_seconds": statistics.cpu_seconds,
+        "histogram": base64.b64encode(
+            statistics.histogram if result.latency.count else b""
+        ).decode(),
+        "emitted": statistics.source_records,
+        "counted": sum(result.output.values()),
+    }
+
+
+def _answer(cluster: Cluster, settings: Settings) -> dict[str, Any]:
+    driver = cluster.head.start(
+        *(sys.executable, "-m", "benchmarks.testbed.job", json.dumps(settings.__dict__)),
+        env=cluster.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,  # Ctrl-C ends the testbed, and the driver with it
+    )
+    length = settings.seconds + settings.warmup_seconds + _LONGEST_OVERHEAD_SECONDS
+    with driver:
+        try:
+            output, errors = driver.communicate(timeout=length)
+        except subprocess.TimeoutExpired:
+            raise StartError(f"the run was not over after {length:.0f} s") from None
+        finally:
+            driver.kill()
+    try:
+        answer: dict[str, Any] = json.loads(output.splitlines()[-1])
+    except (IndexError, ValueError):
+        last = "\n".join(errors.splitlines()[-10:])
+        raise StartError(f"the driver ended with {driver.returncode}: {last}") from None
+    if "error" in answer:
+        raise StartError(answer["error"])
+    return answer
+
+
+_LONGEST_OVERHEAD_SECONDS = 90.0
+"""Joining Ray, starting and connecting the workers, and ending."""
+
+if __name__ == "__main__":
+    main()
