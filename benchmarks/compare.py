@@ -87,8 +87,7 @@ def command(
     result = Result("peers", dataclasses.asdict(chosen), json_file, fresh)
     sweep(cells, chosen, result, measure)
     click.echo(report(result.rows))
-    if result.failures():
-        raise click.ClickException(f"{result.failures()} runs failed, see the failures of the rows")
+    result.raise_failures()
 
 
 def _cell(

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import base64
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.metrics import Latency
 from engine.network import LatencyHistogram
+
+if TYPE_CHECKING:
+    from benchmarks.testbed.network import Traffic
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,8 @@ class Measurement:
     """Words in the whole run."""
     source_throughput: float | None = None
     """Words per second that the sources emitted, over their window; None where not known."""
+    links: Mapping[str, Traffic] | None = None
+    """What crossed the link of each host of a testbed meanwhile, by its number."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +64,17 @@ class Case:
     placement: str = "operator_first"
     beside: str | None = None
     """The peer that it alternated with, where that was one of several."""
+    nodes: int | None = None
+    """Hosts of the testbed; None on this machine itself."""
+    rate_bits_per_second: int | None = None
+    """Of each host's link, in each direction; None: no limit."""
 
     @property
     def label(self) -> str:
         """The case in words."""
         load = "" if self.load == "closed" else f", load {self.load}"
+        if self.nodes is not None:
+            load += ", encrypted" if self.encryption else ", plain"
         return (
             f"{self.system} {self.api} {self.payload_bytes} B, batch {self.batch_size}, "
             f"parallelism {self.parallelism}{load}"
@@ -81,7 +92,7 @@ def row(
             merged.merge(run.histogram)
             latencies.append(Latency.of(LatencyHistogram.from_bytes(run.histogram)))
     sources = [run.source_throughput for run in runs if run.source_throughput is not None]
-    return {
+    found = {
         **asdict(case),
         "runs": len(runs),
         "offered": offered,
@@ -98,9 +109,22 @@ def row(
         "failures": list(failures),
         "histogram": base64.b64encode(merged.to_bytes()).decode() if latencies else None,
     }
+    if case.nodes is not None:
+        hosts = [str(number) for number in range(1, case.nodes + 1)]
+        found["bridge_bytes"] = {host: _crossed(runs, host, "bytes") for host in hosts}
+        found["bridge_packets"] = {host: _crossed(runs, host, "packets") for host in hosts}
+    return found
+
+
+def _crossed(runs: Sequence[Measurement], host: str, what: str) -> dict[str, int]:
+    links = [run.links[host] for run in runs if run.links is not None]
+    return {way: sum(getattr(link, f"{way}_{what}") for link in links) for way in _WAYS}
 
 
 def _spread(values: Sequence[float]) -> dict[str, float] | None:
     if not values:
         return None
     return {"median": statistics.median(values), "min": min(values), "max": max(values)}
+
+
+_WAYS = ("sent", "received")

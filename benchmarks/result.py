@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks import results_file
 from benchmarks.measurement import Case
-from engine.errors import ConfigError
+from engine.errors import ConfigError, EngineError
 from engine.metrics import commit, machine, versions
 
 Row = dict[str, Any]
@@ -68,9 +68,14 @@ class Result:
                 self.path, {**self._head, "date": time.strftime("%Y-%m-%d"), "rows": self.rows}
             )
 
-    def failures(self) -> int:
-        """How many runs failed."""
-        return sum(len(found["failures"]) for found in self.rows)
+    def raise_failures(self) -> None:
+        """Raise EngineError if any run failed, with the first message."""
+        failures = [message for found in self.rows for message in found["failures"]]
+        if failures:
+            raise EngineError(
+                f"{len(failures)} runs failed, the first with: {failures[0]}",
+                f"all messages are in the rows of {self.path}" if self.path else None,
+            )
 
     def _continued(self, path: Path) -> list[Row]:
         earlier = results_file.read(path)

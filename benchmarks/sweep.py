@@ -50,21 +50,15 @@ class Cell:
 
 def sweep(cells: Sequence[Cell], settings: Settings, result: Result, measure: Measure) -> None:
     """Measure what the result lacks; raises KeyboardInterrupt with the finished cells kept."""
-    missing = [
-        (cell, load)
-        for cell in cells
-        for load in cell.steps()
-        if not all(result.has(dataclasses.replace(case, load=load)) for case in cell.cases)
-    ]
-    kept = sum(len(cell.cases) * len(cell.steps()) for cell in cells) - sum(
-        len(cell.cases) for cell, _ in missing
-    )
+    lacking = missing(cells, result)
+    wanted = sum(len(cell.cases) * len(cell.steps()) for cell in cells)
+    kept = wanted - sum(len(cell.cases) for cell, _ in lacking)
     if kept:
         print(f"{kept} rows are in {result.path} already, and kept", file=sys.stderr)
-    runs = sum(len(cell.cases) for cell, _ in missing) * settings.repeats
+    runs = sum(len(cell.cases) for cell, _ in lacking) * settings.repeats
     try:
         with _Progress(runs) as progress:
-            for cell, load in missing:
+            for cell, load in lacking:
                 cases = [dataclasses.replace(case, load=load) for case in cell.cases]
                 result.add(_alternate(cases, settings, result, measure, progress))
     except BaseException:
@@ -75,6 +69,16 @@ def sweep(cells: Sequence[Cell], settings: Settings, result: Result, measure: Me
                 file=sys.stderr,
             )
         raise
+
+
+def missing(cells: Sequence[Cell], result: Result) -> list[tuple[Cell, str]]:
+    """The cells and loads that have a case without a row, or with a failure."""
+    return [
+        (cell, load)
+        for cell in cells
+        for load in cell.steps()
+        if not all(result.has(dataclasses.replace(case, load=load)) for case in cell.cases)
+    ]
 
 
 def _alternate(

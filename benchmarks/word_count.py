@@ -123,8 +123,7 @@ def command(
     with runtime(runtime_name, max(parallelism)):
         sweep(cells, chosen, result, measure)
     click.echo(report(result.rows))
-    if result.failures():
-        raise click.ClickException(f"{result.failures()} runs failed, see the failures of the rows")
+    result.raise_failures()
 
 
 def report(rows: Sequence[Row]) -> str:

@@ -14,17 +14,14 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import engine
-from benchmarks.measurement import Case, Measurement
+from benchmarks.measurement import Case, Measurement, Run
 from benchmarks.testbed.cluster import Cluster
-from benchmarks.testbed.network import Traffic
 from engine.errors import StartError
 from pipelines.word_count import Api, random_word_count
 
 
-def measure(
-    cluster: Cluster, case: Case, seconds: float, warmup: float, seed: int
-) -> tuple[Measurement, dict[int, Traffic]]:
-    """Run the case once; what it measured, and what crossed the link of each host meanwhile.
+def measure(cluster: Cluster, case: Case, run: Run) -> Measurement:
+    """Run the case once, and count what crosses the link of each host meanwhile.
 
     Raises StartError if the run failed, its counts are not exact, or its words did not cross.
     """
@@ -34,30 +31,32 @@ def measure(
         case.batch_size,
         case.parallelism,
         case.encryption,
-        seconds,
-        warmup,
-        seed,
+        run.seconds,
+        run.warmup,
+        run.rate,
+        run.seed,
     )
     before = cluster.network.counters()
     answer = _answer(cluster, settings)
     after = cluster.network.counters()
-    traffic = {number: after[number] - before[number] for number in before}
+    links = {str(number): after[number] - before[number] for number in before}
     emitted, counted = answer["emitted"], answer["counted"]
     if emitted != counted:
         raise StartError(f"the source emitted {emitted} words, the sink counted {counted}")
-    crossed, least = sum(link.sent_bytes for link in traffic.values()), counted * case.payload_bytes
+    crossed, least = sum(link.sent_bytes for link in links.values()), counted * case.payload_bytes
     if crossed < least:
         raise StartError(
             f"only {crossed:,} bytes crossed the switch, expected at least those of the words, "
             f"{least:,}: they took another way"
         )
-    measurement = Measurement(
+    return Measurement(
         throughput=answer["throughput"],
+        source_throughput=answer["source_throughput"],
         cpu_seconds_per_million=answer["cpu_seconds"] / counted * 1e6,
         histogram=base64.b64decode(answer["histogram"]),
         records=counted,
+        links=links,
     )
-    return measurement, traffic
 
 
 @dataclass(frozen=True)
@@ -71,6 +70,7 @@ class Settings:
     encryption: bool
     seconds: float
     warmup_seconds: float
+    rate: float | None = None
     seed: int = 0
 
 
@@ -89,6 +89,7 @@ def _run(settings: Settings) -> dict[str, Any]:
         random_word_count(
             settings.seconds + settings.warmup_seconds,
             settings.payload_bytes,
+            rate=settings.rate,
             seed=settings.seed,
             api=settings.api,
         ),
@@ -105,6 +106,7 @@ def _run(settings: Settings) -> dict[str, Any]:
     statistics = result.statistics
     return {
         "throughput": statistics.input_throughput,
+        "source_throughput": statistics.source_throughput,
         "cpu_seconds": statistics.cpu_seconds,
         "histogram": base64.b64encode(
             statistics.histogram if result.latency.count else b""

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.measurement import Case
+from benchmarks.measurement import Case, Run
 from benchmarks.testbed.cluster import Cluster, running_cluster
 from benchmarks.testbed.job import measure
 from benchmarks.testbed.network import Host, Network, exists, remove
@@ -343,13 +343,15 @@ def test_words_cross_the_switch_and_every_one_is_counted(
     cluster: Cluster, encryption: bool
 ) -> None:
     case = Case("oka", "native", "ray", "auto", 256, 1000, 1, "closed", encryption)
-    measurement, traffic = measure(cluster, case, 1.0, 0.2, seed=0)
+    measurement = measure(cluster, case, Run(1.0, 0.2, None, 0))
+    links = measurement.links
+    assert links is not None
     assert measurement.records > 0
     words = measurement.records * 256
     # All from the first host, where the source is, to the second: both say so.
-    assert traffic[1].sent_bytes >= words
-    assert traffic[2].received_bytes >= words
-    assert traffic[2].sent_bytes < words
+    assert links["1"].sent_bytes >= words
+    assert links["2"].received_bytes >= words
+    assert links["2"].sent_bytes < words
 
 
 @needs_hosts
@@ -368,7 +370,7 @@ def test_a_run_that_proves_nothing_is_a_failure(
     monkeypatch.setattr("benchmarks.testbed.job._answer", lambda *_arguments: answer)
     case = Case("oka", "native", "ray", "auto", 32, 1000, 1, "closed")
     with Network.create(other, hosts=2) as network, pytest.raises(StartError, match=message):
-        measure(Cluster(network), case, 0.3, 0.1, seed=0)
+        measure(Cluster(network), case, Run(0.3, 0.1, None, 0))
 
 
 JOB = """

@@ -8,7 +8,7 @@ import pytest
 from benchmarks.measurement import Case, Measurement, Run
 from benchmarks.result import Result
 from benchmarks.sweep import Cell, Settings, sweep
-from engine.errors import ConfigError
+from engine.errors import ConfigError, EngineError
 
 SETTINGS = Settings(seconds=1.0, warmup=0.1, repeats=3, seed=7)
 
@@ -68,7 +68,8 @@ def test_a_run_that_fails_is_a_failure_of_its_row_and_the_sweep_goes_on() -> Non
     assert (slow["runs"], slow["failures"]) == (0, ["slow is broken"] * 3)
     assert slow["throughput"] is None
     assert slow_open["failures"] == ["the closed load failed, so there is no rate to offer"] * 3
-    assert result.failures() == 6
+    with pytest.raises(EngineError, match="6 runs failed, the first with: slow is broken"):
+        result.raise_failures()
 
 
 def test_a_stopped_sweep_goes_on_where_it_stopped(tmp_path: Path) -> None:
@@ -90,7 +91,8 @@ def test_what_failed_is_measured_again(tmp_path: Path) -> None:
     cell = Cell((case("fast"), case("slow")), ("closed",))
     measured(cell, path=path, machine=Machine(fail="slow"))
     result = measured(cell, path=path)
-    assert (len(result.rows), result.failures()) == (2, 0)
+    assert len(result.rows) == 2
+    result.raise_failures()
 
 
 def test_rows_of_other_settings_are_not_mixed(tmp_path: Path) -> None:
