@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -124,16 +125,17 @@ def _answer(cluster: Cluster, settings: Settings) -> dict[str, Any]:
         stderr=subprocess.PIPE,
         stdin=subprocess.DEVNULL,
         text=True,
-        start_new_session=True,  # Ctrl-C ends the testbed, and the driver with it
+        start_new_session=True,  # Ctrl-C is ours, to be passed on below
     )
     length = settings.seconds + settings.warmup_seconds + _LONGEST_OVERHEAD_SECONDS
     with driver:
         try:
             output, errors = driver.communicate(timeout=length)
-        except subprocess.TimeoutExpired:
-            raise StartError(f"the run was not over after {length:.0f} s") from None
-        finally:
-            driver.kill()
+        except BaseException as error:
+            _stop(driver)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise StartError(f"the run was not over after {length:.0f} s") from None
+            raise
     try:
         answer: dict[str, Any] = json.loads(output.splitlines()[-1])
     except (IndexError, ValueError):
@@ -144,6 +146,16 @@ def _answer(cluster: Cluster, settings: Settings) -> dict[str, Any]:
     return answer
 
 
+def _stop(driver: subprocess.Popen[str]) -> None:
+    """End the driver; it is given time to end its job."""
+    driver.send_signal(signal.SIGINT)
+    try:
+        driver.wait(timeout=_STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        driver.kill()
+
+
+_STOP_SECONDS = 10.0
 _LONGEST_OVERHEAD_SECONDS = 90.0
 """Joining Ray, starting and connecting the workers, and ending."""
 
