@@ -97,6 +97,16 @@ class Row:
         return self.load != CLOSED
 
     @property
+    def load_name(self) -> str:
+        """The load in words: `closed load`, or `50 % of the closed load`."""
+        if not self.is_open:
+            return "closed load"
+        try:
+            return f"{100 * float(self.load):g} % of the closed load"
+        except ValueError:
+            return f"load {self.load}"
+
+    @property
     def p50(self) -> float | None:
         """Median latency in µs."""
         return self._latency("p50")

@@ -66,7 +66,7 @@ class Lazy(click.Group):
         return command
 
 
-_TOOLS: dict[str, str] = {}
+_TOOLS = {"report": "benchmarks.report"}
 _BENCHMARKS = {
     "mesh": "benchmarks.mesh",
     "soak": "benchmarks.soak",

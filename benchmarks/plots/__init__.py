@@ -42,7 +42,7 @@ def render(drawing: Drawing, image_format: str) -> bytes:
 
 _GENERAL = (scaling.draw, cost.draw, load.draw, distribution.draw)
 _FIGURES = {
-    "peers": (bars.draw, distribution.draw),
-    "sustainable": (bars.draw, load.draw, distribution.draw),
+    "peers": (bars.draw,),
+    "sustainable": (bars.draw, load.draw),
     "testbed": (testbed.draw,),
 }

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.plots import style
 from benchmarks.plots.drawing import Drawing
-from benchmarks.rows import CLOSED, Row, Spread
+from benchmarks.rows import Row, Spread
 from engine.tables import duration, rate
 
 
@@ -56,7 +56,7 @@ class _Metric(NamedTuple):
 
 def _draw(result: Mapping[str, Any], cell: _Cell, rows: Sequence[Row]) -> Drawing:
     ordered = sorted(rows, key=lambda row: row.throughput.median if row.throughput else 0.0)
-    names = style.names([row.variant for row in ordered])
+    names = style.series([row.variant for row in ordered])
     baseline = _baseline(ordered)
     metrics = [metric for metric in _METRICS if any(metric.of_row(row) for row in ordered)]
     figure = Figure(
@@ -65,22 +65,22 @@ def _draw(result: Mapping[str, Any], cell: _Cell, rows: Sequence[Row]) -> Drawin
     panels = figure.subplots(1, len(metrics), squeeze=False, sharey=True)[0]
     for panel, metric in zip(panels, metrics, strict=True):
         _bars(panel, metric, ordered, baseline)
-    panels[0].set_yticks(range(len(ordered)), [names[row.variant] for row in ordered])
+    panels[0].set_yticks(range(len(ordered)), [names[row.variant].name for row in ordered])
     name = f"{cell.payload_bytes:,}-byte words"
     if cell.batch_size is not None:
         name += f", batch {cell.batch_size:,}"
     name += f", parallelism {cell.parallelism}"
-    if cell.load != CLOSED:
-        name += f", load {cell.load}"
+    if rows[0].is_open:
+        name += f", {rows[0].load_name}"
     title = f"Systems in the same run: {name}"
-    reference = names[baseline.variant]
+    reference = names[baseline.variant].name
     figure.suptitle(style.heading(result, f"{title} (× of {reference})"))
     return Drawing(
         "systems_" + "_".join(str(part).replace(".", "_") for part in cell),
         title,
         f"Bars from most to least words per second, with the ratio to {reference}: "
         + "; ".join(
-            f"{names[row.variant]} {rate(row.throughput.median)}"
+            f"{names[row.variant].name} {rate(row.throughput.median)}"
             for row in reversed(ordered)
             if row.throughput
         )
@@ -106,9 +106,10 @@ def _bars(panel: Axes, metric: _Metric, rows: Sequence[Row], baseline: Row) -> N
     )
     least = min(spread.min or spread.median for _, _, spread in known)
     most = max(spread.max for _, _, spread in known)
-    # Room for the figures at the right; a log axis has no zero to start bars from.
+    # A log axis has no zero to start bars from. A third of it is for the figures at their ends.
+    start = least / 2
     panel.set_xscale("log")
-    panel.set_xlim(least / 2, most * (most / least) ** _ROOM * 8)
+    panel.set_xlim(start, most * (most / start) ** 0.5)
     for at, _, spread in known:
         ratio = f"  {spread.median / reference.median:.3g}×" if reference else ""
         panel.annotate(
@@ -149,4 +150,3 @@ _METRICS = (
 )
 _PAIR = "pyzmq_msgpack_pair"
 _PEER = "#9a9a9a"
-_ROOM = 0.35

@@ -18,10 +18,10 @@ def draw(result: Mapping[str, Any], rows: Sequence[Row]) -> list[Drawing]:
         return []
     payloads = sorted({row.payload_bytes for row in known})
     parallelisms = sorted({row.parallelism or 1 for row in known})
-    names = style.names([row.variant for row in known])
+    names = style.series([row.variant for row in known])
     figure, (panels,) = style.grid(1, len(payloads), height=4.2)
     for panel, payload in zip(panels, payloads, strict=True):
-        for at, variant in enumerate(names):
+        for variant, system in names.items():
             for tasks in parallelisms:
                 line = sorted(
                     (
@@ -39,7 +39,7 @@ def draw(result: Mapping[str, Any], rows: Sequence[Row]) -> list[Drawing]:
                     [spread.median for spread in spreads],
                     yerr=style.error(spreads),
                     linestyle=_line_style(parallelisms.index(tasks)),
-                    **style.series_style(at),
+                    **system.look,
                 )
         volga = [
             each
@@ -60,7 +60,7 @@ def draw(result: Mapping[str, Any], rows: Sequence[Row]) -> list[Drawing]:
     figure.suptitle(style.heading(result, title))
     style.legends(
         figure,
-        [style.series_handle(at, name) for at, name in enumerate(names.values())],
+        [style.series_handle(system.at, system.name) for system in names.values()],
         [
             *(
                 style.gray_handle(f"parallelism {tasks}", linestyle=_line_style(at))
@@ -80,12 +80,12 @@ def _line_style(at: int) -> Any:
     return _LINE_STYLES[at % len(_LINE_STYLES)]
 
 
-def _alt(known: Sequence[Row], names: Mapping[Variant, str]) -> str:
+def _alt(known: Sequence[Row], names: Mapping[Variant, style.Series]) -> str:
     least = min(known, key=lambda row: row.cpu.median if row.cpu else 0.0)
     most = max(known, key=lambda row: row.cpu.median if row.cpu else 0.0)
     return "A log panel per payload. " + " ".join(
-        f"The {word}, {row.cpu.median:.3g} s: {names[row.variant]}, {row.payload_bytes} bytes, "
-        f"batch {row.batch_size}, parallelism {row.parallelism}."
+        f"The {word}, {row.cpu.median:.3g} s: {names[row.variant].name}, "
+        f"{row.payload_bytes} bytes, batch {row.batch_size}, parallelism {row.parallelism}."
         for word, row in (("least", least), ("most", most))
         if row.cpu
     )

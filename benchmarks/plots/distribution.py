@@ -24,11 +24,11 @@ def draw(result: Mapping[str, Any], rows: Sequence[Row]) -> list[Drawing]:
     tasks = min(row.parallelism or 1 for row in known)
     known = [row for row in known if (row.parallelism or 1) == tasks]
     batches = sorted({row.batch_size for row in known}, key=lambda size: size or 0)
-    names = style.names([row.variant for row in known])
+    names = style.series([row.variant for row in known])
     figure, (panels,) = style.grid(1, len(batches), height=3.8)
     farthest = 1.0
     for panel, batch in zip(panels, batches, strict=True):
-        for at, variant in enumerate(names):
+        for variant, system in names.items():
             for row in known:
                 if row.variant == variant and row.batch_size == batch and row.histogram:
                     nines, latencies = _curve(LatencyHistogram.from_bytes(row.histogram))
@@ -37,7 +37,7 @@ def draw(result: Mapping[str, Any], rows: Sequence[Row]) -> list[Drawing]:
                         nines,
                         latencies,
                         markevery=max(1, round(len(nines) / 5)),
-                        **style.series_style(at),
+                        **system.look,
                     )
         panel.set_title(f"batch {batch:,}" if batch is not None else "its own batches")
         style.log_axis(panel, "y", "time")
@@ -45,18 +45,19 @@ def draw(result: Mapping[str, Any], rows: Sequence[Row]) -> list[Drawing]:
     for panel in panels:
         panel.set_xticks(list(ticks), [_LABELS[tick] for tick in ticks])
     style.label_grid([panels], "percentile", ["latency"])
-    asked = "closed load" if load == CLOSED else f"open load at {float(load):.0%} of the closed"
-    title = f"Distribution of latency: {payload:,}-byte words, parallelism {tasks}, {asked}"
+    cell = f"{payload:,}-byte words, parallelism {tasks}, {known[0].load_name}"
+    title = f"Distribution of latency: {cell}"
     figure.suptitle(style.heading(result, title))
     style.legends(
-        figure, *([style.series_handle(at, name)] for at, name in enumerate(names.values()))
+        figure, *([style.series_handle(system.at, system.name)] for system in names.values())
     )
     return [
         Drawing(
             "distribution",
             title,
             "A panel per batch size: latency on a log axis against the percentile, a curve for "
-            f"each of {', '.join(names.values())}. The table has p50 to the maximum of every row.",
+            f"each of {', '.join(system.name for system in names.values())}. "
+            "The table has p50 to the maximum of every row.",
             "Each step to the right is ten times rarer. A curve ends where one marker remains.",
             figure,
         )

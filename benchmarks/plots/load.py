@@ -24,11 +24,11 @@ def draw(result: Mapping[str, Any], rows: Sequence[Row]) -> list[Drawing]:
 def _draw(result: Mapping[str, Any], rows: Sequence[Row], tasks: int) -> Drawing:
     payloads = sorted({row.payload_bytes for row in rows})
     batches = sorted({row.batch_size for row in rows}, key=lambda size: size or 0)
-    names = style.names([row.variant for row in rows])
+    names = style.series([row.variant for row in rows])
     figure, axes = style.grid(len(payloads), len(batches), height=2.9)
     for panels, payload in zip(axes, payloads, strict=True):
         for panel, batch in zip(panels, batches, strict=True):
-            for at, variant in enumerate(names):
+            for variant, system in names.items():
                 line = sorted(
                     (
                         row
@@ -38,7 +38,7 @@ def _draw(result: Mapping[str, Any], rows: Sequence[Row], tasks: int) -> Drawing
                     ),
                     key=_rate,
                 )
-                look = style.series_style(at)
+                look = system.look
                 panel.plot([_rate(row) for row in line], [row.p50 or 0.0 for row in line], **look)
                 panel.plot(
                     [_rate(row) for row in line],
@@ -57,7 +57,7 @@ def _draw(result: Mapping[str, Any], rows: Sequence[Row], tasks: int) -> Drawing
     figure.suptitle(style.heading(result, title))
     style.legends(
         figure,
-        [style.series_handle(at, name) for at, name in enumerate(names.values())],
+        [style.series_handle(system.at, system.name) for system in names.values()],
         [
             style.gray_handle("p50 (filled)", marker="o"),
             style.gray_handle("p99 (hollow)", marker="o", linestyle="--", markerfacecolor="white"),
@@ -68,7 +68,7 @@ def _draw(result: Mapping[str, Any], rows: Sequence[Row], tasks: int) -> Drawing
         f"load_parallelism_{tasks}",
         title,
         "Log-log panels per payload and batch size. The lowest p99, "
-        f"{duration(lowest.p99 or 0.0)}: {names[lowest.variant]} at "
+        f"{duration(lowest.p99 or 0.0)}: {names[lowest.variant].name} at "
         f"{rate(_rate(lowest))} words per second, {lowest.payload_bytes} bytes, "
         f"batch {lowest.batch_size}.",
         "Open load: words are offered at a rate, and a word's latency begins when it should have "

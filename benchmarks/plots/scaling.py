@@ -6,6 +6,7 @@ batch size; what Volga reaches on other machines is drawn beside it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -105,7 +106,7 @@ def _draw(
     ]
     style.legends(figure, style.batch_handles(rows), handles)
     return Drawing(
-        name="_".join(["scaling", *_words(variant)]),
+        name=_file_name(variant),
         title=title,
         alt=_alt(variant, rows),
         note=_NOTE if drawn else _SHORT_NOTE,
@@ -185,9 +186,8 @@ def _alt(variant: Variant, rows: Sequence[Row]) -> str:
     return text
 
 
-def _words(variant: Variant) -> list[str]:
-    parts = (variant.name, variant.way)
-    return ["".join(c if c.isalnum() else "_" for c in part).strip("_") for part in parts if part]
+def _file_name(variant: Variant) -> str:
+    return re.sub(r"\W+", "_", f"scaling {variant.name} {variant.way}".strip())
 
 
 _METRICS = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -73,7 +73,7 @@ def log_axis(axes: Axes, which: str, unit: str) -> None:
     else:
         axes.set_yscale("log")
     axis = axes.xaxis if which == "x" else axes.yaxis
-    axis.set_major_locator(LogLocator(numticks=8))
+    axis.set_major_locator(_Locator(numticks=12))
     axis.set_major_formatter(FuncFormatter(lambda value, _: _UNITS[unit](value)))
     axis.set_minor_formatter(NullFormatter())
 
@@ -110,16 +110,36 @@ def batch_handles(rows: Sequence[Row]) -> list[Line2D]:
     ]
 
 
-def names(variants: Sequence[Variant]) -> dict[Variant, str]:
-    """A name for each different one, as short as tells them apart."""
-    different = list(dict.fromkeys(variants))
+class Series(NamedTuple):
+    """How a system is named and drawn in a figure."""
+
+    name: str
+    at: int
+    """Its place among the looks of `series_style`."""
+
+    @property
+    def look(self) -> dict[str, Any]:
+        """Colour and marker."""
+        return series_style(self.at)
+
+
+def series(variants: Sequence[Variant]) -> dict[Variant, Series]:
+    """Each different one, Oka first; its name is as short as tells it from the others.
+
+    Oka's APIs look the same in every figure.
+    """
+    different = sorted(dict.fromkeys(variants), key=lambda variant: variant.system != "oka")
     short = [variant.name for variant in different]
-    return {
-        variant: f"{variant.name} ({variant.way})"
-        if short.count(variant.name) > 1
-        else variant.name
-        for variant in different
-    }
+    found: dict[Variant, Series] = {}
+    others = len(_OKA)
+    for variant in different:
+        taken = {each.at for each in found.values()}
+        at = _OKA.index(variant.name) if variant.name in _OKA else others
+        if at in taken or at == others:
+            at, others = others, others + 1
+        name = f"{variant.name} ({variant.way})" if short.count(variant.name) > 1 else variant.name
+        found[variant] = Series(name, at)
+    return found
 
 
 def series_handle(at: int, label: str) -> Line2D:
@@ -133,8 +153,12 @@ def gray_handle(label: str, **look: Any) -> Line2D:
 
 
 def legends(figure: Figure, *groups: Sequence[Line2D]) -> None:
-    """One legend below all panels, a column for each group; outside, it can cover nothing."""
-    filled = [list(group) for group in groups if group]
+    """One legend below all panels, columns by group; outside, it can cover nothing."""
+    filled = [
+        list(group[at : at + _MOST_ENTRIES])
+        for group in groups
+        for at in range(0, len(group), _MOST_ENTRIES)
+    ]
     most = max(len(group) for group in filled)
     handles = [
         handle
@@ -142,6 +166,14 @@ def legends(figure: Figure, *groups: Sequence[Line2D]) -> None:
         for handle in (*group, *[Line2D([], [], alpha=0, label=" ")] * (most - len(group)))
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(filled))
+
+
+class _Locator(LogLocator):
+    """Ticks at powers of ten; at 2 and 5 times them, too, where there are few powers."""
+
+    def tick_values(self, vmin: float, vmax: float) -> Any:
+        self.set_params(subs=(1.0, 2.0, 5.0) if vmax < vmin * _FEW else (1.0,))
+        return super().tick_values(vmin, vmax)
 
 
 RC: Any = {  # matplotlib types its keys as literals
@@ -164,6 +196,9 @@ RC: Any = {  # matplotlib types its keys as literals
     "savefig.facecolor": "white",
     "svg.hashsalt": "oka",  # the same figure is the same file
 }
+_FEW = 200.0
+_MOST_ENTRIES = 5
+_OKA = ("oka per_record", "oka map_batches", "oka native", "oka columnar")
 _PANEL_WIDTH = 3.9
 _LEAST_WIDTH = 11.0
 _NEUTRAL = "#555555"
