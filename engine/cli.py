@@ -68,6 +68,7 @@ class Lazy(click.Group):
 
 _TOOLS = {"report": "benchmarks.report"}
 _BENCHMARKS = {
+    "convert": "benchmarks.convert",
     "mesh": "benchmarks.mesh",
     "soak": "benchmarks.soak",
     "word-count": "benchmarks.word_count",
