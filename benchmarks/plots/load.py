@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -39,10 +40,12 @@ def _draw(result: Mapping[str, Any], rows: Sequence[Row], tasks: int) -> Drawing
                     key=_rate,
                 )
                 look = system.look
-                panel.plot([_rate(row) for row in line], [row.p50 or 0.0 for row in line], **look)
+                panel.plot(
+                    [_rate(row) for row in line], [row.p50 or math.nan for row in line], **look
+                )
                 panel.plot(
                     [_rate(row) for row in line],
-                    [row.p99 or 0.0 for row in line],
+                    [row.p99 or math.nan for row in line],
                     linestyle="--",
                     markerfacecolor="white",
                     **look,
