@@ -66,8 +66,12 @@ class Lazy(click.Group):
         return command
 
 
-_TOOLS = {"testbed": "benchmarks.testbed.command"}
+_TOOLS = {
+    "report": "benchmarks.report",
+    "testbed": "benchmarks.testbed.command",
+}
 _BENCHMARKS = {
+    "convert": "benchmarks.convert",
     "mesh": "benchmarks.mesh",
     "peers": "benchmarks.compare",
     "soak": "benchmarks.soak",

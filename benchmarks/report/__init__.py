@@ -1,0 +1,122 @@
+"""The report: `oka report results/*.json`. Figures and one HTML file that needs no other."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from benchmarks import results_file
+from engine.errors import ConfigError
+
+
+class Formats(click.ParamType[tuple[str, ...]]):
+    """A list of image formats out of png and svg."""
+
+    name = "format,…"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        """Parse the list."""
+        formats = tuple(dict.fromkeys(str(value).split(",")))
+        for each in formats:
+            if each not in _FORMATS:
+                self.fail(f"{each!r} is none of {', '.join(_FORMATS)}", param, ctx)
+        return formats
+
+
+@click.command("report")
+@click.argument(
+    "files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path)
+)
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    default=Path("results/report"),
+    show_default=True,
+    help="Folder of the report; it is made where there is none.",
+)
+@click.option(
+    "--format",
+    "formats",
+    type=Formats(),
+    default="png,svg",
+    show_default=True,
+    help="Of the figures that lie beside the page; in the page they are svg.",
+)
+def command(files: tuple[Path, ...], output: Path, formats: tuple[str, ...]) -> None:
+    """Draw the figures of result files (`oka.bench/1`) and write them and a page of all.
+
+    The page is OUTPUT/index.html; it holds its figures and may be moved alone.
+    """
+    results = dict(zip(_names(files), map(results_file.read, files), strict=True))
+    page = output / "index.html"
+    results_file.check_writable(page)
+    written = write(results, output, formats)
+    click.echo(f"{page} and {len(written) - 1} figures beside it")
+
+
+def write(
+    results: Mapping[str, Mapping[str, Any]], output: Path, formats: Sequence[str]
+) -> list[Path]:
+    """Write the report of results, by name, and return its files; all of them or none.
+
+    Raises ConfigError where the packages that draw are missing, or the folder cannot be written.
+    """
+    try:
+        from benchmarks import plots
+        from benchmarks.report import page
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"a report needs the package {error.name}, which is not installed",
+            "pip install 'oka[report]'",
+        ) from error
+    content: dict[str, bytes] = {}
+    sections = []
+    for name, result in results.items():
+        pictures = []
+        for drawing in plots.draw(result):
+            svg = plots.render(drawing, "svg")
+            pictures.append(page.Picture(drawing.title, drawing.alt, drawing.note, svg))
+            for each in formats:
+                data = svg if each == "svg" else plots.render(drawing, each)
+                content[f"{name}_{drawing.name}.{each}"] = data
+        sections.append(page.Section.of(name, result, pictures))
+    content["index.html"] = page.render(sections).encode()
+    _write_all(output, content)
+    return [output / name for name in content]
+
+
+def _write_all(output: Path, content: Mapping[str, bytes]) -> None:
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        # In the folder itself, so that moving a file is one step.
+        with tempfile.TemporaryDirectory(dir=output, prefix=".report-") as partial:
+            for name, data in content.items():
+                (Path(partial) / name).write_bytes(data)
+            for name in content:
+                (Path(partial) / name).replace(output / name)
+    except OSError as error:
+        raise ConfigError(
+            f"the report cannot be written to {output}: {error.strerror}",
+            "name another folder: --output FOLDER",
+        ) from error
+
+
+def _names(files: Sequence[Path]) -> list[str]:
+    """A name for each file: its stem, numbered where another has the same."""
+    names: list[str] = []
+    for file in files:
+        name, number = file.stem, 1
+        while name in names:
+            number += 1
+            name = f"{file.stem}_{number}"
+        names.append(name)
+    return names
+
+
+_FORMATS = ("png", "svg")
