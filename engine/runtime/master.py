@@ -73,7 +73,11 @@ class JobMaster:
     def run(self) -> JobReport:
         """Start, run to the end, tear down. Raises the EngineError that ended the job."""
         try:
-            self._start()
+            try:
+                self._start()
+            except BaseException:
+                self._tell("close")  # some have opened their endpoints already
+                raise
             statistics = self._run()
             outputs = self._commit()
             self._tell("close")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import shutil
 import uuid
 from collections import deque
 from collections.abc import Collection, Sequence
@@ -64,10 +65,15 @@ class RayLauncher(Launcher):
         return self._workers
 
     def shutdown(self) -> None:
-        """Kill the actors; leave Ray if it was joined for this job."""
+        """Kill the actors; leave Ray if it was joined for this job.
+
+        Workers remove the folder on their nodes when they close. Those that were killed before
+        cannot; on the driver's own node it is removed here.
+        """
         for worker in self._workers:
             worker.kill()
         self._workers = []
+        shutil.rmtree(self.folder, ignore_errors=True)
         if self._connected_here:
             self._connected_here = False
             ray.shutdown()

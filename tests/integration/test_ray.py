@@ -102,3 +102,15 @@ def test_latency_crosses_ray_nodes() -> None:
     result = engine.execute(random_word_count(1.0, 8, rate=5000.0, api="native"), runtime="ray")
     assert result.latency.count > 10
     assert sum(result.output.values()) == result.statistics.source_records
+
+
+@pytest.mark.parametrize("after", [0.0, 0.3, 0.6, 0.9, 1.2])
+def test_a_job_cancelled_while_it_starts_leaves_nothing(after: float) -> None:
+    handle = engine.submit(
+        random_word_count(60, 8, api="native"), runtime="ray", placement="parallelism_first"
+    )
+    time.sleep(after)
+    handle.cancel()
+    with pytest.raises(engine.JobCancelled):
+        handle.wait_finished(10)
+    handle.wait_stopped()
