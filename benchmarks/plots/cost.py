@@ -20,6 +20,11 @@ def draw(result: Mapping[str, Any], rows: Sequence[Row]) -> list[Drawing]:
     parallelisms = sorted({row.parallelism or 1 for row in known})
     names = style.series([row.variant for row in known])
     figure, (panels,) = style.grid(1, len(payloads), height=4.2)
+    volga = [
+        each
+        for each in references.volga()
+        if each.cpu and each.payload_bytes in payloads and each.parallelism == 1
+    ]
     for panel, payload in zip(panels, payloads, strict=True):
         for variant, system in names.items():
             for tasks in parallelisms:
@@ -41,14 +46,10 @@ def draw(result: Mapping[str, Any], rows: Sequence[Row]) -> list[Drawing]:
                     linestyle=_line_style(parallelisms.index(tasks)),
                     **system.look,
                 )
-        volga = [
-            each
-            for each in references.volga()
-            if each.cpu and each.payload_bytes == payload and each.parallelism == 1
-        ]
+        beside = [each for each in volga if each.payload_bytes == payload]
         panel.plot(
-            [each.batch_size for each in volga],
-            [each.cpu or 0.0 for each in volga],
+            [each.batch_size for each in beside],
+            [each.cpu or 0.0 for each in beside],
             color="#555555",
             **_VOLGA,
         )
@@ -66,8 +67,9 @@ def draw(result: Mapping[str, Any], rows: Sequence[Row]) -> list[Drawing]:
                 style.gray_handle(f"parallelism {tasks}", linestyle=_line_style(at))
                 for at, tasks in enumerate(parallelisms)
             ),
-            style.gray_handle(
-                f"{references.VOLGA_SOURCES['volga_local_channels']}, parallelism 1", **_VOLGA
+            *(
+                style.gray_handle(f"{source}, parallelism 1", **_VOLGA)
+                for source in dict.fromkeys(each.source for each in volga)
             ),
         ],
     )

@@ -200,7 +200,7 @@ _METRICS = (
     _Metric("p99 latency", "time", lambda row: row.p99, lambda reference: reference.p99_us),
     _Metric("average latency", "time", lambda row: row.mean, lambda reference: reference.mean_us),
 )
-_X = "parallelism (source tasks, and as many sink tasks)"
+_X = "parallelism (tasks per operator)"
 _TICKS = (1, 2, 4, 8, 16, 32)
 _OTHER_MARKERS = ("x", "+", "1", "2", "3", "4")
 _LOOKS: dict[str, dict[str, Any]] = {

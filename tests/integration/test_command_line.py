@@ -71,6 +71,11 @@ def test_plan_runs_nothing() -> None:
         (["bench", "soak", "--seconds", "5"], 2, "--seconds is 5, expected at least 48"),
         (["bench", "word-count", "--load", "2"], 2, "neither closed nor a share"),
         (["bench", "word-count", "--json", "/proc/x/y.json"], 2, "cannot be written"),
+        (["bench", "convert", "none.json", "out.json", "--to", "oka"], 2, "No such file"),
+        (["report"], 2, "Missing argument"),
+        (["report", "none.json"], 2, "No such file"),
+        (["report", "pyproject.toml"], 2, "pyproject.toml is not JSON"),
+        (["report", "none.json", "--format", "gif"], 2, "'gif' is none of png, svg"),
     ],
 )
 def test_wrong_use_says_what_is_wrong(arguments: list[str], status: int, message: str) -> None:
@@ -80,7 +85,7 @@ def test_wrong_use_says_what_is_wrong(arguments: list[str], status: int, message
 
 
 def test_help_of_every_command() -> None:
-    for command in ([], ["run"], ["plan"], ["bench"], ["bench", "word-count"]):
+    for command in ([], ["run"], ["plan"], ["bench"], ["bench", "word-count"], ["report"]):
         done = oka(*command, "--help")
         assert done.returncode == 0
         assert "Usage:" in done.stdout
