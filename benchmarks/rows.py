@@ -61,6 +61,8 @@ class Row:
     histogram: bytes | None
     nodes: int | None
     rate_bits_per_second: float | None
+    beside: str | None
+    """The peer that it ran in turn with, or that it is of."""
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Row:
@@ -89,6 +91,7 @@ class Row:
             histogram=base64.b64decode(histogram) if histogram else None,
             nodes=row.get("nodes"),
             rate_bits_per_second=row.get("rate_bits_per_second"),
+            beside=row.get("beside"),
         )
 
     @property
