@@ -72,6 +72,8 @@ _TOOLS = {
 }
 _BENCHMARKS = {
     "convert": "benchmarks.convert",
+    "guard": "benchmarks.guard",
+    "instructions": "benchmarks.instructions",
     "mesh": "benchmarks.mesh",
     "peers": "benchmarks.compare",
     "soak": "benchmarks.soak",
