@@ -78,6 +78,7 @@ _BENCHMARKS = {
     "peers": "benchmarks.compare",
     "soak": "benchmarks.soak",
     "testbed": "benchmarks.testbed.word_count",
+    "sustainable": "benchmarks.sustainable",
     "word-count": "benchmarks.word_count",
 }
 
