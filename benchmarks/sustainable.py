@@ -25,7 +25,6 @@ from benchmarks.result import Result, Row
 from benchmarks.search import highest_rate
 from benchmarks.systems import APIS, OKA, measure, runtime
 from engine.config import Transport
-from engine.errors import EngineError
 from engine.tables import duration, rate, table
 
 RunProbe = Callable[[Case, Run, float], Probe]
@@ -132,26 +131,32 @@ def command(
     search = _checked(Search(seconds, warmup, seed, p99_ms, tolerance, confirm))
     transport = transport or ("auto" if runtime_name == "ray" else "shm")
     result = Result("sustainable", dataclasses.asdict(search), json_file, fresh)
-    with runtime(runtime_name, max(parallelism)):
+    cases = [
+        Case(
+            OKA,
+            name,
+            runtime_name,
+            transport,
+            payload_bytes,
+            batch_size,
+            tasks,
+            load="sustainable",
+            encryption=transport in ("tcp", "auto"),
+        )
         for tasks, payload_bytes, batch_size, name in itertools.product(
             parallelism, payload, batch, api
-        ):
-            case = Case(
-                OKA,
-                name,
-                runtime_name,
-                transport,
-                payload_bytes,
-                batch_size,
-                tasks,
-                load="sustainable",
-                encryption=transport in ("tcp", "auto"),
-            )
-            if not result.has(case):
-                result.add([find(case, search)])
+        )
+    ]
+    try:
+        with runtime(runtime_name, max(parallelism)):
+            for case in cases:
+                if not result.has(case):
+                    result.add([find(case, search)])
+    except BaseException:
+        result.tell_kept()
+        raise
     click.echo(report(result.rows))
-    if result.failures():
-        raise EngineError("\n".join(why for each in result.rows for why in each["failures"]))
+    result.raise_failures()
 
 
 def find(

@@ -52,12 +52,14 @@ class Finding:
         return self.quantity.verdict(self.measured, self.baseline)
 
     def __str__(self) -> str:
-        limit = "at least" if self.quantity.more_is_better else "at most"
-        return (
+        change = (
             f"{self.case}: {self.quantity.name} is {self.measured:.4g}, "
-            f"{self.measured / self.baseline - 1:+.0%} against {self.baseline:.4g} in the "
-            f"baseline; expected {limit} {self.quantity.bound(self.baseline):.4g}"
+            f"{self.measured / self.baseline - 1:+.0%} against {self.baseline:.4g} in the baseline"
         )
+        if self.verdict == "better":
+            return change
+        limit = "at least" if self.quantity.more_is_better else "at most"
+        return f"{change}; expected {limit} {self.quantity.bound(self.baseline):.4g}"
 
 
 def compare_ratios(measured: Mapping[str, Ratios], baseline: Mapping[str, Ratios]) -> list[Finding]:

@@ -77,8 +77,8 @@ _BENCHMARKS = {
     "mesh": "benchmarks.mesh",
     "peers": "benchmarks.compare",
     "soak": "benchmarks.soak",
-    "testbed": "benchmarks.testbed.word_count",
     "sustainable": "benchmarks.sustainable",
+    "testbed": "benchmarks.testbed.word_count",
     "word-count": "benchmarks.word_count",
 }
 
