@@ -11,7 +11,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export RAY_USAGE_STATS_ENABLED := 0
 
-.PHONY: help build wordcount test lint format rust-test loom python-test stubs fuzz soak bench clean
+.PHONY: help build wordcount test lint format rust-test loom python-test stubs fuzz soak bench bench-check clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
@@ -84,6 +84,9 @@ fuzz: ## random bytes, guided by coverage, into the decoders; FUZZ_SECONDS=60 in
 
 bench: $(BUILT) ## the word-count benchmark at parallelism 1, a quarter of an hour; goes on where it stopped
 	$(BIN)/oka bench word-count --parallelism 1 --json results/word_count.json
+
+bench-check: $(BUILT) ## nothing is slower than benchmarks/baseline.json, beside the pyzmq pair: 3 minutes
+	$(BIN)/oka bench guard
 
 SOAK_SECONDS ?= 600
 soak: $(BUILT) ## word counts for SOAK_SECONDS=600: memory stays flat, counts exact

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -75,6 +76,15 @@ class Result:
             raise EngineError(
                 f"{len(failures)} runs failed, the first with: {failures[0]}",
                 f"all messages are in the rows of {self.path}" if self.path else None,
+            )
+
+    def tell_kept(self) -> None:
+        """Say on stderr what is kept, where a benchmark ends before its end."""
+        if self.path is not None and self.rows:
+            print(
+                f"{len(self.rows)} finished rows are in {self.path}; "
+                "the same command goes on from there",
+                file=sys.stderr,
             )
 
     def _continued(self, path: Path) -> list[Row]:

@@ -62,12 +62,7 @@ def sweep(cells: Sequence[Cell], settings: Settings, result: Result, measure: Me
                 cases = [dataclasses.replace(case, load=load) for case in cell.cases]
                 result.add(_alternate(cases, settings, result, measure, progress))
     except BaseException:
-        if result.path is not None and result.rows:
-            print(
-                f"{len(result.rows)} finished rows are in {result.path}; "
-                "the same command goes on from there",
-                file=sys.stderr,
-            )
+        result.tell_kept()
         raise
 
 

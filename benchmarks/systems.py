@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import TimeoutError as NotYet
 from contextlib import contextmanager
 from typing import cast
 
@@ -11,6 +13,8 @@ from benchmarks.measurement import Case, Measurement, Run
 from benchmarks.peers.registry import PEERS
 from engine.config import Runtime, Strategy, Transport
 from pipelines.word_count import Api, random_word_count
+
+Watch = Callable[[engine.JobHandle], None]
 
 OKA = "oka"
 APIS = ("per_record", "map_batches", "native", "columnar")
@@ -21,11 +25,58 @@ PAIR = ("pyzmq_msgpack_pair", "lists")
 def measure(case: Case, run: Run) -> Measurement:
     """Run the case once; raises EngineError, RuntimeError where it failed or its counts differ."""
     if case.system == OKA:
-        return _measure_oka(case, run)
+        return measure_oka(case, run)
     for peer in PEERS:
         if (peer.system, peer.api) == (case.system, case.api):
             return peer.measure(case, run)
     raise RuntimeError(f"there is no system {case.system!r} with the api {case.api!r}")
+
+
+def measure_oka(case: Case, run: Run, watch: Watch | None = None) -> Measurement:
+    """Run Oka's word count once, as `measure` does.
+
+    `watch` is called with the running job ten times a second, from before its workers run.
+    """
+    pipeline = random_word_count(
+        run.seconds + run.warmup,
+        case.payload_bytes,
+        rate=run.rate,
+        seed=run.seed,
+        api=cast(Api, case.api),
+    )
+    handle = engine.submit(
+        pipeline,
+        name=f"word count {case.api}",
+        runtime=cast(Runtime, case.runtime),
+        parallelism=case.parallelism,
+        batch_size=case.batch_size,
+        transport=cast(Transport, case.transport),
+        placement=cast(Strategy, case.placement),
+        encryption=case.encryption,
+        warmup_seconds=run.warmup,
+        progress="none",
+    )
+    try:
+        result = _wait_finished(handle, run.seconds + run.warmup + _LONGEST_EXTRA_SECONDS, watch)
+    except BaseException:
+        handle.cancel()
+        handle.wait_stopped()
+        raise
+    statistics = result.statistics
+    counted = sum(result.output.values())
+    if counted != statistics.source_records:
+        raise RuntimeError(
+            f"the source emitted {statistics.source_records:,} words, the sink counted {counted:,}"
+        )
+    if counted == 0:
+        raise RuntimeError("no word was counted\n\nhint: longer --seconds")
+    return Measurement(
+        throughput=statistics.input_throughput,
+        source_throughput=statistics.source_throughput,
+        cpu_seconds_per_million=statistics.cpu_seconds / counted * 1e6,
+        histogram=statistics.histogram if result.latency.count else b"",
+        records=counted,
+    )
 
 
 @contextmanager
@@ -59,48 +110,18 @@ def _connect(tasks: int) -> None:
         ray.init(num_cpus=tasks, include_dashboard=False, logging_level=logging.WARNING)
 
 
-def _measure_oka(case: Case, run: Run) -> Measurement:
-    pipeline = random_word_count(
-        run.seconds + run.warmup,
-        case.payload_bytes,
-        rate=run.rate,
-        seed=run.seed,
-        api=cast(Api, case.api),
-    )
-    handle = engine.submit(
-        pipeline,
-        name=f"word count {case.api}",
-        runtime=cast(Runtime, case.runtime),
-        parallelism=case.parallelism,
-        batch_size=case.batch_size,
-        transport=cast(Transport, case.transport),
-        placement=cast(Strategy, case.placement),
-        encryption=case.encryption,
-        warmup_seconds=run.warmup,
-        progress="none",
-    )
-    try:
-        result = handle.wait_finished(run.seconds + run.warmup + _LONGEST_EXTRA_SECONDS)
-    except BaseException:
-        handle.cancel()
-        handle.wait_stopped()
-        raise
-    statistics = result.statistics
-    counted = sum(result.output.values())
-    if counted != statistics.source_records:
-        raise RuntimeError(
-            f"the source emitted {statistics.source_records:,} words, the sink counted {counted:,}"
-        )
-    if counted == 0:
-        raise RuntimeError("no word was counted\n\nhint: longer --seconds")
-    return Measurement(
-        throughput=statistics.input_throughput,
-        source_throughput=statistics.source_throughput,
-        cpu_seconds_per_million=statistics.cpu_seconds / counted * 1e6,
-        histogram=statistics.histogram if result.latency.count else b"",
-        records=counted,
-    )
+def _wait_finished(
+    handle: engine.JobHandle, seconds: float, watch: Watch | None
+) -> engine.JobResult:
+    deadline = time.monotonic() + seconds
+    while watch is not None and time.monotonic() < deadline:
+        try:
+            return handle.wait_finished(_WATCH_SECONDS)
+        except NotYet:
+            watch(handle)
+    return handle.wait_finished(max(0.0, deadline - time.monotonic()))
 
 
+_WATCH_SECONDS = 0.1
 _LONGEST_EXTRA_SECONDS = 120.0
 """Longest that a run may take more than its length; it is a failure then."""

@@ -72,9 +72,12 @@ _TOOLS = {
 }
 _BENCHMARKS = {
     "convert": "benchmarks.convert",
+    "guard": "benchmarks.guard",
+    "instructions": "benchmarks.instructions",
     "mesh": "benchmarks.mesh",
     "peers": "benchmarks.compare",
     "soak": "benchmarks.soak",
+    "sustainable": "benchmarks.sustainable",
     "testbed": "benchmarks.testbed.word_count",
     "word-count": "benchmarks.word_count",
 }

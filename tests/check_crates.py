@@ -10,6 +10,7 @@ ALLOWED = {
     "oka-ring": set(),
     "oka-transport": {"oka-protocol", "oka-ring"},
     "oka-fuzz": {"oka-protocol", "oka-columnar", "oka-compute"},
+    "oka-instructions": {"oka-protocol", "oka-ring", "oka-columnar", "oka-compute"},
     "oka-columnar": {"oka-protocol", "oka-compute"},
     "oka-native": {"oka-protocol", "oka-columnar", "oka-compute", "oka-transport"},
 }

@@ -1,0 +1,217 @@
+"""The regression guard: `oka bench guard`, or `make bench-check`.
+
+A short fixed set of word counts, each in turn with the pyzmq pair: what is compared with the
+committed baseline are ratios to the pair, which a slower machine changes little. Instructions of
+the Rust core's hot paths do not depend on the machine's load at all, and have a narrower bound.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import median
+
+import click
+
+from benchmarks import baseline as baselines
+from benchmarks import instructions
+from benchmarks.baseline import UPDATE_HINT, Baseline, Instructions, Ratios
+from benchmarks.measurement import Case, Measurement, Run
+from benchmarks.result import Result
+from benchmarks.sweep import Cell, Measure, Settings, sweep
+from benchmarks.systems import OKA, PAIR, measure
+from benchmarks.verdict import (
+    INSTRUCTIONS,
+    Finding,
+    compare_instructions,
+    compare_ratios,
+    confirmed,
+    other_compiler,
+)
+from engine.errors import ConfigError, EngineError
+from engine.tables import table
+
+
+@click.command("guard")
+@click.option(
+    "--only",
+    type=click.Choice(["ratios", "instructions"]),
+    help="Word counts beside the pair, or instructions of the Rust core.  [both]",
+)
+@click.option("--update", is_flag=True, help="Write the baseline anew; do so on a quiet machine.")
+@click.option(
+    "--baseline",
+    "path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Another baseline than the committed one.",
+)
+def command(only: str | None, update: bool, path: Path | None) -> None:
+    """Compare throughput, CPU and instructions with the committed baseline: about three minutes.
+
+    Exit status 1 if one is worse by more than its bound: 25 % for the ratios of throughput and of
+    CPU to the pyzmq pair, where a second measurement confirms it; 10 % for instructions.
+    """
+    path = path or baselines.PATH
+    with_ratios, with_instructions = only != "instructions", only != "ratios"
+    if update:
+        counts = instructions.measure() if with_instructions else None
+        ratios = measure_ratios(CASES, measure) if with_ratios else None
+        baselines.update(path, ratios, counts)
+        click.echo(f"{path} is new; commit it with the change that explains it")
+        return
+    before = Baseline.read(path)
+    found: list[Finding] = []
+    worse: list[Finding] = []
+    if with_instructions:
+        compared, note = check_instructions(before.instructions, path)
+        found += compared
+        worse += [each for each in compared if each.verdict == "worse"]
+        if note is not None:
+            click.echo(note, err=True)
+    if with_ratios:
+        compared, regressions = check_ratios(before.ratios, path, measure)
+        found += compared
+        worse += regressions
+    click.echo(report(found))
+    _tell(found, worse, path)
+    if worse:
+        sys.exit(1)
+
+
+def check_instructions(before: Instructions | None, path: Path) -> tuple[list[Finding], str | None]:
+    """A finding for each path, and a note where another compiler made the baseline."""
+    if before is None:
+        raise ConfigError(f"{path} has no instructions, expected those of each path", UPDATE_HINT)
+    now = instructions.measure()
+    return compare_instructions(now, before), other_compiler(now, before)
+
+
+def check_ratios(
+    before: Mapping[str, Ratios] | None, path: Path, measure: Measure
+) -> tuple[list[Finding], list[Finding]]:
+    """All findings, those of second measurements too, and the regressions among them.
+
+    What is worse is measured a second time, beside the pair again, and is a regression if it is
+    worse then, too. Raises ConfigError where the baseline lacks a case, EngineError where a run
+    failed.
+    """
+    if before is None:
+        raise ConfigError(f"{path} has no ratios, expected those of the guard's cases", UPDATE_HINT)
+    _check_complete(before)
+    first = compare_ratios(measure_ratios(CASES, measure), before)
+    doubtful = {each.case for each in first if each.verdict == "worse"}
+    if not doubtful:
+        return first, []
+    for each in first:
+        if each.verdict == "worse":
+            click.echo(f"measured once more: {each}", err=True)
+    again = [case for case in CASES if name(case) in doubtful]
+    second = compare_ratios(measure_ratios(again, measure), before)
+    return [*first, *second], confirmed(first, second)
+
+
+def measure_ratios(cases: Sequence[Case], measure: Measure) -> dict[str, Ratios]:
+    """Each case in turn with the pair of its payload and batch; raises EngineError on a failure.
+
+    A ratio is the median over the turns of the run's ratio to the pair's run in the same turn, so
+    that a machine that is slower for some turns changes it little.
+    """
+    cells: dict[tuple[int, int], list[Case]] = {}
+    for case in cases:
+        pair = Case(*PAIR, "processes", "tcp", case.payload_bytes, case.batch_size, 1)
+        cells.setdefault((case.payload_bytes, case.batch_size), [pair]).append(case)
+    runs: dict[Case, list[Measurement]] = {}
+
+    def measure_and_keep(case: Case, run: Run) -> Measurement:
+        measured = measure(case, run)
+        runs.setdefault(case, []).append(measured)
+        return measured
+
+    result = Result("guard", {}, None)
+    every = [Cell(tuple(members), ("closed",)) for members in cells.values()]
+    sweep(every, SETTINGS, result, measure_and_keep)
+    for row in result.rows:
+        if row["failures"]:
+            raise EngineError(
+                f"{row['system']} {row['api']}, {row['payload_bytes']} B, batch "
+                f"{row['batch_size']} failed, so there is no ratio: {row['failures'][0]}"
+            )
+    return {
+        name(case): _ratios(runs[case], runs[cells[case.payload_bytes, case.batch_size][0]])
+        for case in cases
+    }
+
+
+def name(case: Case) -> str:
+    """The case as the baseline calls it."""
+    return f"{case.api}, {case.payload_bytes} B, batch {case.batch_size}"
+
+
+def report(found: Sequence[Finding]) -> str:
+    """A line for each figure; what was measured twice has two."""
+    lines = [
+        (
+            each.case,
+            each.quantity.name,
+            f"{each.measured:.4g}",
+            f"{each.baseline:.4g}",
+            f"{each.measured / each.baseline - 1:+.1%}",
+            each.verdict,
+        )
+        for each in found
+    ]
+    return table(_COLUMNS, lines)
+
+
+def _check_complete(before: Mapping[str, Ratios]) -> None:
+    """Know that a case is missing before minutes are spent."""
+    compare_ratios({name(case): Ratios(1.0, 1.0) for case in CASES}, before)
+
+
+def _ratios(ours: Sequence[Measurement], theirs: Sequence[Measurement]) -> Ratios:
+    turns = list(zip(ours, theirs, strict=True))
+    return Ratios(
+        throughput=median(our.throughput / their.throughput for our, their in turns),
+        cpu=median(
+            our.cpu_seconds_per_million / their.cpu_seconds_per_million for our, their in turns
+        ),
+    )
+
+
+def _tell(found: Sequence[Finding], worse: Sequence[Finding], path: Path) -> None:
+    """Regressions with what to do, and what is so much better that the baseline is out of date."""
+    better = [each for each in found if each.verdict == "better"]
+    for each in better:
+        click.echo(f"better: {each}")
+    if better:
+        click.echo(f"\nhint: {UPDATE_HINT}, so that it guards what was gained")
+    for each in worse:
+        click.echo(f"worse: {each}")
+    if not worse:
+        click.echo(f"nothing is worse than in {path}")
+        return
+    if any(each.quantity is INSTRUCTIONS for each in worse):
+        click.echo(
+            "\nhint: valgrind --tool=callgrind target/release/oka-instructions PATH 50, then "
+            "callgrind_annotate, names the functions"
+        )
+    click.echo(f"\nhint: if the change is worth it, {UPDATE_HINT}")
+
+
+def _case(api: str, payload_bytes: int, batch_size: int) -> Case:
+    return Case(OKA, api, "local", "shm", payload_bytes, batch_size, 1)
+
+
+CASES = (
+    _case("per_record", 32, 1),
+    _case("map_batches", 32, 1),
+    _case("native", 32, 1),
+    _case("per_record", 32, 1000),
+    _case("map_batches", 32, 1000),
+    _case("native", 32, 1000),
+    _case("columnar", 32, 1000),
+    _case("native", 1024, 1000),
+)
+SETTINGS = Settings(seconds=1.5, warmup=0.5, repeats=5, seed=0)
+_COLUMNS = ("case", "quantity", "measured", "baseline", "change", "verdict")

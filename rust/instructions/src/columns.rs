@@ -1,0 +1,97 @@
+//! Columns: encoding, decoding, partitioning, aggregating a batch of rows.
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use arrow_array::{Int64Array, RecordBatch, StringArray};
+use bytes::Bytes;
+use oka_columnar::{Aggregate, Columns, Decoder, Encoder, Partitioner, Selector};
+use oka_compute::Aggregation;
+
+use crate::data::{RECORDS, drawn, words};
+
+/// A batch to the body of a frame.
+#[inline(never)]
+pub fn encode(rounds: usize) {
+    let batch = batch();
+    let (mut encoder, mut body) = (Encoder::default(), Vec::new());
+    for _ in 0..rounds {
+        body.clear();
+        let appended = encoder.append(black_box(&batch), &mut body);
+        appended.expect("columns that can travel");
+        black_box(&body);
+    }
+}
+
+/// The body of a frame to a batch with memory of its own.
+#[inline(never)]
+pub fn decode(rounds: usize) {
+    let (mut decoder, body) = channel();
+    let mut runs = Vec::new();
+    for _ in 0..rounds {
+        accept(&mut decoder, &body, &mut runs);
+        black_box(runs[0].to_batch().expect("encoded columns"));
+    }
+}
+
+/// A batch to one for each of eight channels.
+#[inline(never)]
+pub fn partition(rounds: usize) {
+    let batch = batch();
+    let mut partitioner = Partitioner::new(Selector::Index(0));
+    for _ in 0..rounds {
+        let parts = partitioner.split(black_box(&batch), 8);
+        black_box(parts.expect("a column of keys"));
+    }
+}
+
+/// The count of words, read from the frame in place.
+#[inline(never)]
+pub fn count(rounds: usize) {
+    let key = Selector::Index(0);
+    aggregate(Aggregate::new(Aggregation::Count, key, None), rounds);
+}
+
+/// The sum of the numbers of each word, read from the frame in place.
+#[inline(never)]
+pub fn sum(rounds: usize) {
+    let (key, value) = (Selector::Index(0), Some(Selector::Index(1)));
+    aggregate(Aggregate::new(Aggregation::Sum, key, value), rounds);
+}
+
+fn aggregate(mut aggregate: Aggregate, rounds: usize) {
+    let (mut decoder, body) = channel();
+    let mut runs = Vec::new();
+    for _ in 0..rounds {
+        accept(&mut decoder, &body, &mut runs);
+        let updated = aggregate.update(black_box(&runs[0]));
+        black_box(updated.expect("columns that suit the aggregate"));
+    }
+}
+
+fn accept(decoder: &mut Decoder, body: &Bytes, runs: &mut Vec<Columns>) {
+    runs.clear();
+    let accepted = decoder.accept(black_box(body.clone()), RECORDS, runs);
+    accepted.expect("encoded columns");
+}
+
+/// The reading end of a channel that has had the schema, and the body of the next frame.
+fn channel() -> (Decoder, Bytes) {
+    let (mut encoder, mut decoder, batch) = (Encoder::default(), Decoder::default(), batch());
+    let mut bodies = [Vec::new(), Vec::new()];
+    for body in &mut bodies {
+        encoder.append(&batch, body).expect("columns");
+    }
+    let [first, next] = bodies.map(Bytes::from);
+    accept(&mut decoder, &first, &mut Vec::new());
+    (decoder, next)
+}
+
+fn batch() -> RecordBatch {
+    let numbers: Int64Array = (0..RECORDS).map(|row| drawn(row) as i64).collect();
+    RecordBatch::try_from_iter([
+        ("word", Arc::new(StringArray::from(words())) as _),
+        ("number", Arc::new(numbers) as _),
+    ])
+    .expect("two columns of one length")
+}

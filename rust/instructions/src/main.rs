@@ -1,0 +1,65 @@
+//! Hot paths of the Rust core, one at a time, so that valgrind can count their instructions.
+//!
+//! `oka-instructions` lists the paths, each with the records of a round; `oka-instructions PATH
+//! ROUNDS` runs one. The work is the same in every run: fixed data, no clock, one thread. The
+//! difference between n and 2 n rounds is what n rounds cost, without start-up and without what
+//! only the first round does.
+
+mod channel;
+mod columns;
+mod data;
+mod records;
+
+use std::env;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments: Vec<_> = env::args().skip(1).collect();
+    match &arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => {
+            for path in PATHS {
+                println!("{} {}", path.name, data::RECORDS);
+            }
+            return ExitCode::SUCCESS;
+        }
+        [name, rounds] => {
+            let path = PATHS.iter().find(|path| path.name == *name);
+            if let (Some(path), Ok(rounds)) = (path, rounds.parse()) {
+                (path.run)(rounds);
+                return ExitCode::SUCCESS;
+            }
+        }
+        _ => {}
+    }
+    eprintln!("usage: oka-instructions [PATH ROUNDS]; without arguments it lists the paths");
+    ExitCode::from(2)
+}
+
+/// One way that records take through the core.
+struct Path {
+    name: &'static str,
+    /// Takes [`data::RECORDS`] records that way, so many times.
+    run: fn(usize),
+}
+
+/// Names are those of the committed baseline, `benchmarks/baseline.json`.
+const PATHS: &[Path] = &[
+    path("record_encode", records::encode),
+    path("record_decode", records::decode),
+    path("record_partition", records::partition),
+    path("record_count", records::count),
+    path("record_sum", records::sum),
+    path("frame_encode", channel::frame_encode),
+    path("frame_decode", channel::frame_decode),
+    path("channel", channel::channel),
+    path("ring", channel::ring),
+    path("column_encode", columns::encode),
+    path("column_decode", columns::decode),
+    path("column_partition", columns::partition),
+    path("column_count", columns::count),
+    path("column_sum", columns::sum),
+];
+
+const fn path(name: &'static str, run: fn(usize)) -> Path {
+    Path { name, run }
+}

@@ -1,0 +1,83 @@
+//! Encoded records: writing, reading, hashing, aggregating.
+
+use std::hint::black_box;
+
+use oka_compute::{Aggregate, Aggregation, Path, Reader, Step, encode};
+use oka_protocol::partition::{hash_str, target};
+
+use crate::data::{RECORDS, drawn, words};
+
+/// Words to the body of a frame.
+#[inline(never)]
+pub fn encode(rounds: usize) {
+    let words = words();
+    let mut body = Vec::new();
+    for _ in 0..rounds {
+        body.clear();
+        for word in black_box(&words) {
+            encode::text(&mut body, word.as_bytes());
+        }
+        black_box(&body);
+    }
+}
+
+/// The body of a frame to values.
+#[inline(never)]
+pub fn decode(rounds: usize) {
+    let body = body_of_words();
+    for _ in 0..rounds {
+        let mut reader = Reader::new(black_box(&body));
+        for _ in 0..RECORDS {
+            black_box(reader.read().expect("encoded words"));
+        }
+    }
+}
+
+/// Words to one of eight channels each.
+#[inline(never)]
+pub fn partition(rounds: usize) {
+    let words = words();
+    for _ in 0..rounds {
+        for word in black_box(&words) {
+            black_box(target(hash_str(word), 8));
+        }
+    }
+}
+
+/// The native count of words.
+#[inline(never)]
+pub fn count(rounds: usize) {
+    let counts = Aggregate::new(Aggregation::Count, Path::default(), Path::default());
+    aggregate(counts, &body_of_words(), rounds);
+}
+
+/// The native sum of pairs (word, number).
+#[inline(never)]
+pub fn sum(rounds: usize) {
+    let mut body = Vec::new();
+    for (row, word) in words().iter().enumerate() {
+        encode::array(&mut body, 2);
+        encode::text(&mut body, word.as_bytes());
+        encode::int(&mut body, drawn(row) as i64);
+    }
+    let (key, value) = (Path::from([Step::Item(0)]), Path::from([Step::Item(1)]));
+    aggregate(Aggregate::new(Aggregation::Sum, key, value), &body, rounds);
+}
+
+fn aggregate(mut aggregate: Aggregate, body: &[u8], rounds: usize) {
+    for _ in 0..rounds {
+        let updated = aggregate.update(black_box(body), RECORDS);
+        updated.expect("records that suit the aggregate");
+        for update in aggregate.take_updates() {
+            black_box(update);
+        }
+    }
+}
+
+fn body_of_words() -> Vec<u8> {
+    let mut body = Vec::new();
+    for word in words() {
+        encode::text(&mut body, word.as_bytes());
+    }
+    body
+}
