@@ -104,7 +104,12 @@ class _Running:
             stderr=subprocess.STDOUT,
             cwd=folder,
             env=os.environ
-            | {"PYTHONPATH": str(PROGRAMS), "TMPDIR": str(folder), _MARK: str(folder)},
+            | {
+                "PYTHONPATH": str(PROGRAMS),
+                "PYTHONHASHSEED": "0",  # all processes pick the same sink task for a word
+                "TMPDIR": str(folder),
+                _MARK: str(folder),
+            },
             start_new_session=True,
         )
 
@@ -163,12 +168,12 @@ class _Running:
         done = len(list(self._folder.glob("sink-*.json"))) >= self._tasks
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(self._peer.start_seconds if done else 0)
-        living = self._processes()
-        for process in living:
-            with contextlib.suppress(psutil.Error):
-                process.kill()
+        while living := self._processes():  # again for what was started meanwhile
+            for process in living:
+                with contextlib.suppress(psutil.Error):
+                    process.kill()
+            psutil.wait_procs(living, timeout=10)
         self._process.wait()
-        psutil.wait_procs(living, timeout=10)
         self._log.close()
 
     def _measurement(self, cpu_seconds: float) -> Measurement:
@@ -183,10 +188,11 @@ class _Running:
         own: list[Any] = [each.get("cpu_seconds") for each in (*sources, *sinks)]
         if all(seconds is not None for seconds in own):
             cpu_seconds = sum(own)
-        windows = [sink["window"] for sink in sinks]
-        seconds = (max(w["last_ns"] for w in windows) - min(w["first_ns"] for w in windows)) / 1e9
-        words = sum(w["words"] for w in windows)
-        if words == 0 or seconds <= 0:
+        windows = [sink["window"] for sink in sinks if sink["window"]["words"]]
+        first_ns = min((window["first_ns"] for window in windows), default=0)
+        seconds = (max((window["last_ns"] for window in windows), default=0) - first_ns) / 1e9
+        words = sum(window["words"] for window in windows)
+        if seconds <= 0:
             raise RuntimeError(
                 f"{self._peer.system} counted no word after its warm-up of {self._run.warmup} s"
                 "\n\nhint: longer --seconds"
