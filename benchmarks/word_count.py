@@ -16,13 +16,13 @@ from typing import Any, cast
 import click
 
 import engine
-from benchmarks.measurement import Case, Measurement, row
-from benchmarks.peers import pyzmq_pair
+from benchmarks.measurement import Case, Measurement, Run, row
+from benchmarks.peers.registry import PYZMQ_PAIR
 from engine.metrics import commit, machine, versions
 from engine.tables import duration, rate, table
 from pipelines.word_count import Api, random_word_count
 
-PAIR = "pyzmq_msgpack_pair"
+PAIR = PYZMQ_PAIR.system
 APIS = ("per_record", "map_batches", "native", "columnar")
 
 
@@ -262,16 +262,10 @@ class _Sweep:
         return [row(*each) for each in zip(cases, runs, failures, strict=True)]
 
     def _measure(self, case: Case, words_per_second: float | None) -> Measurement:
-        length = self._seconds + self._warmup
         if case.system == PAIR:
-            return pyzmq_pair.measure(
-                case.payload_bytes,
-                case.batch_size,
-                length,
-                self._warmup,
-                words_per_second,
-                self._seed,
-            )
+            run = Run(self._seconds, self._warmup, words_per_second, self._seed)
+            return PYZMQ_PAIR.measure(case, run)
+        length = self._seconds + self._warmup
         return _measure_oka(case, length, self._warmup, words_per_second, self._seed)
 
     def _tell(self, case: Case, outcome: str) -> None:

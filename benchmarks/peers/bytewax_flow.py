@@ -18,11 +18,12 @@ from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime, timedelta, timezone
 from multiprocessing import Process
+from typing import Any
 
 import bytewax.operators as op
 from bytewax.dataflow import Dataflow
 from bytewax.inputs import DynamicSource, StatelessSourcePartition
-from bytewax.operators import KeyedStream, StatefulBatchLogic
+from bytewax.operators import KeyedStream, StatefulBatchLogic, Stream
 from bytewax.outputs import DynamicSink, StatelessSinkPartition
 from bytewax.testing import cluster_main
 from program import Settings, Window, Words
@@ -57,11 +58,11 @@ def run_worker(settings: Settings, addresses: list[str], index: int) -> None:
     cluster_main(flow, addresses, index)
 
 
-def count_words(stream, stamps: list[int]) -> KeyedStream[int]:
+def count_words(stream: Stream[str], stamps: list[int]) -> KeyedStream[int]:
     """Count word by word; the stamps of those that are counted go into the list."""
 
-    def add(total: int | None, word: str) -> tuple[int, int]:
-        if type(word) is not str:
+    def add(total: int | None, word: str | StampedWord) -> tuple[int, int]:
+        if type(word) is StampedWord:
             stamps.append(word.stamp)
         total = 1 if total is None else total + 1
         return total, total
@@ -115,12 +116,13 @@ class StampedWord(str):
     stamp: int
 
     def __new__(cls, word: str, stamp: int) -> StampedWord:
+        """Give a word its stamp."""
         self = super().__new__(cls, word)
         self.stamp = stamp
         return self
 
-    def __getnewargs__(self) -> tuple[str, int]:
-        return str(self), self.stamp
+    def __reduce__(self) -> tuple[type, tuple[str, int]]:
+        return StampedWord, (str(self), self.stamp)
 
 
 class WordSource(DynamicSource):
@@ -143,7 +145,7 @@ class WordSourcePartition(StatelessSourcePartition):
         self._per_record = settings.api == "per_record"
         self._has_rate = settings.rate is not None
 
-    def next_batch(self) -> Iterable:
+    def next_batch(self) -> Iterable[Any]:
         """A batch; StopIteration at the end."""
         words, stamp = next(self._batches)
         if not self._per_record:
@@ -205,7 +207,7 @@ class CountSinkPartition(StatelessSinkPartition):
 def free_addresses(number: int) -> list[str]:
     """Addresses on this host whose ports nobody listens on."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
-    addresses = ["127.0.0.1:{}".format(each.getsockname()[1]) for each in sockets]
+    addresses = [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
     for each in sockets:
         each.close()
     return addresses

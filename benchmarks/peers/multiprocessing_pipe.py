@@ -1,11 +1,14 @@
-"""Python processes and a `multiprocessing.Pipe` from each source to each sink: lists of words,
-pickled, counted in a dict."""
+"""Python processes and a `multiprocessing.Pipe` from each source to each sink.
+
+Lists of words with their stamps, pickled, counted in a dict.
+"""
 
 from __future__ import annotations
 
 import time
 from multiprocessing import Pipe, Process
 from multiprocessing.connection import Connection, wait
+from typing import cast
 
 from program import Settings, Window, Words, count, partition
 
@@ -44,11 +47,14 @@ def run_sink(settings: Settings, index: int, receivers: list[Connection]) -> Non
     window = Window(settings, index)
     cpu = time.process_time()
     while receivers:
-        for receiver in receivers if len(receivers) == 1 else wait(receivers):
+        ready = list(receivers)
+        if len(ready) > 1:
+            ready = cast(list[Connection], wait(ready))
+        for receiver in ready:
             received = receiver.recv()
             if received is None:
                 receivers.remove(receiver)
-                break
+                continue
             words, stamp = received
             count(counts, words)
             window.arrived(len(words), stamp)

@@ -17,6 +17,7 @@ import os
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from program import Settings, Window, Words
 
@@ -79,7 +80,13 @@ class CountSink:
         self._changed: list[str] = []
         self._words = 0
 
-    def on_change(self, key: pw.Pointer, row: dict, time: int, is_addition: bool) -> None:
+    def on_change(
+        self,
+        key: pw.Pointer,  # noqa: ARG002
+        row: dict[str, Any],
+        time: int,  # noqa: ARG002
+        is_addition: bool,
+    ) -> None:
         """Take a new count; the old one is taken back by a call of its own."""
         if not is_addition:
             return
@@ -88,7 +95,7 @@ class CountSink:
         self.counts[word] = total
         self._changed.append(word)
 
-    def on_time_end(self, time: int) -> None:
+    def on_time_end(self, time: int) -> None:  # noqa: ARG002
         """All that one commit changed is there."""
         self.window.arrived(self._words)
         self._words = 0
@@ -99,13 +106,13 @@ class CountSink:
         self._changed.clear()
 
 
-class Word(pw.Schema, append_only=True):
+class Word(pw.Schema, append_only=True):  # type: ignore[call-arg]
     """A row for each word."""
 
     word: str
 
 
-class WordList(pw.Schema, append_only=True):
+class WordList(pw.Schema, append_only=True):  # type: ignore[call-arg]
     """A row for each batch."""
 
     words: list[str]

@@ -124,7 +124,10 @@ class Words:
             drawn = random.integers(settings.words, size=block, dtype=np.uint16)
             self._emitted += np.bincount(drawn, minlength=settings.words)
             picked = words[drawn].tolist()
-            yield [picked[at : at + size] for at in range(0, block, size)]
+            if size == 1:
+                yield [[word] for word in picked]  # in less than half the time of slices
+            else:
+                yield [picked[at : at + size] for at in range(0, block, size)]
 
     def write(self, cpu_seconds: float | None = None) -> None:
         """Leave what was emitted, when everything has been."""

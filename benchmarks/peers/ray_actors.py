@@ -6,7 +6,9 @@ and waits for half of them at once; a call returns nothing, so that its end is i
 
 from __future__ import annotations
 
+import logging
 import os
+from typing import Any
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 
@@ -19,8 +21,8 @@ def main() -> None:
     settings = Settings.of_arguments()
     start_ray(settings, actors=2 * settings.parallelism)
     tasks = range(settings.parallelism)
-    sinks = [Sink.remote(settings, index) for index in tasks]
-    sources = [Source.remote(settings, index, sinks) for index in tasks]
+    sinks = [Sink.remote(settings, index) for index in tasks]  # type: ignore[attr-defined]
+    sources = [Source.remote(settings, index, sinks) for index in tasks]  # type: ignore[attr-defined]
     ray.get([actor.__ray_ready__.remote() for actor in (*sinks, *sources)])
     ray.get([source.run.remote() for source in sources])
     ray.get([sink.finish.remote() for sink in sinks])
@@ -28,14 +30,14 @@ def main() -> None:
 
 
 def start_ray(settings: Settings, actors: int) -> None:
-    """A Ray for this run alone, with a CPU for each actor and its files in the folder of the run."""
+    """A Ray for this run alone: a CPU for each actor, its files in the folder of the run."""
     ray.init(
         address="local",
         num_cpus=actors,
         object_store_memory=_OBJECT_STORE_BYTES,
         include_dashboard=False,
         log_to_driver=False,
-        logging_level="WARNING",
+        logging_level=logging.WARNING,
         _temp_dir=settings.folder,
     )
 
@@ -44,7 +46,7 @@ def start_ray(settings: Settings, actors: int) -> None:
 class Source:
     """One source task."""
 
-    def __init__(self, settings: Settings, index: int, sinks: list) -> None:
+    def __init__(self, settings: Settings, index: int, sinks: list[Any]) -> None:
         self._settings = settings
         self._index = index
         self._sinks = sinks
@@ -52,7 +54,7 @@ class Source:
     def run(self) -> None:
         """Call the sinks until the time is over, and wait for the last calls."""
         words = Words(self._settings, self._index)
-        in_flight: list = []
+        in_flight: list[Any] = []
         for sink, batch, stamp in partition(words, self._settings):
             in_flight.append(self._sinks[sink].count.remote(batch, stamp))
             if len(in_flight) == _MOST_IN_FLIGHT:

@@ -18,8 +18,8 @@ def main() -> None:
     start_ray(settings, actors=3 * settings.parallelism)
     tasks = range(settings.parallelism)
     queues = [Queue(maxsize=_MOST_QUEUED, actor_options={"num_cpus": 1}) for _ in tasks]
-    sources = [Source.remote(settings, index, queues) for index in tasks]
-    sinks = [Sink.remote(settings, index, queues[index]) for index in tasks]
+    sources = [Source.remote(settings, index, queues) for index in tasks]  # type: ignore[attr-defined]
+    sinks = [Sink.remote(settings, index, queues[index]) for index in tasks]  # type: ignore[attr-defined]
     ray.get([actor.__ray_ready__.remote() for actor in (*sinks, *sources)])
     ray.get([actor.run.remote() for actor in (*sources, *sinks)])
     ray.shutdown()
