@@ -4,7 +4,7 @@ Each task is a worker process of one cluster (at parallelism 1 a single one, in 
 steps run): it has a source, counts the keys that fall to it, and has a sink. The size of a batch is
 what the source hands over at once; between the steps Bytewax moves what it likes. No recovery.
 
-- `per_record`: `key_on` and `stateful_map`, as in Bytewax's documentation of the latter;
+- `per_record`: `key_on` and `stateful`, whose logic is called for each word;
 - `batches`: `flat_map` makes pairs of a list of words, `stateful_batch` sums what came for a key;
 - `combined`: `flat_map` counts a list of words before the exchange, the rest as in `batches`.
 
@@ -23,10 +23,10 @@ from typing import Any
 import bytewax.operators as op
 from bytewax.dataflow import Dataflow
 from bytewax.inputs import DynamicSource, StatelessSourcePartition
-from bytewax.operators import KeyedStream, StatefulBatchLogic, Stream
+from bytewax.operators import StatefulBatchLogic, StatefulLogic
 from bytewax.outputs import DynamicSink, StatelessSinkPartition
 from bytewax.testing import cluster_main
-from program import Settings, Window, Words
+from program import Settings, Window, Words, wait_until_measured
 
 
 def main() -> None:
@@ -49,26 +49,15 @@ def run_worker(settings: Settings, addresses: list[str], index: int) -> None:
     flow = Dataflow("word_count")
     stream = op.input("words", flow, WordSource(settings))
     if settings.api == "per_record":
-        counts = count_words(stream, stamps)
+        keyed = op.key_on("word", stream, lambda word: word)
+        counts = op.stateful("count", keyed, lambda total: Count(total or 0, stamps))
     else:
         pairs = {"batches": pairs_of_words, "combined": pairs_of_counts}[settings.api]
         keyed = op.flat_map("pair", stream, pairs)
         counts = op.stateful_batch("count", keyed, lambda total: Total(total or 0, stamps))
     op.output("counts", counts, CountSink(settings, stamps))
     cluster_main(flow, addresses, index)
-
-
-def count_words(stream: Stream[str], stamps: list[int]) -> KeyedStream[int]:
-    """Count word by word; the stamps of those that are counted go into the list."""
-
-    def add(total: int | None, word: str | StampedWord) -> tuple[int, int]:
-        if type(word) is StampedWord:
-            stamps.append(word.stamp)
-        total = 1 if total is None else total + 1
-        return total, total
-
-    keyed = op.key_on("word", stream, lambda word: word)
-    return op.stateful_map("count", keyed, add)
+    wait_until_measured(settings)
 
 
 def pairs_of_words(batch: tuple[list[str], int | None]) -> Iterable[tuple[str, int]]:
@@ -89,8 +78,27 @@ def pairs_of_counts(batch: tuple[list[str], int | None]) -> Iterable[tuple[str, 
     return pairs
 
 
+class Count(StatefulLogic):
+    """The running count of one word, word by word."""
+
+    def __init__(self, total: int, stamps: list[int]) -> None:
+        self._total = total
+        self._stamps = stamps
+
+    def on_item(self, word: str | StampedWord) -> tuple[Iterable[int], bool]:
+        """Count a word; the stamp goes to the sink when it is counted."""
+        if type(word) is StampedWord:
+            self._stamps.append(word.stamp)
+        self._total += 1
+        return (self._total,), StatefulLogic.RETAIN
+
+    def snapshot(self) -> int:
+        """The state."""
+        return self._total
+
+
 class Total(StatefulBatchLogic):
-    """The running count of one word."""
+    """The running count of one word, by what came for it at once."""
 
     def __init__(self, total: int, stamps: list[int]) -> None:
         self._total = total

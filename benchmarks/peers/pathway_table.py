@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from program import Settings, Window, Words
+from program import Settings, Window, Words, wait_until_measured
 
 SETTINGS = Settings.of_arguments()
 os.environ["PATHWAY_THREADS"] = str(SETTINGS.parallelism)
@@ -40,6 +40,7 @@ def main() -> None:
         Words(SETTINGS, index).write()
         Window(SETTINGS, index).write({})
     sink.window.write(sink.counts)
+    wait_until_measured(SETTINGS)
 
 
 class WordSource(pw.io.python.ConnectorSubject):

@@ -123,8 +123,9 @@ class _Running:
             cpu_before = self._cpu_seconds()
             length = self._run.seconds + self._run.warmup
             self._wait_for("sink-*.json", self._tasks, length + self._peer.start_seconds)
-            cpu_seconds = self._cpu_seconds() - cpu_before
             self._wait_for("source-*.json", self._tasks, 5.0)
+            cpu_seconds = self._cpu_seconds() - cpu_before
+            (self._folder / "measured").touch()
             return self._measurement(cpu_seconds)
         finally:
             self._end()

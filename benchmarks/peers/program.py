@@ -10,7 +10,8 @@ in which each source and each sink task leaves what it did, from whatever proces
   ending with the last word.
 
 Both may have `cpu_seconds`, for programs whose tasks are processes of their own; otherwise the CPU
-time of all the program's processes counts, from the first `started` to the last sink file.
+time of all the program's processes counts, from the first `started` to the last of these files:
+then they live until there is the file `measured`.
 """
 
 from __future__ import annotations
@@ -235,6 +236,13 @@ def count(counts: dict[str, int], words: Iterable[str]) -> None:
         counts[word] = counts.get(word, 0) + 1
 
 
+def wait_until_measured(settings: Settings) -> None:
+    """Wait, before processes whose CPU time counts end, until it has been taken."""
+    deadline = time.monotonic() + _MEASURE_SECONDS
+    while not (Path(settings.folder) / "measured").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
 def mark(settings: Settings, name: str) -> None:
     """Leave an empty file in the folder of the run."""
     (Path(settings.folder) / name).touch()
@@ -252,3 +260,4 @@ _LETTERS = string.ascii_letters + string.digits
 _BLOCK_WORDS = 8192
 _BLOCK_SECONDS = 0.05
 _STAMP_INTERVAL = 100
+_MEASURE_SECONDS = 30.0

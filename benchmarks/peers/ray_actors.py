@@ -13,7 +13,7 @@ from typing import Any
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 
 import ray
-from program import Settings, Window, Words, count, partition
+from program import Settings, Window, Words, count, partition, wait_until_measured
 
 
 def main() -> None:
@@ -26,6 +26,7 @@ def main() -> None:
     ray.get([actor.__ray_ready__.remote() for actor in (*sinks, *sources)])
     ray.get([source.run.remote() for source in sources])
     ray.get([sink.finish.remote() for sink in sinks])
+    wait_until_measured(settings)
     ray.shutdown()
 
 

@@ -7,7 +7,7 @@ by a call each that its caller waits for.
 from __future__ import annotations
 
 import ray
-from program import Settings, Window, Words, count, partition
+from program import Settings, Window, Words, count, partition, wait_until_measured
 from ray.util.queue import Queue
 from ray_actors import start_ray
 
@@ -22,6 +22,7 @@ def main() -> None:
     sinks = [Sink.remote(settings, index, queues[index]) for index in tasks]  # type: ignore[attr-defined]
     ray.get([actor.__ray_ready__.remote() for actor in (*sinks, *sources)])
     ray.get([actor.run.remote() for actor in (*sources, *sinks)])
+    wait_until_measured(settings)
     ray.shutdown()
 
 
