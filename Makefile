@@ -11,7 +11,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export RAY_USAGE_STATS_ENABLED := 0
 
-.PHONY: help build wordcount test lint format rust-test loom python-test stubs fuzz soak bench bench-check clean
+.PHONY: help build wordcount test lint format rust-test loom python-test stubs fuzz soak bench bench-check peers clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
@@ -88,9 +88,29 @@ bench: $(BUILT) ## the word-count benchmark at parallelism 1, a quarter of an ho
 bench-check: $(BUILT) ## nothing is slower than benchmarks/baseline.json, beside the pyzmq pair: 3 minutes
 	$(BIN)/oka bench guard
 
+# Peers run in virtual environments of their own; `make peers-NAME` makes one.
+PEERS := bytewax pathway
+
+peers: $(PEERS:%=peers-%-or-say) ## set up the systems that Oka is measured beside, in .peers
+	@failed=$$(cat .peers/*.failed 2>/dev/null); test -z "$$failed" || { echo "failed: $$failed" >&2; exit 1; }
+
+# One that fails does not keep the others from being set up.
+peers-%-or-say:
+	@mkdir -p .peers; rm -f .peers/$*.failed
+	@$(MAKE) --no-print-directory peers-$* || echo $* > .peers/$*.failed
+
+$(PEERS:%=peers-%): peers-%: .peers/%/.installed
+
+.peers/%/.installed: benchmarks/peers/requirements/%.txt
+	@echo "setting up .peers/$*"
+	rm -rf .peers/$*
+	$(PYTHON) -m venv .peers/$*
+	env -u PIP_CONSTRAINT -u VIRTUAL_ENV .peers/$*/bin/python -m pip install --quiet --requirement $<
+	@touch $@
+
 SOAK_SECONDS ?= 600
 soak: $(BUILT) ## word counts for SOAK_SECONDS=600: memory stays flat, counts exact
 	$(BIN)/oka bench soak --seconds $(SOAK_SECONDS)
 
 clean: ## remove what was built
-	rm -rf $(VENV) target engine/_native*.so
+	rm -rf $(VENV) .peers target engine/_native*.so

@@ -10,6 +10,7 @@ import base64
 import contextlib
 import json
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -106,7 +107,14 @@ class _Running:
             stderr=subprocess.STDOUT,
             cwd=folder,
             env=os.environ
-            | {"PYTHONPATH": str(PROGRAMS), "TMPDIR": str(folder), _MARK: str(folder)},
+            | {
+                "PYTHONPATH": str(PROGRAMS),
+                # The same in all processes, which so pick the same sink task for a word; another
+                # in each run, since dictionaries are up to a tenth slower with some.
+                "PYTHONHASHSEED": str(random.randrange(1, 1 << 32)),
+                "TMPDIR": str(folder),
+                _MARK: str(folder),
+            },
             start_new_session=True,
         )
 
@@ -117,8 +125,9 @@ class _Running:
             cpu_before = self._cpu_seconds()
             length = self._run.seconds + self._run.warmup
             self._wait_for("sink-*.json", self._tasks, length + self._peer.start_seconds)
-            cpu_seconds = self._cpu_seconds() - cpu_before
             self._wait_for("source-*.json", self._tasks, 5.0)
+            cpu_seconds = self._cpu_seconds() - cpu_before
+            (self._folder / "measured").touch()
             return self._measurement(cpu_seconds)
         finally:
             self._end()
@@ -165,12 +174,12 @@ class _Running:
         done = len(list(self._folder.glob("sink-*.json"))) >= self._tasks
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(self._peer.start_seconds if done else 0)
-        living = self._processes()
-        for process in living:
-            with contextlib.suppress(psutil.Error):
-                process.kill()
+        while living := self._processes():  # again for what was started meanwhile
+            for process in living:
+                with contextlib.suppress(psutil.Error):
+                    process.kill()
+            psutil.wait_procs(living, timeout=10)
         self._process.wait()
-        psutil.wait_procs(living, timeout=10)
         self._log.close()
 
     def _measurement(self, cpu_seconds: float) -> Measurement:
@@ -185,10 +194,11 @@ class _Running:
         own: list[Any] = [each.get("cpu_seconds") for each in (*sources, *sinks)]
         if all(seconds is not None for seconds in own):
             cpu_seconds = sum(own)
-        windows = [sink["window"] for sink in sinks]
-        seconds = (max(w["last_ns"] for w in windows) - min(w["first_ns"] for w in windows)) / 1e9
-        words = sum(w["words"] for w in windows)
-        if words == 0 or seconds <= 0:
+        windows = [sink["window"] for sink in sinks if sink["window"]["words"]]
+        first_ns = min((window["first_ns"] for window in windows), default=0)
+        seconds = (max((window["last_ns"] for window in windows), default=0) - first_ns) / 1e9
+        words = sum(window["words"] for window in windows)
+        if seconds <= 0:
             raise RuntimeError(
                 f"{self._peer.system} counted no word after its warm-up of {self._run.warmup} s"
                 "\n\nhint: longer --seconds"

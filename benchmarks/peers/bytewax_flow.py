@@ -1,0 +1,225 @@
+"""Bytewax: a dataflow of an input, a key, a stateful count and an output.
+
+Each task is a worker process of one cluster (at parallelism 1 a single one, in whose one thread all
+steps run): it has a source, counts the keys that fall to it, and has a sink. The size of a batch is
+what the source hands over at once; between the steps Bytewax moves what it likes. No recovery.
+
+- `per_record`: `key_on` and `stateful`, whose logic is called for each word;
+- `batches`: `flat_map` makes pairs of a list of words, `stateful_batch` sums what came for a key;
+- `combined`: `flat_map` counts a list of words before the exchange, the rest as in `batches`.
+
+The latency is to the output of the count that has the stamped word.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections import Counter
+from collections.abc import Iterable
+from datetime import datetime, timedelta, timezone
+from multiprocessing import Process
+from typing import Any
+
+import bytewax.operators as op
+from bytewax.dataflow import Dataflow
+from bytewax.inputs import DynamicSource, StatelessSourcePartition
+from bytewax.operators import StatefulBatchLogic, StatefulLogic
+from bytewax.outputs import DynamicSink, StatelessSinkPartition
+from bytewax.testing import cluster_main
+from program import Settings, Window, Words, wait_until_measured
+
+
+def main() -> None:
+    """Run the workers."""
+    settings = Settings.of_arguments()
+    addresses = free_addresses(settings.parallelism) if settings.parallelism > 1 else []
+    processes = [
+        Process(target=run_worker, args=(settings, addresses, index))
+        for index in range(settings.parallelism)
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+
+
+def run_worker(settings: Settings, addresses: list[str], index: int) -> None:
+    """Run one worker of the cluster."""
+    stamps: list[int] = []
+    flow = Dataflow("word_count")
+    stream = op.input("words", flow, WordSource(settings))
+    if settings.api == "per_record":
+        keyed = op.key_on("word", stream, lambda word: word)
+        counts = op.stateful("count", keyed, lambda total: Count(total or 0, stamps))
+    else:
+        pairs = {"batches": pairs_of_words, "combined": pairs_of_counts}[settings.api]
+        keyed = op.flat_map("pair", stream, pairs)
+        counts = op.stateful_batch("count", keyed, lambda total: Total(total or 0, stamps))
+    op.output("counts", counts, CountSink(settings, stamps))
+    cluster_main(flow, addresses, index)
+    wait_until_measured(settings)
+
+
+def pairs_of_words(batch: tuple[list[str], int | None]) -> Iterable[tuple[str, int]]:
+    """A pair for each word, and one with the stamp as a negative number."""
+    words, stamp = batch
+    pairs = [(word, 1) for word in words]
+    if stamp is not None:
+        pairs.append((words[-1], -stamp))
+    return pairs
+
+
+def pairs_of_counts(batch: tuple[list[str], int | None]) -> Iterable[tuple[str, int]]:
+    """A pair for each different word, and one with the stamp as a negative number."""
+    words, stamp = batch
+    pairs = list(Counter(words).items())
+    if stamp is not None:
+        pairs.append((words[-1], -stamp))
+    return pairs
+
+
+class Count(StatefulLogic):
+    """The running count of one word, word by word."""
+
+    def __init__(self, total: int, stamps: list[int]) -> None:
+        self._total = total
+        self._stamps = stamps
+
+    def on_item(self, word: str | StampedWord) -> tuple[Iterable[int], bool]:
+        """Count a word; the stamp goes to the sink when it is counted."""
+        if type(word) is StampedWord:
+            self._stamps.append(word.stamp)
+        self._total += 1
+        return (self._total,), StatefulLogic.RETAIN
+
+    def snapshot(self) -> int:
+        """The state."""
+        return self._total
+
+
+class Total(StatefulBatchLogic):
+    """The running count of one word, by what came for it at once."""
+
+    def __init__(self, total: int, stamps: list[int]) -> None:
+        self._total = total
+        self._stamps = stamps
+
+    def on_batch(self, values: list[int]) -> tuple[Iterable[int], bool]:
+        """Add the values; one output for all of them."""
+        added = sum(values)
+        if added < 0:  # a stamp is larger than any count
+            self._stamps.extend(-value for value in values if value < 0)
+            added = sum(value for value in values if value > 0)
+        self._total += added
+        return (self._total,), StatefulBatchLogic.RETAIN
+
+    def snapshot(self) -> int:
+        """The state."""
+        return self._total
+
+
+class StampedWord(str):
+    """A word with the moment of its emission."""
+
+    stamp: int
+
+    def __new__(cls, word: str, stamp: int) -> StampedWord:
+        """Give a word its stamp."""
+        self = super().__new__(cls, word)
+        self.stamp = stamp
+        return self
+
+    def __reduce__(self) -> tuple[type, tuple[str, int]]:
+        return StampedWord, (str(self), self.stamp)
+
+
+class WordSource(DynamicSource):
+    """A source in each worker."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def build(self, _step_id: str, worker_index: int, _worker_count: int) -> WordSourcePartition:
+        """The source of one worker."""
+        return WordSourcePartition(self._settings, worker_index)
+
+
+class WordSourcePartition(StatelessSourcePartition):
+    """The words of one task: one by one, or lists with their stamps."""
+
+    def __init__(self, settings: Settings, index: int) -> None:
+        self._words = Words(settings, index)
+        self._batches = iter(self._words)
+        self._per_record = settings.api == "per_record"
+        self._has_rate = settings.rate is not None
+
+    def next_batch(self) -> Iterable[Any]:
+        """A batch; StopIteration at the end."""
+        words, stamp = next(self._batches)
+        if not self._per_record:
+            return [(words, stamp)]
+        if stamp is not None:
+            words[-1] = StampedWord(words[-1], stamp)
+        return words
+
+    def next_awake(self) -> datetime | None:
+        """When the next batch is due."""
+        if not self._has_rate:
+            return None
+        return datetime.now(timezone.utc) + timedelta(seconds=self._words.seconds_to_next())
+
+    def close(self) -> None:
+        """Leave what was emitted."""
+        self._words.write()
+
+
+class CountSink(DynamicSink):
+    """A sink in each worker."""
+
+    def __init__(self, settings: Settings, stamps: list[int]) -> None:
+        self._settings = settings
+        self._stamps = stamps
+
+    def build(self, _step_id: str, worker_index: int, _worker_count: int) -> CountSinkPartition:
+        """The sink of one worker."""
+        return CountSinkPartition(self._settings, worker_index, self._stamps)
+
+
+class CountSinkPartition(StatelessSinkPartition):
+    """The last count of each word."""
+
+    def __init__(self, settings: Settings, index: int, stamps: list[int]) -> None:
+        self._counts: dict[str, int] = {}
+        self._stamps = stamps
+        self._window = Window(settings, index)
+        self._per_record = settings.api == "per_record"
+
+    def write_batch(self, items: list[tuple[str, int]]) -> None:
+        """Take new counts; those of one key are in order."""
+        if self._per_record:
+            words = len(items)
+        else:
+            updated = dict(items)
+            words = sum(updated.values()) - sum(self._counts.get(word, 0) for word in updated)
+        self._counts.update(items)
+        self._window.arrived(words)
+        for stamp in self._stamps:
+            self._window.arrived(0, stamp)
+        self._stamps.clear()
+
+    def close(self) -> None:
+        """Leave the counts."""
+        self._window.write(self._counts)
+
+
+def free_addresses(number: int) -> list[str]:
+    """Addresses on this host whose ports nobody listens on."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
+    addresses = [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
+    for each in sockets:
+        each.close()
+    return addresses
+
+
+if __name__ == "__main__":
+    main()

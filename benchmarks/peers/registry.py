@@ -1,0 +1,26 @@
+"""All peers: each system in each of its ways to write the word count.
+
+`like` names Oka's API that does the same kind of work: `per_record` where a Python function is
+called for each word or loops over them, `map_batches` where Python counts whole batches, `native`
+where compiled code counts what comes out of Python.
+"""
+
+from __future__ import annotations
+
+from benchmarks.peers.peer import Peer
+
+PYZMQ_PAIR = Peer("pyzmq_msgpack_pair", "lists", "per_record", None, "pyzmq_pair.py")
+"""The yardstick: whatever else is measured alternates with it."""
+
+PEERS: tuple[Peer, ...] = (
+    PYZMQ_PAIR,
+    Peer("multiprocessing_pipe", "lists", "per_record", None, "multiprocessing_pipe.py"),
+    Peer("ray_actor_calls", "lists", "per_record", None, "ray_actors.py", start_seconds=60.0),
+    Peer("ray_util_queue", "lists", "per_record", None, "ray_queue.py", start_seconds=60.0),
+    Peer("bytewax", "per_record", "per_record", "bytewax", "bytewax_flow.py"),
+    Peer("bytewax", "batches", "map_batches", "bytewax", "bytewax_flow.py"),
+    Peer("bytewax", "combined", "map_batches", "bytewax", "bytewax_flow.py"),
+    Peer("pathway", "python_source", "native", "pathway", "pathway_table.py", has_batches=False),
+    Peer("pathway", "python_batches", "native", "pathway", "pathway_table.py"),
+    Peer("pathway", "python_udf", "per_record", "pathway", "pathway_table.py", has_batches=False),
+)
