@@ -92,7 +92,7 @@ bench-check: $(BUILT) ## nothing is slower than benchmarks/baseline.json, beside
 PEERS := bytewax pathway
 
 peers: $(PEERS:%=peers-%-or-say) ## set up the systems that Oka is measured beside, in .peers
-	@failed=$$(cat .peers/*.failed 2>/dev/null); test -z "$$failed" || { echo "failed: $$failed" >&2; exit 1; }
+	@failed=$$(cat $(PEERS:%=.peers/%.failed) 2>/dev/null); test -z "$$failed" || { echo "failed: $$failed" >&2; exit 1; }
 
 # One that fails does not keep the others from being set up.
 peers-%-or-say:
@@ -105,7 +105,8 @@ $(PEERS:%=peers-%): peers-%: .peers/%/.installed
 	@echo "setting up .peers/$*"
 	rm -rf .peers/$*
 	$(PYTHON) -m venv .peers/$*
-	env -u PIP_CONSTRAINT -u VIRTUAL_ENV .peers/$*/bin/python -m pip install --quiet --requirement $<
+	env -u PIP_CONSTRAINT -u VIRTUAL_ENV .peers/$*/bin/python -m pip install --quiet --requirement $< \
+		|| { rm -rf .peers/$*; exit 1; }
 	@touch $@
 
 SOAK_SECONDS ?= 600

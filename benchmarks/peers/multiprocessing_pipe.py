@@ -6,11 +6,12 @@ Lists of words with their stamps, pickled, counted in a dict.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from multiprocessing import Pipe, Process
 from multiprocessing.connection import Connection, wait
 from typing import cast
 
-from program import Settings, Window, Words, count, partition
+from program import Settings, Window, Words, partition
 
 
 def main() -> None:
@@ -43,7 +44,7 @@ def run_source(settings: Settings, index: int, senders: list[Connection]) -> Non
 
 def run_sink(settings: Settings, index: int, receivers: list[Connection]) -> None:
     """Count batches until None of every source."""
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     window = Window(settings, index)
     cpu = time.process_time()
     while receivers:
@@ -56,7 +57,7 @@ def run_sink(settings: Settings, index: int, receivers: list[Connection]) -> Non
                 receivers.remove(receiver)
                 continue
             words, stamp = received
-            count(counts, words)
+            counts.update(words)
             window.arrived(len(words), stamp)
     window.write(counts, time.process_time() - cpu)
 

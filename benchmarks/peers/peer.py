@@ -60,7 +60,7 @@ class Peer:
         """Run it once; raises RuntimeError if it fails or its counts differ."""
         missing = self.missing()
         if missing is not None:
-            raise RuntimeError(f"{missing}\n\nhint: make peers")
+            raise RuntimeError(f"{missing}\n\nhint: make peers-{self.environment}")
         folder = Path(tempfile.mkdtemp(prefix="oka-peer-"))
         settings = {
             "folder": str(folder),

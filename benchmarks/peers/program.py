@@ -230,12 +230,6 @@ def dictionary(settings: Settings) -> list[str]:
     return list(found)
 
 
-def count(counts: dict[str, int], words: Iterable[str]) -> None:
-    """Count words one by one, as a per-record sink does."""
-    for word in words:
-        counts[word] = counts.get(word, 0) + 1
-
-
 def wait_until_measured(settings: Settings) -> None:
     """Wait, before processes whose CPU time counts end, until it has been taken."""
     deadline = time.monotonic() + _MEASURE_SECONDS

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import logging
 import os
+from collections import Counter
 from typing import Any
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 
 import ray
-from program import Settings, Window, Words, count, partition, wait_until_measured
+from program import Settings, Window, Words, partition, wait_until_measured
 
 
 def main() -> None:
@@ -71,11 +72,11 @@ class Sink:
 
     def __init__(self, settings: Settings, index: int) -> None:
         self._window = Window(settings, index)
-        self._counts: dict[str, int] = {}
+        self._counts: Counter[str] = Counter()
 
     def count(self, words: list[str], stamp: int | None) -> None:
         """Count a batch."""
-        count(self._counts, words)
+        self._counts.update(words)
         self._window.arrived(len(words), stamp)
 
     def finish(self) -> None:

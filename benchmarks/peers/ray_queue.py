@@ -7,7 +7,7 @@ by a call each that its caller waits for.
 from __future__ import annotations
 
 import ray
-from program import Settings, Window, Words, count, partition, wait_until_measured
+from program import Settings, Window, Words, partition, wait_until_measured
 from ray.util.queue import Queue
 from ray_actors import start_ray
 
@@ -56,7 +56,7 @@ class Sink:
 
     def run(self) -> None:
         """Count what is in the queue, until every source has put None."""
-        counts: dict[str, int] = {}
+        counts: Counter[str] = Counter()
         window = Window(self._settings, self._index)
         sources = self._settings.parallelism
         while sources > 0:
@@ -65,7 +65,7 @@ class Sink:
                 sources -= 1
                 continue
             words, stamp = item
-            count(counts, words)
+            counts.update(words)
             window.arrived(len(words), stamp)
         window.write(counts)
 

@@ -1,8 +1,8 @@
 """All peers: each system in each of its ways to write the word count.
 
-`like` names Oka's API that does the same kind of work: `per_record` where a Python function is
-called for each word or loops over them, `map_batches` where Python counts whole batches, `native`
-where compiled code counts what comes out of Python.
+`like` names Oka's API that does the same kind of work: `per_record` where Python code runs for
+each word, `map_batches` where Python counts a list of words at a time, `native` where compiled code
+counts what comes out of Python.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ PYZMQ_PAIR = Peer("pyzmq_msgpack_pair", "lists", "per_record", None, "pyzmq_pair
 
 PEERS: tuple[Peer, ...] = (
     PYZMQ_PAIR,
-    Peer("multiprocessing_pipe", "lists", "per_record", None, "multiprocessing_pipe.py"),
-    Peer("ray_actor_calls", "lists", "per_record", None, "ray_actors.py", start_seconds=60.0),
-    Peer("ray_util_queue", "lists", "per_record", None, "ray_queue.py", start_seconds=60.0),
+    Peer("multiprocessing_pipe", "lists", "map_batches", None, "multiprocessing_pipe.py"),
+    Peer("ray_actor_calls", "lists", "map_batches", None, "ray_actors.py", start_seconds=60.0),
+    Peer("ray_util_queue", "lists", "map_batches", None, "ray_queue.py", start_seconds=60.0),
     Peer("bytewax", "per_record", "per_record", "bytewax", "bytewax_flow.py"),
     Peer("bytewax", "batches", "map_batches", "bytewax", "bytewax_flow.py"),
     Peer("bytewax", "combined", "map_batches", "bytewax", "bytewax_flow.py"),

@@ -20,8 +20,11 @@ from engine.network import LatencyHistogram
 
 
 @pytest.fixture(autouse=True)
-def nothing_left_of_a_run(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def nothing_left_of_a_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
     """Fail if a process or a folder of a run is left; the folder's path is short for Ray's sake."""
+    tmp_path_factory.getbasetemp()  # pytest's own folder is not to be in it
     with tempfile.TemporaryDirectory(prefix="p-", dir="/tmp") as folder:
         monkeypatch.setattr(tempfile, "tempdir", folder)
         yield
@@ -67,7 +70,9 @@ def test_a_peer_is_offered_words_at_a_rate() -> None:
 
 def test_what_is_not_installed_says_how_to_install_it() -> None:
     absent = Peer("absent", "lists", "per_record", "no-such-environment", "multiprocessing_pipe.py")
-    with pytest.raises(RuntimeError, match=r"absent is not installed in .*\n\nhint: make peers"):
+    with pytest.raises(
+        RuntimeError, match=r"absent is not installed in .*\n\nhint: make peers-no-such-environment"
+    ):
         measure(absent)
 
 
