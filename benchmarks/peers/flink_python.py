@@ -7,7 +7,7 @@ both stamps of a latency are of one clock. Parallelism p is p tasks of each oper
 - `datastream_process`, `datastream_thread`: `map(lambda w: (w, 1)).key_by(...).reduce(...)`, each
   function in Python, in a process beside each task or inside the JVM. Latencies by timestamps,
   which Flink carries through Python.
-- `table_python_udf`, `table_pandas_udf`: `SELECT word, SUM(one(word)) GROUP BY word`, where `one`
+- `table_python_udf`, `table_pandas_udf`: `SELECT word, SUM(ones(word)) GROUP BY word`, where `ones`
   is Python, called for each word or for a pandas.Series of them; Flink sums in the JVM.
 - `sql`: `SELECT word, COUNT(*) GROUP BY word`: no Python beside the JVM once it runs.
 
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import os
 import sys
+import sysconfig
 from typing import Any
 
 import pandas as pd
@@ -37,6 +38,8 @@ def main() -> None:
     settings = Settings.of_arguments()
     os.environ["JVM_ARGS"] = " ".join(jvm_options(settings))
     os.environ["FLINK_LOG_DIR"] = settings.folder
+    # The interpreter inside the JVM knows the base Python's packages alone.
+    os.environ["PYTHONPATH"] += os.pathsep + sysconfig.get_path("purelib")
     environment = StreamExecutionEnvironment.get_execution_environment(configuration(settings))
     environment.add_jars(JAR.as_uri())
     jar = get_gateway().jvm.oka.peers
@@ -81,17 +84,15 @@ def count_stream(words: DataStream) -> DataStream:
     )
 
 
-def count_table(
-    environment: StreamExecutionEnvironment, words: DataStream, api: str
-) -> DataStream:
+def count_table(environment: StreamExecutionEnvironment, words: DataStream, api: str) -> DataStream:
     """The changes of a table of counts."""
     tables = StreamTableEnvironment.create(environment)
     word = Schema.new_builder().column("f0", DataTypes.STRING().not_null()).build()
     tables.create_temporary_view("words", tables.from_data_stream(words, word).alias("word"))
     if api != "sql":
-        tables.create_temporary_function("one", ONE[api])
+        tables.create_temporary_function("ones", ONE[api])
     counted = tables.sql_query(
-        f"SELECT word, {'COUNT(*)' if api == 'sql' else 'SUM(one(word))'} FROM words GROUP BY word"  # noqa: S608
+        f"SELECT word, {'COUNT(*)' if api == 'sql' else 'SUM(ones(word))'} FROM words GROUP BY word"  # noqa: S608
     )
     keyed = Schema.new_builder().primary_key("word").build()
     return tables.to_changelog_stream(counted, keyed, ChangelogMode.upsert())

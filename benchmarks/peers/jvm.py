@@ -29,4 +29,14 @@ _JAR = ENVIRONMENTS / "flink" / "oka-peers.jar"
 
 JVM_PEERS: tuple[Peer, ...] = (
     JvmPeer("flink_java", "datastream", "native", None, "flink_java.py", needs_jar=True),
+    *(
+        JvmPeer("pyflink", api, like, "pyflink", "flink_python.py", needs_jar=True)
+        for api, like in (
+            ("datastream_process", "per_record"),
+            ("datastream_thread", "per_record"),
+            ("table_python_udf", "per_record"),
+            ("table_pandas_udf", "map_batches"),
+            ("sql", "native"),
+        )
+    ),
 )

@@ -137,7 +137,8 @@ class _Running:
     def _failure(self, what: str) -> RuntimeError:
         self._log.seek(0)
         lines = self._log.read().decode(errors="replace").strip().splitlines()
-        last = "\n".join(lines[-_LOG_LINES:])
+        # Java's stack traces are longer than what they are about.
+        last = "\n".join([line for line in lines if not line.startswith("\tat ")][-_LOG_LINES:])
         return RuntimeError(f"{self._peer.system} {self._peer.api} {what}; its last lines:\n{last}")
 
     def _processes(self) -> list[psutil.Process]:
