@@ -39,4 +39,12 @@ JVM_PEERS: tuple[Peer, ...] = (
             ("sql", "native"),
         )
     ),
+    *(
+        JvmPeer("spark", api, like, "spark", "spark_streaming.py", has_rate=False)
+        for api, like in (
+            ("native", "native"),
+            ("pandas_udf", "map_batches"),
+            ("python_udf", "per_record"),
+        )
+    ),
 )

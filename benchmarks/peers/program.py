@@ -118,6 +118,11 @@ class Window:
         self._words = 0
         self._latencies = array("q")
 
+    @property
+    def begun(self) -> bool:
+        """Whether the warm-up is over, so that what arrives counts."""
+        return self._first_ns is not None
+
     def arrived(self, words: int, stamp: int | None = None) -> None:
         """So many words have been counted, the stamped one among them."""
         now = time.monotonic_ns()
