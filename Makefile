@@ -11,7 +11,8 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export RAY_USAGE_STATS_ENABLED := 0
 
-.PHONY: help build wordcount test lint format rust-test loom python-test stubs fuzz soak bench clean
+.PHONY: help build wordcount test lint format rust-test loom python-test stubs fuzz soak bench clean \
+	peers-flink peers-pyflink peers-spark
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
@@ -88,6 +89,16 @@ bench: $(BUILT) ## the word-count benchmark, a few minutes
 SOAK_SECONDS ?= 600
 soak: $(BUILT) ## word counts for SOAK_SECONDS=600: memory stays flat, counts exact
 	$(BIN)/oka bench soak --seconds $(SOAK_SECONDS)
+
+peers-flink: ## Flink in Java, built by Maven into .peers/flink; PyFlink needs it too
+	mvn --quiet --batch-mode --file benchmarks/peers/flink_java package
+
+# Not with Oka's constraints: these systems need other versions than Oka.
+peers-pyflink: peers-flink ## PyFlink in .peers/pyflink: Python 3.11, Java 17
+peers-spark: ## Spark in .peers/spark: Python 3.11, Java 17
+peers-pyflink peers-spark: peers-%: benchmarks/peers/requirements/%.txt
+	test -x .peers/$*/bin/python || $(PYTHON) -m venv .peers/$*
+	PIP_CONSTRAINT= .peers/$*/bin/python -m pip install --quiet --requirement $<
 
 clean: ## remove what was built
 	rm -rf $(VENV) target engine/_native*.so
