@@ -88,11 +88,13 @@ bench: $(BUILT) ## the word-count benchmark at parallelism 1, a quarter of an ho
 bench-check: $(BUILT) ## nothing is slower than benchmarks/baseline.json, beside the pyzmq pair: 3 minutes
 	$(BIN)/oka bench guard
 
-# Peers run in virtual environments of their own; `make peers-NAME` makes one.
-PEERS := bytewax pathway
+# Peers have virtual environments of their own, without Oka's constraints; `make peers-NAME` sets up
+# one. Flink in Java, which PyFlink needs, too, is built by Maven. PyFlink needs Python 3.11.
+PEERS := bytewax pathway flink pyflink spark
 
 peers: $(PEERS:%=peers-%-or-say) ## set up the systems that Oka is measured beside, in .peers
-	@failed=$$(cat $(PEERS:%=.peers/%.failed) 2>/dev/null); test -z "$$failed" || { echo "failed: $$failed" >&2; exit 1; }
+	@failed=$$(cat .peers/*.failed 2>/dev/null | xargs); \
+		test -z "$$failed" || { echo "failed: $$failed" >&2; exit 1; }
 
 # One that fails does not keep the others from being set up.
 peers-%-or-say:
@@ -100,13 +102,18 @@ peers-%-or-say:
 	@$(MAKE) --no-print-directory peers-$* || echo $* > .peers/$*.failed
 
 $(PEERS:%=peers-%): peers-%: .peers/%/.installed
+peers-pyflink: peers-flink
+
+.peers/flink/.installed: $(shell find benchmarks/peers/flink_java -type f)
+	@echo "building .peers/flink"
+	mvn --quiet --batch-mode --file benchmarks/peers/flink_java package
+	@touch $@
 
 .peers/%/.installed: benchmarks/peers/requirements/%.txt
 	@echo "setting up .peers/$*"
 	rm -rf .peers/$*
 	$(PYTHON) -m venv .peers/$*
-	env -u PIP_CONSTRAINT -u VIRTUAL_ENV .peers/$*/bin/python -m pip install --quiet --requirement $< \
-		|| { rm -rf .peers/$*; exit 1; }
+	env -u PIP_CONSTRAINT -u VIRTUAL_ENV .peers/$*/bin/python -m pip install --quiet --requirement $<
 	@touch $@
 
 SOAK_SECONDS ?= 600

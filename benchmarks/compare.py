@@ -48,7 +48,7 @@ SYSTEMS = tuple(dict.fromkeys(peer.system for peer in PEERS))
     show_default=True,
     help="Source tasks, and as many sink tasks.",
 )
-@sweep_options
+@sweep_options(seconds=3.0, warmup=3.0)
 def command(
     names: tuple[str, ...] | None,
     payload: tuple[int, ...],

@@ -70,51 +70,55 @@ class Loads(click.ParamType[tuple[str, ...]]):
         return loads
 
 
-def sweep_options(command: Command) -> Command:
-    """Options of every benchmark that runs cases in turn; see `settings`."""
-    for option in reversed(
-        [
-            click.option(
-                "--load",
-                type=Loads(),
-                default="closed",
-                show_default=True,
-                help="closed: as fast as possible; 0.5: words offered at half of the closed "
-                "throughput, which is measured, too.",
-            ),
-            click.option(
-                "--seconds",
-                default=1.5,
-                show_default=True,
-                help="Length of a run, without its warm-up.",
-            ),
-            click.option(
-                "--warmup",
-                default=0.5,
-                show_default=True,
-                help="Seconds left out at the start of a run.",
-            ),
-            click.option(
-                "--repeats",
-                default=5,
-                show_default=True,
-                help="Runs of each case, alternating between the systems.",
-            ),
-            click.option("--seed", default=0, show_default=True, help="Of the random words."),
-            click.option(
-                "--json",
-                "json_file",
-                type=click.Path(dir_okay=False, path_type=Path),
-                help="Write rows in the schema oka.bench/1 here, as each is finished. Where the "
-                "file is there already, its finished rows are kept and the others measured.",
-            ),
-            click.option(
-                "--fresh", is_flag=True, help="Begin anew where the --json file is there."
-            ),
-        ]
-    ):
-        command = option(command)
-    return command
+def sweep_options(seconds: float = 1.5, warmup: float = 0.5) -> Callable[[Command], Command]:
+    """Options of every benchmark that runs cases in turn, with these defaults; see `settings`."""
+
+    def decorate(command: Command) -> Command:
+        for option in reversed(_options(seconds, warmup)):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def _options(seconds: float, warmup: float) -> list[Callable[[Command], Command]]:
+    return [
+        click.option(
+            "--load",
+            type=Loads(),
+            default="closed",
+            show_default=True,
+            help="closed: as fast as possible; 0.5: words offered at half of the closed "
+            "throughput, which is measured, too.",
+        ),
+        click.option(
+            "--seconds",
+            default=seconds,
+            show_default=True,
+            help="Length of a run, without its warm-up.",
+        ),
+        click.option(
+            "--warmup",
+            default=warmup,
+            show_default=True,
+            help="Seconds left out at the start of a run.",
+        ),
+        click.option(
+            "--repeats",
+            default=5,
+            show_default=True,
+            help="Runs of each case, alternating between the systems.",
+        ),
+        click.option("--seed", default=0, show_default=True, help="Of the random words."),
+        click.option(
+            "--json",
+            "json_file",
+            type=click.Path(dir_okay=False, path_type=Path),
+            help="Write rows in the schema oka.bench/1 here, as each is finished. Where the "
+            "file is there already, its finished rows are kept and the others measured.",
+        ),
+        click.option("--fresh", is_flag=True, help="Begin anew where the --json file is there."),
+    ]
 
 
 def settings(seconds: float, warmup: float, repeats: int, seed: int) -> Settings:

@@ -74,7 +74,7 @@ from engine.tables import duration, rate, table
     show_default=True,
     help="Alternate with the pyzmq pair (at parallelism 1).",
 )
-@sweep_options
+@sweep_options()
 def command(
     payload: tuple[int, ...],
     batch: tuple[int, ...],

@@ -122,9 +122,10 @@ class _Running:
         """Wait for the sinks' files; ends every process in any case."""
         try:
             self._wait_for("started-*", 1, self._peer.start_seconds)
+            time.sleep(self._run.warmup)
             cpu_before = self._cpu_seconds()
-            length = self._run.seconds + self._run.warmup
-            self._wait_for("sink-*.json", self._tasks, length + self._peer.start_seconds)
+            longest = self._run.seconds + self._peer.start_seconds
+            self._wait_for("sink-*.json", self._tasks, longest)
             self._wait_for("source-*.json", self._tasks, 5.0)
             cpu_seconds = self._cpu_seconds() - cpu_before
             (self._folder / "measured").touch()
@@ -142,13 +143,14 @@ class _Running:
             if ended is not None:
                 raise self._failure(f"ended with status {ended}")
             if time.monotonic() > deadline:
-                raise self._failure(f"has not ended after {seconds:.0f} s more than it should")
+                raise self._failure(f"was not done after {seconds:.0f} s, expected {pattern}")
             time.sleep(_POLL_SECONDS)
 
     def _failure(self, what: str) -> RuntimeError:
         self._log.seek(0)
         lines = self._log.read().decode(errors="replace").strip().splitlines()
-        last = "\n".join(lines[-_LOG_LINES:])
+        # Java's stack traces are longer than what they are about.
+        last = "\n".join([line for line in lines if not line.startswith("\tat ")][-_LOG_LINES:])
         return RuntimeError(f"{self._peer.system} {self._peer.api} {what}; its last lines:\n{last}")
 
     def _processes(self) -> list[psutil.Process]:
@@ -191,9 +193,6 @@ class _Running:
                 f"{self._peer.system} emitted {emitted.total():,} words and counted "
                 f"{counted.total():,}, expected the same of every word"
             )
-        own: list[Any] = [each.get("cpu_seconds") for each in (*sources, *sinks)]
-        if all(seconds is not None for seconds in own):
-            cpu_seconds = sum(own)
         windows = [sink["window"] for sink in sinks if sink["window"]["words"]]
         first_ns = min((window["first_ns"] for window in windows), default=0)
         seconds = (max((window["last_ns"] for window in windows), default=0) - first_ns) / 1e9
@@ -203,6 +202,11 @@ class _Running:
                 f"{self._peer.system} counted no word after its warm-up of {self._run.warmup} s"
                 "\n\nhint: longer --seconds"
             )
+        own: list[Any] = [each.get("cpu_seconds") for each in (*sources, *sinks)]
+        if all(each is not None for each in own):
+            cpu_per_word = sum(own) / counted.total()
+        else:
+            cpu_per_word = cpu_seconds / words
         latency = LatencyHistogram()
         for sink in sinks:
             values = array("q", base64.b64decode(sink.get("latencies_ns") or ""))
@@ -210,7 +214,7 @@ class _Running:
             latency.record_many([latest - value for value in values], latest)
         return Measurement(
             throughput=words / seconds,
-            cpu_seconds_per_million=cpu_seconds / counted.total() * 1e6,
+            cpu_seconds_per_million=cpu_per_word * 1e6,
             histogram=latency.to_bytes() if latency.count else b"",
             records=counted.total(),
         )

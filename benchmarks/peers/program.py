@@ -9,9 +9,10 @@ in which each source and each sink task leaves what it did, from whatever proces
   "latencies_ns": base64 of little-endian int64}`, the window beginning when the warm-up ends and
   ending with the last word.
 
-Both may have `cpu_seconds`, for programs whose tasks are processes of their own; otherwise the CPU
-time of all the program's processes counts, from the first `started` to the last of these files:
-then they live until there is the file `measured`.
+Both may have `cpu_seconds`, for programs whose tasks are processes of their own, of the whole run.
+Otherwise the CPU time of all the program's processes counts, from the end of the warm-up to the
+last of these files, over the words of the windows: then they live until the file `measured` is
+there.
 """
 
 from __future__ import annotations

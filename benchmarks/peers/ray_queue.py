@@ -6,6 +6,8 @@ by a call each that its caller waits for.
 
 from __future__ import annotations
 
+from collections import Counter
+
 import ray
 from program import Settings, Window, Words, partition, wait_until_measured
 from ray.util.queue import Queue

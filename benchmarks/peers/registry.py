@@ -7,6 +7,7 @@ counts what comes out of Python.
 
 from __future__ import annotations
 
+from benchmarks.peers.jvm import JVM_PEERS
 from benchmarks.peers.peer import Peer
 
 PYZMQ_PAIR = Peer("pyzmq_msgpack_pair", "lists", "per_record", None, "pyzmq_pair.py")
@@ -23,4 +24,5 @@ PEERS: tuple[Peer, ...] = (
     Peer("pathway", "python_source", "native", "pathway", "pathway_table.py", has_batches=False),
     Peer("pathway", "python_batches", "native", "pathway", "pathway_table.py"),
     Peer("pathway", "python_udf", "per_record", "pathway", "pathway_table.py", has_batches=False),
+    *JVM_PEERS,
 )

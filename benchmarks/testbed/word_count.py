@@ -68,7 +68,7 @@ class Rates(click.ParamType[tuple[int | None, ...]]):
     "--batch", type=Numbers(), default="1000", show_default=True, help="Most words in a batch."
 )
 @click.option("--insecure", is_flag=True, help="Run each case without encryption, too, in turn.")
-@sweep_options
+@sweep_options(seconds=3.0, warmup=1.0)
 @name_option
 def command(
     nodes: tuple[int, ...],

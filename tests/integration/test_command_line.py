@@ -7,7 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
+from click.testing import CliRunner
+
+from engine.cli import commands
 
 ROOT = Path(__file__).parents[2]
 PIPELINE = """
@@ -84,17 +88,24 @@ def test_wrong_use_says_what_is_wrong(arguments: list[str], status: int, message
     assert "Traceback" not in done.stderr
 
 
-def test_help_of_every_command() -> None:
-    for command in ([], ["run"], ["plan"], ["bench"], ["bench", "word-count"], ["report"]):
-        done = oka(*command, "--help")
-        assert done.returncode == 0
-        assert "Usage:" in done.stdout
+@pytest.mark.parametrize("group", [[], ["bench"], ["testbed"]])
+def test_help_of_every_command(group: list[str]) -> None:
+    found: click.Command | None = commands
+    for name in group:
+        assert isinstance(found, click.Group)
+        found = found.get_command(click.Context(found), name)
+    assert isinstance(found, click.Group)
+    for name in found.list_commands(click.Context(found)):
+        shown = CliRunner().invoke(commands, [*group, name, "--help"], prog_name="oka")
+        assert shown.exit_code == 0, shown.output
+        assert shown.output.startswith(f"Usage: {' '.join(['oka', *group, name])}")
 
 
 def test_a_short_benchmark_writes_its_rows(tmp_path: Path) -> None:
     file = tmp_path / "rows.json"
     done = oka(
         *("bench", "word-count", "--payload", "8", "--batch", "100", "--load", "closed,0.5"),
+        *("--parallelism", "1"),
         *("--api", "per_record,native", "--seconds", "0.3", "--warmup", "0.1", "--repeats", "1"),
         *("--json", str(file)),
     )

@@ -129,8 +129,8 @@ def a_sweep_of_loads() -> dict[str, Any]:
     return a_result(rows)
 
 
-def some_peers() -> dict[str, Any]:
-    """Oka's APIs and eight peers in one run, two of them without latencies or batches."""
+def several_systems() -> dict[str, Any]:
+    """Oka's APIs and eight others in one run, two of them without latencies or batches."""
     rows = [
         a_row(api=api, batch_size=1000, throughput=_throughput(most, 32, 1000, 1), cpu=2e6 / most)
         for api, most in APIS.items()
@@ -161,6 +161,23 @@ def some_peers() -> dict[str, Any]:
         system="spark", api="structured_native", throughput=6.4e6, batch_size=1000, cpu=0.2
     )
     rows.append({**without, "latency_us": None, "histogram": None})
+    return a_result(rows, benchmark="sustainable")
+
+
+def some_peers() -> dict[str, Any]:
+    """Three peers, each in turn with an API of Oka; one without latencies, one that failed."""
+    rows = []
+    for system, api, like, throughput in (
+        ("flink_java", "datastream", "native", 6e6),
+        ("bytewax", "per_record", "per_record", 1.7e6),
+        ("pathway", "python_source", "native", 2e5),
+    ):
+        beside = f"{system} {api}"
+        rows.append(a_row(api=like, throughput=APIS[like], cpu=0.05, beside=beside))
+        rows.append(a_row(system=system, api=api, throughput=throughput, cpu=0.5, beside=beside))
+    rows[1] = {**rows[1], "latency_us": None, "histogram": None}
+    rows.append(a_row(beside="spark native"))
+    rows.append(a_failed_row(system="spark", api="native", beside="spark native"))
     return a_result(rows, benchmark="peers")
 
 

@@ -120,9 +120,24 @@ def test_the_distribution_rises_to_the_maximum() -> None:
             assert values == sorted(values)
 
 
-def test_peers_are_bars_with_ratios_to_the_pair() -> None:
-    result = results.some_peers()
+def test_each_peer_has_a_bar_beside_oka_s_with_the_ratio() -> None:
     (drawing,) = drawn("some_peers").values()
+    throughput, cpu, latency = drawing.figure.axes
+    assert len(throughput.patches) == len(cpu.patches) == 6
+    assert len(latency.patches) == 5
+    assert [label.get_text() for label in throughput.get_yticklabels()] == [
+        "pathway python_source\nOka native",
+        "bytewax per_record\nOka per_record",
+        "flink_java datastream\nOka native",
+    ]
+    written = [text.get_text() for text in throughput.texts]
+    assert written == ["48M  240×", "200k", "7M  4.12×", "1.7M", "48M  8×", "6M"]
+    assert [text.get_text() for text in cpu.texts][:2] == ["0.05 s  10×", "0.5 s"]
+
+
+def test_systems_are_bars_with_ratios_to_the_pair() -> None:
+    result = results.several_systems()
+    (drawing,) = drawn("several_systems").values()
     throughput, cpu, latency = drawing.figure.axes
     with_latency = [row for row in result["rows"] if row["latency_us"]]
     assert len(throughput.patches) == len(cpu.patches) == len(result["rows"])
@@ -149,7 +164,9 @@ def test_the_testbed_has_a_panel_per_link_rate() -> None:
     assert drawing.figure.axes[0].texts[0].get_text() == "37.5k\n77%"
 
 
-@pytest.mark.parametrize("make", ["a_sweep", "a_sweep_of_loads", "some_peers", "a_testbed"])
+@pytest.mark.parametrize(
+    "make", ["a_sweep", "a_sweep_of_loads", "some_peers", "several_systems", "a_testbed"]
+)
 def test_no_text_lies_outside_its_figure_or_on_another_title(make: str) -> None:
     for drawing in drawn(make).values():
         figure = drawing.figure
@@ -258,10 +275,10 @@ def test_the_page_holds_its_figures_and_every_row(tmp_path: Path) -> None:
 
 
 def test_figures_beside_the_page_are_images(tmp_path: Path) -> None:
-    _, output = make_report(tmp_path, results.some_peers())
+    _, output = make_report(tmp_path, results.several_systems())
     png = (output / "result_systems_32_1000_1_closed.png").read_bytes()
     svg = (output / "result_systems_32_1000_1_closed.svg").read_text()
-    (drawing,) = drawn("some_peers").values()
+    (drawing,) = drawn("several_systems").values()
     assert png[:8] == b"\x89PNG\r\n\x1a\n"
     assert png[-8:-4] == b"IEND"
     size = struct.unpack(">II", png[16:24])

@@ -1,0 +1,20 @@
+"""Flink's DataStream in Java, in a JVM of its own (`flink_java/`), which this process becomes."""
+
+from __future__ import annotations
+
+import os
+
+from flink_jar import FOLDER, JAR, java_settings, jvm_options
+from program import Settings
+
+
+def main() -> None:
+    """Replace this process by the JVM."""
+    settings = Settings.of_arguments()
+    classpath = f"{JAR}:{FOLDER / 'lib'}/*"
+    program = ["-cp", classpath, "oka.peers.WordCount", java_settings(settings)]
+    os.execvp("java", ["java", *jvm_options(settings), *program])  # noqa: S606
+
+
+if __name__ == "__main__":
+    main()
