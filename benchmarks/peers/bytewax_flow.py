@@ -4,9 +4,11 @@ Each task is a worker process of one cluster (at parallelism 1 a single one, in 
 steps run): it has a source, counts the keys that fall to it, and has a sink. The size of a batch is
 what the source hands over at once; between the steps Bytewax moves what it likes. No recovery.
 
-- `per_record`: `key_on` and `stateful`, whose logic is called for each word;
-- `batches`: `flat_map` makes pairs of a list of words, `stateful_batch` sums what came for a key;
-- `combined`: `flat_map` counts a list of words before the exchange, the rest as in `batches`.
+- `per_record`: `map` makes a pair of each word, `stateful_batch` sums what came for a key;
+- `batches`: `flat_map_batch` makes the pairs of a list of words, the rest as in `per_record`;
+- `combined`: `flat_map_batch` counts a list of words before the exchange, the rest as before.
+
+A value is how many words it stands for, or, for a stamped word, its stamp as a negative number.
 
 The latency is to the output of the count that has the stamped word.
 """
@@ -23,7 +25,7 @@ from typing import Any
 import bytewax.operators as op
 from bytewax.dataflow import Dataflow
 from bytewax.inputs import DynamicSource, StatelessSourcePartition
-from bytewax.operators import StatefulBatchLogic, StatefulLogic
+from bytewax.operators import StatefulBatchLogic
 from bytewax.outputs import DynamicSink, StatelessSinkPartition
 from bytewax.testing import cluster_main
 from program import Settings, Window, Words, wait_until_measured
@@ -49,52 +51,41 @@ def run_worker(settings: Settings, addresses: list[str], index: int) -> None:
     flow = Dataflow("word_count")
     stream = op.input("words", flow, WordSource(settings))
     if settings.api == "per_record":
-        keyed = op.key_on("word", stream, lambda word: word)
-        counts = op.stateful("count", keyed, lambda total: Count(total or 0, stamps))
+        keyed = op.map("pair", stream, pair_of_word)
     else:
         pairs = {"batches": pairs_of_words, "combined": pairs_of_counts}[settings.api]
-        keyed = op.flat_map("pair", stream, pairs)
-        counts = op.stateful_batch("count", keyed, lambda total: Total(total or 0, stamps))
+        keyed = op.flat_map_batch("pair", stream, pairs)
+    counts = op.stateful_batch("count", keyed, lambda total: Total(total or 0, stamps))
     op.output("counts", counts, CountSink(settings, stamps))
     cluster_main(flow, addresses, index)
     wait_until_measured(settings)
 
 
-def pairs_of_words(batch: tuple[list[str], int | None]) -> Iterable[tuple[str, int]]:
-    """A pair for each word, and one with the stamp as a negative number."""
-    words, stamp = batch
-    pairs = [(word, 1) for word in words]
-    if stamp is not None:
-        pairs.append((words[-1], -stamp))
+def pair_of_word(word: str | StampedWord) -> tuple[str, int]:
+    """The pair of one word."""
+    return (word, -word.stamp if type(word) is StampedWord else 1)
+
+
+def pairs_of_words(batches: list[tuple[list[str], int | None]]) -> Iterable[tuple[str, int]]:
+    """A pair for each word."""
+    pairs: list[tuple[str, int]] = []
+    for words, stamp in batches:
+        pairs += [(word, 1) for word in words]
+        if stamp is not None:
+            pairs[-1] = (words[-1], -stamp)
     return pairs
 
 
-def pairs_of_counts(batch: tuple[list[str], int | None]) -> Iterable[tuple[str, int]]:
-    """A pair for each different word, and one with the stamp as a negative number."""
-    words, stamp = batch
-    pairs = list(Counter(words).items())
-    if stamp is not None:
-        pairs.append((words[-1], -stamp))
+def pairs_of_counts(batches: list[tuple[list[str], int | None]]) -> Iterable[tuple[str, int]]:
+    """A pair for each different word of a list, and one for its stamped word."""
+    pairs: list[tuple[str, int]] = []
+    for words, stamp in batches:
+        counts = Counter(words)
+        if stamp is not None:
+            counts[words[-1]] -= 1
+            pairs.append((words[-1], -stamp))
+        pairs += counts.items()
     return pairs
-
-
-class Count(StatefulLogic):
-    """The running count of one word, word by word."""
-
-    def __init__(self, total: int, stamps: list[int]) -> None:
-        self._total = total
-        self._stamps = stamps
-
-    def on_item(self, word: str | StampedWord) -> tuple[Iterable[int], bool]:
-        """Count a word; the stamp goes to the sink when it is counted."""
-        if type(word) is StampedWord:
-            self._stamps.append(word.stamp)
-        self._total += 1
-        return (self._total,), StatefulLogic.RETAIN
-
-    def snapshot(self) -> int:
-        """The state."""
-        return self._total
 
 
 class Total(StatefulBatchLogic):
@@ -108,8 +99,9 @@ class Total(StatefulBatchLogic):
         """Add the values; one output for all of them."""
         added = sum(values)
         if added < 0:  # a stamp is larger than any count
-            self._stamps.extend(-value for value in values if value < 0)
-            added = sum(value for value in values if value > 0)
+            stamps = [-value for value in values if value < 0]
+            self._stamps += stamps
+            added += sum(stamps) + len(stamps)
         self._total += added
         return (self._total,), StatefulBatchLogic.RETAIN
 
@@ -192,16 +184,12 @@ class CountSinkPartition(StatelessSinkPartition):
         self._counts: dict[str, int] = {}
         self._stamps = stamps
         self._window = Window(settings, index)
-        self._per_record = settings.api == "per_record"
 
     def write_batch(self, items: list[tuple[str, int]]) -> None:
         """Take new counts; those of one key are in order."""
-        if self._per_record:
-            words = len(items)
-        else:
-            updated = dict(items)
-            words = sum(updated.values()) - sum(self._counts.get(word, 0) for word in updated)
-        self._counts.update(items)
+        updated = dict(items)
+        words = sum(updated.values()) - sum(self._counts.get(word, 0) for word in updated)
+        self._counts.update(updated)
         self._window.arrived(words)
         for stamp in self._stamps:
             self._window.arrived(0, stamp)

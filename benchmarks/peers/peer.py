@@ -121,29 +121,31 @@ class _Running:
     def wait(self) -> Measurement:
         """Wait for the sinks' files; ends every process in any case."""
         try:
-            self._wait_for("started-*", 1, self._peer.start_seconds)
-            time.sleep(self._run.warmup)
+            self._wait_for({"started-*": 1}, self._peer.start_seconds)
+            length = self._run.seconds + self._run.warmup + self._peer.start_seconds
+            self._wait_for({"window-*": 1, "sink-*.json": self._tasks}, length)
             cpu_before = self._cpu_seconds()
-            longest = self._run.seconds + self._peer.start_seconds
-            self._wait_for("sink-*.json", self._tasks, longest)
-            self._wait_for("source-*.json", self._tasks, 5.0)
+            self._wait_for({"sink-*.json": self._tasks}, length)
+            self._wait_for({"source-*.json": self._tasks}, _LATE_SECONDS)
             cpu_seconds = self._cpu_seconds() - cpu_before
             (self._folder / "measured").touch()
             return self._measurement(cpu_seconds)
         finally:
             self._end()
 
-    def _wait_for(self, pattern: str, files: int, seconds: float) -> None:
+    def _wait_for(self, wanted: dict[str, int], seconds: float) -> None:
+        """Wait until there are so many files of one of the patterns."""
         deadline = time.monotonic() + seconds
         while True:
             ended = self._process.poll()
-            found = len(list(self._folder.glob(pattern)))
-            if found >= files:
+            if any(len(list(self._folder.glob(one))) >= files for one, files in wanted.items()):
                 return
             if ended is not None:
                 raise self._failure(f"ended with status {ended}")
             if time.monotonic() > deadline:
-                raise self._failure(f"was not done after {seconds:.0f} s, expected {pattern}")
+                raise self._failure(
+                    f"was not done after {seconds:.0f} s, expected {next(iter(wanted))}"
+                )
             time.sleep(_POLL_SECONDS)
 
     def _failure(self, what: str) -> RuntimeError:
@@ -236,4 +238,6 @@ PROGRAMS = Path(__file__).parent
 ENVIRONMENTS = Path(os.environ.get("OKA_PEERS", PROGRAMS.parents[1] / ".peers"))
 _MARK = "OKA_PEER_RUN"
 _POLL_SECONDS = 0.02
+_LATE_SECONDS = 15.0
+"""Longest that sources may take to leave their files after the sinks."""
 _LOG_LINES = 20

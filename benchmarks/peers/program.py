@@ -5,14 +5,13 @@ in which each source and each sink task leaves what it did, from whatever proces
 
 - `started-<index>`, empty: the source task is about to draw its first word;
 - `source-<index>.json`: `{"counts": {word: emitted}}`;
+- `window-<index>`, empty: the warm-up is over at the sink task, and its window begins;
 - `sink-<index>.json`: `{"counts": {word: counted}, "window": {"words", "first_ns", "last_ns"},
-  "latencies_ns": base64 of little-endian int64}`, the window beginning when the warm-up ends and
-  ending with the last word.
+  "latencies_ns": base64 of little-endian int64}`, the window ending with the last word.
 
 Both may have `cpu_seconds`, for programs whose tasks are processes of their own, of the whole run.
-Otherwise the CPU time of all the program's processes counts, from the end of the warm-up to the
-last of these files, over the words of the windows: then they live until the file `measured` is
-there.
+Otherwise the CPU time of all the program's processes counts, from the first `window` to the last
+of these files, over the words of the windows: then they live until the file `measured` is there.
 """
 
 from __future__ import annotations
@@ -170,6 +169,7 @@ class Window:
             self._begin = now + int(self._settings.warmup * 1e9)
         elif now >= self._begin:
             self._first_ns = self._last_ns = now
+            mark(self._settings, f"window-{self._index}")
 
     def write(self, counts: dict[str, int], cpu_seconds: float | None = None) -> None:
         """Leave what was counted, when everything has been."""

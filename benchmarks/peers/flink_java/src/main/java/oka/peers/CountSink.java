@@ -93,6 +93,7 @@ public final class CountSink<T> implements Sink<T> {
             } else if (now >= begin) {
                 first = now;
                 wordsAtFirst = words;
+                settings.mark("window-" + index);
             }
         }
 
