@@ -60,7 +60,8 @@ class Peer:
         """Run it once; raises RuntimeError if it fails or its counts differ."""
         missing = self.missing()
         if missing is not None:
-            raise RuntimeError(f"{missing}\n\nhint: make peers-{self.environment}")
+            target = f"peers-{self.environment}" if self.environment else "peers"
+            raise RuntimeError(f"{missing}\n\nhint: make {target}")
         folder = Path(tempfile.mkdtemp(prefix="oka-peer-"))
         settings = {
             "folder": str(folder),
