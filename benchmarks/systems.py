@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import TimeoutError as NotYet
@@ -99,9 +101,6 @@ def runtime(name: str, parallelism: int) -> Iterator[None]:
 
 def _connect(tasks: int) -> None:
     """The cluster of RAY_ADDRESS, or a local one with a slot for each task."""
-    import logging
-    import os
-
     import ray
 
     if "RAY_ADDRESS" in os.environ:
