@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 from benchmarks.measurement import Case
-from benchmarks.options import Choices, Numbers, settings, sweep_options
+from benchmarks.options import Choices, Numbers, parallelism_option, settings, sweep_options
 from benchmarks.peers.peer import Peer
 from benchmarks.peers.registry import PEERS
 from benchmarks.result import Result, Row
@@ -41,13 +41,7 @@ SYSTEMS = tuple(dict.fromkeys(peer.system for peer in PEERS))
     show_default=True,
     help="Most words in a batch, for Oka and the peers that have such a setting.",
 )
-@click.option(
-    "--parallelism",
-    type=Numbers(),
-    default="1",
-    show_default=True,
-    help="Source tasks, and as many sink tasks.",
-)
+@parallelism_option("1")
 @sweep_options(seconds=3.0, warmup=3.0)
 def command(
     names: tuple[str, ...] | None,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import click
 
 from benchmarks.sweep import Settings
+from benchmarks.systems import APIS
+from engine.config import Transport
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -70,19 +72,68 @@ class Loads(click.ParamType[tuple[str, ...]]):
         return loads
 
 
+def words_options(payload: str, batch: str) -> Callable[[Command], Command]:
+    """`--payload` and `--batch`, lists with these defaults."""
+    return _all(
+        click.option(
+            "--payload", type=Numbers(), default=payload, show_default=True, help="Bytes in a word."
+        ),
+        click.option(
+            "--batch",
+            type=Numbers(),
+            default=batch,
+            show_default=True,
+            help="Most words in a batch.",
+        ),
+    )
+
+
+def parallelism_option(default: str) -> Callable[[Command], Command]:
+    """`--parallelism`, a list with this default."""
+    return click.option(
+        "--parallelism",
+        type=Numbers(),
+        default=default,
+        show_default=True,
+        help="Source tasks, and as many sink tasks.",
+    )
+
+
+def api_option(default: str = ",".join(APIS)) -> Callable[[Command], Command]:
+    """`--api`, a list with this default: all of them."""
+    return click.option(
+        "--api",
+        type=Choices(APIS),
+        default=default,
+        show_default=True,
+        help="How the count is written.",
+    )
+
+
+def runtime_option(command: Command) -> Command:
+    """`--runtime`, as `runtime_name`."""
+    return click.option(
+        "--runtime",
+        "runtime_name",
+        type=click.Choice(["local", "ray"]),
+        default="local",
+        show_default=True,
+        help="ray: the cluster of RAY_ADDRESS, or one on this machine.",
+    )(command)
+
+
+def transport_option(command: Command) -> Command:
+    """`--transport`; None is the usual one of the runtime."""
+    return click.option(
+        "--transport",
+        type=click.Choice(get_args(Transport)),
+        help="[shm; auto with --runtime ray: tcp between nodes]",
+    )(command)
+
+
 def sweep_options(seconds: float = 1.5, warmup: float = 0.5) -> Callable[[Command], Command]:
     """Options of every benchmark that runs cases in turn, with these defaults; see `settings`."""
-
-    def decorate(command: Command) -> Command:
-        for option in reversed(_options(seconds, warmup)):
-            command = option(command)
-        return command
-
-    return decorate
-
-
-def _options(seconds: float, warmup: float) -> list[Callable[[Command], Command]]:
-    return [
+    return _all(
         click.option(
             "--load",
             type=Loads(),
@@ -109,16 +160,23 @@ def _options(seconds: float, warmup: float) -> list[Callable[[Command], Command]
             show_default=True,
             help="Runs of each case, alternating between the systems.",
         ),
+        result_options,
+    )
+
+
+def result_options(command: Command) -> Command:
+    """`--seed`, and where the rows go: `--json`, as `json_file`, and `--fresh`."""
+    return _all(
         click.option("--seed", default=0, show_default=True, help="Of the random words."),
         click.option(
             "--json",
             "json_file",
             type=click.Path(dir_okay=False, path_type=Path),
-            help="Write rows in the schema oka.bench/1 here, as each is finished. Where the "
-            "file is there already, its finished rows are kept and the others measured.",
+            help="Write rows in the schema oka.bench/1 here, as each is finished. Where the file "
+            "is there already, its finished rows are kept and the others measured.",
         ),
         click.option("--fresh", is_flag=True, help="Begin anew where the --json file is there."),
-    ]
+    )(command)
 
 
 def settings(seconds: float, warmup: float, repeats: int, seed: int) -> Settings:
@@ -132,3 +190,14 @@ def settings(seconds: float, warmup: float, repeats: int, seed: int) -> Settings
         if not least <= value < float("inf"):
             raise click.UsageError(f"{option} is {value}, expected at least {least}")
     return Settings(seconds, warmup, repeats, seed)
+
+
+def _all(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    """All of these, shown in this order."""
+
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate

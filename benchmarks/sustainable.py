@@ -13,18 +13,24 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
 
 import click
 
 import engine
 from benchmarks.measurement import Case, Measurement, Run, row
-from benchmarks.options import Choices, Numbers, settings
+from benchmarks.options import (
+    api_option,
+    parallelism_option,
+    result_options,
+    runtime_option,
+    settings,
+    transport_option,
+    words_options,
+)
 from benchmarks.probe import Probe, probe
 from benchmarks.result import Result, Row
 from benchmarks.search import highest_rate
-from benchmarks.systems import APIS, OKA, measure, runtime
-from engine.config import Transport
+from benchmarks.systems import OKA, measure, runtime
 from engine.tables import duration, rate, table
 
 RunProbe = Callable[[Case, Run, float], Probe]
@@ -43,37 +49,11 @@ class Search:
 
 
 @click.command("sustainable")
-@click.option("--payload", type=Numbers(), default="32", show_default=True, help="Bytes in a word.")
-@click.option(
-    "--batch", type=Numbers(), default="1000", show_default=True, help="Most words in a batch."
-)
-@click.option(
-    "--parallelism",
-    type=Numbers(),
-    default="1",
-    show_default=True,
-    help="Source tasks, and as many sink tasks.",
-)
-@click.option(
-    "--api",
-    type=Choices(APIS),
-    default=",".join(APIS),
-    show_default=True,
-    help="How the count is written.",
-)
-@click.option(
-    "--runtime",
-    "runtime_name",
-    type=click.Choice(["local", "ray"]),
-    default="local",
-    show_default=True,
-    help="ray: the cluster of RAY_ADDRESS, or one on this machine.",
-)
-@click.option(
-    "--transport",
-    type=click.Choice(get_args(Transport)),
-    help="[shm; auto with --runtime ray: tcp between nodes]",
-)
+@words_options("32", "1000")
+@parallelism_option("1")
+@api_option()
+@runtime_option
+@transport_option
 @click.option(
     "--p99-ms", default=10.0, show_default=True, help="Highest p99 of the latency, in ms."
 )
@@ -98,15 +78,7 @@ class Search:
     show_default=True,
     help="Further probes in which the rate must hold; else the next lower one is taken.",
 )
-@click.option("--seed", default=0, show_default=True, help="Of the random words.")
-@click.option(
-    "--json",
-    "json_file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write rows in the schema oka.bench/1 here, as each is finished. Where the file is there "
-    "already, its finished rows are kept and the others measured.",
-)
-@click.option("--fresh", is_flag=True, help="Begin anew where the --json file is there.")
+@result_options
 def command(
     payload: tuple[int, ...],
     batch: tuple[int, ...],

@@ -15,58 +15,34 @@ from typing import Any, get_args
 import click
 
 from benchmarks.measurement import Case
-from benchmarks.options import Choices, Numbers, settings, sweep_options
+from benchmarks.options import (
+    api_option,
+    parallelism_option,
+    runtime_option,
+    settings,
+    sweep_options,
+    transport_option,
+    words_options,
+)
 from benchmarks.result import Result, Row
 from benchmarks.sweep import Cell, sweep
-from benchmarks.systems import APIS, OKA, PAIR, measure, runtime
-from engine.config import Strategy, Transport
+from benchmarks.systems import OKA, PAIR, measure, runtime
+from engine.config import Strategy
 from engine.tables import duration, rate, table
 
 
 @click.command("word-count")
-@click.option(
-    "--payload", type=Numbers(), default="32,256,1024", show_default=True, help="Bytes in a word."
-)
-@click.option(
-    "--batch",
-    type=Numbers(),
-    default="1,10,100,1000",
-    show_default=True,
-    help="Most words in a batch.",
-)
-@click.option(
-    "--parallelism",
-    type=Numbers(),
-    default="1,2,4",
-    show_default=True,
-    help="Source tasks, and as many sink tasks.",
-)
-@click.option(
-    "--api",
-    type=Choices(APIS),
-    default=",".join(APIS),
-    show_default=True,
-    help="How the count is written.",
-)
-@click.option(
-    "--runtime",
-    "runtime_name",
-    type=click.Choice(["local", "ray"]),
-    default="local",
-    show_default=True,
-    help="ray: the cluster of RAY_ADDRESS, or one on this machine.",
-)
+@words_options("32,256,1024", "1,10,100,1000")
+@parallelism_option("1,2,4")
+@api_option()
+@runtime_option
 @click.option(
     "--placement",
     type=click.Choice(get_args(Strategy)),
     default="operator_first",
     show_default=True,
 )
-@click.option(
-    "--transport",
-    type=click.Choice(get_args(Transport)),
-    help="[shm; auto with --runtime ray: tcp between nodes]",
-)
+@transport_option
 @click.option("--insecure", is_flag=True, help="Do not encrypt tcp channels.")
 @click.option(
     "--peers/--no-peers",

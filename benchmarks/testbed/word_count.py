@@ -18,10 +18,10 @@ from typing import Any
 import click
 
 from benchmarks.measurement import Case, row
-from benchmarks.options import Choices, Numbers, settings, sweep_options
+from benchmarks.options import Numbers, api_option, settings, sweep_options, words_options
 from benchmarks.result import Result
 from benchmarks.sweep import Cell, Settings, missing, sweep
-from benchmarks.systems import APIS, OKA
+from benchmarks.systems import OKA
 from benchmarks.testbed.cluster import running_cluster
 from benchmarks.testbed.command import name_option
 from benchmarks.testbed.job import measure
@@ -54,19 +54,8 @@ class Rates(click.ParamType[tuple[int | None, ...]]):
     show_default=True,
     help="Of each host's link, in each direction.",
 )
-@click.option(
-    "--api",
-    type=Choices(APIS),
-    default="per_record,native,columnar",
-    show_default=True,
-    help="How the count is written.",
-)
-@click.option(
-    "--payload", type=Numbers(), default="32,1024", show_default=True, help="Bytes in a word."
-)
-@click.option(
-    "--batch", type=Numbers(), default="1000", show_default=True, help="Most words in a batch."
-)
+@api_option("per_record,native,columnar")
+@words_options("32,1024", "1000")
 @click.option("--insecure", is_flag=True, help="Run each case without encryption, too, in turn.")
 @sweep_options(seconds=3.0, warmup=1.0)
 @name_option
