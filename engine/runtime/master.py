@@ -102,6 +102,8 @@ class JobMaster:
         descriptions = [self._describe(vertex) for vertex in self._graph.vertices]
         pickled = [_pickle(description) for description in descriptions]
         self._workers = self._launcher.launch(descriptions, self._placement)
+        # Only a worker that lives is given work: one that is killed while it starts leaves nothing.
+        self._ask("process_id")
         endpoints = self._ask(
             "bind",
             [

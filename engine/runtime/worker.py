@@ -12,12 +12,13 @@ import os
 import pickle
 import shutil
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from engine.columns import import_pyarrow
-from engine.network import Network
+from engine.network import Cancelled, Network
 from engine.runtime.description import TaskDescription, TaskFailure, TaskStatistics
 from engine.runtime.failure import describe
 from engine.runtime.task import Task
@@ -34,6 +35,8 @@ class Worker:
         self._task: Task | None = None
         self._network: Network | None = None
         self._folder: Path | None = None
+        self._lock = threading.Lock()
+        self._closed = False
 
     def bind(
         self, description: bytes, folder: str, address: str, sys_path: Sequence[str]
@@ -45,6 +48,14 @@ class Worker:
         the job's folder for local sockets, `address` the host to listen on for tcp, `sys_path`
         where the driver imports from.
         """
+        with self._lock:  # a job that is cancelled now closes its workers from another thread
+            if self._closed:
+                raise Cancelled("the worker was closed before its job started")
+            return self._bind(description, folder, address, sys_path)
+
+    def _bind(
+        self, description: bytes, folder: str, address: str, sys_path: Sequence[str]
+    ) -> dict[str, str]:
         _extend_sys_path(sys_path)
         task: TaskDescription = pickle.loads(description)  # noqa: S301 - sent by our own driver
         if task.columns:
@@ -119,7 +130,9 @@ class Worker:
             self._task.cancel()
 
     def close(self) -> None:
-        """Close all connections and remove what is left of the job's folder."""
+        """Close all connections and remove what is left of the job's folder; for good."""
+        with self._lock:
+            self._closed = True
         if self._network is not None:
             self._network.close()
         if self._folder is not None:
