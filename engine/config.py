@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -72,6 +73,12 @@ class JobConfig:
     reconnect_timeout_seconds: float = 10.0
     """Longest that a tcp channel may be cut off; the job then fails with ChannelLost. Larger: a
     host that is gone for good is noticed later."""
+    port_range: str | None = None
+    """TCP ports that tasks listen on, as in "20000-20999", for networks that let through named
+    ports only. Two for each task of a node. None: any that is free."""
+    resources: Mapping[str, Mapping[str, float]] = dataclasses.field(default_factory=dict)
+    """What each task takes of its node, by the name of its operator, beside what the pipeline says,
+    as in `{"*": {"operator_slot": 1}, "load": {"cpus": 4}}`; `*` stands for every operator."""
     progress: Progress = "auto"
     """Once a second: a line (`auto`: on a terminal), a JSON line, or nothing."""
     ray_address: str | None = None
@@ -92,6 +99,8 @@ class JobConfig:
         for field in _SWITCHES:
             value = getattr(self, field)
             _expect(field, value, "True or False", lambda v: isinstance(v, bool))
+        _expect("port_range", self.port_range, _PORT_RANGE, _is_port_range)
+        _expect("resources", self.resources, _RESOURCES, _are_resources)
         _expect(
             "name",
             self.name,
@@ -130,11 +139,43 @@ class JobConfig:
         return cls.of({**settings, **overrides})
 
 
+def ports(port_range: str) -> range:
+    """The ports of a valid `port_range`."""
+    first, _, last = port_range.partition("-")
+    return range(int(first), int(last) + 1)
+
+
 def _expect(field: str, value: object, expectation: str, check: Any) -> None:
     if not check(value):
         raise ConfigError(f"{field} is {value!r}, expected {expectation}")
 
 
+def _is_port_range(value: object) -> bool:
+    if value is None:
+        return True
+    if not isinstance(value, str) or not re.fullmatch(r"\d{1,5}-\d{1,5}", value):
+        return False
+    found = ports(value)
+    return len(found) > 0 and found[0] >= 1024 and found[-1] <= 65535
+
+
+def _are_resources(value: object) -> bool:
+    return isinstance(value, Mapping) and all(
+        isinstance(operator, str)
+        and isinstance(needed, Mapping)
+        and all(
+            isinstance(name, str)
+            and isinstance(amount, int | float)
+            and not isinstance(amount, bool)
+            and amount >= 0
+            for name, amount in needed.items()
+        )
+        for operator, needed in value.items()
+    )
+
+
+_PORT_RANGE = 'None or two ports from 1024 to 65535, the lower one first, as in "20000-20999"'
+_RESOURCES = "amounts of at least 0 by resource by operator, as in {'*': {'operator_slot': 1}}"
 _CHOICES: dict[str, tuple[str, ...]] = {
     "runtime": get_args(Runtime),
     "placement": get_args(Strategy),

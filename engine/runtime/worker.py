@@ -21,6 +21,7 @@ from engine.columns import import_pyarrow
 from engine.network import Cancelled, Network
 from engine.runtime.description import TaskDescription, TaskFailure, TaskStatistics
 from engine.runtime.failure import describe
+from engine.runtime.ports import listen
 from engine.runtime.task import Task
 
 
@@ -64,24 +65,25 @@ class Worker:
         self._folder = Path(folder)
         self._folder.mkdir(mode=0o700, exist_ok=True)
         kinds = ("shm", "tcp") if config.transport == "auto" else (config.transport,)
-        listen = {
-            kind: f"tcp://{address}:0" if kind == "tcp" else f"{kind}://{folder}/{task.id}.{kind}"
-            for kind in kinds
-        }
-        self._network = Network(
-            list(listen.values()),
-            window_bytes=config.channel_window_bytes,
-            send_buffer_bytes=config.send_buffer_bytes,
-            max_frame_bytes=config.max_record_bytes,
-            linger_ms=config.linger_ms,
-            connect_timeout_seconds=config.connect_timeout_seconds,
-            reconnect_timeout_seconds=config.reconnect_timeout_seconds,
-            nap_us=_NAP_US * max(1.0, task.neighbours / len(os.sched_getaffinity(0))),
-            encryption=config.encryption,
-            channels=len(task.inputs) + len(task.output_channels),
+        self._network = listen(
+            address,
+            config.port_range if "tcp" in kinds else None,
+            task.id,
+            lambda tcp: Network(
+                [tcp if kind == "tcp" else f"{kind}://{folder}/{task.id}.{kind}" for kind in kinds],
+                window_bytes=config.channel_window_bytes,
+                send_buffer_bytes=config.send_buffer_bytes,
+                max_frame_bytes=config.max_record_bytes,
+                linger_ms=config.linger_ms,
+                connect_timeout_seconds=config.connect_timeout_seconds,
+                reconnect_timeout_seconds=config.reconnect_timeout_seconds,
+                nap_us=_NAP_US * max(1.0, task.neighbours / len(os.sched_getaffinity(0))),
+                encryption=config.encryption,
+                channels=len(task.inputs) + len(task.output_channels),
+            ),
         )
         self._task = Task(task, self._network)
-        return dict(zip(listen, self._network.endpoints, strict=True))
+        return dict(zip(kinds, self._network.endpoints, strict=True))
 
     def connect(self, peers: Mapping[int, str]) -> None:
         """Connect every channel of the task to the endpoint of its other end.

@@ -18,6 +18,12 @@ from engine.errors import ConfigError
         ("encryption", "no", "encryption is 'no', expected True or False"),
         ("linger_ms", -1, "linger_ms is -1, expected a number of at least 0"),
         ("channel_window_bytes", 10, "channel_window_bytes is 10, expected an integer of at least"),
+        ("port_range", "21000-20000", "port_range is '21000-20000', expected None or two ports"),
+        ("port_range", "80-90", "port_range is '80-90', expected None or two ports"),
+        ("port_range", "20000-70000", "port_range is '20000-70000', expected None or two"),
+        ("port_range", 20000, "port_range is 20000, expected None or two ports from 1024"),
+        ("resources", {"cpus": 2}, "resources is {'cpus': 2}, expected amounts of at least 0"),
+        ("resources", {"*": {"slot": -1}}, "resources is {'*': {'slot': -1}}, expected amounts"),
         ("name", "", "name is '', expected a string that is not empty"),
     ],
 )

@@ -1,0 +1,49 @@
+"""Where a worker listens on TCP: any free port, or one out of the job's `port_range`.
+
+Whatever of a worker listens on TCP opens here, so that a firewall or network policy has to let
+through one range and nothing else.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from typing import TypeVar
+
+from engine.config import ports
+from engine.errors import StartError
+
+Opened = TypeVar("Opened")
+
+
+def listen(
+    address: str, port_range: str | None, task: int, open_at: Callable[[str], Opened]
+) -> Opened:
+    """What `open_at("tcp://address:port")` gives for the first port of the range that is free.
+
+    The port is not looked up beforehand but tried, so that workers that start together never end
+    up with the same one. Each begins at the place of its task, which is mostly free. Without a
+    range the system picks the port. Raises StartError if all of them are taken.
+    """
+    if port_range is None:
+        return open_at(f"tcp://{address}:0")
+    candidates = ports(port_range)
+    for offset in range(len(candidates)):
+        port = candidates[(_LISTENERS * task + offset) % len(candidates)]
+        try:
+            return open_at(f"tcp://{address}:{port}")
+        except Exception as error:
+            if _IN_USE not in str(error):
+                raise
+    raise StartError(
+        f"port_range is {port_range!r} and all {len(candidates)} of its ports on {address} are "
+        "taken, expected a free one for each task of the node",
+        "widen port_range, and the network policy that names it; two for each task of a node, "
+        "times the jobs that run at the same time",
+    )
+
+
+_LISTENERS = 2
+"""Ports that a worker opens at most: that of its channels, that of its large values."""
+
+_IN_USE = f"os error {errno.EADDRINUSE}"  # how Rust prints it, whatever listens

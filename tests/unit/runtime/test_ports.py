@@ -1,0 +1,105 @@
+"""Ports that tasks listen on: those of the range, whichever is free, and what if none is."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+import engine
+from engine.config import ports
+from engine.errors import StartError
+from engine.network import Network
+from engine.runtime.ports import listen
+from pipelines.word_count import word_count
+from tests.integration.test_word_count import expected_counts
+
+
+@pytest.fixture
+def free() -> range:
+    """Ten ports in a row that were free a moment ago, below those that the system hands out."""
+    for first in range(20000, 30000, 10):
+        with ExitStack() as sockets:
+            try:
+                for port in range(first, first + 10):
+                    sockets.enter_context(taken(port))
+            except OSError:
+                continue
+            return range(first, first + 10)
+    raise AssertionError("no ten free ports in a row")
+
+
+@pytest.fixture
+def networks() -> Iterator[list[Network]]:
+    opened: list[Network] = []
+    yield opened
+    for network in opened:
+        network.close()
+
+
+def taken(port: int) -> socket.socket:
+    taker = socket.socket()
+    try:
+        taker.bind(("127.0.0.1", port))
+        taker.listen()
+    except OSError:
+        taker.close()
+        raise
+    return taker
+
+
+def text(found: range) -> str:
+    return f"{found[0]}-{found[-1]}"
+
+
+def port_of(network: Network) -> int:
+    return int(network.endpoints[0].rpartition(":")[2])
+
+
+def test_a_range_has_both_ends() -> None:
+    assert list(ports("20000-20002")) == [20000, 20001, 20002]
+
+
+def test_without_a_range_the_system_picks() -> None:
+    assert listen("127.0.0.1", None, 7, str) == "tcp://127.0.0.1:0"
+
+
+def test_tasks_that_listen_share_the_range_until_it_is_used_up(
+    free: range, networks: list[Network]
+) -> None:
+    for task in range(10):
+        networks.append(listen("127.0.0.1", text(free), task, lambda tcp: Network([tcp])))
+    assert sorted(port_of(network) for network in networks) == list(free)
+    with pytest.raises(StartError, match="all 10 of its ports on 127.0.0.1 are taken") as caught:
+        listen("127.0.0.1", text(free), 3, lambda tcp: Network([tcp]))
+    assert text(free) in str(caught.value)
+    assert "widen port_range" in str(caught.value.hint)
+
+
+def test_a_port_that_someone_else_has_is_passed_over(free: range, networks: list[Network]) -> None:
+    with taken(free[4]):
+        networks.append(listen("127.0.0.1", text(free), 2, lambda tcp: Network([tcp])))
+    assert port_of(networks[0]) == free[5]
+
+
+def test_another_failure_to_listen_is_not_retried(free: range) -> None:
+    tried = []
+
+    def fail(tcp: str) -> None:
+        tried.append(tcp)
+        raise OSError("no such address")
+
+    with pytest.raises(OSError, match="no such address"):
+        listen("127.0.0.1", text(free), 0, fail)
+    assert len(tried) == 1
+
+
+def test_a_job_over_tcp_listens_within_its_range(free: range) -> None:
+    counts = engine.execute(
+        word_count(), parallelism=2, transport="tcp", port_range=text(free)
+    ).output
+    assert counts == expected_counts()
+    with pytest.raises(engine.StartError, match="port_range is"):
+        engine.execute(word_count(), parallelism=2, transport="tcp", port_range=text(free[:3]))
