@@ -69,7 +69,7 @@ class Plan:
         """Plan without starting anything; raises GraphError."""
         logical = logical_graph(pipelines)
         logical.validate_ends()
-        return cls(config, logical, expand(chain(logical, config.parallelism)))
+        return cls(config, logical, expand(chain(logical, config.parallelism, config.resources)))
 
     @property
     def resources(self) -> set[str]:

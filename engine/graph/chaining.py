@@ -13,14 +13,24 @@ from engine.graph.logical import LogicalEdge, LogicalGraph, LogicalOperator
 from engine.graph.partitioner import Forward, Partitioner, Rebalance
 
 
-def chain(graph: LogicalGraph, parallelism: int) -> JobGraph:
-    """Fuse what can run in one task; operators without a parallelism of their own get this one."""
+def chain(
+    graph: LogicalGraph,
+    parallelism: int,
+    resources: Mapping[str, Mapping[str, float]] | None = None,
+) -> JobGraph:
+    """Fuse what can run in one task; operators without a parallelism of their own get this one.
+
+    `resources` are those of the job's settings, by operator name; what the pipeline itself says
+    about an operator wins over what is said here about all of them.
+    """
     if parallelism < 1:
         raise GraphError(f"parallelism is {parallelism}, expected >= 1")
+    configured = resources or {}
+    _check_names(graph, configured)
     tasks = {operator.id: operator.parallelism or parallelism for operator in graph.operators}
     chains = _chains(graph, tasks)
     vertices = tuple(
-        JobVertex(number, tuple(members), tasks[members[0].id], _resources(members))
+        JobVertex(number, tuple(members), tasks[members[0].id], _resources(members, configured))
         for number, members in enumerate(chains)
     )
     vertex_of = {operator.id: vertex.id for vertex in vertices for operator in vertex.operators}
@@ -55,12 +65,26 @@ def _fuses(graph: LogicalGraph, edge: LogicalEdge, tasks: Mapping[int, int]) -> 
     )
 
 
-def _resources(members: list[LogicalOperator]) -> Mapping[str, float]:
+def _resources(
+    members: list[LogicalOperator], configured: Mapping[str, Mapping[str, float]]
+) -> Mapping[str, float]:
     needed: dict[str, float] = {}
     for operator in members:
-        for resource, amount in operator.resources.items():
-            needed[resource] = max(amount, needed.get(resource, 0.0))
-    return DEFAULT_RESOURCES | needed
+        own = {**operator.resources, **configured.get(operator.name, {})}
+        for resource, amount in own.items():
+            needed[resource] = max(float(amount), needed.get(resource, 0.0))
+    everywhere = {name: float(amount) for name, amount in configured.get("*", {}).items()}
+    return DEFAULT_RESOURCES | everywhere | needed
+
+
+def _check_names(graph: LogicalGraph, configured: Mapping[str, Mapping[str, float]]) -> None:
+    names = [operator.name for operator in graph.operators]
+    for name in configured:
+        if name != "*" and name not in names:
+            raise GraphError(
+                f"resources are given for the operator {name!r}, which the pipeline does not have",
+                hint=f"its operators are {', '.join(names)}; '*' stands for all of them",
+            )
 
 
 def _partitioner(edge: LogicalEdge, tasks: Mapping[int, int]) -> Partitioner:

@@ -89,6 +89,23 @@ def test_a_task_may_take_less_than_a_cpu() -> None:
     assert planned(stream.sink(Collect())).vertices[0].resources == {"cpus": 0.25}
 
 
+def test_resources_of_the_settings_are_by_operator_and_star_is_all_of_them() -> None:
+    pipeline = numbers().map(str).with_resources(gpu=1).rebalance().sink(Collect())
+    settings = {
+        "*": {"slot": 1, "gpu": 2, "cpus": 2},
+        "collect": {"slot": 0, "cpus": 4, "disk": 1},
+    }
+    first, last = chain(logical_graph([pipeline]), 1, settings).vertices
+    assert first.resources == {"cpus": 2.0, "slot": 1.0, "gpu": 1.0}  # the pipeline's own gpu wins
+    assert last.resources == {"cpus": 4.0, "slot": 0.0, "gpu": 2.0, "disk": 1.0}
+
+
+def test_resources_of_an_operator_that_is_not_there_are_refused() -> None:
+    with pytest.raises(GraphError, match="'colect', which the pipeline does not have") as caught:
+        chain(logical_graph([numbers().sink(Collect())]), 1, {"colect": {"slot": 1}})
+    assert "numbers, collect" in str(caught.value.hint)
+
+
 @pytest.mark.parametrize("parallelism", [0, -1])
 def test_parallelism_below_one(parallelism: int) -> None:
     with pytest.raises(GraphError, match=f"parallelism is {parallelism}, expected >= 1"):
