@@ -11,7 +11,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export RAY_USAGE_STATS_ENABLED := 0
 
-.PHONY: help build wordcount test lint format rust-test loom python-test stubs fuzz soak bench bench-check peers clean
+.PHONY: help build wordcount test lint format rust-test loom python-test stubs fuzz soak bench bench-check peers k8s-check k8s-tools clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
@@ -33,7 +33,7 @@ build: $(BUILT) ## set up .venv and build the Rust core into it
 wordcount: $(BUILT) ## count the words of a real text, 20 times over, on this machine
 	$(BIN)/oka run pipelines/word_count.py repeat=20 --parallelism 2 --progress line
 
-test: lint rust-test python-test ## everything that must pass: lint, types, Rust and Python tests
+test: lint rust-test k8s-check python-test ## everything that must pass: lint, types, Rust and Python tests
 
 lint: $(BUILT) ## formatting, lints, types, direction of imports
 	cargo fmt --check
@@ -116,9 +116,26 @@ peers-pyflink: peers-flink
 	env -u PIP_CONSTRAINT -u VIRTUAL_ENV .peers/$*/bin/python -m pip install --quiet --requirement $<
 	@touch $@
 
+# What checks manifests without a cluster: kubeconform and, where there is no kubectl, kustomize.
+KUBECONFORM := v0.8.0
+KUSTOMIZE := v5.7.1
+K8S_TOOLS := .k8s/bin/kubeconform $(if $(shell command -v kubectl),,.k8s/bin/kustomize)
+
+k8s-check: $(BUILT) $(K8S_TOOLS) ## manifests of every overlay: schemas, lints, Dockerfile
+	$(BIN)/oka k8s check
+
+k8s-tools: $(K8S_TOOLS) ## install what k8s-check needs into .k8s
+
+.k8s/bin/kubeconform .k8s/bin/kustomize: Makefile
+	@command -v go >/dev/null || { echo "checking manifests needs Go 1.24 or newer: https://go.dev/dl" >&2; exit 1; }
+	@echo "building $(@F)"
+	GOBIN=$(CURDIR)/.k8s/bin GOFLAGS=-mod=mod go install $(if $(findstring kubeconform,$@),\
+		github.com/yannh/kubeconform/cmd/kubeconform@$(KUBECONFORM),sigs.k8s.io/kustomize/kustomize/v5@$(KUSTOMIZE))
+	@touch $@
+
 SOAK_SECONDS ?= 600
 soak: $(BUILT) ## word counts for SOAK_SECONDS=600: memory stays flat, counts exact
 	$(BIN)/oka bench soak --seconds $(SOAK_SECONDS)
 
 clean: ## remove what was built
-	rm -rf $(VENV) .peers target engine/_native*.so
+	rm -rf $(VENV) .peers .k8s target engine/_native*.so

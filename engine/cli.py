@@ -67,6 +67,7 @@ class Lazy(click.Group):
 
 
 _TOOLS = {
+    "k8s": "k8s.command",
     "report": "benchmarks.report",
     "testbed": "benchmarks.testbed.command",
 }
@@ -158,8 +159,8 @@ def run(target: str, arguments: tuple[str, ...], as_json: bool, top: int, **opti
     """
     if as_json:
         options["progress"] = "json"
-    pipeline, name = _load_pipeline(target, arguments)
-    result = execute(pipeline, _config(name, options))
+    pipeline, name = load_pipeline(target, arguments)
+    result = execute(pipeline, read_config(name, options))
     if as_json:
         click.echo(json.dumps(result.to_dict()))
         return
@@ -177,8 +178,8 @@ def plan(target: str, arguments: tuple[str, ...], mermaid: bool, **options: Any)
     from engine.graph.render import mermaid as as_mermaid
     from engine.graph.render import text as as_text
 
-    pipeline, name = _load_pipeline(target, arguments)
-    planned = Plan.of(pipeline, _config(name, options))
+    pipeline, name = load_pipeline(target, arguments)
+    planned = Plan.of(pipeline, read_config(name, options))
     launcher = open_launcher(planned.config)
     try:
         placement = planned.place(launcher)
@@ -188,7 +189,8 @@ def plan(target: str, arguments: tuple[str, ...], mermaid: bool, **options: Any)
     click.echo(render(planned.logical, planned.execution, placement))
 
 
-def _config(name: str, options: Mapping[str, Any]) -> JobConfig:
+def read_config(name: str, options: Mapping[str, Any]) -> JobConfig:
+    """The settings that options of a command say, over those of the file that `config` names."""
     settings = {key: value for key, value in options.items() if value is not None}
     path = settings.pop("config", None)
     if settings.pop("insecure"):
@@ -201,7 +203,7 @@ def _config(name: str, options: Mapping[str, Any]) -> JobConfig:
     return JobConfig.of({"name": name, **settings})
 
 
-def _load_pipeline(target: str, arguments: tuple[str, ...]) -> tuple[Any, str]:
+def load_pipeline(target: str, arguments: tuple[str, ...]) -> tuple[Any, str]:
     """What the target's function returns when it is called with the arguments, and its name."""
     file, _, function_name = target.partition(":")
     path = Path(file)

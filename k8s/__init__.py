@@ -1,0 +1,1 @@
+"""Oka on Kubernetes: manifests, their sizes, and what checks them."""

@@ -1,0 +1,173 @@
+"""Manifests for one job: those of an overlay, in the size that the job needs."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import yaml
+
+from engine.config import JobConfig
+from engine.errors import ConfigError
+from engine.job import Plan
+from k8s.jobs import plan, settings_path
+from k8s.manifests import Cluster, Document, Group, clusters, component, name, of_kind
+from k8s.quantity import bytes_text, parse
+from k8s.size import most_channels, pod_memory, pods_needed
+
+
+def render(
+    documents: Sequence[Document], parameters: Mapping[str, Any], slots: int | None = None
+) -> list[Document]:
+    """What the job needs out of an overlay's documents, in its size.
+
+    `parameters` are those of `oka run`; settings that they leave out are those of the overlay's
+    ConfigMap for a job of this name, or for word count. `slots` are tasks per pod of the group
+    `operators`. Raises PlacementError if the tasks fit on no number of such pods.
+    """
+    overlay = copy.deepcopy(list(documents))
+    job = _template(overlay, _job_name(parameters["target"]))
+    settings = _settings(overlay, job, parameters)
+    planned = plan({**parameters, "config": None, "more": (), "insecure": False} | settings)
+    cluster = next(each for each in clusters(overlay) if each.document is job)
+    if slots is not None:
+        _set_slots(cluster, slots)
+    pods = _set_size(cluster, planned)
+    _set_budget(overlay, job, pods)
+    _set_settings(overlay, job, planned.config)
+    job["spec"]["entrypoint"] = _entrypoint(job, parameters)
+    return [each for each in overlay if component(each) in (None, component(job))]
+
+
+def _job_name(target: str) -> str:
+    file, _, function = target.partition(":")
+    stem = function or file.rsplit("/", 1)[-1].removesuffix(".py")
+    return re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")
+
+
+def _template(documents: list[Document], job_name: str) -> Document:
+    """The RayJob of this name; a new one, like that of word count, if the overlay has none."""
+    jobs = {component(job): job for job in of_kind(documents, "RayJob")}
+    if job_name in jobs:
+        return jobs[job_name]
+    if _TEMPLATE not in jobs:
+        raise ConfigError(f"the overlay has no RayJob {job_name!r}, and none for {_TEMPLATE!r}")
+    for document in [each for each in documents if component(each) == _TEMPLATE]:
+        text = re.sub(rf"\b{_TEMPLATE}\b", job_name, yaml.safe_dump(document))
+        documents.append(yaml.safe_load(text))
+    data = _config_map(documents, jobs[_TEMPLATE])["data"]
+    data[f"{job_name}.yaml"] = data[f"{_TEMPLATE}.yaml"]
+    return next(each for each in of_kind(documents, "RayJob") if component(each) == job_name)
+
+
+def _settings(
+    documents: Sequence[Document], job: Document, parameters: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Parameters of `oka run`: what is given, over what the ConfigMap says."""
+    given = {key: value for key, value in parameters.items() if value is not None}
+    base = yaml.safe_load(_config_map(documents, job)["data"][f"{component(job)}.yaml"])
+    if given.pop("config", None) is not None:
+        raise ConfigError("--config is not for render", "the overlay's ConfigMap is the config")
+    more = dict(_pairs(given.pop("more", ())))
+    merged = {**base, **more}
+    known = {"parallelism", "batch_size", "runtime", "placement", "strict_placement", "transport"}
+    options = {key: merged.pop(key) for key in known & merged.keys()}
+    return {**options, **given, "more": tuple(f"{key}={value!r}" for key, value in merged.items())}
+
+
+def _pairs(settings: Sequence[str]) -> list[tuple[str, Any]]:
+    pairs = []
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise ConfigError(f"--set is {setting!r}, expected NAME=VALUE")
+        pairs.append((key.replace("-", "_"), yaml.safe_load(value)))
+    return pairs
+
+
+def _set_slots(cluster: Cluster, slots: int) -> None:
+    """So many tasks on each pod, a CPU each, and one for the raylet and the I/O threads."""
+    for group in cluster.groups:
+        if "operator_slot" in group.ray_resources:
+            group.spec["resources"].update(CPU=str(slots), operator_slot=str(slots))
+            _set_resource(group, "cpu", str(slots + 1))
+
+
+def _set_size(cluster: Cluster, planned: Plan) -> int:
+    """Replicas and memory of the worker groups; how many pods that makes with the head."""
+    workers = cluster.groups[1:]
+    counts = pods_needed(planned, {group.name: group.ray_resources for group in workers})
+    channels = most_channels(planned.execution)
+    for group in workers:
+        spec: Any = group.spec
+        spec.update(dict.fromkeys(("replicas", "minReplicas", "maxReplicas"), counts[group.name]))
+        if counts[group.name]:
+            needed = pod_memory(slots(group), channels, planned.config, shared_memory(group))
+            _set_resource(group, "memory", bytes_text(needed))
+    return 1 + sum(counts.values())
+
+
+def slots(group: Group) -> int:
+    """How many tasks a pod of the group takes at most: by slots, or else by CPUs."""
+    resources = group.ray_resources
+    named = [amount for key, amount in resources.items() if key.endswith("_slot")]
+    return int(max(named, default=resources.get("cpus", 0.0)))
+
+
+def shared_memory(group: Group) -> int:
+    """Bytes of the group's /dev/shm; 0 if it has none."""
+    return sum(
+        int(parse(volume["emptyDir"].get("sizeLimit", 0)))
+        for volume in group.pod.get("volumes", [])
+        if volume.get("emptyDir", {}).get("medium") == "Memory"
+    )
+
+
+def _set_resource(group: Group, resource: str, amount: str) -> None:
+    for kind in ("requests", "limits"):
+        group.container["resources"][kind][resource] = amount
+
+
+def _set_budget(documents: Sequence[Document], job: Document, pods: int) -> None:
+    for budget in of_kind(documents, "PodDisruptionBudget"):
+        if component(budget) == component(job):
+            budget["spec"]["minAvailable"] = pods
+
+
+def _set_settings(documents: Sequence[Document], job: Document, config: JobConfig) -> None:
+    """The job's file in the ConfigMap: what differs from the defaults."""
+    changed = {
+        setting.name: getattr(config, setting.name)
+        for setting in dataclasses.fields(config)
+        if setting.name != "name" and getattr(config, setting.name) != _default(setting)
+    }
+    text = yaml.safe_dump(changed, sort_keys=False)
+    _config_map(documents, job)["data"][f"{component(job)}.yaml"] = text
+
+
+def _default(setting: dataclasses.Field[Any]) -> Any:
+    if setting.default_factory is not dataclasses.MISSING:
+        return setting.default_factory()
+    return setting.default
+
+
+def _config_map(documents: Sequence[Document], job: Document) -> Document:
+    pod = job["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]
+    names = {v["configMap"]["name"] for v in pod["volumes"] if "configMap" in v}
+    for config_map in of_kind(documents, "ConfigMap"):
+        if config_map["metadata"]["name"] in names:
+            return config_map
+    raise ConfigError(f"{name(job)} mounts {', '.join(names) or 'no ConfigMap'}, expected one here")
+
+
+def _entrypoint(job: Document, parameters: Mapping[str, Any]) -> str:
+    config = settings_path(job) / f"{component(job)}.yaml"
+    words = ["oka", "run", parameters["target"], *parameters["arguments"], "--config", str(config)]
+    return shlex.join(words)
+
+
+_TEMPLATE = "word-count"
