@@ -95,7 +95,7 @@ def _alternate(
             run = Run(settings.seconds, settings.warmup, words_per_second, settings.seed)
             try:
                 measured = measure(case, run)
-            except _FAILURES as error:
+            except FAILURES as error:
                 failures[at].append(str(error) or type(error).__name__)
                 progress.ran(case, f"failed: {failures[at][-1]}")
             else:
@@ -115,5 +115,5 @@ def _offered(case: Case, result: Result) -> float | None:
     return median * float(case.load)
 
 
-_FAILURES = (engine.EngineError, RuntimeError, OSError, subprocess.SubprocessError)
+FAILURES = (engine.EngineError, RuntimeError, OSError, subprocess.SubprocessError)
 """What a run may raise without ending the sweep."""
