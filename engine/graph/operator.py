@@ -7,7 +7,10 @@ An operator is declared on the driver, pickled, and opened once in every task. S
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from engine.broadcast import ModelStore
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -27,6 +30,8 @@ class TaskContext:
     parallelism: int
     batch_size: int
     job_name: str
+    models: "ModelStore | None" = None
+    """Publishes and receives models; None in a task that has none."""
 
 
 class SourceOperator(ABC, Generic[Produced]):
@@ -42,6 +47,9 @@ class SourceOperator(ABC, Generic[Produced]):
 
     rate: float | None = None
     """Records per second over all tasks that the runtime lets through; None is no limit."""
+
+    parallelism: int | None = None
+    """Tasks that it runs in where `with_parallelism` does not say; None is the job's."""
 
     def validate(self) -> None:
         """Fail now if no task could run, and fix what all tasks must agree on.
