@@ -38,6 +38,8 @@ def model_broadcast(
     model: str = "synthetic:564MB",
     loaders: int = 2,
     placement: Where | Sequence[int] = "spread",
+    s3_url: str | None = None,
+    share_per_node: bool = False,
 ) -> Pipeline:
     """One Download task, and so many Load tasks that each report what came of the model.
 
@@ -47,9 +49,16 @@ def model_broadcast(
     has the custom resources `download` and `loader_slot`, one for each task (run it with the job's
     placement `parallelism_first`). Or it is the number of the node of each, such as `[1, 1, 2]`,
     where 0 is the Download task's. On a single node all of them are there.
+    `s3_url` is where via s3 a model is uploaded that is not in S3; with `share_per_node` one task of
+    a node downloads it for all.
     """
     if via not in get_args(Via):
         raise ConfigError(f"via is {via!r}, expected one of {', '.join(get_args(Via))}")
+    if via == "s3" and s3_url is None and not model.startswith("s3://"):
+        raise ConfigError(
+            f"via is 's3', model is {model!r} and there is no s3_url, expected one or a model in S3",
+            "s3_url=s3://bucket/prefix says where to upload it; `oka s3 serve` is a server to try",
+        )
     if type(loaders) is not int or loaders < 1:
         raise ConfigError(f"loaders is {loaders!r}, expected an integer of at least 1")
     nodes = _nodes(placement, loaders)
@@ -59,7 +68,8 @@ def model_broadcast(
         download = download.with_resources(download=1)
     else:
         download = download.on_nodes(0)
-    load = download.broadcast(via=via).sink(Load(kind)).named("load").with_parallelism(loaders)
+    models = download.broadcast(via, s3_url=s3_url, share_per_node=share_per_node)
+    load = models.sink(Load(kind)).named("load").with_parallelism(loaders)
     if placement == "resources":
         return load.with_resources(loader_slot=1)
     return load.on_nodes(*nodes)
@@ -212,8 +222,16 @@ def show(reports: Sequence[dict[str, Any]]) -> str:
     "local Ray.",
 )  # fmt: skip
 @click.option(
+    "--s3-url", metavar="URL",
+    help="Where via s3 the model is uploaded, unless it is in S3: s3://bucket/prefix. The server is "
+    "that of AWS_ENDPOINT_URL_S3, credentials are AWS's usual ones; `oka s3 serve` is one to try.",
+)  # fmt: skip
+@click.option(
+    "--share-per-node", is_flag=True, help="Via s3 one task of a node downloads for all of them."
+)
+@click.option(
     "--set", "more", multiple=True, metavar="SETTING=VALUE",
-    help="Any setting of the job, such as s3_url=s3://bucket/prefix or encryption=false.",
+    help="Any setting of the job, such as encryption=false.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="The reports as JSON rather than a table.")
 def command(
@@ -222,6 +240,8 @@ def command(
     loaders: int,
     placement: Where,
     runtime: str,
+    s3_url: str | None,
+    share_per_node: bool,
     more: tuple[str, ...],
     as_json: bool,
 ) -> None:
@@ -240,7 +260,7 @@ def command(
     if placement == "resources":
         settings.setdefault("placement", "parallelism_first")
     result = engine.execute(
-        model_broadcast(via, model, loaders, placement),
+        model_broadcast(via, model, loaders, placement, s3_url, share_per_node),
         runtime=runtime,
         name="model broadcast",
         **settings,

@@ -102,9 +102,7 @@ def cases(
     secured = (False, True) if encryption is None else (encryption,)
     return [
         [
-            BroadcastCase(
-                name, way, both, size, in_memory, None if LAYOUTS[name].pods else rate
-            )
+            BroadcastCase(name, way, both, size, in_memory, None if LAYOUTS[name].pods else rate)
             for way in ways
             for both in (secured if way == "channels" else (False,))
         ]

@@ -37,6 +37,8 @@ def serving(cluster: Cluster, address: str, model: Path) -> Iterator[None]:
             text=True,
             start_new_session=True,
         )
+        assert server.stdout is not None
+        assert server.stderr is not None
         with server:
             try:
                 if server.stdout.readline() != _READY:

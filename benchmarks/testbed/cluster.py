@@ -131,7 +131,11 @@ class Cluster:
                     *(sys.executable, "-m", "ray.scripts.scripts", "start", *options),
                     *("--node-ip-address", host.address, "--num-cpus", str(cpus)),
                     *("--resources", json.dumps(dict(resources.get(host.number, {})))),
-                    *("--object-store-memory", str(self._object_store_bytes), "--disable-usage-stats"),
+                    *(
+                        "--object-store-memory",
+                        str(self._object_store_bytes),
+                        "--disable-usage-stats",
+                    ),
                     env=environment,
                     stdout=output,
                     stderr=subprocess.STDOUT,

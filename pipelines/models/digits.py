@@ -60,7 +60,9 @@ def train(folder: Path, seed: int = 0) -> Any:
 
     neural_network = _sklearn("neural_network")
     images, labels = _digits()
-    classifier = neural_network.MLPClassifier((32,), max_iter=30, learning_rate_init=0.01, random_state=seed)
+    classifier = neural_network.MLPClassifier(
+        (32,), max_iter=30, learning_rate_init=0.01, random_state=seed
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it has not converged: it is good enough
         classifier.fit(images[:-_HELD_OUT], labels[:-_HELD_OUT])
@@ -82,7 +84,8 @@ def predict(tensors: Mapping[str, Floats], images: Floats) -> npt.NDArray[np.int
         values = values @ tensors[f"layers.{layer}.weight"] + tensors[f"layers.{layer}.bias"]
         if layer < last:
             values = np.maximum(values, 0)
-    return np.argmax(values, axis=1)
+    answers: npt.NDArray[np.int64] = np.argmax(values, axis=1)
+    return answers
 
 
 def held_out() -> tuple[Floats, npt.NDArray[np.int64]]:

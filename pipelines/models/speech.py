@@ -40,9 +40,7 @@ class Speech(Kind):
         config = transformers.Speech2TextConfig(**json.loads(bytes(model.files["config.json"])))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the tensors are read-only, and stay so
-            weights = {
-                name: torch.from_numpy(tensor) for name, tensor in model.tensors().items()
-            }
+            weights = {name: torch.from_numpy(tensor) for name, tensor in model.tensors().items()}
         network = transformers.Speech2TextForConditionalGeneration.from_pretrained(
             None, config=config, state_dict=weights
         )
