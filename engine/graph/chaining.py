@@ -2,8 +2,8 @@
 
 Two operators share a vertex if a forward edge is the only output of one and the only input of the
 other and both have the same parallelism; so an operator with a side input begins a vertex, where
-all that it reads comes over channels, which can be paused. A forward edge to more tasks than it comes from becomes
-a rebalance, since some tasks would else receive nothing.
+all that it reads comes over channels, which can be paused. A forward edge to more tasks than it
+comes from becomes a rebalance, since some tasks would else receive nothing.
 """
 
 from collections.abc import Mapping

@@ -7,7 +7,10 @@ An operator is declared on the driver, pickled, and opened once in every task. S
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from engine.broadcast import ModelStore
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -27,6 +30,8 @@ class TaskContext:
     parallelism: int
     batch_size: int
     job_name: str
+    models: "ModelStore | None" = None
+    """Publishes and receives models; None in a task that has none."""
 
 
 class SourceOperator(ABC, Generic[Produced]):
