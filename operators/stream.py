@@ -26,6 +26,8 @@ from engine.graph.operator import (
     SourceOperator,
 )
 from engine.graph.partitioner import Broadcast, Forward, Hash, Partitioner, Rebalance
+from engine.model import Model, Via
+from operators.broadcast import Publish
 from operators.elementwise import MapBatches, ToColumns, ToRecords, check_function
 from operators.keyed import (
     Aggregation,
@@ -54,7 +56,7 @@ def source(operator: SourceOperator[T]) -> "Stream[T]":
             f"source() got {_described(operator)}, expected a source",
             hint="wrap a list as Collection([...]), a generator function as Function(f)",
         )
-    declaration = Declaration(operator, _default_name(operator))
+    declaration = Declaration(operator, _default_name(operator), parallelism=operator.parallelism)
     return Stream((Input(declaration, Forward()),))
 
 
@@ -175,12 +177,8 @@ class Stream(Generic[T]):
                 check_item("key_by", key)
             return KeyedStream(_towards(self._inputs, Hash(key)), key, paired=False)
         check_function("key_by", key, 1, expected="an index >= 0, a field name or a function")
-        parallelisms = {declared.source.parallelism for declared in self._inputs}
         pairs = Declaration(
-            KeyRecords(key),
-            "key_by",
-            self._inputs,
-            parallelism=parallelisms.pop() if len(parallelisms) == 1 else None,
+            KeyRecords(key), "key_by", self._inputs, parallelism=_parallelism(self._inputs)
         )
         return KeyedStream((Input(pairs, Hash(0)),), 0, paired=True)
 
@@ -197,9 +195,50 @@ class Stream(Generic[T]):
         """Deal the records out to the tasks of the next operator in turn."""
         return Stream(_towards(self._inputs, Rebalance()))
 
-    def broadcast(self) -> "Stream[T]":
-        """Give every record to every task of the next operator."""
-        return Stream(_towards(self._inputs, Broadcast()))
+    @overload
+    def broadcast(self, via: None = None) -> "Stream[T]": ...
+    @overload
+    def broadcast(
+        self,
+        via: Via,
+        *,
+        name: str | None = None,
+        s3_url: str | None = None,
+        s3_endpoint: str | None = None,
+        share_per_node: bool = False,
+    ) -> "Stream[Model]": ...
+    def broadcast(self, via: Via | None = None, **settings: Any) -> "Stream[Any]":
+        """Give every record to every task of the next operator.
+
+        With `via`, records are models, which may be of any size: each is published, and a `Model`
+        arrives, a handle that reads the bytes in place. `channels` are Oka's own: one copy crosses
+        the network to each node, whose tasks share it. `plasma` is Ray's object store; `s3`
+        uploads below `s3_url` and each task downloads (with `share_per_node`, one of each node).
+        A record is anything that `engine.model.pack` takes, or a pair of a version and that;
+        settings are those of `engine.broadcast.Settings`, and `name`, for messages.
+
+            >>> import engine.testing
+            >>> from operators.sinks import Collect
+            >>> from operators.sources import Models
+            >>> models = source(Models({"weight": bytes(8)})).broadcast(via="channels")
+            >>> shapes = models.map(lambda model: model.tensors()["weight"].shape)
+            >>> engine.testing.run(shapes.sink(Collect()), parallelism=2)["collect"]
+            [(8,), (8,)]
+        """
+        if via is None:
+            if settings:
+                raise GraphError(
+                    f"broadcast() got {', '.join(settings)} without via, expected both",
+                    hint="broadcast(via='channels') is for models",
+                )
+            return Stream(_towards(self._inputs, Broadcast()))
+        publish = Publish(via, **settings)
+        for edge in self._inputs:
+            publish.check_source(edge.source.operator)
+        published = Declaration(
+            publish, "publish", self._inputs, parallelism=_parallelism(self._inputs)
+        )
+        return Stream((Input(published, Broadcast()),))
 
     def sink(self, operator: SinkOperator[T]) -> "Pipeline":
         """End the stream: `counts.sink(Counts())`. What it returns can be executed."""
@@ -360,6 +399,12 @@ def _then(
 
 def _towards(inputs: tuple[Input, ...], partitioner: Partitioner) -> tuple[Input, ...]:
     return tuple(Input(edge.source, partitioner) for edge in inputs)
+
+
+def _parallelism(inputs: tuple[Input, ...]) -> int | None:
+    """That of all inputs, so that an operator shares their tasks; None if they have several."""
+    parallelisms = {edge.source.parallelism for edge in inputs}
+    return parallelisms.pop() if len(parallelisms) == 1 else None
 
 
 def _named(declaration: Declaration, name: str) -> Declaration:

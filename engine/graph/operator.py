@@ -48,6 +48,9 @@ class SourceOperator(ABC, Generic[Produced]):
     rate: float | None = None
     """Records per second over all tasks that the runtime lets through; None is no limit."""
 
+    parallelism: int | None = None
+    """Tasks that it runs in where `with_parallelism` does not say; None is the job's."""
+
     def validate(self) -> None:
         """Fail now if no task could run, and fix what all tasks must agree on.
 

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from engine.errors import GraphError
-from engine.graph.execution import ExecutionGraph, ExecutionVertex
-from engine.graph.operator import Operator
+from engine.graph.execution import ExecutionGraph
 from engine.graph.partitioner import Broadcast
 from engine.placement import Placement
 
@@ -60,7 +60,7 @@ class BlobPeers:
 
 
 def blob_roles(graph: ExecutionGraph, placement: Placement) -> dict[int, BlobRole]:
-    """The role of each task that publishes or receives models over channels; others have none.
+    """The role of each task that hands models on or is handed them; others have none.
 
     Raises `GraphError` where published models do not go to every task that reads them.
     """
@@ -69,7 +69,7 @@ def blob_roles(graph: ExecutionGraph, placement: Placement) -> dict[int, BlobRol
     leaders: dict[int, list[tuple[int, int]]] = {}
     peers: dict[int, set[int]] = {}
     followers: dict[int, int] = {}
-    for origin, receivers in _published(graph, _NODE_TO_NODE):
+    for origin, receivers in _published(graph, "relays"):
         by_node = _by_node(receivers, placement)
         own = by_node.pop(placement.nodes[origin].id, [])
         chain = tuple(sorted(tasks[0] for tasks in by_node.values()))
@@ -98,16 +98,20 @@ def blob_roles(graph: ExecutionGraph, placement: Placement) -> dict[int, BlobRol
 
 def model_tasks(graph: ExecutionGraph) -> set[int]:
     """The tasks that publish models or receive them, whichever way."""
-    return {task for origin, receivers in _published(graph) for task in (origin, *receivers)}
+    return {
+        task
+        for origin, receivers in _published(graph, "publishes")
+        for task in (origin, *receivers)
+    }
 
 
 def _published(
-    graph: ExecutionGraph, ways: frozenset[str] | None = None
+    graph: ExecutionGraph, attribute: Literal["publishes", "relays"]
 ) -> Iterator[tuple[int, list[int]]]:
-    """Each task that publishes (in one of these ways), and those that receive, by id."""
+    """Each task with an operator of which this is true, and those that it sends to, by id."""
     for vertex in graph.vertices:
-        via = _way(vertex)
-        if via is None or (ways is not None and via not in ways):
+        operators = (operator.operator for operator in vertex.job_vertex.operators)
+        if not any(getattr(operator, attribute, None) for operator in operators):
             continue
         receivers: set[int] = set()
         for edge, channels in graph.outputs(vertex):
@@ -122,17 +126,6 @@ def _published(
         yield vertex.id, sorted(receivers)
 
 
-def _way(vertex: ExecutionVertex) -> str | None:
-    """How the task publishes; None if it does not."""
-    ways = (publishes(operator.operator) for operator in vertex.job_vertex.operators)
-    return next((way for way in ways if way is not None), None)
-
-
-def publishes(operator: Operator) -> str | None:
-    """How the operator publishes models: `channels`, `plasma` or `s3`; None if it does not."""
-    return getattr(operator, "publishes", None)
-
-
 def _by_node(tasks: list[int], placement: Placement) -> dict[str, list[int]]:
     hosted: dict[str, list[int]] = {}
     for task in tasks:
@@ -144,5 +137,3 @@ TCP = "blob"
 """Which of a worker's endpoints relays come to."""
 LOCAL = "blob-local"
 """Which of them its followers come to."""
-_NODE_TO_NODE = frozenset({"channels", "s3"})
-"""The ways in which nodes share what has come: s3 can do so within a node."""

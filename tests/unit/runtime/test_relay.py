@@ -27,6 +27,10 @@ from engine.runtime.relay import BlobPeers, BlobRole, blob_roles, model_tasks
 class Publishing(BatchOperator):
     publishes: str | None
 
+    @property
+    def relays(self) -> bool:
+        return self.publishes in ("channels", "s3")
+
     def open(self, context: TaskContext) -> Any:
         raise NotImplementedError
 
