@@ -80,3 +80,7 @@ class JobCancelled(EngineError):
 
 class StartError(EngineError):
     """The workers could not be started or could not reach each other."""
+
+
+class ModelError(EngineError):
+    """A model cannot be packed, moved or read: the message names the model or its file."""

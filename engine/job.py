@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
+from engine import broadcast
 from engine.config import JobConfig
 from engine.errors import ConfigError
 from engine.graph.chaining import chain
@@ -66,9 +67,10 @@ class Plan:
 
     @classmethod
     def of(cls, pipelines: Pipelines, config: JobConfig) -> Plan:
-        """Plan without starting anything; raises GraphError."""
+        """Plan without starting anything; raises GraphError and ConfigError."""
         logical = logical_graph(pipelines)
         logical.validate_ends()
+        broadcast.check(logical.operators, config)
         return cls(config, logical, expand(chain(logical, config.parallelism, config.resources)))
 
     @property

@@ -24,14 +24,14 @@ def encode(value: Any) -> tuple[int, bytes]:
     """The extension code and payload of what `is_encodable`; TypeError for dtypes of objects."""
     if type(value) is np.ndarray:
         order: Literal["F", "C"] = "F" if value.flags.fnc else "C"
-        head = repr((_dtype_text(value.dtype), value.shape, order))
+        head = repr((dtype_text(value.dtype), value.shape, order))
         return 49, _join(head, value.tobytes(order))
     if isinstance(value, np.str_):
         return 48, _join("U", value.encode("utf-8", "surrogatepass"))
     if isinstance(value, np.bytes_):
         return 48, _join("S", bytes(value))
     # The character tells types apart that have one layout, as np.int64 and np.longlong.
-    head = value.dtype.char if value.dtype.kind in "biufc" else _dtype_text(value.dtype)
+    head = value.dtype.char if value.dtype.kind in "biufc" else dtype_text(value.dtype)
     return 48, _join(head, value.tobytes())
 
 
@@ -41,13 +41,13 @@ def decode(code: int, payload: bytes) -> object:
     head, data = payload[4 : 4 + length].decode(), memoryview(payload)[4 + length :]
     if code == 49:
         text, shape, order = _array_head(head)
-        array: npt.NDArray[Any] = np.ndarray(shape, _dtype(text), bytearray(data), order=order)
+        array: npt.NDArray[Any] = np.ndarray(shape, dtype_of(text), bytearray(data), order=order)
         return array
     if head == "U":
         return np.str_(str(data, "utf-8", "surrogatepass"))
     if head == "S":
         return np.bytes_(bytes(data))
-    return np.ndarray((), _dtype(head), bytearray(data))[()]
+    return np.ndarray((), dtype_of(head), bytearray(data))[()]
 
 
 def is_key(value: object) -> bool:
@@ -66,10 +66,11 @@ def _join(head: str, data: bytes) -> bytes:
 
 
 @lru_cache(maxsize=1024)
-def _dtype_text(dtype: np.dtype[Any]) -> str:
+def dtype_text(dtype: np.dtype[Any]) -> str:
+    """The dtype as a text from which `dtype_of` makes it again; TypeError if it has objects."""
     if not dtype.hasobject and dtype.type.__module__ == "numpy":
         text = dtype.str if dtype.names is None else repr(np.lib.format.dtype_to_descr(dtype))
-        if _dtype(text) == dtype:
+        if dtype_of(text) == dtype:
             return text
     raise TypeError(
         f"a NumPy value of dtype {dtype} cannot travel in a record, expected numbers, times, or "
@@ -78,7 +79,8 @@ def _dtype_text(dtype: np.dtype[Any]) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _dtype(text: str) -> np.dtype[Any]:
+def dtype_of(text: str) -> np.dtype[Any]:
+    """The dtype of such a text."""
     if text.startswith(("[", "{", "(")):
         return np.lib.format.descr_to_dtype(ast.literal_eval(text))
     return np.dtype(text)

@@ -26,6 +26,8 @@ from engine.graph.operator import (
     SourceOperator,
 )
 from engine.graph.partitioner import Broadcast, Forward, Hash, Partitioner, Rebalance
+from engine.model import Model, Via
+from operators.broadcast import Publish
 from operators.elementwise import MapBatches, ToColumns, ToRecords, check_function
 from operators.keyed import (
     Aggregation,
@@ -35,6 +37,7 @@ from operators.keyed import (
     Reduce,
     check_item,
 )
+from operators.with_model import MapBatchesWithModel
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,6 +45,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 K = TypeVar("K")
+M = TypeVar("M")
+L = TypeVar("L")
 
 
 def source(operator: SourceOperator[T]) -> "Stream[T]":
@@ -51,7 +56,7 @@ def source(operator: SourceOperator[T]) -> "Stream[T]":
             f"source() got {_described(operator)}, expected a source",
             hint="wrap a list as Collection([...]), a generator function as Function(f)",
         )
-    declaration = Declaration(operator, _default_name(operator))
+    declaration = Declaration(operator, _default_name(operator), parallelism=operator.parallelism)
     return Stream((Input(declaration, Forward()),))
 
 
@@ -100,6 +105,46 @@ class Stream(Generic[T]):
         """
         return _then(self._inputs, MapBatches(function, max_records), "map_batches")
 
+    def map_batches_with_model(
+        self,
+        models: "Stream[M]",
+        load: Callable[[M], L],
+        function: Callable[[L, list[T]], list[R]],
+        *,
+        load_in_background: bool = True,
+    ) -> "Stream[R]":
+        """A list for each batch, by a function with the latest model; models come while it runs.
+
+        `models` is a broadcast stream of any records, `load` is called with each in every task, and
+        what it returns is given to `function` with every batch:
+
+            models = source(Models("/models/digits")).broadcast(via="channels")
+            images.map_batches_with_model(models, load, lambda model, batch: model.predict(batch))
+
+        Records wait in their channels until the first model is loaded. From then on a new one is
+        loaded in a thread while the one before serves; if more come meanwhile, only the newest of
+        them is loaded. With `load_in_background=False` each is loaded where its record arrives, and
+        records wait for it. Either way it takes over between two batches, so that no record is
+        lost, met by two models or overtaken. Models with a `version` never go back to an older one.
+
+        When the records have ended, models that are still being loaded are not waited for.
+        """
+        if not isinstance(models, Stream):
+            raise GraphError(
+                f"map_batches_with_model() got {_described(models)}, expected a stream of models",
+                hint='such as source(Models("folder")).broadcast(via="channels")',
+            )
+        for edge in models.inputs:
+            if not isinstance(edge.partitioner, Broadcast):
+                raise GraphError(
+                    f"map_batches_with_model() got the models of {edge.source.name!r} divided "
+                    f"among tasks ({edge.partitioner.name}), expected all in every task",
+                    hint="call .broadcast() on the stream of models",
+                )
+        operator = MapBatchesWithModel(load, function, load_in_background)
+        sides = tuple(Input(edge.source, edge.partitioner, side=True) for edge in models.inputs)
+        return _then((*self._inputs, *sides), operator, "map_batches_with_model")
+
     def to_columns(self, schema: "pa.Schema | None" = None) -> "Stream[Any]":
         """Records that are dicts as columns: a `pyarrow.RecordBatch` of each batch.
 
@@ -132,12 +177,8 @@ class Stream(Generic[T]):
                 check_item("key_by", key)
             return KeyedStream(_towards(self._inputs, Hash(key)), key, paired=False)
         check_function("key_by", key, 1, expected="an index >= 0, a field name or a function")
-        parallelisms = {declared.source.parallelism for declared in self._inputs}
         pairs = Declaration(
-            KeyRecords(key),
-            "key_by",
-            self._inputs,
-            parallelism=parallelisms.pop() if len(parallelisms) == 1 else None,
+            KeyRecords(key), "key_by", self._inputs, parallelism=_parallelism(self._inputs)
         )
         return KeyedStream((Input(pairs, Hash(0)),), 0, paired=True)
 
@@ -154,9 +195,50 @@ class Stream(Generic[T]):
         """Deal the records out to the tasks of the next operator in turn."""
         return Stream(_towards(self._inputs, Rebalance()))
 
-    def broadcast(self) -> "Stream[T]":
-        """Give every record to every task of the next operator."""
-        return Stream(_towards(self._inputs, Broadcast()))
+    @overload
+    def broadcast(self, via: None = None) -> "Stream[T]": ...
+    @overload
+    def broadcast(
+        self,
+        via: Via,
+        *,
+        name: str | None = None,
+        s3_url: str | None = None,
+        s3_endpoint: str | None = None,
+        share_per_node: bool = False,
+    ) -> "Stream[Model]": ...
+    def broadcast(self, via: Via | None = None, **settings: Any) -> "Stream[Any]":
+        """Give every record to every task of the next operator.
+
+        With `via`, records are models, which may be of any size: each is published, and a `Model`
+        arrives, a handle that reads the bytes in place. `channels` are Oka's own: one copy crosses
+        the network to each node, whose tasks share it. `plasma` is Ray's object store; `s3`
+        uploads below `s3_url` and each task downloads (with `share_per_node`, one of each node).
+        A record is anything that `engine.model.pack` takes, or a pair of a version and that;
+        settings are those of `engine.broadcast.Settings`, and `name`, for messages.
+
+            >>> import engine.testing
+            >>> from operators.sinks import Collect
+            >>> from operators.sources import Models
+            >>> models = source(Models({"weight": bytes(8)})).broadcast(via="channels")
+            >>> shapes = models.map(lambda model: model.tensors()["weight"].shape)
+            >>> engine.testing.run(shapes.sink(Collect()), parallelism=2)["collect"]
+            [(8,), (8,)]
+        """
+        if via is None:
+            if settings:
+                raise GraphError(
+                    f"broadcast() got {', '.join(settings)} without via, expected both",
+                    hint="broadcast(via='channels') is for models",
+                )
+            return Stream(_towards(self._inputs, Broadcast()))
+        publish = Publish(via, **settings)
+        for edge in self._inputs:
+            publish.check_source(edge.source.operator)
+        published = Declaration(
+            publish, "publish", self._inputs, parallelism=_parallelism(self._inputs)
+        )
+        return Stream((Input(published, Broadcast()),))
 
     def sink(self, operator: SinkOperator[T]) -> "Pipeline":
         """End the stream: `counts.sink(Counts())`. What it returns can be executed."""
@@ -185,6 +267,14 @@ class Stream(Generic[T]):
         One CPU unless it says otherwise; operators in one chain take the most that one asks for.
         """
         return self._with(_with_resources(self._last("with_resources"), cpus, custom))
+
+    def on_nodes(self, *numbers: int) -> "Stream[T]":
+        """Pin the tasks of the last operator to nodes, in turn: `.on_nodes(0)`, `.on_nodes(1, 2)`.
+
+        Node k is the k-th, in the cluster's order, of the nodes that could run such a task; where
+        there is only one node, all of them are on it. Other operators are placed as ever.
+        """
+        return self._with(_on_nodes(self._last("on_nodes"), numbers))
 
     def _last(self, method: str) -> Declaration:
         (edge, *others) = self._inputs
@@ -298,6 +388,10 @@ class Pipeline:
         """What each task of the sink takes of its node."""
         return Pipeline(_with_resources(self._declaration, cpus, custom))
 
+    def on_nodes(self, *numbers: int) -> "Pipeline":
+        """Pin the tasks of the sink to nodes, in turn; see `Stream.on_nodes`."""
+        return Pipeline(_on_nodes(self._declaration, numbers))
+
     if not TYPE_CHECKING:  # a type checker sees that these methods do not exist
 
         def __getattr__(self, name: str) -> Any:
@@ -317,6 +411,12 @@ def _then(
 
 def _towards(inputs: tuple[Input, ...], partitioner: Partitioner) -> tuple[Input, ...]:
     return tuple(Input(edge.source, partitioner) for edge in inputs)
+
+
+def _parallelism(inputs: tuple[Input, ...]) -> int | None:
+    """That of all inputs, so that an operator shares their tasks; None if they have several."""
+    parallelisms = {edge.source.parallelism for edge in inputs}
+    return parallelisms.pop() if len(parallelisms) == 1 else None
 
 
 def _named(declaration: Declaration, name: str) -> Declaration:
@@ -342,6 +442,15 @@ def _with_resources(
             raise GraphError(f"with_resources() got {name}={amount!r}, expected a number >= 0")
     amounts = {name: float(amount) for name, amount in resources.items()}
     return replace(declaration, resources={**declaration.resources, **amounts})
+
+
+def _on_nodes(declaration: Declaration, numbers: tuple[int, ...]) -> Declaration:
+    if not numbers:
+        raise GraphError("on_nodes() got nothing, expected numbers of nodes such as 0, 1")
+    for number in numbers:
+        if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+            raise GraphError(f"on_nodes() got {number!r}, expected integers >= 0")
+    return replace(declaration, nodes=numbers)
 
 
 def _default_name(operator: Operator) -> str:

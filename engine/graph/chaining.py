@@ -1,8 +1,9 @@
 """Chaining: LogicalGraph -> JobGraph, operators that need no network between them fused.
 
 Two operators share a vertex if a forward edge is the only output of one and the only input of the
-other and both have the same parallelism. A forward edge to more tasks than it comes from becomes
-a rebalance, since some tasks would else receive nothing.
+other and both have the same parallelism; so an operator with a side input begins a vertex, where
+all that it reads comes over channels, which can be paused. A forward edge to more tasks than it
+comes from becomes a rebalance, since some tasks would else receive nothing.
 """
 
 from collections.abc import Mapping
@@ -30,13 +31,25 @@ def chain(
     tasks = {operator.id: operator.parallelism or parallelism for operator in graph.operators}
     chains = _chains(graph, tasks)
     vertices = tuple(
-        JobVertex(number, tuple(members), tasks[members[0].id], _resources(members, configured))
+        JobVertex(
+            number,
+            tuple(members),
+            tasks[members[0].id],
+            _resources(members, configured),
+            _nodes(members),
+        )
         for number, members in enumerate(chains)
     )
     vertex_of = {operator.id: vertex.id for vertex in vertices for operator in vertex.operators}
     crossing = [edge for edge in graph.edges if vertex_of[edge.source] != vertex_of[edge.target]]
     edges = tuple(
-        JobEdge(number, vertex_of[edge.source], vertex_of[edge.target], _partitioner(edge, tasks))
+        JobEdge(
+            number,
+            vertex_of[edge.source],
+            vertex_of[edge.target],
+            _partitioner(edge, tasks),
+            edge.side,
+        )
         for number, edge in enumerate(crossing)
     )
     return JobGraph(vertices, edges)
@@ -85,6 +98,17 @@ def _check_names(graph: LogicalGraph, configured: Mapping[str, Mapping[str, floa
                 f"resources are given for the operator {name!r}, which the pipeline does not have",
                 hint=f"its operators are {', '.join(names)}; '*' stands for all of them",
             )
+
+
+def _nodes(members: list[LogicalOperator]) -> tuple[int, ...]:
+    wanted = {operator.nodes: operator.name for operator in members if operator.nodes}
+    if len(wanted) > 1:
+        told = ", ".join(f"{name!r} on {nodes}" for nodes, name in wanted.items())
+        raise GraphError(
+            f"operators of one chain are to run on different nodes: {told}",
+            "a chain runs in one task: pin one of its operators, or all alike",
+        )
+    return next(iter(wanted), ())
 
 
 def _partitioner(edge: LogicalEdge, tasks: Mapping[int, int]) -> Partitioner:

@@ -28,6 +28,7 @@ class Declaration:
     named: bool = False
     parallelism: int | None = None
     resources: Mapping[str, float] = field(default_factory=dict)
+    nodes: tuple[int, ...] = ()
     identity: object = field(default_factory=object)
 
 
@@ -37,6 +38,8 @@ class Input:
 
     source: Declaration
     partitioner: Partitioner
+    side: bool = False
+    """Whether it is a side input, which the operator reads beside its records."""
 
 
 @runtime_checkable
@@ -69,14 +72,19 @@ def logical_graph(pipelines: Sunk | Sequence[Sunk]) -> LogicalGraph:
     ids = {declaration.identity: number for number, declaration in enumerate(declarations)}
     operators = tuple(
         LogicalOperator(
-            number, name, declaration.operator, declaration.parallelism, declaration.resources
+            number,
+            name,
+            declaration.operator,
+            declaration.parallelism,
+            declaration.resources,
+            declaration.nodes,
         )
         for number, (declaration, name) in enumerate(
             zip(declarations, _names(declarations), strict=True)
         )
     )
     edges = tuple(
-        LogicalEdge(ids[declared.source.identity], number, declared.partitioner)
+        LogicalEdge(ids[declared.source.identity], number, declared.partitioner, declared.side)
         for number, declaration in enumerate(declarations)
         for declared in declaration.inputs
     )

@@ -20,6 +20,8 @@ class JobVertex:
     operators: tuple[LogicalOperator, ...]
     parallelism: int
     resources: Mapping[str, float]
+    nodes: tuple[int, ...] = ()
+    """Where its tasks are pinned to, in turn: numbers of the nodes that could run one."""
 
     @property
     def name(self) -> str:
@@ -45,6 +47,8 @@ class JobEdge:
     source: int
     target: int
     partitioner: Partitioner
+    side: bool = False
+    """Whether it is a side input of the target."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,13 @@
+"""Models from one task to many: three backends behind one store per worker.
+
+`Publish` hands a package to the `ModelStore` of its task and emits the `Descriptor`; a receiving
+task that decodes it gets a `Model` of its own store. `use` says which store that is. Importing
+this package makes both types known to `engine.record`.
+"""
+
+from engine.broadcast.backend import Backend, Settings
+from engine.broadcast.check import check
+from engine.broadcast.current import use
+from engine.broadcast.store import ModelStore
+
+__all__ = ["Backend", "ModelStore", "Settings", "check", "use"]

@@ -1,0 +1,104 @@
+"""A source of models: those it is given, or each new content of a folder."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from engine.errors import GraphError, ModelError
+from engine.graph.operator import SourceOperator, TaskContext
+from engine.model.folder import FileOnDisk, list_folder, read_status
+
+
+class Models(SourceOperator[Any]):
+    """Models to publish with `.broadcast(via=…)`, one after another, in one task.
+
+    `every` is the pause between two of them, in seconds. With `watch`, a file or a folder, its
+    content is published as it is at the start and again whenever it has changed: the path is looked
+    at once a second, and taken when it has stayed the same for one look. Rename a complete folder
+    into place, and no half of it is ever seen. It ends after `seconds`, or never.
+
+    Values travel to the task with the job: for large ones give a path, which must exist there.
+
+    >>> context = TaskContext("models[0]", 0, 1, 100, "job")
+    >>> list(Models(b"first", b"second").open(context))
+    [b'first', b'second']
+    """
+
+    parallelism = 1
+
+    def __init__(
+        self,
+        *values: Any,
+        every: float | None = None,
+        watch: str | Path | None = None,
+        seconds: float | None = None,
+    ) -> None:
+        if bool(values) == (watch is not None):
+            raise GraphError(
+                f"Models got {len(values)} models and watch={watch!r}, expected one or the other",
+                hint="Models('folder') publishes it once, Models(watch='folder') at each change",
+            )
+        for name, value in (("every", every), ("seconds", seconds)):
+            if value is not None and not _is_duration(value):
+                raise GraphError(f"Models got {name}={value!r}, expected seconds > 0")
+        if watch is None and seconds is not None:
+            raise GraphError("Models got seconds without watch, expected both")
+        self.values = values
+        self.every = every
+        self.watch = None if watch is None else Path(watch).absolute()
+        self.seconds = seconds
+
+    def open(self, context: TaskContext) -> Iterator[Any]:
+        """The models, in the first task; others have none."""
+        if context.index > 0:
+            return
+        if self.watch is None:
+            for number, value in enumerate(self.values):
+                if number and self.every is not None:
+                    yield from _pause(self.every)
+                yield value
+        else:
+            yield from _changes(self.watch, self.seconds)
+
+
+def _changes(path: Path, seconds: float | None) -> Iterator[Any]:
+    end = None if seconds is None else time.monotonic() + seconds
+    published = None
+    seen = _content(path)  # what is there at the start is whole
+    while end is None or time.monotonic() < end:
+        now = _content(path)
+        if now is not None and now != published and now == seen:
+            yield path
+            published = now
+        seen = now
+        left = _LOOK_SECONDS if end is None else min(_LOOK_SECONDS, end - time.monotonic())
+        yield from _pause(left)
+
+
+def _content(path: Path) -> list[FileOnDisk] | None:
+    """What tells one content of the path from another; None while it cannot be read."""
+    try:
+        if path.is_dir():
+            return [file for _, file in list_folder(path)[0]]
+        return [read_status(path)]
+    except ModelError:
+        return None
+
+
+def _pause(seconds: float) -> Iterator[list[Any]]:
+    """Wait, with empty batches meanwhile: at those a task notices that it was cancelled."""
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        yield []
+        time.sleep(min(left, _BREATH_SECONDS))
+
+
+def _is_duration(value: object) -> bool:
+    return (
+        isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf")
+    )
+
+
+_LOOK_SECONDS = 1.0
+_BREATH_SECONDS = 0.05
