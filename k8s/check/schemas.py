@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -47,9 +48,7 @@ def _findings(result: subprocess.CompletedProcess[str]) -> list[Finding]:
     findings = []
     for resource in resources:
         where = f"{resource.get('kind') or '?'}/{resource.get('name') or '?'}"
-        details = [
-            f"{each['path'] or '/'}: {each['msg']}"
-            for each in resource.get("validationErrors") or []
-        ]
+        # "… validation failed with '…' - at '/spec/x': got string, want integer - at …"
+        details = re.split(r"\s+- at (?!'': validation failed)", resource["msg"])[1:]
         findings += [Finding("schema", where, detail) for detail in details or [resource["msg"]]]
     return findings
