@@ -142,7 +142,7 @@ def component(document: Document) -> str | None:
 
 def load(text: str) -> list[Document]:
     """The documents of a YAML stream."""
-    return [document for document in yaml.safe_load_all(text) if document]
+    return [document for document in yaml.load_all(text, yaml.CSafeLoader) if document]
 
 
 def dump(documents: Sequence[Document]) -> str:
@@ -185,7 +185,7 @@ def kustomize() -> list[str]:
     )
 
 
-class _WithoutAliases(yaml.SafeDumper):
+class _WithoutAliases(yaml.CSafeDumper):
     """Writes everything out: people read this, and patch it."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - as PyYAML calls it
@@ -193,7 +193,7 @@ class _WithoutAliases(yaml.SafeDumper):
         return True
 
 
-def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+def _text(dumper: yaml.CSafeDumper, text: str) -> yaml.ScalarNode:
     return dumper.represent_scalar(
         "tag:yaml.org,2002:str", text, style="|" if "\n" in text else None
     )

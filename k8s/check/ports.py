@@ -9,12 +9,13 @@ from engine.config import ports
 from engine.errors import EngineError
 from k8s.check.finding import Finding
 from k8s.jobs import jobs
-from k8s.manifests import clusters, name, of_kind
+from k8s.manifests import Group, clusters, name, of_kind
 
 
 def policy_ports(documents: Sequence[dict[str, Any]]) -> Iterator[Finding]:
     """What Ray pods may say to each other is what is configured: Ray's ports and the jobs'."""
     configured = _configured(documents)
+    union = {port for _, needed in configured for port in needed}
     for policy in of_kind(documents, "NetworkPolicy"):
         for direction, peer in (("ingress", "from"), ("egress", "to")):
             for rule in policy["spec"].get(direction) or []:
@@ -22,7 +23,7 @@ def policy_ports(documents: Sequence[dict[str, Any]]) -> Iterator[Finding]:
                     continue
                 named = _named(rule)
                 where = f"{name(policy)} {direction}"
-                for what, needed in configured.items():
+                for what, needed in sorted(configured, key=str):
                     if not any(set(needed) <= set(each) for each in named):
                         yield Finding(
                             "policy-ports",
@@ -31,11 +32,11 @@ def policy_ports(documents: Sequence[dict[str, Any]]) -> Iterator[Finding]:
                             "tasks would wait for their peers until the job fails",
                         )
                 for each in named:
-                    if not any(set(each) & set(needed) for needed in configured.values()):
+                    if not any(set(each) & set(needed) for _, needed in configured):
                         yield Finding(
                             "policy-ports", where, f"names {_text(each)}, which nothing listens on"
                         )
-                    elif not set(each) <= _union(configured.values()):
+                    elif not set(each) <= union:
                         yield Finding(
                             "policy-ports",
                             where,
@@ -45,7 +46,12 @@ def policy_ports(documents: Sequence[dict[str, Any]]) -> Iterator[Finding]:
 
 def one_range(documents: Sequence[dict[str, Any]]) -> Iterator[Finding]:
     """Every job has a port_range, and it shares no port with Ray."""
-    ray = [each for cluster in clusters(documents) for each in _ray_ports(cluster.groups).values()]
+    ray = {
+        port
+        for cluster in clusters(documents)
+        for _, each in _ray_ports(cluster.groups)
+        for port in each
+    }
     for job in jobs(documents):
         try:
             port_range = job.plan().config.port_range
@@ -54,7 +60,7 @@ def one_range(documents: Sequence[dict[str, Any]]) -> Iterator[Finding]:
         where = name(job.document)
         if port_range is None:
             yield Finding("port-range", where, "has no port_range in its settings")
-        elif any(set(ports(port_range)) & set(each) for each in ray):
+        elif not ray.isdisjoint(ports(port_range)):
             yield Finding("port-range", where, f"port_range {port_range} has ports of Ray's")
 
 
@@ -80,39 +86,40 @@ def isolation(documents: Sequence[dict[str, Any]]) -> Iterator[Finding]:
                     yield Finding("isolation", f"{name(policy)} {direction}", "is for all ports")
 
 
-def _configured(documents: Sequence[dict[str, Any]]) -> dict[str, range]:
-    found: dict[str, range] = {}
+def fixed_ports(documents: Sequence[dict[str, Any]]) -> Iterator[Finding]:
+    """Ray's ports are set: those that it picks by itself no policy can name."""
     for cluster in clusters(documents):
-        found |= _ray_ports(cluster.groups)
+        for group in cluster.groups:
+            for parameter in (*_SINGLE, *_BOUNDS):
+                if parameter not in group.parameters:
+                    yield Finding("fixed-ports", group.where, f"{parameter} is not set")
+
+
+def _configured(documents: Sequence[dict[str, Any]]) -> set[tuple[str, range]]:
+    """What listens where, of all clusters and jobs."""
+    found = {each for cluster in clusters(documents) for each in _ray_ports(cluster.groups)}
     for job in jobs(documents):
         try:
             port_range = job.plan().config.port_range
         except EngineError:
             continue
         if port_range is not None:
-            found[f"port_range of {name(job.document)}"] = ports(port_range)
+            found.add((f"port_range of {name(job.document)}", ports(port_range)))
     return found
 
 
-def _ray_ports(groups: Sequence[Any]) -> dict[str, range]:
+def _ray_ports(groups: Sequence[Group]) -> set[tuple[str, range]]:
     """What Ray listens on. Those that no one has set it picks at random: they are not there."""
-    found = {"GCS": range(6379, 6380), "dashboard": range(8265, 8266)}
+    found = {("GCS", range(6379, 6380)), ("dashboard", range(8265, 8266))}
     for group in groups:
-        single = {key: group.parameters.get(key) for key in _SINGLE}
-        found |= {key: range(int(port), int(port) + 1) for key, port in single.items() if port}
-        bounds = [group.parameters.get(key) for key in ("min-worker-port", "max-worker-port")]
-        if all(bounds):
-            found["Ray workers"] = range(int(bounds[0]), int(bounds[1]) + 1)
+        for key in _SINGLE:
+            if key in group.parameters:
+                port = int(group.parameters[key])
+                found.add((key, range(port, port + 1)))
+        first, last = (group.parameters.get(key) for key in _BOUNDS)
+        if first and last:
+            found.add(("Ray workers", range(int(first), int(last) + 1)))
     return found
-
-
-def fixed_ports(documents: Sequence[dict[str, Any]]) -> Iterator[Finding]:
-    """Ray's ports are set: those that it picks by itself no policy can name."""
-    for cluster in clusters(documents):
-        for group in cluster.groups:
-            for parameter in (*_SINGLE, "min-worker-port", "max-worker-port"):
-                if parameter not in group.parameters:
-                    yield Finding("fixed-ports", group.where, f"{parameter} is not set")
 
 
 def _among_ray_pods(policy: dict[str, Any], rule: Any, peer: str) -> bool:
@@ -134,10 +141,6 @@ def _named(rule: Any) -> list[range]:
     ]
 
 
-def _union(ranges: Any) -> set[int]:
-    return set().union(*map(set, ranges))
-
-
 def _text(found: range) -> str:
     return str(found[0]) if len(found) == 1 else f"{found[0]}-{found[-1]}"
 
@@ -150,3 +153,4 @@ _SINGLE = (
     "dashboard-agent-listen-port",
     "metrics-export-port",
 )
+_BOUNDS = ("min-worker-port", "max-worker-port")

@@ -12,7 +12,7 @@ from typing import Any
 from engine.errors import ConfigError
 from k8s.check.finding import Finding
 from k8s.check.tools import tool
-from k8s.manifests import FOLDER, dump
+from k8s.manifests import FOLDER
 
 _SCHEMAS = f"{FOLDER}/schemas/{{{{.ResourceKind}}}}{{{{.KindSuffix}}}}.json"
 
@@ -21,7 +21,7 @@ def schemas(documents: Sequence[dict[str, Any]]) -> list[Finding]:
     """Fields that do not exist, are missing, or have the wrong type; kinds without a schema."""
     result = subprocess.run(
         [tool("kubeconform"), "-strict", "-output", "json", "-schema-location", _SCHEMAS, "-"],
-        input=dump(documents),
+        input="\n---\n".join(map(json.dumps, documents)),
         capture_output=True,
         text=True,
         check=False,

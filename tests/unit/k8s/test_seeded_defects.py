@@ -54,7 +54,7 @@ ANOTHER_GROUP = """
 DEFECTS = (
     Defect("a key twice", JOBS, "  backoffLimit: 1 ", "  backoffLimit: 1\n  backoffLimit: 2 ",
            "kustomize", "already defined"),
-    Defect("a resource that is not there", "overlays/eks/kustomization.yaml", "- egress-to-aws.yaml",
+    Defect("a file that is not there", "overlays/eks/kustomization.yaml", "- egress-to-aws.yaml",
            "- egress.yaml", "kustomize", "egress.yaml"),
     Defect("a patch of a group that is not there", NODES, "/spec/workerGroupSpecs/1/",
            "/spec/workerGroupSpecs/2/", "kustomize"),

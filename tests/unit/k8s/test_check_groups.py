@@ -1,0 +1,60 @@
+"""Groups of a cluster, and nodes for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from k8s.check import groups
+from k8s.check.finding import Lint
+from tests.unit.k8s.broken import Documents, cluster, group, pod
+
+
+@pytest.mark.parametrize(
+    ("lint", "break_it", "message"),
+    [
+        (
+            groups.unique_groups,
+            lambda eks: group(eks, "loaders").update(groupName="operators"),
+            "2 groups are called 'operators'",
+        ),
+        (
+            groups.fixed_size,
+            lambda eks: cluster(eks).update(enableInTreeAutoscaling=True),
+            "enableInTreeAutoscaling is true",
+        ),
+        (
+            groups.fixed_size,
+            lambda eks: group(eks).update(maxReplicas=9),
+            "minReplicas, replicas and maxReplicas are [4, 4, 9]",
+        ),
+        (
+            groups.idle_head,
+            lambda eks: group(eks, "head")["rayStartParams"].pop("num-cpus"),
+            "the head has 2 CPUs for tasks, expected 0",
+        ),
+        (
+            groups.one_per_node,
+            lambda eks: pod(eks).pop("affinity"),
+            "group operators: has no anti-affinity by kubernetes.io/hostname",
+        ),
+        (
+            groups.one_per_node,
+            lambda eks: group(eks)["template"]["metadata"]["labels"].pop("app.kubernetes.io/name"),
+            "has no anti-affinity by kubernetes.io/hostname to Ray pods of its labels",
+        ),
+        (
+            groups.spread,
+            lambda eks: pod(eks).pop("topologySpreadConstraints"),
+            "has no topologySpreadConstraint by zone",
+        ),
+    ],
+)
+def test_a_broken_manifest_is_found(
+    eks: Documents, lint: Lint, break_it: Callable[[Documents], object], message: str
+) -> None:
+    assert not list(lint(eks))
+    break_it(eks)
+    found = list(lint(eks))
+    assert any(message in str(finding) for finding in found), found
