@@ -57,11 +57,19 @@ def _template(documents: list[Document], job_name: str) -> Document:
     if _TEMPLATE not in jobs:
         raise ConfigError(f"the overlay has no RayJob {job_name!r}, and none for {_TEMPLATE!r}")
     for document in [each for each in documents if component(each) == _TEMPLATE]:
-        text = re.sub(rf"\b{_TEMPLATE}\b", job_name, yaml.safe_dump(document))
-        documents.append(yaml.safe_load(text))
+        documents.append(_renamed(document, job_name))
     data = _config_map(documents, jobs[_TEMPLATE])["data"]
     data[f"{job_name}.yaml"] = data[f"{_TEMPLATE}.yaml"]
     return next(each for each in of_kind(documents, "RayJob") if component(each) == job_name)
+
+
+def _renamed(value: Any, job_name: str) -> Any:
+    """A copy of part of a document, with the name of another job in every text."""
+    if isinstance(value, dict):
+        return {key: _renamed(each, job_name) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_renamed(each, job_name) for each in value]
+    return value.replace(_TEMPLATE, job_name) if isinstance(value, str) else value
 
 
 def _settings(

@@ -47,8 +47,10 @@ ANOTHER_GROUP = """
     minReplicas: 0
     maxReplicas: 0
     template:
+      metadata: *metadata
       spec:
-        containers: [{name: ray}]
+        <<: *pod
+        containers: [{<<: *container, name: ray}]
 """
 
 DEFECTS = (

@@ -1,0 +1,142 @@
+"""Manifests in a job's size: what `oka k8s render` prints."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+import pytest
+import yaml
+
+from engine.errors import ConfigError, PlacementError
+from k8s.check.lints import lint
+from k8s.check.schemas import schemas
+from k8s.jobs import jobs, parsed
+from k8s.manifests import build, clusters, component, dump, load, name, of_kind
+from k8s.render import render
+from tests.unit.k8s.broken import Documents, document
+
+WORD_COUNT = "pipelines/word_count.py repeat=20"
+
+
+def rendered(documents: Documents, command: str, slots: int | None = None) -> Documents:
+    return render(documents, parsed(shlex.split(command)), slots)
+
+
+def groups(documents: Documents) -> dict[str, int]:
+    (cluster,) = clusters(documents)
+    return {group.name: group.replicas for group in cluster.groups}
+
+
+def settings(documents: Documents, job: str) -> dict[str, Any]:
+    data = document(documents, "ConfigMap", "oka-jobs")["data"]
+    found: dict[str, Any] = yaml.safe_load(data[f"{job}.yaml"])
+    return found
+
+
+@pytest.mark.parametrize("overlay", ["dev", "eks"])
+def test_committed_sizes_are_those_that_render_computes(
+    overlay: str, request: pytest.FixtureRequest
+) -> None:
+    committed: Documents = request.getfixturevalue(overlay)
+    for job in jobs(committed):
+        words = list(job.words)
+        at = words.index("--config")
+        del words[at : at + 2]
+        again = rendered(committed, shlex.join(words))
+        for each in again:
+            if each["kind"] != "ConfigMap":
+                assert each == document(committed, each["kind"], each["metadata"]["name"])
+
+
+def test_only_what_the_job_needs_is_printed(eks: Documents) -> None:
+    found = rendered(eks, WORD_COUNT)
+    assert {component(each) for each in found} == {None, "word-count"}
+    assert [name(each) for each in of_kind(found, "RayJob")] == ["RayJob/oka-word-count"]
+    assert not of_kind(found, "RayCluster")
+
+
+def test_another_size(eks: Documents) -> None:
+    found = rendered(eks, f"{WORD_COUNT} --parallelism 30 --batch-size 100")
+    assert groups(found) == {"head": 1, "operators": 10, "loaders": 0}
+    assert document(found, "PodDisruptionBudget", "oka-word-count")["spec"]["minAvailable"] == 11
+    assert settings(found, "word-count") == {
+        "runtime": "ray",
+        "parallelism": 30,
+        "batch_size": 100,
+        "strict_placement": True,
+        "port_range": "20000-20999",
+        "resources": {"*": {"operator_slot": 1}},
+    }
+    assert not schemas(found)
+    assert not lint(found)
+
+
+def test_other_slots_change_memory_and_cpus(eks: Documents) -> None:
+    found = rendered(eks, f"{WORD_COUNT} --parallelism 30", slots=15)
+    assert groups(found) == {"head": 1, "operators": 4, "loaders": 0}
+    limits = clusters(found)[0].groups[1].container["resources"]["limits"]
+    assert (limits["cpu"], limits["memory"]) == ("16", "12Gi")
+    assert not lint(found)
+
+
+def test_settings_that_only_set_knows(eks: Documents) -> None:
+    found = rendered(eks, f"{WORD_COUNT} --set linger_ms=2 --set channel_window_bytes=33554432")
+    assert settings(found, "word-count")["linger_ms"] == 2
+    limits = clusters(found)[0].groups[1].container["resources"]["limits"]
+    assert limits["memory"] == "10Gi"  # 8Gi with windows of 1 MiB
+
+
+def test_a_pipeline_that_the_overlay_does_not_have(eks: Documents) -> None:
+    found = rendered(eks, "pipelines/word_count.py:random_word_count seconds=5 -p 2")
+    job = document(found, "RayJob", "oka-random-word-count")
+    assert job["spec"]["entrypoint"] == (
+        "oka run pipelines/word_count.py:random_word_count seconds=5 "
+        "--config /etc/oka/random-word-count.yaml"
+    )
+    assert groups(found) == {"head": 1, "operators": 2, "loaders": 0}
+    assert document(found, "PodDisruptionBudget", "oka-random-word-count")["spec"] == {
+        "minAvailable": 3,
+        "selector": {
+            "matchLabels": {
+                "app.kubernetes.io/component": "random-word-count",
+                "ray.io/is-ray-node": "yes",
+            }
+        },
+    }
+    assert not schemas(found)
+    assert not lint(found)
+
+
+def test_more_loaders_have_more_pods(eks: Documents) -> None:
+    command = "pipelines/model_broadcast.py model=digits loaders=7 placement=resources"
+    assert groups(rendered(eks, command)) == {"head": 1, "operators": 1, "loaders": 7}
+
+
+def test_tasks_that_no_pod_can_take(eks: Documents) -> None:
+    with pytest.raises(PlacementError, match="gpu"):
+        rendered(eks, WORD_COUNT + """ --set 'resources={"*": {"gpu": 1}}'""")
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (f"{WORD_COUNT} --config x.yaml", "--config is not for render"),
+        (f"{WORD_COUNT} --set x", "--set is 'x', expected NAME=VALUE"),
+        (f"{WORD_COUNT} --parallelism 0", "parallelism is 0"),
+        ("pipelines/no.py", "pipeline file 'pipelines/no.py' does not exist"),
+    ],
+)
+def test_wrong_use(eks: Documents, command: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        rendered(eks, command)
+
+
+def test_an_overlay_that_is_not_there() -> None:
+    with pytest.raises(ConfigError, match="overlay is 'prod'") as caught:
+        build("prod")
+    assert "dev, eks" in str(caught.value.hint)
+
+
+def test_what_is_printed_is_what_was_rendered(eks: Documents) -> None:
+    assert load(dump(eks)) == eks
