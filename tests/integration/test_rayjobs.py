@@ -1,0 +1,120 @@
+"""RayJobs as KubeRay would run them: the manifest's entrypoint, settings, environment and token,
+on a Ray cluster with the custom resources of the manifest's pods."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from k8s.jobs import parsed, settings_path
+from k8s.manifests import FOLDER, Cluster, build, clusters, of_kind
+from k8s.render import render
+from tests.integration.test_word_count import expected_counts
+
+pytestmark = pytest.mark.ray
+
+TOKEN = "0123456789abcdef0123456789abcdef"
+SECONDS = 100
+
+
+def test_word_count_runs_to_its_end(tmp_path: Path) -> None:
+    command = "pipelines/word_count.py repeat=2 --parallelism 2"
+    documents = render(build("eks"), parsed(shlex.split(command)))
+    printed = run(documents, tmp_path)
+    counts = expected_counts()
+    for word, count in sorted(counts.items(), key=lambda item: -item[1])[:10]:
+        assert re.search(rf"^ *{2 * count:,}  {word}$", printed, re.MULTILINE), printed
+
+
+def test_model_broadcast_runs_to_its_end(tmp_path: Path) -> None:
+    documents = build("eks")
+    documents = [
+        each for each in documents if each["kind"] == "ConfigMap" or "broadcast" in str(each)
+    ]
+    documents = [each for each in documents if each["metadata"]["name"] != "oka-word-count"]
+    printed = run(documents, tmp_path)
+    reports = [
+        ast.literal_eval(line.strip()) for line in printed.splitlines() if "checksum" in line
+    ]
+    assert len(reports) == 3, printed
+    assert len({report["checksum"] for report in reports}) == 1
+    assert len({report["node"] for report in reports}) == 3  # one loader per node
+
+
+def run(documents: list[dict[str, Any]], folder: Path) -> str:
+    """What the RayJob of the documents prints; it must end well."""
+    (job,) = of_kind(documents, "RayJob")
+    cluster = next(each for each in clusters(documents) if each.document is job)
+    config_map = next(
+        each for each in of_kind(documents, "ConfigMap") if each["metadata"]["name"] == "oka-jobs"
+    )
+    for key, text in config_map["data"].items():
+        (folder / key).write_text(text, encoding="utf-8")
+    entrypoint = job["spec"]["entrypoint"].replace(str(settings_path(job)), str(folder))
+    assert str(folder) in entrypoint
+    environment = environment_of(cluster, folder)
+    with ray_cluster(cluster, environment) as address:
+        ended = subprocess.run(
+            entrypoint,
+            shell=True,  # as Ray's supervisor of jobs does
+            cwd=FOLDER.parent,
+            env={**environment, "RAY_ADDRESS": address},
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended.stdout
+
+
+def environment_of(cluster: Cluster, home: Path) -> dict[str, str]:
+    """That of the head, with what KubeRay makes of `authOptions`, and a HOME that exists here."""
+    given = {each["name"]: each["value"] for each in cluster.groups[0].container["env"]}
+    assert cluster.spec["authOptions"]["mode"] == "token"
+    return {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": os.pathsep.join([str(FOLDER.parent), os.environ.get("PYTHONPATH", "")]),
+        **given,
+        "HOME": str(home),
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": TOKEN,
+    }
+
+
+@contextmanager
+def ray_cluster(cluster: Cluster, environment: dict[str, str]) -> Iterator[str]:
+    """The address of a local Ray with a node for each pod of the cluster."""
+    nodes = json.dumps([node.resources for node in cluster.nodes()])
+    program = subprocess.Popen(
+        [sys.executable, "-m", "tests.raycluster", nodes],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=FOLDER.parent,
+        env=environment,
+    )
+    assert program.stdin is not None
+    assert program.stdout is not None
+    try:
+        lines = (line.strip() for line in program.stdout)
+        yield next(line for line in lines if re.fullmatch(r"[\d.]+:\d+", line))
+    finally:
+        program.stdin.close()
+        try:
+            program.wait(30)
+        finally:
+            program.kill()
+            program.stdout.close()
