@@ -18,7 +18,9 @@ Row = dict[str, Any]
 
 
 class Result:
-    """Rows by their cases, dataclasses of `case_type`. With a path, each `add` writes the file anew, whole or not at all.
+    """Rows by their cases, dataclasses of `case_type`.
+
+    With a path, each `add` writes the file anew, whole or not at all.
 
     Where the file is there, its rows are kept if they were measured by the same code, on the same
     machine, with the same settings. Rows with failures are measured again.

@@ -49,14 +49,14 @@ def model_broadcast(
     has the custom resources `download` and `loader_slot`, one for each task (run it with the job's
     placement `parallelism_first`). Or it is the number of the node of each, such as `[1, 1, 2]`,
     where 0 is the Download task's. On a single node all of them are there.
-    `s3_url` is where via s3 a model is uploaded that is not in S3; with `share_per_node` one task of
-    a node downloads it for all.
+    `s3_url` is where via s3 a model is uploaded that is not in S3 yet; with `share_per_node` one
+    task of a node downloads it for all.
     """
     if via not in get_args(Via):
         raise ConfigError(f"via is {via!r}, expected one of {', '.join(get_args(Via))}")
     if via == "s3" and s3_url is None and not model.startswith("s3://"):
         raise ConfigError(
-            f"via is 's3', model is {model!r} and there is no s3_url, expected one or a model in S3",
+            f"via is 's3', model is {model!r} and s3_url is None, expected one or a model in S3",
             "s3_url=s3://bucket/prefix says where to upload it; `oka s3 serve` is a server to try",
         )
     if type(loaders) is not int or loaders < 1:
@@ -223,7 +223,7 @@ def show(reports: Sequence[dict[str, Any]]) -> str:
 )  # fmt: skip
 @click.option(
     "--s3-url", metavar="URL",
-    help="Where via s3 the model is uploaded, unless it is in S3: s3://bucket/prefix. The server is "
+    help="Where via s3 the model is uploaded, unless it is there: s3://bucket/prefix. The server is "
     "that of AWS_ENDPOINT_URL_S3, credentials are AWS's usual ones; `oka s3 serve` is one to try.",
 )  # fmt: skip
 @click.option(

@@ -1,1 +1,1 @@
-"""One model to several tasks on several hosts, by channels, plasma and S3: `oka bench broadcast`."""
+"""One model to tasks on several hosts, by channels, plasma and S3: `oka bench broadcast`."""

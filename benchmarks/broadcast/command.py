@@ -248,7 +248,8 @@ def _check_shared_memory(needed: int) -> None:
     free = shutil.disk_usage("/dev/shm").free  # noqa: S108 - only asked for its size
     if free < needed:
         raise ConfigError(
-            f"/dev/shm has {free / 1e9:.1f} GB free, the object stores need {needed / 1e9:.1f} GB",
+            f"shared memory has {free / 1e9:.1f} GB free, the object stores need "
+            f"{needed / 1e9:.1f} GB",
             "fewer nodes or a smaller --size; or mount -o remount,size=… /dev/shm",
         )
 

@@ -151,18 +151,16 @@ def take(hosts: Mapping[int, int], memory: bool) -> Sample:
 
 
 def _processes(hosts: Mapping[int, int], memory: bool) -> Iterator[tuple[int, Process]]:
-    for entry in os.listdir("/proc"):
-        if not entry.isdigit():
-            continue
+    for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has just ended
-            host = hosts.get(os.stat(f"/proc/{entry}/ns/net").st_ino)
+            host = hosts.get((process / "ns" / "net").stat().st_ino)
             if host is None:
                 continue
-            role = _role(Path("/proc", entry, "cmdline").read_bytes())
-            fields = Path("/proc", entry, "stat").read_text().rpartition(")")[2].split()
+            role = _role((process / "cmdline").read_bytes())
+            fields = (process / "stat").read_text().rpartition(")")[2].split()
             cpu = (int(fields[11]) + int(fields[12])) / _TICKS
-            share = _share(entry) if memory and role != "other" else None
-            yield int(entry), Process(host, role, cpu, share)
+            share = _share(process) if memory and role != "other" else None
+            yield int(process.name), Process(host, role, cpu, share)
 
 
 def _role(command: bytes) -> Role:
@@ -171,8 +169,8 @@ def _role(command: bytes) -> Role:
     return "raylet" if command.partition(b"\0")[0].endswith(b"/raylet") else "other"
 
 
-def _share(entry: str) -> int:
-    for line in Path("/proc", entry, "smaps_rollup").read_text().splitlines():
+def _share(process: Path) -> int:
+    for line in (process / "smaps_rollup").read_text().splitlines():
         if line.startswith("Pss:"):
             return int(line.split()[1]) * 1024
     return 0

@@ -18,7 +18,6 @@ from contextlib import ExitStack, contextmanager
 from benchmarks.testbed.network import USUAL_NAME, Host, Network
 from engine.errors import ConfigError, StartError
 
-
 LEAST_OBJECT_STORE_BYTES = 100 * 1024 * 1024
 """Records do not pass the object store; Ray's least is 75 MiB."""
 

@@ -35,7 +35,7 @@ class Plain(Kind):
         """The checksum of names and sums."""
         checksum = 0
         for name in sorted(loaded):
-            checksum = zlib.crc32(memoryview(loaded[name]), zlib.crc32(name.encode(), checksum))
+            checksum = zlib.crc32(loaded[name].tobytes(), zlib.crc32(name.encode(), checksum))
         return Answer(f"{checksum:08x}", {"parts": len(loaded)})
 
 
