@@ -223,7 +223,7 @@ def show(reports: Sequence[dict[str, Any]]) -> str:
 )  # fmt: skip
 @click.option(
     "--s3-url", metavar="URL",
-    help="Where via s3 the model is uploaded, unless it is there: s3://bucket/prefix. The server is "
+    help="Where via s3 the model is uploaded, unless it is there: s3://bucket/prefix. Server is "
     "that of AWS_ENDPOINT_URL_S3, credentials are AWS's usual ones; `oka s3 serve` is one to try.",
 )  # fmt: skip
 @click.option(
