@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
-from engine.broadcast import ModelStore, Settings, use
+from engine.broadcast import ModelStore, use
 from engine.config import JobConfig
 from engine.errors import ModelError
-from engine.model import Descriptor, generated, pack
+from engine.model import Descriptor, pack
 from engine.model.descriptor import EXTENSION
 from engine.network import Batch, Cancelled
 
