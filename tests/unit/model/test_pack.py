@@ -10,7 +10,17 @@ import pyarrow as pa
 import pytest
 
 from engine.errors import ModelError
-from engine.model import ALIGNMENT, File, Layout, Model, Package, generated, pack
+from engine.model import (
+    ALIGNMENT,
+    File,
+    Layout,
+    MemoryLanding,
+    Model,
+    Package,
+    Part,
+    generated,
+    pack,
+)
 
 Arrived = Callable[[Package], Model]
 
@@ -152,6 +162,25 @@ def test_generated_bytes_are_made_when_they_are_written(arrived: Arrived) -> Non
     model = arrived(package)
     assert made == [0, 1, 2]
     assert bytes(model.files["weights"]) == b"\0" * 10 + b"\1" * 10 + b"\2" * 10
+
+
+def test_parts_that_fill_memory_are_filled_in_place_and_in_order() -> None:
+    layout = Layout.of("folder", [("a", 3), ("empty", 0), ("b", 2)])
+    fills = {"a": b"one", "b": b"22"}
+
+    def part(file: File) -> Part:
+        def fill(view: memoryview) -> None:
+            view[:] = fills[file.name]
+
+        return Part(file.name, file.offset, file.size, fill=fill)
+
+    class ViewedLanding(MemoryLanding):
+        def write(self, data: Any, /) -> None:
+            raise AssertionError("a landing is written or viewed, never both")
+
+    landing = ViewedLanding(layout.size)
+    Package("model", layout, tuple(map(part, layout.files))).write_to(landing)
+    assert bytes(landing.finish()) == b"one" + bytes(61) + b"22"
 
 
 @pytest.mark.parametrize("size", [29, 31])
