@@ -47,6 +47,12 @@ class Batch:
     """
     def __len__(self, /) -> int: ...
     def __repr__(self, /) -> str: ...
+    @property
+    def channel(self, /) -> int:
+        """
+        Id of the channel that it came from; where small batches of several came together, of the
+        first of them. 0 for a batch that no channel delivered.
+        """
     def decode(self, /) -> "Any":
         """
         What was emitted, anew with every call: a list of records, or a pyarrow.RecordBatch with
@@ -255,17 +261,32 @@ class Network:
         Ends every output channel and waits until the peers have consumed everything. Raises
         NetworkError after `timeout_seconds`, Cancelled, ChannelLost.
         """
+    def keep_apart(self, /, channels: "list[int]") -> None:
+        """
+        Gives these input channels batches of their own: none of them holds records of two channels,
+        so that `Batch.channel` tells whose they are. Raises ValueError for a channel that is no
+        input.
+        """
     def output_gate(self, /, channels: "list[int]", partitioner: "str", key: "int | str | None" = None) -> OutputGate:
         """
         The gate to these output channels. `partitioner` is forward (one channel), rebalance,
         broadcast, or hash by `key`: an item of a tuple or list (int), a field of a dict (str), or
         the record itself (None).
         """
+    def pause(self, /, channels: "list[int]") -> None:
+        """
+        Lets `receive` give nothing of these input channels until `resume`: what arrives on them
+        stays there, within the channel's window. Raises ValueError for a channel that is no input.
+        """
     def receive(self, /) -> Batch | None:
         """
-        The next batch of any input channel; None once all of them ended. The batch before it counts
-        as consumed with this call, and is released. Waits without the GIL. Raises Cancelled,
-        ChannelLost.
+        The next batch of any input channel; None once all of them ended, or all that are not
+        paused. The batch before it counts as consumed with this call, and is released. Waits without
+        the GIL. Raises Cancelled, ChannelLost.
+        """
+    def resume(self, /) -> None:
+        """
+        Lets `receive` give what all channels have again, and wakes it; from any thread.
         """
     def statistics(self, /) -> NetworkStatistics:
         """

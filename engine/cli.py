@@ -73,6 +73,7 @@ _TOOLS = {
 _BENCHMARKS = {
     "convert": "benchmarks.convert",
     "guard": "benchmarks.guard",
+    "hot-swap": "benchmarks.hot_swap",
     "instructions": "benchmarks.instructions",
     "mesh": "benchmarks.mesh",
     "peers": "benchmarks.compare",

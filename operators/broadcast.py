@@ -41,6 +41,11 @@ class Publish(BatchOperator):
         """The way that its tasks move models; the job prepares it."""
         return self.via
 
+    @property
+    def relays(self) -> bool:
+        """Whether tasks hand the bytes to each other, from node to node or within one."""
+        return self.via == "channels" or (self.via == "s3" and self.settings.share_per_node)
+
     def check_source(self, operator: object) -> None:
         """Raise GraphError if the models of this source cannot be published."""
         if self.via != "s3" or self.settings.s3_url is not None or not isinstance(operator, Models):

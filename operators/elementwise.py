@@ -48,11 +48,11 @@ class MapBatches(BatchOperator):
             if not len(batch):
                 return []
             if limit is None or len(batch) <= limit:
-                return _checked(function(batch))
+                return checked_batch(function(batch))
             if is_columns(batch):
-                return _joined([_checked(function(piece)) for piece in slices(batch, limit)])
+                return _joined([checked_batch(function(piece)) for piece in slices(batch, limit)])
             pieces = (batch[start : start + limit] for start in range(0, len(batch), limit))
-            return _joined([_checked(function(piece)) for piece in pieces])
+            return _joined([checked_batch(function(piece)) for piece in pieces])
 
         return map_batch
 
@@ -125,13 +125,14 @@ def check_function(
         ) from None
 
 
-def _checked(result: object) -> Any:
+def checked_batch(result: object, method: str = "map_batches") -> Any:
+    """The batch that a user's function has given; TypeError if it is none."""
     if type(result) is list:
         return result
     columns = as_columns(result)
     if columns is None:
         raise TypeError(
-            f"the function of map_batches returned {type(result).__name__} {result!r:.80}, "
+            f"the function of {method} returned {type(result).__name__} {result!r:.80}, "
             "expected a list, a pyarrow.RecordBatch or a pyarrow.Table"
         )
     return columns

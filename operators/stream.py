@@ -37,6 +37,7 @@ from operators.keyed import (
     Reduce,
     check_item,
 )
+from operators.with_model import MapBatchesWithModel
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 K = TypeVar("K")
+M = TypeVar("M")
+L = TypeVar("L")
 
 
 def source(operator: SourceOperator[T]) -> "Stream[T]":
@@ -101,6 +104,46 @@ class Stream(Generic[T]):
         gets a `pyarrow.RecordBatch`. It may return a list, a RecordBatch or a Table in any case.
         """
         return _then(self._inputs, MapBatches(function, max_records), "map_batches")
+
+    def map_batches_with_model(
+        self,
+        models: "Stream[M]",
+        load: Callable[[M], L],
+        function: Callable[[L, list[T]], list[R]],
+        *,
+        load_in_background: bool = True,
+    ) -> "Stream[R]":
+        """A list for each batch, by a function with the latest model; models come while it runs.
+
+        `models` is a broadcast stream of any records, `load` is called with each in every task, and
+        what it returns is given to `function` with every batch:
+
+            models = source(Models("/models/digits")).broadcast(via="channels")
+            images.map_batches_with_model(models, load, lambda model, batch: model.predict(batch))
+
+        Records wait in their channels until the first model is loaded. From then on a new one is
+        loaded in a thread while the one before serves; if more come meanwhile, only the newest of
+        them is loaded. With `load_in_background=False` each is loaded where its record arrives, and
+        records wait for it. Either way it takes over between two batches, so that no record is
+        lost, met by two models or overtaken. Models with a `version` never go back to an older one.
+
+        When the records have ended, models that are still being loaded are not waited for.
+        """
+        if not isinstance(models, Stream):
+            raise GraphError(
+                f"map_batches_with_model() got {_described(models)}, expected a stream of models",
+                hint='such as source(Models("folder")).broadcast(via="channels")',
+            )
+        for edge in models.inputs:
+            if not isinstance(edge.partitioner, Broadcast):
+                raise GraphError(
+                    f"map_batches_with_model() got the models of {edge.source.name!r} divided "
+                    f"among tasks ({edge.partitioner.name}), expected all in every task",
+                    hint="call .broadcast() on the stream of models",
+                )
+        operator = MapBatchesWithModel(load, function, load_in_background)
+        sides = tuple(Input(edge.source, edge.partitioner, side=True) for edge in models.inputs)
+        return _then((*self._inputs, *sides), operator, "map_batches_with_model")
 
     def to_columns(self, schema: "pa.Schema | None" = None) -> "Stream[Any]":
         """Records that are dicts as columns: a `pyarrow.RecordBatch` of each batch.

@@ -12,8 +12,11 @@ from engine.graph.job import JobEdge, JobGraph, JobVertex
 from engine.graph.logical import LogicalEdge, LogicalGraph, LogicalOperator
 from engine.graph.operator import (
     BatchOperator,
+    Gate,
     Operator,
     RecordOperator,
+    SideFunction,
+    SideInputOperator,
     SinkOperator,
     SinkWriter,
     SourceOperator,
@@ -29,6 +32,7 @@ __all__ = [
     "ExecutionGraph",
     "ExecutionVertex",
     "Forward",
+    "Gate",
     "Hash",
     "Input",
     "JobEdge",
@@ -41,6 +45,8 @@ __all__ = [
     "Partitioner",
     "Rebalance",
     "RecordOperator",
+    "SideFunction",
+    "SideInputOperator",
     "SinkOperator",
     "SinkWriter",
     "SourceOperator",

@@ -1,8 +1,9 @@
 """Chaining: LogicalGraph -> JobGraph, operators that need no network between them fused.
 
 Two operators share a vertex if a forward edge is the only output of one and the only input of the
-other and both have the same parallelism. A forward edge to more tasks than it comes from becomes
-a rebalance, since some tasks would else receive nothing.
+other and both have the same parallelism; so an operator with a side input begins a vertex, where
+all that it reads comes over channels, which can be paused. A forward edge to more tasks than it
+comes from becomes a rebalance, since some tasks would else receive nothing.
 """
 
 from collections.abc import Mapping
@@ -26,7 +27,13 @@ def chain(graph: LogicalGraph, parallelism: int) -> JobGraph:
     vertex_of = {operator.id: vertex.id for vertex in vertices for operator in vertex.operators}
     crossing = [edge for edge in graph.edges if vertex_of[edge.source] != vertex_of[edge.target]]
     edges = tuple(
-        JobEdge(number, vertex_of[edge.source], vertex_of[edge.target], _partitioner(edge, tasks))
+        JobEdge(
+            number,
+            vertex_of[edge.source],
+            vertex_of[edge.target],
+            _partitioner(edge, tasks),
+            edge.side,
+        )
         for number, edge in enumerate(crossing)
     )
     return JobGraph(vertices, edges)

@@ -37,6 +37,8 @@ class Input:
 
     source: Declaration
     partitioner: Partitioner
+    side: bool = False
+    """Whether it is a side input, which the operator reads beside its records."""
 
 
 @runtime_checkable
@@ -76,7 +78,7 @@ def logical_graph(pipelines: Sunk | Sequence[Sunk]) -> LogicalGraph:
         )
     )
     edges = tuple(
-        LogicalEdge(ids[declared.source.identity], number, declared.partitioner)
+        LogicalEdge(ids[declared.source.identity], number, declared.partitioner, declared.side)
         for number, declaration in enumerate(declarations)
         for declared in declaration.inputs
     )

@@ -48,6 +48,10 @@ class ExecutionGraph:
         """The channels that end at the task."""
         return tuple(channel for channel in self.channels if channel.target == vertex.id)
 
+    def side_inputs(self, vertex: ExecutionVertex) -> tuple[ExecutionChannel, ...]:
+        """Those of the channels that end at the task which are side inputs."""
+        return tuple(channel for channel in self.inputs(vertex) if channel.edge.side)
+
     def outputs(
         self, vertex: ExecutionVertex
     ) -> tuple[tuple[JobEdge, tuple[ExecutionChannel, ...]], ...]:

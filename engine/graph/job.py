@@ -45,6 +45,8 @@ class JobEdge:
     source: int
     target: int
     partitioner: Partitioner
+    side: bool = False
+    """Whether it is a side input of the target."""
 
 
 @dataclass(frozen=True)

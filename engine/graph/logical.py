@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engine.errors import GraphError
-from engine.graph.operator import Operator, SinkOperator, SourceOperator
+from engine.graph.operator import Operator, SideInputOperator, SinkOperator, SourceOperator
 from engine.graph.partitioner import Partitioner
 
 
@@ -30,6 +30,8 @@ class LogicalEdge:
     source: int
     target: int
     partitioner: Partitioner
+    side: bool = False
+    """Whether it is a side input of the target."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,7 @@ def _check_edges(graph: LogicalGraph) -> None:
                 f"< {len(graph.operators)}"
             )
     for operator in graph.operators:
+        _check_sides(graph, operator)
         begins = isinstance(operator.operator, SourceOperator)
         ends = isinstance(operator.operator, SinkOperator)
         if bool(graph.inputs(operator)) == begins:
@@ -101,3 +104,12 @@ def _check_edges(graph: LogicalGraph) -> None:
         if bool(graph.outputs(operator)) == ends:
             found = "has an output, expected none" if ends else "has no sink"
             raise GraphError(f"{'sink' if ends else 'operator'} {operator.name!r} {found}")
+
+
+def _check_sides(graph: LogicalGraph, operator: LogicalOperator) -> None:
+    sides = [edge.side for edge in graph.inputs(operator)]
+    if any(sides) != isinstance(operator.operator, SideInputOperator):
+        found = "has a side input, expected none" if any(sides) else "has no side input"
+        raise GraphError(f"operator {operator.name!r} {found}")
+    if sides and all(sides):
+        raise GraphError(f"operator {operator.name!r} has a side input alone, expected records too")

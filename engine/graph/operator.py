@@ -1,4 +1,4 @@
-"""What an operator is to the engine: five shapes, none of which is called once per record.
+"""What an operator is to the engine: six shapes, none of which is called once per record.
 
 An operator is declared on the driver, pickled, and opened once in every task. State lives in what
 `open` returns, never in the operator itself, so one declaration serves any number of tasks.
@@ -7,7 +7,7 @@ An operator is declared on the driver, pickled, and opened once in every task. S
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from engine.broadcast import ModelStore
@@ -96,6 +96,59 @@ class BatchOperator(ABC):
 
         It returns a list that the caller may keep, or a `pyarrow.RecordBatch`.
         """
+
+
+class Gate(Protocol):
+    """What the function of an operator with a side input may do to its task, from any thread."""
+
+    def resume(self) -> None:
+        """Let held records come. The task then looks at them without a record of the side input."""
+
+    def fail(self) -> None:
+        """End the task with the function's `error`, even while it waits."""
+
+
+class SideFunction(ABC):
+    """One task's function of batches, which also takes the records of its side input.
+
+    The task calls it from one thread, but for `cancel`. Records that it holds at the start stay in
+    their channels, so credits bound them; they come after `Gate.resume`, or when the side input
+    ended.
+    """
+
+    holds_records: bool = False
+    """Whether no batch shall come before `Gate.resume`. Read once, before the first."""
+
+    error: BaseException | None = None
+    """Why the function called `Gate.fail`."""
+
+    def begin(self, gate: Gate) -> None:  # noqa: B027 - not every function needs its gate
+        """Called once, before all others."""
+
+    @abstractmethod
+    def __call__(self, batch: Any) -> Any:
+        """What `BatchOperator.open` gives: a batch for a batch."""
+
+    @abstractmethod
+    def take_side(self, records: list[Any]) -> None:
+        """Take records of the side input; between two batches."""
+
+    def cancel(self) -> None:  # noqa: B027 - not every function waits
+        """Wake what waits in the function; it then raises `Cancelled`. From any thread."""
+
+    def close(self) -> None:  # noqa: B027 - not every function holds something
+        """Let go of what it holds; called last, however the task ended."""
+
+
+class SideInputOperator(BatchOperator):
+    """A batch operator that reads a second stream beside its records.
+
+    It is the first of its chain, and all its inputs come over channels.
+    """
+
+    @abstractmethod
+    def open(self, context: TaskContext) -> SideFunction:
+        """Make the function of one task."""
 
 
 class SinkWriter(ABC):

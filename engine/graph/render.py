@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from engine.graph.execution import ExecutionGraph, ExecutionVertex
-from engine.graph.job import JobVertex
-from engine.graph.logical import LogicalGraph
-from engine.graph.partitioner import Hash, Partitioner
+from engine.graph.job import JobEdge, JobVertex
+from engine.graph.logical import LogicalEdge, LogicalGraph
+from engine.graph.partitioner import Hash
 
 
 class PlacedNode(Protocol):
@@ -64,7 +64,7 @@ def _logical_lines(graph: LogicalGraph) -> list[str]:
     lines = []
     for operator in graph.operators:
         reads = ", ".join(
-            f"{graph.operators[edge.source].name} ({_label(edge.partitioner)})"
+            f"{graph.operators[edge.source].name} ({_label(edge)})"
             for edge in graph.inputs(operator)
         )
         own = "" if operator.parallelism is None else f" x{operator.parallelism}"
@@ -78,8 +78,7 @@ def _job_lines(execution: ExecutionGraph) -> list[str]:
     for vertex in job.vertices:
         lines.append(f"{vertex.name} x{vertex.parallelism} ({_resources(vertex)})")
         lines += [
-            f"  <- {job.vertices[edge.source].name} ({_label(edge.partitioner)})"
-            for edge in job.inputs(vertex)
+            f"  <- {job.vertices[edge.source].name} ({_label(edge)})" for edge in job.inputs(vertex)
         ]
     return lines
 
@@ -94,7 +93,7 @@ def _execution_lines(execution: ExecutionGraph) -> list[str]:
     channels = Counter(channel.edge.id for channel in execution.channels)
     return [
         f"{vertices[edge.source].name} -> {vertices[edge.target].name}: "
-        f"{channels[edge.id]} channels ({_label(edge.partitioner)})"
+        f"{channels[edge.id]} channels ({_label(edge)})"
         for edge in execution.job.edges
     ]
 
@@ -113,7 +112,7 @@ def _placement_lines(execution: ExecutionGraph, placement: Placed) -> list[str]:
 def _logical_diagram(graph: LogicalGraph) -> list[str]:
     boxes = [f"o{operator.id}[{_quoted(operator.name)}]" for operator in graph.operators]
     return boxes + [
-        f"o{edge.source} -->|{_quoted(_label(edge.partitioner))}| o{edge.target}"
+        f"o{edge.source} {_arrow(edge)}|{_quoted(_label(edge))}| o{edge.target}"
         for edge in graph.edges
     ]
 
@@ -125,7 +124,7 @@ def _job_diagram(execution: ExecutionGraph) -> list[str]:
         for vertex in job.vertices
     ]
     return boxes + [
-        f"v{edge.source} -->|{_quoted(_label(edge.partitioner))}| v{edge.target}"
+        f"v{edge.source} {_arrow(edge)}|{_quoted(_label(edge))}| v{edge.target}"
         for edge in job.edges
     ]
 
@@ -136,7 +135,10 @@ def _execution_diagram(execution: ExecutionGraph, placement: Placed) -> list[str
         lines.append(f"subgraph n{number}[{_quoted(node)}]")
         lines += [f"  t{task.id}[{_quoted(task.name)}]" for task in tasks]
         lines.append("end")
-    return lines + [f"t{channel.source} --> t{channel.target}" for channel in execution.channels]
+    return lines + [
+        f"t{channel.source} {_arrow(channel.edge)} t{channel.target}"
+        for channel in execution.channels
+    ]
 
 
 def _by_node(execution: ExecutionGraph, placement: Placed) -> dict[str, list[ExecutionVertex]]:
@@ -146,10 +148,17 @@ def _by_node(execution: ExecutionGraph, placement: Placed) -> dict[str, list[Exe
     return hosted
 
 
-def _label(partitioner: Partitioner) -> str:
+def _label(edge: LogicalEdge | JobEdge) -> str:
+    partitioner = edge.partitioner
     if isinstance(partitioner, Hash):
-        return "hash by record" if partitioner.key is None else f"hash by {partitioner.key!r}"
-    return partitioner.name
+        name = "hash by record" if partitioner.key is None else f"hash by {partitioner.key!r}"
+    else:
+        name = partitioner.name
+    return f"side input, {name}" if edge.side else name
+
+
+def _arrow(edge: LogicalEdge | JobEdge) -> str:
+    return "-.->" if edge.side else "-->"
 
 
 def _resources(vertex: JobVertex) -> str:

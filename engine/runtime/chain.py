@@ -21,6 +21,7 @@ from engine.graph.logical import LogicalOperator
 from engine.graph.operator import (
     BatchOperator,
     RecordOperator,
+    SideFunction,
     SinkOperator,
     SinkWriter,
     TaskContext,
@@ -46,6 +47,8 @@ class Chain:
         self._counters: list[list[int] | None] = []
         self.accepts_columns = True
         self.process: Run = _unchanged
+        self.side: SideFunction | None = None
+        """The first operator's function, if it has a side input."""
         self._run_names: dict[Run, str] = {}
         self._writers: dict[str, SinkWriter] = {}
 
@@ -129,6 +132,8 @@ class Chain:
             return form(kind.function, counter), counter
         if isinstance(kind, BatchOperator):
             run = kind.open(context)
+            if isinstance(run, SideFunction):
+                self.side = run
             return (run, None) if kind.compacts else (_counted(run, counter), counter)
         assert isinstance(kind, SinkOperator), f"unknown kind of operator {kind!r}"
         writer = self._writers[operator.name] = kind.open(context)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from engine.config import JobConfig
 from engine.graph.logical import LogicalOperator
 from engine.graph.partitioner import Partitioner
+from engine.runtime.relay import BlobRole
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,14 @@ class TaskDescription:
     """Tasks of the job on the same node, this one included."""
     columns: bool = False
     """Whether an operator of the job says that it emits columns."""
+    side_inputs: tuple[int, ...] = ()
+    """Those of the inputs that are side inputs of the first operator."""
+    models: bool = False
+    """Whether it publishes or receives models."""
+    blobs: BlobRole | None = None
+    """What it does for those that go over channels."""
+    node: str = ""
+    """Where it runs."""
 
     @property
     def name(self) -> str:

@@ -34,6 +34,7 @@ from engine.runtime.description import (
     TaskStatistics,
 )
 from engine.runtime.launcher import Launcher, WorkerDied, WorkerHandle
+from engine.runtime.relay import BlobPeers, blob_roles, model_tasks
 
 Observer = Callable[[Sequence[TaskStatistics]], None]
 
@@ -64,6 +65,8 @@ class JobMaster:
         self._graph = graph
         self._placement = placement
         self._neighbours = Counter(node.id for node in placement.nodes.values())
+        self._model_tasks = model_tasks(graph)
+        self._blob_roles = blob_roles(graph, placement)
         self._config = config
         self._launcher = launcher
         self._observe = observe
@@ -112,7 +115,11 @@ class JobMaster:
             ],
         )
         self._ask(
-            "connect", [(self._peers(worker.task.id, endpoints),) for worker in self._workers]
+            "connect",
+            [
+                (self._peers(worker.task.id, endpoints), self._blob_peers(worker.task, endpoints))
+                for worker in self._workers
+            ],
         )
 
     def _run(self) -> tuple[TaskStatistics, ...]:
@@ -231,6 +238,10 @@ class JobMaster:
                 for other in self._graph.vertices
                 for operator in other.job_vertex.operators
             ),
+            side_inputs=tuple(channel.id for channel in self._graph.side_inputs(vertex)),
+            models=vertex.id in self._model_tasks,
+            blobs=self._blob_roles.get(vertex.id),
+            node=self._placement.node(vertex).id,
         )
 
     def _peers(self, task: int, endpoints: Sequence[dict[str, str]]) -> dict[int, str]:
@@ -241,6 +252,14 @@ class JobMaster:
                 other = channel.target if task == channel.source else channel.source
                 peers[channel.id] = endpoints[other][self._transport(task, other)]
         return peers
+
+    def _blob_peers(
+        self, task: TaskDescription, endpoints: Sequence[dict[str, str]]
+    ) -> BlobPeers | None:
+        """The other ends of the task's part in the relays; None if it takes none."""
+        if task.blobs is None:
+            return None
+        return BlobPeers.of(task.blobs, dict(enumerate(endpoints)))
 
     def _transport(self, task: int, other: int) -> str:
         if self._config.transport != "auto":

@@ -10,10 +10,10 @@ import resource
 import threading
 import time
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from engine.columns import is_columns, refusal
-from engine.graph.operator import SourceOperator, TaskContext
+from engine.graph.operator import SideFunction, SourceOperator, TaskContext
 from engine.network import (
     Cancelled,
     LatencyHistogram,
@@ -30,7 +30,11 @@ from engine.runtime.description import (
     TaskDescription,
     TaskStatistics,
 )
+from engine.runtime.side import receive_beside
 from engine.runtime.window import SteadyWindow
+
+if TYPE_CHECKING:
+    from engine.broadcast import ModelStore
 
 
 class Deliver(Protocol):
@@ -46,12 +50,15 @@ class Task:
     `statistics` and `cancel` may be called from any thread.
     """
 
-    def __init__(self, description: TaskDescription, network: Network) -> None:
+    def __init__(
+        self, description: TaskDescription, network: Network, models: ModelStore | None = None
+    ) -> None:
         config = description.config
         first, *rest = description.operators
         self.description = description
         self.chain = Chain()
         self._network = network
+        self._models = models
         self._cancelled = threading.Event()
         self._source = first.operator if isinstance(first.operator, SourceOperator) else None
         self._source_name = first.name
@@ -70,6 +77,17 @@ class Task:
         The sinks stay open: their output becomes final with `commit`, once every task of the job
         has come this far.
         """
+        if self._models is None:
+            return self._run()
+        from engine.broadcast import use
+
+        use(self._models)
+        try:
+            return self._run()
+        finally:
+            use(None)
+
+    def _run(self) -> TaskStatistics:
         self._started = (time.monotonic_ns(), time.process_time())
         use_precise_timers()
         config = self.description.config
@@ -79,6 +97,7 @@ class Task:
             parallelism=self.description.parallelism,
             batch_size=config.batch_size,
             job_name=config.name,
+            models=self._models,
         )
         deliver = self._open_outputs()
         self.chain.open(self._chained, context, encoded=self._source is None)
@@ -87,6 +106,8 @@ class Task:
         else:
             self._run_from_source(self._source, context, deliver)
         self._window.end()
+        if self._models is not None:
+            self._models.finish()
         self._network.finish()
         self._ended = (time.monotonic_ns(), time.process_time())
         return self.statistics()
@@ -103,6 +124,10 @@ class Task:
         """Make `run` raise Cancelled at its next batch; idempotent."""
         self._cancelled.set()
         self._network.cancel()
+        if self._models is not None:
+            self._models.cancel()
+        if self.chain.side is not None:
+            self.chain.side.cancel()
 
     def statistics(self) -> TaskStatistics:
         """What the task has done up to now."""
@@ -169,12 +194,32 @@ class Task:
     def _run_from_gate(self, deliver: Deliver) -> None:
         receive = self._network.receive
         process = self.chain.process
+        if self.chain.side is not None:
+            self._run_beside(self.chain.side, deliver)
+            return
         batch = receive()
         self._window.begin(self._restart_latency)
         while batch is not None:
             deliver(process(batch), batch.markers)
             self._records_in += len(batch)
             batch = receive()
+
+    def _run_beside(self, side: SideFunction, deliver: Deliver) -> None:
+        """As `_run_from_gate`, with a side input, whose records are not counted."""
+        process = self.chain.process
+        batches = receive_beside(side, self._network, self.description)
+        try:
+            for number, batch in enumerate(batches):
+                if number == 0:
+                    self._window.begin(self._restart_latency)
+                deliver(process(batch), batch.markers)
+                self._records_in += len(batch)
+        except Cancelled:
+            if side.error is not None:
+                raise side.error from None
+            raise
+        finally:
+            side.close()
 
     def _run_from_source(
         self, source: SourceOperator[Any], context: TaskContext, deliver: Deliver

@@ -15,17 +15,22 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.columns import import_pyarrow
 from engine.network import Cancelled, Network
 from engine.runtime.description import TaskDescription, TaskFailure, TaskStatistics
 from engine.runtime.failure import describe
+from engine.runtime.relay import LOCAL, TCP, BlobPeers
 from engine.runtime.task import Task
+
+if TYPE_CHECKING:
+    from engine.broadcast import ModelStore
+    from engine.network import BlobNode
 
 
 class Worker:
-    """Hosts one task and its network. Nothing of it outlives `close` or the process.
+    """Hosts one task, its network and its models. Nothing of it outlives `close` or the process.
 
     `dedicated` tells that the process is this worker's alone, so that it may tune it.
     """
@@ -34,6 +39,8 @@ class Worker:
         self._dedicated = dedicated
         self._task: Task | None = None
         self._network: Network | None = None
+        self._blobs: BlobNode | None = None
+        self._models: ModelStore | None = None
         self._folder: Path | None = None
         self._lock = threading.Lock()
         self._closed = False
@@ -80,13 +87,38 @@ class Worker:
             encryption=config.encryption,
             channels=len(task.inputs) + len(task.output_channels),
         )
-        self._task = Task(task, self._network)
-        return dict(zip(listen, self._network.endpoints, strict=True))
+        endpoints = dict(zip(listen, self._network.endpoints, strict=True))
+        if task.models:
+            endpoints |= self._bind_models(task, address)
+        self._task = Task(task, self._network, self._models)
+        return endpoints
 
-    def connect(self, peers: Mapping[int, str]) -> None:
+    def _bind_models(self, task: TaskDescription, address: str) -> dict[str, str]:
+        """What the task needs for models, and no task without; the endpoints of its relay."""
+        from engine.broadcast import ModelStore
+
+        config, endpoints = task.config, {}
+        if task.blobs is not None:
+            from engine.network import BlobNode
+
+            local = f"{self._folder}/{task.id}.blob"
+            self._blobs = BlobNode(
+                f"tcp://{address}:0",
+                local,
+                encryption=config.encryption,
+                patience_seconds=config.reconnect_timeout_seconds,
+            )
+            endpoints = {TCP: self._blobs.endpoint, LOCAL: local}
+        self._models = ModelStore(
+            task.id, self._blobs, config, task.blobs, task=task.name, where=task.node
+        )
+        return endpoints
+
+    def connect(self, peers: Mapping[int, str], blobs: BlobPeers | None = None) -> None:
         """Connect every channel of the task to the endpoint of its other end.
 
         From then on the task knows the keys of its peers, and talks to no one else over tcp.
+        `blobs` are the other ends of the relay that it takes part in.
         """
         assert self._task is not None
         assert self._network is not None
@@ -95,6 +127,15 @@ class Worker:
             [(channel, peers[channel]) for channel in description.output_channels],
             [(channel, peers[channel]) for channel in description.inputs],
         )
+        if blobs is not None:
+            assert self._blobs is not None
+            self._blobs.connect(
+                list(blobs.chain),
+                list(blobs.peers),
+                list(blobs.leaders),
+                blobs.followers,
+                description.config.connect_timeout_seconds,
+            )
 
     def run(self) -> TaskStatistics | TaskFailure:
         """Run the task to its end. Local sockets lose their names first: all are connected."""
@@ -133,6 +174,10 @@ class Worker:
         """Close all connections and remove what is left of the job's folder; for good."""
         with self._lock:
             self._closed = True
+        if self._models is not None:
+            self._models.close()
+        if self._blobs is not None:
+            self._blobs.close()
         if self._network is not None:
             self._network.close()
         if self._folder is not None:
@@ -146,6 +191,8 @@ class Worker:
         assert self._network is not None
         assert self._folder is not None
         self._network.unlink_endpoints()
+        if self._blobs is not None:
+            self._blobs.unlink()
         with contextlib.suppress(OSError):  # not empty: the last worker removes the folder
             self._folder.rmdir()
 

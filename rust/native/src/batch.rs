@@ -20,6 +20,7 @@ use pyo3::types::PyList;
 pub(crate) struct Batch {
     /// `None` after the batch was released.
     content: Option<Content>,
+    channel: u32,
     records: usize,
     markers: Vec<u64>,
 }
@@ -79,6 +80,13 @@ impl Batch {
         }
     }
 
+    /// Id of the channel that it came from; where small batches of several came together, of the
+    /// first of them. 0 for a batch that no channel delivered.
+    #[getter]
+    fn channel(&self) -> u32 {
+        self.channel
+    }
+
     /// Stamps (nanoseconds) of the markers that travelled behind the records.
     #[getter]
     fn markers(&self) -> Vec<u64> {
@@ -106,8 +114,9 @@ impl Batch {
 
 impl Batch {
     /// Rows of a channel, with the markers behind them.
-    pub(crate) fn of_columns(columns: Columns, markers: Vec<u64>) -> Self {
+    pub(crate) fn of_columns(channel: u32, columns: Columns, markers: Vec<u64>) -> Self {
         Self {
+            channel,
             records: columns.rows(),
             markers,
             content: Some(Content::Columns(columns)),
@@ -132,6 +141,7 @@ impl Batch {
 impl From<Received> for Batch {
     fn from(mut received: Received) -> Self {
         Self {
+            channel: received.channel,
             records: received.records,
             markers: std::mem::take(&mut received.markers),
             content: Some(Content::Records(received)),

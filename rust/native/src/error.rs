@@ -1,6 +1,6 @@
 //! The exceptions of `engine._native`, and which Rust error becomes which.
 
-use oka_transport::{BindError, ConnectError, EmitError, FinishError, ReceiveError};
+use oka_transport::{BindError, ConnectError, EmitError, FinishError, NoInput, ReceiveError};
 use pyo3::exceptions::{PyException, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use std::sync::{Mutex, MutexGuard, TryLockError};
@@ -121,6 +121,12 @@ impl Raise for ReceiveError {
             Self::Cancelled => Cancelled::new_err(message),
             Self::Lost(_) => ChannelLost::new_err(message),
         }
+    }
+}
+
+impl Raise for NoInput {
+    fn raise(self) -> PyErr {
+        PyValueError::new_err(self.to_string())
     }
 }
 

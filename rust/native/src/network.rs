@@ -159,9 +159,9 @@ impl Network {
         OutputGate::new(channels, partitioner, key)
     }
 
-    /// The next batch of any input channel; None once all of them ended. The batch before it counts
-    /// as consumed with this call, and is released. Waits without the GIL. Raises Cancelled,
-    /// ChannelLost.
+    /// The next batch of any input channel; None once all of them ended, or all that are not
+    /// paused. The batch before it counts as consumed with this call, and is released. Waits without
+    /// the GIL. Raises Cancelled, ChannelLost.
     fn receive<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, Batch>>> {
         if let Some(last) = self.inbound(py).last.take() {
             last.try_borrow_mut(py)?.release();
@@ -177,6 +177,34 @@ impl Network {
         let batch = Bound::new(py, batch)?;
         self.inbound(py).last = Some(batch.clone().unbind());
         Ok(Some(batch))
+    }
+
+    /// Lets `receive` give nothing of these input channels until `resume`: what arrives on them
+    /// stays there, within the channel's window. Raises ValueError for a channel that is no input.
+    #[pyo3(signature = (channels: "list[int]"))]
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "the list is converted anyway"
+    )]
+    fn pause(&self, channels: Vec<u32>) -> PyResult<()> {
+        self.network.pause(&channels).map_err(Raise::raise)
+    }
+
+    /// Lets `receive` give what all channels have again, and wakes it; from any thread.
+    fn resume(&self) {
+        self.network.resume();
+    }
+
+    /// Gives these input channels batches of their own: none of them holds records of two channels,
+    /// so that `Batch.channel` tells whose they are. Raises ValueError for a channel that is no
+    /// input.
+    #[pyo3(signature = (channels: "list[int]"))]
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "the list is converted anyway"
+    )]
+    fn keep_apart(&self, channels: Vec<u32>) -> PyResult<()> {
+        self.network.keep_apart(&channels).map_err(Raise::raise)
     }
 
     /// Ends every output channel and waits until the peers have consumed everything. Raises
@@ -240,7 +268,8 @@ impl Inbound {
         let mut markers = std::mem::take(&mut received.markers);
         while let Some(run) = runs.pop() {
             let markers = std::mem::take(&mut markers);
-            self.next.push_front(Batch::of_columns(run, markers));
+            self.next
+                .push_front(Batch::of_columns(received.channel, run, markers));
         }
         received.markers = markers;
         Ok(self.next.pop_front().unwrap_or_else(|| received.into()))

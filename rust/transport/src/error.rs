@@ -181,6 +181,11 @@ pub enum EmitError {
     Finished(u32),
 }
 
+/// A channel that is no input of the task.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("channel {0} is no input of this task\n\nhint: connect it first")]
+pub struct NoInput(pub u32);
+
 /// Why [`Network::finish`](crate::Network::finish) could not deliver everything.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum FinishError {

@@ -49,6 +49,10 @@ impl CreditLine {
 struct InboxState {
     inputs: Vec<Input>,
     queue: VecDeque<Queued>,
+    /// What arrived on channels that are paused.
+    held: VecDeque<Queued>,
+    /// Whether any channel is.
+    has_paused: bool,
     taken: Option<Taken>,
     connected: bool,
     ended: usize,
@@ -59,6 +63,10 @@ struct InboxState {
 struct Input {
     channel: u32,
     receiver: Receiver,
+    /// Whether what arrives is held.
+    paused: bool,
+    /// Whether its end has arrived.
+    ended: bool,
     records: u64,
     bytes: u64,
     frames: u64,
@@ -103,6 +111,8 @@ impl Inbox {
             .map(|line| Input {
                 channel: line.spec.id,
                 receiver: Receiver::new(window, clock),
+                paused: false,
+                ended: false,
                 records: 0,
                 bytes: 0,
                 frames: 0,
@@ -199,6 +209,41 @@ impl Inbox {
             self.waited_ns.fetch_add(waited, Ordering::Relaxed);
         }
         result
+    }
+
+    /// Hands out nothing of these channels until they are resumed; an id that is no input of the
+    /// task is given back.
+    pub(crate) fn pause(&self, channels: &[u32]) -> Result<(), u32> {
+        let mut state = self.lock();
+        let places = state.places(channels)?;
+        for place in places {
+            match place {
+                Place::Ring(input) => state.rings.set_paused(input, true),
+                Place::Socket(input) => state.inputs[input].paused = true,
+            }
+            state.has_paused = true;
+        }
+        state.hold();
+        Ok(())
+    }
+
+    /// Hands out everything again, what was held first.
+    pub(crate) fn resume(&self) {
+        self.lock().resume();
+        self.receiving.ring();
+    }
+
+    /// Lets what arrives on these channels share no batch with other channels; an id that is no
+    /// input of the task is given back.
+    pub(crate) fn keep_apart(&self, channels: &[u32]) -> Result<(), u32> {
+        let mut state = self.lock();
+        for place in state.places(channels)? {
+            // What a socket brings is one batch of one channel anyway.
+            if let Place::Ring(input) = place {
+                state.rings.keep_apart(input);
+            }
+        }
+        Ok(())
     }
 
     /// Tells senders what they have to know, or to be told again.
@@ -324,11 +369,53 @@ impl InboxState {
             return Ok(TryReceive::Batch(received));
         }
         let ended = self.ended + self.rings.ended();
-        if self.connected && ended == self.inputs.len() + self.rings.len() {
+        let all = self.inputs.len() + self.rings.len();
+        if self.connected && (ended == all && !self.has_paused || self.others_ended()) {
             Ok(TryReceive::Ended)
         } else {
             Ok(TryReceive::Empty)
         }
+    }
+
+    /// Whether there are paused channels, and all others have ended.
+    fn others_ended(&self) -> bool {
+        self.has_paused
+            && self.rings.others_ended()
+            && self.inputs.iter().all(|input| input.paused || input.ended)
+    }
+
+    fn places(&self, channels: &[u32]) -> Result<Vec<Place>, u32> {
+        let place = |channel: u32| {
+            let mut inputs = self.inputs.iter();
+            let socket = inputs.position(|input| input.channel == channel);
+            let ring = self.rings.position(channel).map(Place::Ring);
+            ring.or(socket.map(Place::Socket)).ok_or(channel)
+        };
+        channels.iter().copied().map(place).collect()
+    }
+
+    /// Puts aside what has arrived on paused channels.
+    fn hold(&mut self) {
+        let queued = std::mem::take(&mut self.queue);
+        let inputs = &self.inputs;
+        let (paused, others): (VecDeque<_>, _) = queued
+            .into_iter()
+            .partition(|queued: &Queued| inputs[queued.taken.input].paused);
+        self.queue = others;
+        self.held.extend(paused);
+    }
+
+    fn resume(&mut self) {
+        for input in &mut self.inputs {
+            input.paused = false;
+        }
+        for input in 0..self.rings.len() {
+            self.rings.set_paused(input, false);
+        }
+        self.has_paused = false;
+        // Of a channel that was paused nothing else is in the queue.
+        self.held.append(&mut self.queue);
+        std::mem::swap(&mut self.held, &mut self.queue);
     }
 
     fn take_queued(&mut self) -> Option<Received> {
@@ -354,6 +441,11 @@ impl InboxState {
     ) -> Result<(), ArrivalError> {
         let bytes = body.len();
         let channel = &mut self.inputs[input];
+        let queue = if channel.paused {
+            &mut self.held
+        } else {
+            &mut self.queue
+        };
         match header.kind {
             FrameKind::Data => {
                 channel.take_in(header, bytes)?;
@@ -361,7 +453,7 @@ impl InboxState {
                 channel.bytes += bytes as u64;
                 channel.frames += 1;
                 let start = body.as_ptr() as usize - message.as_ptr() as usize - HEADER_BYTES;
-                self.queue.push_back(Queued {
+                queue.push_back(Queued {
                     received: Received::new(
                         channel.channel,
                         header.encoding,
@@ -379,8 +471,7 @@ impl InboxState {
             }
             FrameKind::Markers => {
                 // They follow their records in one message, so those are the last in the queue.
-                let last = self
-                    .queue
+                let last = queue
                     .back_mut()
                     .filter(|last| last.taken.input == input)
                     .ok_or(ArrivalError::Malformed)?;
@@ -392,6 +483,7 @@ impl InboxState {
             }
             FrameKind::End => {
                 channel.take_in(header, bytes)?;
+                channel.ended = true;
                 self.ended += 1;
             }
             FrameKind::Closed => {
@@ -420,6 +512,12 @@ impl Input {
             Arrival::Duplicate | Arrival::Early => Err(ArrivalError::OutOfPlace),
         }
     }
+}
+
+/// Where an input channel is.
+enum Place {
+    Ring(usize),
+    Socket(usize),
 }
 
 /// Why a frame of a known channel was not taken in.

@@ -30,7 +30,7 @@ pub use config::NetworkConfig;
 pub use endpoint::EndpointKind;
 pub use error::{
     BindError, ChannelLost, ConnectError, EmitError, FinishError, InvalidEndpoint, LostReason,
-    ReceiveError,
+    NoInput, ReceiveError,
 };
 pub use network::{ChannelSpec, Network};
 pub use oka_protocol::{Encoding, FRAME_BYTES};

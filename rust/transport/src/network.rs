@@ -19,7 +19,7 @@ use crate::shm::rendezvous::Bells;
 use crate::shm::{RingOutput, Sleeper, finish_rings};
 use crate::{
     BindError, ConnectError, EndpointKind, FinishError, InvalidEndpoint, NetworkConfig,
-    NetworkStatistics, OutputChannel, ReceiveError, Received, TryReceive,
+    NetworkStatistics, NoInput, OutputChannel, ReceiveError, Received, TryReceive,
 };
 
 /// One end of one channel: its job-wide id and where its other end listens.
@@ -169,7 +169,8 @@ impl Network {
         channels.iter().find(|channel| channel.id() == id).cloned()
     }
 
-    /// Blocks for the next batch, from any input; `None` once every input channel ended.
+    /// Blocks for the next batch, from any input; `None` once every input channel ended, or every
+    /// one that is not paused.
     ///
     /// Asking for a batch acknowledges the one before: its sender may then send more.
     pub fn receive(&self) -> Result<Option<Received>, ReceiveError> {
@@ -179,6 +180,26 @@ impl Network {
     /// As [`Network::receive`], but never blocks.
     pub fn try_receive(&self) -> Result<TryReceive, ReceiveError> {
         self.state.inbox.try_receive()
+    }
+
+    /// Hands out nothing of these input channels until [`Network::resume`], from the next `receive`
+    /// on.
+    ///
+    /// What arrives on them stays where it is, so that credits bound it; they do not end meanwhile.
+    /// A batch that was taken before is not concerned.
+    pub fn pause(&self, channels: &[u32]) -> Result<(), NoInput> {
+        self.state.inbox.pause(channels).map_err(NoInput)
+    }
+
+    /// Hands out what all paused channels have, in the order of each, and wakes who waits for it.
+    /// Idempotent.
+    pub fn resume(&self) {
+        self.state.inbox.resume();
+    }
+
+    /// Lets batches of these input channels hold nothing of other channels.
+    pub fn keep_apart(&self, channels: &[u32]) -> Result<(), NoInput> {
+        self.state.inbox.keep_apart(channels).map_err(NoInput)
     }
 
     /// Ends every output channel and blocks until the tasks behind them consumed everything.

@@ -176,6 +176,10 @@ impl RingInput {
         self.reader.is_released() && self.reader.available().is_ok_and(<[u8]>::is_empty)
     }
 
+    pub(crate) fn channel(&self) -> u32 {
+        self.channel
+    }
+
     pub(crate) fn is_ended(&self) -> bool {
         self.ended
     }

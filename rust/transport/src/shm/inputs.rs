@@ -12,6 +12,10 @@ pub(crate) struct RingInputs {
     slots: Vec<Slot>,
     /// Which of them may have something.
     ready: Vec<bool>,
+    /// Which of them are left alone: what they have stays where it is, and so does `ready`.
+    paused: Vec<bool>,
+    /// Which of them share no batch with others.
+    apart: Vec<bool>,
     /// For each mark, the channels whose senders leave it.
     of_mark: Vec<Vec<usize>>,
     /// The channel to look at first, so that every one has its turn.
@@ -33,6 +37,8 @@ impl RingInputs {
         Self {
             slots: channels.iter().copied().map(Slot::Expected).collect(),
             ready: vec![false; channels.len()],
+            paused: vec![false; channels.len()],
+            apart: vec![false; channels.len()],
             of_mark: vec![Vec::new(); MARKS],
             next: 0,
             ended: 0,
@@ -56,6 +62,27 @@ impl RingInputs {
         self.ended
     }
 
+    /// The place of a channel among these.
+    pub(crate) fn position(&self, channel: u32) -> Option<usize> {
+        self.slots.iter().position(|slot| slot.channel() == channel)
+    }
+
+    /// Leaves a channel alone from now on, or no longer.
+    pub(crate) fn set_paused(&mut self, input: usize, paused: bool) {
+        self.paused[input] = paused;
+    }
+
+    /// Gives a channel batches of its own.
+    pub(crate) fn keep_apart(&mut self, input: usize) {
+        self.apart[input] = true;
+    }
+
+    /// Whether every channel that is not paused has ended.
+    pub(crate) fn others_ended(&self) -> bool {
+        let mut slots = self.slots.iter().zip(&self.paused);
+        slots.all(|(slot, paused)| *paused || matches!(slot, Slot::Ended(_)))
+    }
+
     /// Takes in the marks that senders have left.
     pub(crate) fn mark(&mut self, marked: Marked) {
         for input in marked.filter_map(|mark| self.of_mark.get(mark)).flatten() {
@@ -70,7 +97,7 @@ impl RingInputs {
         let first = self.next;
         self.next = (first + 1) % self.slots.len().max(1);
         for input in (first..self.slots.len()).chain(0..first) {
-            if !self.ready[input] {
+            if !self.ready[input] || self.paused[input] || (self.apart[input] && batch.is_some()) {
                 continue;
             }
             let Slot::Attached(ring) = &mut self.slots[input] else {
@@ -96,6 +123,9 @@ impl RingInputs {
                 (None, Some(taken)) => batch = Some(taken),
                 (_, None) => {}
             }
+            if self.apart[input] && batch.is_some() {
+                break;
+            }
         }
         Ok(batch)
     }
@@ -109,6 +139,16 @@ impl RingInputs {
             Slot::Attached(ring) => ring.statistics(),
             Slot::Ended(statistics) => statistics.clone(),
         })
+    }
+}
+
+impl Slot {
+    fn channel(&self) -> u32 {
+        match self {
+            Self::Expected(channel) => *channel,
+            Self::Attached(ring) => ring.channel(),
+            Self::Ended(statistics) => statistics.channel,
+        }
     }
 }
 

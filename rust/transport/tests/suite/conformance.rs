@@ -4,21 +4,11 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::{Directory, Kind, channel, connect, emit, pair, receive_all};
+use crate::support::{Directory, Kind, channel, connect, emit, pair, receive_all, wait_until};
 use oka_transport::{
     ConnectError, EmitError, FRAME_BYTES, FinishError, Network, NetworkConfig, OpenFrame,
     OutputChannel, ReceiveError, TryReceive,
 };
-
-/// Runs each of these tests over every kind of endpoint.
-macro_rules! over_every_kind {
-    ($($test:ident),* $(,)?) => {
-        mod shm { $(#[test] fn $test() { super::$test(super::Kind::Shm); })* }
-        mod ipc { $(#[test] fn $test() { super::$test(super::Kind::Ipc); })* }
-        mod tcp { $(#[test] fn $test() { super::$test(super::Kind::Tcp); })* }
-        mod curve { $(#[test] fn $test() { super::$test(super::Kind::Curve); })* }
-    };
-}
 
 over_every_kind!(
     many_small_records_arrive_in_order,
@@ -497,17 +487,6 @@ fn fill(output: &OutputChannel) -> EmitError {
     (0..)
         .find_map(|number| emit(output, number, 1_000).err())
         .expect("the channel refuses sooner or later")
-}
-
-fn wait_until(mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while !condition() {
-        assert!(
-            Instant::now() < deadline,
-            "it did not happen in ten seconds"
-        );
-        thread::sleep(Duration::from_millis(1));
-    }
 }
 
 #[test]

@@ -5,10 +5,21 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use oka_transport::{
     ChannelSpec, EmitError, Network, NetworkConfig, OpenFrame, OutputChannel, ReceiveError,
 };
+
+/// Runs each of these tests over every kind of endpoint.
+macro_rules! over_every_kind {
+    ($($test:ident),* $(,)?) => {
+        mod shm { $(#[test] fn $test() { super::$test(super::Kind::Shm); })* }
+        mod ipc { $(#[test] fn $test() { super::$test(super::Kind::Ipc); })* }
+        mod tcp { $(#[test] fn $test() { super::$test(super::Kind::Tcp); })* }
+        mod curve { $(#[test] fn $test() { super::$test(super::Kind::Curve); })* }
+    };
+}
 
 /// The endpoint kinds every test runs over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,4 +140,16 @@ pub fn receive_all(
         assert_eq!(records, batch.records);
     }
     Ok(next)
+}
+
+/// Waits for what another thread brings about.
+pub fn wait_until(mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !condition() {
+        assert!(
+            Instant::now() < deadline,
+            "it did not happen in ten seconds"
+        );
+        thread::sleep(Duration::from_millis(1));
+    }
 }

@@ -1,0 +1,139 @@
+"""Who hands large values to whom: from ExecutionGraph + Placement to a BlobRole for each task.
+
+A task that publishes models is an *origin*. On its way to the tasks that receive them, each model
+crosses the network once to each node: along a chain of *leaders*, one per node, in which every one
+passes on what it has while more comes in. On a node the leader hands the one copy to the other
+receiving tasks there, its *followers*. On its own node the origin itself leads.
+
+Invariant: for each origin, every task that receives from it either leads its node, or follows the
+task that does; the chain holds every node of such a task once, but for the origin's own. Planning
+is pure: the same graph and placement give the same roles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from engine.errors import GraphError
+from engine.graph.execution import ExecutionGraph
+from engine.graph.partitioner import Broadcast
+from engine.placement import Placement
+
+
+@dataclass(frozen=True)
+class BlobRole:
+    """What one task does for the large values of its job; tasks are named by their ids."""
+
+    origin: bool = False
+    """Whether it publishes."""
+    chain: tuple[int, ...] = ()
+    """Where an origin relays to: the leaders of the other nodes, in order."""
+    leaders: tuple[tuple[int, int], ...] = ()
+    """For each origin that it follows: the origin, and the leader on this node."""
+    peers: tuple[int, ...] = ()
+    """Tasks that may send to it over the network: those before it in a chain, origins included."""
+    followers: int = 0
+    """How often it is followed: pairs of an origin and a task."""
+
+
+@dataclass(frozen=True)
+class BlobPeers:
+    """The other ends of a BlobRole, as they are known once every task has bound its endpoints."""
+
+    chain: tuple[str, ...]
+    peers: tuple[str, ...]
+    leaders: tuple[tuple[int, str], ...]
+    """The origin, and the path of its leader's Unix socket."""
+    followers: int
+
+    @classmethod
+    def of(cls, role: BlobRole, endpoints: Mapping[int, Mapping[str, str]]) -> BlobPeers:
+        """With the endpoints that each task's `bind` gave."""
+        return cls(
+            tuple(endpoints[task][TCP] for task in role.chain),
+            tuple(endpoints[task][TCP] for task in role.peers),
+            tuple((origin, endpoints[leader][LOCAL]) for origin, leader in role.leaders),
+            role.followers,
+        )
+
+
+def blob_roles(graph: ExecutionGraph, placement: Placement) -> dict[int, BlobRole]:
+    """The role of each task that hands models on or is handed them; others have none.
+
+    Raises `GraphError` where published models do not go to every task that reads them.
+    """
+    origins: set[int] = set()
+    chains: dict[int, tuple[int, ...]] = {}
+    leaders: dict[int, list[tuple[int, int]]] = {}
+    peers: dict[int, set[int]] = {}
+    followers: dict[int, int] = {}
+    for origin, receivers in _published(graph, "relays"):
+        by_node = _by_node(receivers, placement)
+        own = by_node.pop(placement.nodes[origin].id, [])
+        chain = tuple(sorted(tasks[0] for tasks in by_node.values()))
+        origins.add(origin)
+        chains[origin] = chain
+        for leader, following in [
+            (origin, own),
+            *((each[0], each[1:]) for each in by_node.values()),
+        ]:
+            followers[leader] = followers.get(leader, 0) + len(following)
+            for task in following:
+                leaders.setdefault(task, []).append((origin, leader))
+        for place, task in enumerate(chain):
+            peers.setdefault(task, set()).update((origin, *chain[:place]))
+    return {
+        task: BlobRole(
+            task in origins,
+            chains.get(task, ()),
+            tuple(leaders.get(task, ())),
+            tuple(sorted(peers.get(task, ()))),
+            followers.get(task, 0),
+        )
+        for task in sorted({*origins, *leaders, *peers})
+    }
+
+
+def model_tasks(graph: ExecutionGraph) -> set[int]:
+    """The tasks that publish models or receive them, whichever way."""
+    return {
+        task
+        for origin, receivers in _published(graph, "publishes")
+        for task in (origin, *receivers)
+    }
+
+
+def _published(
+    graph: ExecutionGraph, attribute: Literal["publishes", "relays"]
+) -> Iterator[tuple[int, list[int]]]:
+    """Each task with an operator of which this is true, and those that it sends to, by id."""
+    for vertex in graph.vertices:
+        operators = (operator.operator for operator in vertex.job_vertex.operators)
+        if not any(getattr(operator, attribute, None) for operator in operators):
+            continue
+        receivers: set[int] = set()
+        for edge, channels in graph.outputs(vertex):
+            if not isinstance(edge.partitioner, Broadcast):
+                raise GraphError(
+                    f"{vertex.job_vertex.name!r} publishes models to some of the tasks of "
+                    f"{graph.job.vertices[edge.target].name!r} ({edge.partitioner.name}), expected "
+                    "all of them",
+                    hint="read models right after .broadcast(via=...), and divide what comes of it",
+                )
+            receivers.update(channel.target for channel in channels)
+        yield vertex.id, sorted(receivers)
+
+
+def _by_node(tasks: list[int], placement: Placement) -> dict[str, list[int]]:
+    hosted: dict[str, list[int]] = {}
+    for task in tasks:
+        hosted.setdefault(placement.nodes[task].id, []).append(task)
+    return hosted
+
+
+TCP = "blob"
+"""Which of a worker's endpoints relays come to."""
+LOCAL = "blob-local"
+"""Which of them its followers come to."""

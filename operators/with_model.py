@@ -1,0 +1,199 @@
+"""Records through a function with a model that is replaced while they stream: hot swap."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
+
+from engine.errors import GraphError
+from engine.graph.operator import Gate, SideFunction, SideInputOperator, TaskContext
+from engine.network import Cancelled, ChannelLost
+from operators.elementwise import check_function, checked_batch
+
+L = TypeVar("L")
+
+
+@dataclass(frozen=True)
+class MapBatchesWithModel(SideInputOperator):
+    """Calls `function(loaded, batch)`, where `loaded` is what `load` made of the latest model.
+
+    Until the first model is loaded, records wait in their channels. A later one is loaded in a
+    thread of its own while the one before serves (`load_in_background`), or at once, between the
+    batch before its record and the one behind. It is then applied between two batches: each batch
+    sees one model, and no record is lost, or overtakes another.
+    """
+
+    load: Callable[[Any], Any]
+    function: Callable[[Any, Any], Any]
+    load_in_background: bool = True
+
+    accepts_columns: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_function("map_batches_with_model", self.load, 1, "a function of a model")
+        check_function("map_batches_with_model", self.function, 2, "a function of a model, a batch")
+        if not isinstance(self.load_in_background, bool):
+            raise GraphError(
+                f"load_in_background is {self.load_in_background!r}, expected True or False"
+            )
+
+    def open(self, context: TaskContext) -> SideFunction:
+        """The function of one task, without a model yet."""
+        return _WithModel(self.load, self.function, self.load_in_background)
+
+
+@dataclass(frozen=True)
+class _Loaded(Generic[L]):
+    """A model, and what `load` made of it."""
+
+    model: Any
+    value: L
+
+
+class _WithModel(SideFunction):
+    """The models of one task.
+
+    The task's thread owns `_current`; `_newest` and `_loaded` are handed over between it and the
+    loader under the lock. Of models that come while one is being loaded, only the newest is loaded.
+    """
+
+    holds_records = True
+
+    def __init__(
+        self, load: Callable[[Any], Any], function: Callable[[Any, Any], Any], background: bool
+    ) -> None:
+        self._load = load
+        self._function = function
+        self._background = background
+        self._version = -1
+        self._current: _Loaded[Any] | None = None
+        self._changed = threading.Condition()
+        self._newest: Any = _NOTHING
+        """To be loaded when the loader is free."""
+        self._loaded: _Loaded[Any] | None = None
+        """To be applied before the next batch."""
+        self._loading = False
+        self._cancelled = False
+        self._gate: Gate | None = None
+
+    def begin(self, gate: Gate) -> None:
+        self._gate = gate
+
+    def __call__(self, batch: Any) -> Any:
+        if self._loaded is not None:
+            self._apply()
+        current = self._current
+        if current is None:
+            current = self._wait_first()
+        try:
+            return checked_batch(self._function(current.value, batch), "map_batches_with_model")
+        except _PASSED_ON:
+            raise
+        except Exception as error:
+            raise _told("function", current.model, error) from error
+
+    def take_side(self, records: list[Any]) -> None:
+        for model in records:
+            version = getattr(model, "version", None)
+            if type(version) is int:
+                if version <= self._version:
+                    continue  # it was overtaken on its way
+                self._version = version
+            if self._background:
+                self._load_soon(model)
+            else:
+                self._loaded = _Loaded(model, self._load_now(model))
+                self._apply()
+
+    def cancel(self) -> None:
+        with self._changed:
+            self._cancelled = True
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        self.cancel()
+        with self._changed:
+            self._newest, self._loaded = _NOTHING, None
+        self._current = None
+
+    def _apply(self) -> None:
+        """Put the loaded model in the place of the one before, which is let go of."""
+        with self._changed:
+            loaded, self._loaded = self._loaded, None
+        before, self._current = self._current, loaded
+        if before is None:
+            assert self._gate is not None
+            self._gate.resume()
+        elif callable(release := getattr(before.model, "release", None)):
+            release()
+
+    def _load_soon(self, model: Any) -> None:
+        """Have the loader load it: a thread that lives while there is something to load."""
+        with self._changed:
+            self._newest = model
+            if self._loading:
+                return
+            self._loading = True
+        threading.Thread(target=self._load_all, name="oka-load", daemon=True).start()
+
+    def _load_all(self) -> None:
+        assert self._gate is not None
+        while True:
+            with self._changed:
+                model, self._newest = self._newest, _NOTHING
+                if model is _NOTHING or self._cancelled:
+                    self._loading = False
+                    self._changed.notify_all()
+                    return
+            try:
+                loaded = _Loaded(model, self._load_now(model))
+            except BaseException as error:  # noqa: BLE001 - it is raised in the task's thread
+                self.error = error
+                self._gate.fail()
+                self.cancel()
+                return
+            with self._changed:
+                if self._cancelled:
+                    self._loading = False
+                    return
+                first = self._current is None and self._loaded is None
+                self._loaded = loaded
+                self._changed.notify_all()
+            if first:
+                self._gate.resume()
+
+    def _load_now(self, model: Any) -> Any:
+        try:
+            return self._load(model)
+        except _PASSED_ON:
+            raise
+        except Exception as error:
+            raise _told("load", model, error) from error
+
+    def _wait_first(self) -> _Loaded[Any]:
+        """The first model, for records that came as the side input had ended."""
+        with self._changed:
+            while self._loading and self._loaded is None and not self._cancelled:
+                self._changed.wait()
+            if self._cancelled:
+                raise Cancelled("cancelled while the first model was loaded")
+        if self._loaded is None:
+            raise RuntimeError(
+                "the stream of models ended without one and there are records, expected a model"
+                "\n\nhint: does the source of the models emit any?"
+            )
+        self._apply()
+        assert self._current is not None
+        return self._current
+
+
+def _told(which: str, model: Any, error: Exception) -> RuntimeError:
+    """What the user's function raised, where, and with which model."""
+    told = RuntimeError(f"{which} raised {type(error).__name__}: {error}, with {model!r:.200}")
+    return told.with_traceback(error.__traceback__)
+
+
+_PASSED_ON = (Cancelled, ChannelLost)
+_NOTHING: Any = object()

@@ -1,0 +1,288 @@
+//! Channels that are paused, over each endpoint kind: nothing comes of them, nothing is lost.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::support::{Directory, Kind, channel, connect, emit, receive_all, wait_until};
+use oka_transport::{EmitError, Network, NetworkConfig, NoInput, TryReceive};
+
+over_every_kind!(
+    a_paused_channel_waits_for_its_resume,
+    what_had_arrived_is_held_too,
+    an_end_counts_after_the_resume,
+    all_others_ended_before_the_resume,
+    credits_bound_what_waits,
+    a_resume_wakes_a_blocked_reader,
+    markers_stay_with_their_records,
+    large_records_wait_too,
+    cancel_wakes_a_reader_of_paused_channels,
+    channels_apart_share_no_batch,
+);
+
+/// Two sources, of channels 1 and 2, and their sink.
+struct Three {
+    _directory: Directory,
+    first: Network,
+    second: Network,
+    sink: Network,
+}
+
+fn three(kind: Kind) -> Three {
+    let config = NetworkConfig::default();
+    let directory = Directory::new();
+    let first = directory.bind(kind, "first", &config);
+    let second = directory.bind(kind, "second", &config);
+    let sink = directory.bind(kind, "sink", &config);
+    connect(&[
+        (&first, &[channel(1, &sink)], &[]),
+        (&second, &[channel(2, &sink)], &[]),
+        (&sink, &[], &[channel(1, &first), channel(2, &second)]),
+    ]);
+    Three {
+        _directory: directory,
+        first,
+        second,
+        sink,
+    }
+}
+
+fn send(source: &Network, id: u32, numbers: std::ops::Range<u64>) {
+    let output = source.output(id).unwrap();
+    for number in numbers {
+        emit(&output, number, 64).unwrap();
+    }
+}
+
+/// The channels of what comes until nothing has come for a while.
+fn channels_that_come(sink: &Network) -> Vec<u32> {
+    let mut found = Vec::new();
+    let mut last = Instant::now();
+    while last.elapsed() < Duration::from_millis(50) {
+        match sink.try_receive().unwrap() {
+            TryReceive::Batch(batch) => {
+                found.extend(batch.frames().map(|(header, _)| header.channel));
+                last = Instant::now();
+            }
+            TryReceive::Empty => thread::sleep(Duration::from_millis(1)),
+            TryReceive::Ended => break,
+        }
+    }
+    found.dedup();
+    found
+}
+
+fn a_paused_channel_waits_for_its_resume(kind: Kind) {
+    let three = three(kind);
+    three.sink.pause(&[1]).unwrap();
+    thread::scope(|scope| {
+        for (source, id) in [(&three.first, 1), (&three.second, 2)] {
+            scope.spawn(move || {
+                send(source, id, 0..1_000);
+                source.finish(None).unwrap();
+            });
+        }
+        assert_eq!(channels_that_come(&three.sink), [2]);
+        three.sink.resume();
+        let counts = receive_rest(&three.sink);
+        assert_eq!(counts, 1_000);
+    });
+}
+
+/// Channel 1 to its end, from number 0.
+fn receive_rest(sink: &Network) -> u64 {
+    receive_all(sink, 64, 1).unwrap()[0]
+}
+
+fn what_had_arrived_is_held_too(kind: Kind) {
+    let three = three(kind);
+    send(&three.first, 1, 0..10);
+    send(&three.second, 2, 0..10);
+    if kind != Kind::Shm {
+        wait_until(|| {
+            three
+                .sink
+                .statistics()
+                .inputs
+                .iter()
+                .all(|i| i.records == 10)
+        });
+    }
+    three.sink.pause(&[1]).unwrap();
+    assert_eq!(channels_that_come(&three.sink), [2]);
+    send(&three.first, 1, 10..20);
+    assert_eq!(channels_that_come(&three.sink), []);
+    three.sink.resume();
+    let Three { first, second, .. } = &three;
+    thread::scope(|scope| {
+        scope.spawn(|| first.finish(None).unwrap());
+        scope.spawn(|| second.finish(None).unwrap());
+        assert_eq!(receive_rest(&three.sink), 20);
+    });
+}
+
+fn an_end_counts_after_the_resume(kind: Kind) {
+    let three = three(kind);
+    three.sink.pause(&[1]).unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| three.first.finish(None).unwrap());
+        assert_eq!(channels_that_come(&three.sink), []);
+        assert_eq!(three.sink.try_receive().unwrap(), TryReceive::Empty);
+        send(&three.second, 2, 0..1);
+        assert_eq!(channels_that_come(&three.sink), [2]);
+        three.sink.resume();
+        scope.spawn(|| three.second.finish(None).unwrap());
+        assert_eq!(three.sink.receive().unwrap(), None);
+    });
+}
+
+fn all_others_ended_before_the_resume(kind: Kind) {
+    let three = three(kind);
+    three.sink.pause(&[1]).unwrap();
+    send(&three.first, 1, 0..5);
+    thread::scope(|scope| {
+        scope.spawn(|| three.second.finish(None).unwrap());
+        assert_eq!(three.sink.receive().unwrap(), None);
+        assert_eq!(three.sink.try_receive().unwrap(), TryReceive::Ended);
+        three.sink.resume();
+        scope.spawn(|| three.first.finish(None).unwrap());
+        assert_eq!(receive_rest(&three.sink), 5);
+    });
+}
+
+fn credits_bound_what_waits(kind: Kind) {
+    let three = three(kind);
+    let config = NetworkConfig::default();
+    three.sink.pause(&[1]).unwrap();
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let output = three.first.output(1).unwrap();
+            let result = (0..100_000).try_for_each(|number| emit(&output, number, 64));
+            result.and_then(|()| three.first.finish(None).map_err(|_| EmitError::Cancelled))
+        });
+        let mut before = 0;
+        wait_until(|| {
+            thread::sleep(Duration::from_millis(20));
+            let records = three.first.statistics().outputs[0].records;
+            records > 0 && records == std::mem::replace(&mut before, records)
+        });
+        assert!(before < 100_000, "{before} records");
+        let held = three.sink.statistics().inputs[0].backlog_bytes;
+        assert!(held <= config.window_bytes as u64, "{held} bytes");
+        three.sink.resume();
+        scope.spawn(|| three.second.finish(None).unwrap());
+        assert_eq!(receive_rest(&three.sink), 100_000);
+        writer.join().unwrap().unwrap();
+    });
+}
+
+fn a_resume_wakes_a_blocked_reader(kind: Kind) {
+    let three = three(kind);
+    three.sink.pause(&[1]).unwrap();
+    send(&three.first, 1, 0..3);
+    thread::scope(|scope| {
+        let reader = scope.spawn(|| three.sink.receive().unwrap().unwrap().channel);
+        thread::sleep(Duration::from_millis(30));
+        assert!(!reader.is_finished());
+        three.sink.resume();
+        assert_eq!(reader.join().unwrap(), 1);
+    });
+}
+
+fn markers_stay_with_their_records(kind: Kind) {
+    let three = three(kind);
+    three.sink.pause(&[1]).unwrap();
+    let output = three.first.output(1).unwrap();
+    for number in 0..100_u8 {
+        let mut frame = oka_transport::OpenFrame::new();
+        frame.body.extend_from_slice(&[number; 10]);
+        frame.records += 1;
+        frame.markers.push(u64::from(number));
+        output.push(&mut frame);
+    }
+    assert_eq!(channels_that_come(&three.sink), []);
+    three.sink.resume();
+    let mut stamps = Vec::new();
+    while stamps.len() < 100 {
+        let batch = three.sink.receive().unwrap().unwrap();
+        assert_eq!(batch.markers.len(), batch.records);
+        stamps.extend(batch.markers);
+    }
+    assert_eq!(stamps, (0..100).collect::<Vec<_>>());
+}
+
+fn large_records_wait_too(kind: Kind) {
+    const SIZE: usize = 5_000_000;
+    let three = three(kind);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let output = three.first.output(1).unwrap();
+            for number in 0..3 {
+                emit(&output, number, SIZE).unwrap();
+            }
+            three.first.finish(None).unwrap();
+        });
+        scope.spawn(|| {
+            send(&three.second, 2, 0..3);
+            three.second.finish(None).unwrap();
+        });
+        // Part of the first has been taken in.
+        thread::sleep(Duration::from_millis(5));
+        let mut records = match three.sink.try_receive().unwrap() {
+            TryReceive::Batch(batch) if batch.channel == 1 => 1,
+            _ => 0,
+        };
+        three.sink.pause(&[1]).unwrap();
+        assert!(!channels_that_come(&three.sink).contains(&1));
+        three.sink.resume();
+        while let Some(batch) = three.sink.receive().unwrap() {
+            assert_eq!(batch.size(), SIZE);
+            records += batch.records;
+        }
+        assert_eq!(records, 3);
+    });
+}
+
+fn cancel_wakes_a_reader_of_paused_channels(kind: Kind) {
+    let three = three(kind);
+    three.sink.pause(&[1, 2]).unwrap();
+    // All channels are paused: all the others, which are none, have ended.
+    assert_eq!(three.sink.receive().unwrap(), None);
+    three.sink.resume();
+    three.sink.pause(&[2]).unwrap();
+    thread::scope(|scope| {
+        let reader = scope.spawn(|| three.sink.receive());
+        thread::sleep(Duration::from_millis(10));
+        three.sink.cancel();
+        assert!(reader.join().unwrap().is_err());
+    });
+}
+
+fn channels_apart_share_no_batch(kind: Kind) {
+    let three = three(kind);
+    assert_eq!(three.sink.keep_apart(&[7]), Err(NoInput(7)));
+    assert_eq!(three.sink.pause(&[1, 7]), Err(NoInput(7)));
+    three.sink.keep_apart(&[2]).unwrap();
+    thread::scope(|scope| {
+        for (source, id) in [(&three.first, 1), (&three.second, 2)] {
+            scope.spawn(move || {
+                for number in 0..500 {
+                    send(source, id, number..number + 1);
+                    if number % 10 == 0 {
+                        thread::yield_now();
+                    }
+                }
+                source.finish(None).unwrap();
+            });
+        }
+        let mut records = [0, 0];
+        while let Some(batch) = three.sink.receive().unwrap() {
+            assert!(
+                batch
+                    .frames()
+                    .all(|(header, _)| header.channel == batch.channel)
+            );
+            records[batch.channel as usize - 1] += batch.records;
+        }
+        assert_eq!(records, [500, 500]);
+    });
+}

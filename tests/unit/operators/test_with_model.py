@@ -1,0 +1,310 @@
+"""Records through a model that is replaced while they stream, in one process and on lists."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+import engine
+from engine.errors import GraphError
+from engine.graph import BatchOperator, TaskContext, chain, logical_graph
+from engine.graph.render import mermaid, text
+from engine.network import Cancelled
+from engine.placement import Node, Placement
+from engine.testing import run
+from operators import Pipeline, Stream, source
+from operators.sinks import Collect
+from operators.sources import Collection, Function
+from operators.with_model import MapBatchesWithModel
+
+
+class Gate:
+    """Counts what a function does to its task."""
+
+    def __init__(self) -> None:
+        self.resumed = threading.Semaphore(0)
+        self.failed = threading.Semaphore(0)
+
+    def resume(self) -> None:
+        self.resumed.release()
+
+    def fail(self) -> None:
+        self.failed.release()
+
+
+@dataclass
+class Versioned:
+    version: int
+    released: bool = False
+
+    def release(self) -> None:
+        self.released = True
+
+
+def opened(load: Callable[[Any], Any], background: bool = True) -> tuple[Any, Gate]:
+    operator = MapBatchesWithModel(
+        load, lambda loaded, batch: [(loaded, n) for n in batch], background
+    )
+    function, gate = operator.open(TaskContext("t[0]", 0, 1, 100, "job")), Gate()
+    assert function.holds_records
+    function.begin(gate)
+    return function, gate
+
+
+def wait_until(condition: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def test_records_come_once_the_first_model_is_loaded() -> None:
+    may_load = threading.Event()
+    function, gate = opened(lambda model: may_load.wait(10) and f"loaded {model}")
+    function.take_side(["a"])
+    assert not gate.resumed.acquire(blocking=False)
+    may_load.set()
+    assert gate.resumed.acquire(timeout=10)
+    assert function([1, 2]) == [("loaded a", 1), ("loaded a", 2)]
+
+
+def test_the_old_model_serves_until_the_new_one_is_loaded() -> None:
+    may_load = threading.Event()
+    first, second = Versioned(1), Versioned(2)
+    function, gate = opened(lambda model: (model.version == 1 or may_load.wait(10)) and model)
+    function.take_side([first])
+    assert gate.resumed.acquire(timeout=10)
+    assert function([1]) == [(first, 1)]
+    function.take_side([second])
+    assert function([2]) == [(first, 2)]
+    assert not first.released
+    may_load.set()
+    wait_until(lambda: function([3]) == [(second, 3)])
+    assert first.released
+    assert not second.released
+
+
+def test_without_a_thread_a_model_is_applied_where_it_arrives() -> None:
+    threads = []
+
+    def load(model: str) -> str:
+        threads.append(threading.current_thread())
+        return model.upper()
+
+    function, gate = opened(load, background=False)
+    function.take_side(["a"])
+    assert gate.resumed.acquire(blocking=False)
+    assert function([1]) == [("A", 1)]
+    function.take_side(["b", "c"])
+    assert function([2]) == [("C", 2)]
+    assert threads == [threading.current_thread()] * 3
+
+
+def test_of_models_that_wait_the_newest_is_loaded() -> None:
+    loading, may_load, loaded = threading.Event(), threading.Event(), []
+
+    def load(model: int) -> int:
+        loading.set()
+        assert may_load.wait(10)
+        loaded.append(model)
+        return model
+
+    function, gate = opened(load)
+    function.take_side([1])
+    assert loading.wait(10)
+    function.take_side([2, 3])
+    function.take_side([4])
+    may_load.set()
+    assert gate.resumed.acquire(timeout=10)
+    wait_until(lambda: function(["x"]) == [(4, "x")])
+    assert loaded == [1, 4]
+
+
+@pytest.mark.parametrize("background", [True, False])
+def test_versions_only_go_up(background: bool) -> None:
+    function, _ = opened(lambda model: model.version, background)
+    function.take_side([Versioned(3)])
+    wait_until(lambda: function([0]) == [(3, 0)])
+    function.take_side([Versioned(2), Versioned(3)])
+    time.sleep(0.02)
+    assert function([0]) == [(3, 0)]
+    function.take_side([Versioned(4)])
+    wait_until(lambda: function([0]) == [(4, 0)])
+
+
+def test_a_load_that_fails_ends_the_task_at_once() -> None:
+    function, gate = opened(lambda model: 1 // model)
+    function.take_side([0])
+    assert gate.failed.acquire(timeout=10)
+    assert str(function.error).startswith("load raised ZeroDivisionError: ")
+    assert str(function.error).endswith("with 0")
+    with pytest.raises(Cancelled):
+        function([1])
+
+
+def test_records_without_any_model_are_an_error() -> None:
+    function, _ = opened(str)
+    with pytest.raises(RuntimeError, match="ended without one and there are records"):
+        function([1])
+
+
+def test_cancel_wakes_who_waits_for_the_first_model() -> None:
+    never = threading.Event()
+    function, _ = opened(lambda model: never.wait(20))
+    function.take_side([1])
+    threading.Timer(0.02, function.cancel).start()
+    with pytest.raises(Cancelled):
+        function([1])
+    never.set()
+
+
+def test_what_is_closed_holds_no_model() -> None:
+    function, _ = opened(lambda model: model, background=False)
+    function.take_side([Versioned(1)])
+    function.close()
+    assert function._current is None
+
+
+def paced(count: int) -> Stream[int]:
+    def numbers() -> Iterator[int]:
+        for number in range(count):
+            yield number
+            time.sleep(0.0005)
+
+    return source(Function(numbers)).named("numbers").with_parallelism(1)
+
+
+def models(*values: Any, every: float = 0.03) -> Stream[Any]:
+    def emit() -> Iterator[Any]:
+        for value in values:
+            yield value
+            time.sleep(every)
+
+    return source(Function(emit)).named("models").with_parallelism(1).broadcast()
+
+
+@pytest.mark.parametrize("background", [True, False])
+def test_a_pipeline_of_lists(background: bool) -> None:
+    pairs = paced(200).map_batches_with_model(
+        models("a", "b", "c"),
+        str.upper,
+        lambda model, batch: [(model, n) for n in batch],
+        load_in_background=background,
+    )
+    out = run(pairs.sink(Collect()))["collect"]
+    assert [number for _, number in out] == list(range(200))
+    assert [model for model, _ in out] == sorted(model for model, _ in out)
+    assert out[0][0] == "A"
+
+
+def test_models_that_come_late_lose_nothing() -> None:
+    def late() -> Iterator[str]:
+        time.sleep(0.1)
+        yield "late"
+
+    held = source(Collection(range(5000))).map_batches_with_model(
+        source(Function(late)).broadcast(), str, lambda model, batch: [(model, n) for n in batch]
+    )
+    out = run(held.map(lambda pair: pair).sink(Collect()), batch_size=10)["collect"]
+    assert out == [("late", n) for n in range(5000)]
+
+
+def test_no_records_and_no_models() -> None:
+    none: list[int] = []
+    empty = source(Collection(none)).map_batches_with_model(
+        source(Collection(none)).broadcast(), str, lambda model, batch: batch
+    )
+    assert run(empty.sink(Collect())) == {"collect": []}
+
+
+def test_no_model_for_records() -> None:
+    none: list[int] = []
+    held = source(Collection([1])).map_batches_with_model(
+        source(Collection(none)).broadcast(), str, lambda model, batch: batch
+    )
+    with pytest.raises(engine.OperatorError, match=r"'map_batches_with_model'.*ended without one"):
+        run(held.sink(Collect()))
+
+
+def failing(
+    load: Callable[[Any], Any], function: Callable[[Any, Any], Any]
+) -> engine.OperatorError:
+    pipeline = paced(100).map_batches_with_model(models("a"), load, function).sink(Collect())
+    with pytest.raises(engine.OperatorError) as caught:
+        run(pipeline)
+    assert caught.value.operator == "map_batches_with_model"
+    return caught.value
+
+
+def broken(*_arguments: Any) -> Any:
+    raise ValueError("no such layer")
+
+
+def test_an_error_says_which_function_and_which_model() -> None:
+    error = failing(broken, lambda model, batch: batch)
+    assert error.error.endswith("load raised ValueError: no such layer, with 'a'")
+    assert 'raise ValueError("no such layer")' in error.user_traceback
+    error = failing(str, broken)
+    assert error.error.endswith("function raised ValueError: no such layer, with 'a'")
+    assert 'raise ValueError("no such layer")' in error.user_traceback
+    error = failing(str, lambda model, batch: 7)
+    assert "the function of map_batches_with_model returned int 7" in error.error
+
+
+def test_wrong_use_is_refused_where_it_is() -> None:
+    numbers, few = source(Collection([1])), source(Collection([1]))
+    with pytest.raises(GraphError, match=r"divided among tasks \(forward\).*\n\nhint: call .broad"):
+        numbers.map_batches_with_model(few, str, lambda model, batch: batch)
+    with pytest.raises(GraphError, match="expected a stream of models"):
+        numbers.map_batches_with_model("folder", str, lambda model, batch: batch)  # type: ignore[arg-type]
+    with pytest.raises(GraphError, match="expected a function of 2 arguments"):
+        numbers.map_batches_with_model(few.broadcast(), str, lambda batch: batch)  # type: ignore
+    with pytest.raises(GraphError, match="load_in_background is 1"):
+        MapBatchesWithModel(str, lambda model, batch: batch, 1)  # type: ignore[arg-type]
+
+
+def two_inputs() -> Pipeline:
+    served = paced(1).map_batches_with_model(models(1), str, lambda model, batch: batch)
+    return served.named("served").sink(Collect())
+
+
+def test_the_side_input_begins_a_chain_and_is_told_apart_in_the_plan() -> None:
+    logical = logical_graph(two_inputs())
+    job = chain(logical, 1)
+    assert [vertex.name for vertex in job.vertices] == ["numbers", "models", "served -> collect"]
+    assert [edge.side for edge in job.edges] == [False, True]
+    graph = engine.graph.expand(job)
+    assert [channel.id for channel in graph.side_inputs(graph.vertices[2])] == [1]
+    placement = Placement(dict.fromkeys(range(3), Node("n", "", {})))
+    shown = text(logical, graph, placement)
+    assert "served <- numbers (forward), models (side input, broadcast)" in shown
+    assert "<- models (side input, broadcast)" in shown
+    diagram = mermaid(logical, graph, placement)
+    assert 'o1 -.->|"side input, broadcast"| o2' in diagram
+    assert "t1 -.-> t2" in diagram
+
+
+def test_a_side_input_is_for_operators_that_have_one() -> None:
+    from engine.graph import Broadcast, Forward, LogicalEdge, LogicalGraph, LogicalOperator
+
+    def graph(operator: BatchOperator, sides: list[bool]) -> LogicalGraph:
+        of = [Collection([1]), Collection([1]), operator, Collect()]
+        operators = [LogicalOperator(n, f"o{n}", each, None, {}) for n, each in enumerate(of)]
+        edges = [LogicalEdge(n, 2, Broadcast(), side) for n, side in enumerate(sides)]
+        return LogicalGraph(tuple(operators), (*edges, LogicalEdge(2, 3, Forward())))
+
+    served = MapBatchesWithModel(str, lambda model, batch: batch)
+    from operators.elementwise import MapBatches
+
+    graph(served, [False, True])
+    with pytest.raises(GraphError, match="'o2' has a side input alone"):
+        graph(served, [True, True])
+    with pytest.raises(GraphError, match="'o2' has no side input"):
+        graph(served, [False, False])
+    with pytest.raises(GraphError, match="'o2' has a side input, expected none"):
+        graph(MapBatches(list), [False, True])
