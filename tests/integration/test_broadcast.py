@@ -1,0 +1,172 @@
+"""Models moved by real parts: Ray's object store, blob nodes, and the S3 server."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import engine
+from engine.broadcast import ModelStore, use
+from engine.config import JobConfig
+from engine.errors import ModelError
+from engine.model import Descriptor, Model, pack
+from engine.model.descriptor import EXTENSION
+from engine.network import Batch, Cancelled
+from operators import source
+from operators.sinks import Collect
+from operators.sources import Models
+
+
+class Receiver:
+    """A task in another process: decodes what it is sent and tells what it sees."""
+
+    def __init__(self, task: int) -> None:
+        self._store = ModelStore(task, None, JobConfig(runtime="ray"), task=f"load[{task}]")
+        self._held: list[Any] = []
+
+    def look(self, encoded: bytes) -> dict[str, Any]:
+        use(self._store)
+        try:
+            (model,) = Batch.from_bytes(encoded, 1).to_list()
+        finally:
+            use(None)
+        files = model.files
+        blob = np.frombuffer(model.buffer, np.uint8)
+        views = [np.frombuffer(data, np.uint8) for data in files.values() if len(data)]
+        self._held.append(model)
+        return {
+            "version": model.version,
+            "files": {name: bytes(data) for name, data in files.items()},
+            "readonly": all(data.readonly for data in files.values()),
+            "views": all(np.shares_memory(view, blob) for view in views),
+            "aligned": all(view.ctypes.data % 64 == 0 for view in views),
+            "value": None if model.layout.kind != "array" else model.value().tolist(),
+        }
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    root = tmp_path / "digits"
+    (root / "deep").mkdir(parents=True)
+    (root / "empty").write_bytes(b"")
+    (root / "config.json").write_bytes(b"{}")
+    (root / "deep" / "weights").write_bytes(np.random.default_rng(1).bytes(3_000_001))
+    return root
+
+
+def encoded(descriptor: Descriptor) -> bytes:
+    """As a channel carries it: a msgpack extension."""
+    payload = descriptor.encode()
+    return b"\xc9" + len(payload).to_bytes(4, "big") + bytes([EXTENSION]) + payload
+
+
+@pytest.mark.ray
+def test_plasma_gives_each_task_a_view_of_its_nodes_copy(ray_cluster: None, folder: Path) -> None:
+    import ray
+
+    receivers = [
+        ray.remote(Receiver).options(num_cpus=1, resources={"slot": 1}).remote(n) for n in (1, 2, 3)
+    ]
+    store = ModelStore(0, None, JobConfig(runtime="ray"), task="publish[0]")
+    try:
+        sent = encoded(store.publish(pack(folder), "plasma"))
+        for seen in ray.get([receiver.look.remote(sent) for receiver in receivers], timeout=60):
+            assert seen["files"] == {
+                "empty": b"",
+                "config.json": b"{}",
+                "deep/weights": (folder / "deep" / "weights").read_bytes(),
+            }
+            assert seen["readonly"]
+            assert seen["views"]
+            assert seen["aligned"]
+        array = np.arange(6.0).reshape(2, 3)
+        sent = encoded(store.publish(pack(array), "plasma", 5))
+        seen = ray.get(receivers[0].look.remote(sent), timeout=60)
+        assert (seen["value"], seen["version"]) == (array.tolist(), 5)
+        sent = encoded(store.publish(pack(b""), "plasma", 6))
+        assert ray.get(receivers[0].look.remote(sent), timeout=60)["files"] == {"model.bin": b""}
+    finally:
+        store.close()
+        for receiver in receivers:
+            ray.kill(receiver)
+
+
+@pytest.mark.ray
+def test_plasma_keeps_a_few_models_and_none_after_the_job(ray_cluster: None) -> None:
+    import ray
+
+    core = ray._private.worker.global_worker.core_worker
+    store = ModelStore(0, None, JobConfig(runtime="ray"), task="publish[0]")
+    sent = [store.publish(pack(bytes([n]) * 1_000_000), "plasma") for n in range(10)]
+    # References of our own would keep the objects; those of the bytes of an id do not.
+    names = [ray.cloudpickle.loads(descriptor.reference).binary() for descriptor in sent]
+
+    def exist() -> list[bool]:
+        return [
+            core.object_exists(ray.ObjectRef(name, skip_adding_local_ref=True)) for name in names
+        ]
+
+    receiver = ray.remote(Receiver).options(num_cpus=1, resources={"slot": 1}).remote(1)
+    try:
+        assert exist() == [False] * 6 + [True] * 4
+        assert ray.get(receiver.look.remote(encoded(sent[-1])), timeout=60)["version"] == 10
+        with pytest.raises(ModelError, match=r"model 'model' version 1 could not be received"):
+            ray.get(receiver.look.remote(encoded(sent[0])), timeout=30)
+    finally:
+        ray.kill(receiver)
+        store.close()
+    assert exist() == [False] * 10
+
+
+@pytest.mark.ray
+def test_a_task_that_waits_for_plasma_is_cancelled(ray_cluster: None) -> None:
+    import threading
+
+    import ray
+
+    @ray.remote(num_cpus=1, resources={"slot": 1})
+    def never() -> None:
+        threading.Event().wait(60)
+
+    pending = never.remote()
+    store = ModelStore(0, None, JobConfig(runtime="ray"), task="load[0]")
+    layout = pack(b"x").layout
+    sent = Descriptor("plasma", 1, "late", layout, 7, 1, ray.cloudpickle.dumps(pending))
+    threading.Timer(0.3, store.cancel).start()
+    with pytest.raises(Cancelled):
+        store.model(sent).wait(30)
+    with pytest.raises(TimeoutError, match="model 'late' version 1"):
+        ModelStore(0, None, JobConfig(runtime="ray")).model(sent).wait(0.05)
+    ray.cancel(pending, force=True)
+
+
+def digest(model: Model) -> tuple[int, str, dict[str, str]]:
+    """What a task sees of a model: version, name, and each file's checksum."""
+    return (
+        model.version,
+        model.name,
+        {name: hashlib.sha256(data).hexdigest() for name, data in model.files.items()},
+    )
+
+
+def digests(folder: Path) -> dict[str, str]:
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+@pytest.mark.ray
+def test_a_job_moves_models_via_plasma(ray_cluster: None, nothing_left: None, folder: Path) -> None:
+    models = source(Models(folder, {"weight": np.ones((2, 3))}, b"")).broadcast(via="plasma")
+    result = engine.execute(
+        models.map(digest).sink(Collect()), runtime="ray", parallelism=3, progress="none"
+    )
+    seen = sorted(result.output, key=lambda record: record[0])
+    assert [record[0] for record in seen] == [1, 1, 1, 2, 2, 2, 3, 3, 3]
+    assert seen[:3] == [(1, "digits", digests(folder))] * 3
