@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import engine
 from engine.broadcast import ModelStore, use
 from engine.config import JobConfig
 from engine.errors import ModelError
-from engine.model import Descriptor, pack
+from engine.model import Descriptor, Model, pack
 from engine.model.descriptor import EXTENSION
 from engine.network import Batch, Cancelled
+from operators import source
+from operators.sinks import Collect
+from operators.sources import Models
 
 
 class Receiver:
@@ -137,3 +142,31 @@ def test_a_task_that_waits_for_plasma_is_cancelled(ray_cluster: None) -> None:
     with pytest.raises(TimeoutError, match="model 'late' version 1"):
         ModelStore(0, None, JobConfig(runtime="ray")).model(sent).wait(0.05)
     ray.cancel(pending, force=True)
+
+
+def digest(model: Model) -> tuple[int, str, dict[str, str]]:
+    """What a task sees of a model: version, name, and each file's checksum."""
+    return (
+        model.version,
+        model.name,
+        {name: hashlib.sha256(data).hexdigest() for name, data in model.files.items()},
+    )
+
+
+def digests(folder: Path) -> dict[str, str]:
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+@pytest.mark.ray
+def test_a_job_moves_models_via_plasma(ray_cluster: None, nothing_left: None, folder: Path) -> None:
+    models = source(Models(folder, {"weight": np.ones((2, 3))}, b"")).broadcast(via="plasma")
+    result = engine.execute(
+        models.map(digest).sink(Collect()), runtime="ray", parallelism=3, progress="none"
+    )
+    seen = sorted(result.output, key=lambda record: record[0])
+    assert [record[0] for record in seen] == [1, 1, 1, 2, 2, 2, 3, 3, 3]
+    assert seen[:3] == [(1, "digits", digests(folder))] * 3
