@@ -80,3 +80,14 @@ class JobCancelled(EngineError):
 
 class StartError(EngineError):
     """The workers could not be started or could not reach each other."""
+
+
+class StorageError(EngineError):
+    """A request to S3, or a server of it, failed.
+
+    `code` is S3's own word where it answered, such as `NoSuchKey` or `SignatureDoesNotMatch`.
+    """
+
+    def __init__(self, message: str, hint: str | None = None, *, code: str | None = None) -> None:
+        super().__init__(message, hint)
+        self.code = code
