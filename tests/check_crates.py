@@ -1,4 +1,4 @@
-"""Holds the direction of the crates: native -> transport, columnar -> compute -> protocol, ring."""
+"""Holds the direction of the crates: native -> blob, transport, columnar -> compute -> protocol, ring."""
 
 import json
 import subprocess
@@ -9,10 +9,11 @@ ALLOWED = {
     "oka-compute": {"oka-protocol"},
     "oka-ring": set(),
     "oka-transport": {"oka-protocol", "oka-ring"},
+    "oka-blob": set(),
     "oka-fuzz": {"oka-protocol", "oka-columnar", "oka-compute"},
     "oka-instructions": {"oka-protocol", "oka-ring", "oka-columnar", "oka-compute"},
     "oka-columnar": {"oka-protocol", "oka-compute"},
-    "oka-native": {"oka-protocol", "oka-columnar", "oka-compute", "oka-transport"},
+    "oka-native": {"oka-protocol", "oka-columnar", "oka-compute", "oka-transport", "oka-blob"},
 }
 
 

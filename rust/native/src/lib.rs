@@ -12,6 +12,7 @@
 
 mod aggregate;
 mod batch;
+mod blob;
 mod columns;
 mod decode;
 mod encode;
@@ -36,9 +37,11 @@ mod _native {
     #[pymodule_export]
     use super::batch::Batch;
     #[pymodule_export]
+    use super::blob::{Blob, BlobNode, Landing};
+    #[pymodule_export]
     use super::error::{
         AggregateError, Cancelled, ChannelLost, DecodeError, EncodeError, KeyExtractError,
-        NetworkError,
+        NetworkError, ResourceError,
     };
     #[pymodule_export]
     use super::extension::register_extensions;
@@ -53,7 +56,7 @@ mod _native {
     #[pymodule_export]
     use super::network::Network;
     #[pymodule_export]
-    use super::statistics::{InputStatistics, NetworkStatistics, OutputStatistics};
+    use super::statistics::{BlobStatistics, InputStatistics, NetworkStatistics, OutputStatistics};
     #[pymodule_export]
     use super::timers::use_precise_timers;
 }
