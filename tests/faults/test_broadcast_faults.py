@@ -56,12 +56,15 @@ def wait_until(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
 
 def process_of(handle: engine.JobHandle, vertex: str, index: int = 0) -> int:
     """The process of a task."""
+    worker: Any
     (worker,) = (
         worker
         for worker in handle._master._workers
         if worker.task.vertex.startswith(vertex) and worker.task.index == index
     )
-    return int(worker.call("process_id").result(10))
+    if hasattr(worker, "_process"):
+        return int(worker._process.pid)
+    return int(worker._process_id.result(10))
 
 
 @pytest.mark.parametrize("victim", [("load", 1), ("load", 0), ("function", 0)])
