@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from engine.s3 import S3, S3Server
 
 import engine
-from engine.broadcast import ModelStore, use
+from engine.broadcast import ModelStore, Settings, use
 from engine.config import JobConfig
-from engine.errors import ModelError
+from engine.errors import ConfigError, EngineError, ModelError
 from engine.model import Descriptor, Model, pack
 from engine.model.descriptor import EXTENSION
 from engine.network import Batch, Cancelled
@@ -170,3 +172,84 @@ def test_a_job_moves_models_via_plasma(ray_cluster: None, nothing_left: None, fo
     seen = sorted(result.output, key=lambda record: record[0])
     assert [record[0] for record in seen] == [1, 1, 1, 2, 2, 2, 3, 3, 3]
     assert seen[:3] == [(1, "digits", digests(folder))] * 3
+
+
+@pytest.fixture
+def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, str]]:
+    """A bucket of an S3 server on this machine: its URL and the endpoint."""
+    (tmp_path / "s3" / "models").mkdir(parents=True)
+    server = S3Server(str(tmp_path / "s3"), access_key="oka", secret_key="not a secret")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "oka")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not a secret")
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    yield "s3://models", server.endpoint
+    server.close()
+
+
+def test_s3_uploads_a_model_and_each_task_downloads_it(
+    bucket: tuple[str, str], folder: Path, nothing_left: None
+) -> None:
+    url, endpoint = bucket
+    settings = Settings(s3_url=f"{url}/some/where", s3_endpoint=endpoint)
+    publisher, receiver = (ModelStore(task, None, JobConfig(name="try")) for task in (0, 1))
+    sent = publisher.publish(pack(folder), "s3", settings=settings)
+    publisher.finish()
+    model = receiver.model(Descriptor.decode(sent.encode()))
+    assert digest(model) == (1, "digits", digests(folder))
+    assert all(data.readonly for data in model.files.values())
+    tensors = {"a": np.arange(6.0).reshape(2, 3), "b": np.array(True)}
+    sent = publisher.publish(pack(tensors), "s3", settings=settings)
+    found = receiver.model(sent).tensors()
+    assert {name: array.tolist() for name, array in found.items()} == {
+        name: array.tolist() for name, array in tensors.items()
+    }
+    keys = [key for key, _ in S3.open(f"{url}/some/where", endpoint=endpoint).list()]
+    assert len(keys) == 4
+    assert all(key.startswith("try-") for key in keys)
+    sent = publisher.publish(pack(b""), "s3", settings=settings)
+    assert bytes(receiver.model(sent).value()) == b""
+
+
+def test_a_model_that_is_in_s3_is_not_uploaded(bucket: tuple[str, str], folder: Path) -> None:
+    url, endpoint = bucket
+    store = S3.open(f"{url}/digits", endpoint=endpoint)
+    for path in folder.rglob("*"):
+        if path.is_file():
+            store.put_file(path.relative_to(folder).as_posix(), str(path))
+    stores = [ModelStore(task, None, JobConfig()) for task in (0, 1)]
+    sent = stores[0].publish(pack(f"{url}/digits"), "s3", settings=Settings(s3_endpoint=endpoint))
+    assert digest(stores[1].model(sent)) == (1, "digits", digests(folder))
+    assert len(S3.open(url, endpoint=endpoint).list()) == 3
+    one = pack(f"{url}/digits/config.json")
+    sent = stores[0].publish(one, "s3", settings=Settings(s3_endpoint=endpoint))
+    model = stores[1].model(sent)
+    assert (model.name, model.layout.kind, bytes(model.buffer)) == ("config.json", "file", b"{}")
+
+
+def test_what_is_not_in_s3_is_an_error_that_names_it(bucket: tuple[str, str]) -> None:
+    url, endpoint = bucket
+    settings = Settings(s3_endpoint=endpoint)
+    store = ModelStore(0, None, JobConfig(), task="publish[0]")
+    with pytest.raises(ModelError, match="no objects below 's3://models/missing'"):
+        store.publish(pack(f"{url}/missing"), "s3", settings=settings)
+    with pytest.raises(EngineError, match="model 'x' version 1 could not be published in task pub"):
+        store.publish(pack("s3://no-such-bucket/x"), "s3", 1, settings=settings)
+    with pytest.raises(ConfigError, match="s3_url is None"):
+        store.publish(pack(b"weights"), "s3", settings=settings)
+    layout = pack(b"weights").layout
+    reference = f'{{"url":"{url}/gone","endpoint":"{endpoint}","share":false}}'.encode()
+    gone = store.model(Descriptor("s3", 3, "gone", layout, 7, 1, reference))
+    with pytest.raises(EngineError, match="model 'gone' version 3 could not be received in task"):
+        gone.wait()
+
+
+def test_wrong_credentials_are_an_error_without_the_secret(
+    bucket: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, endpoint = bucket
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a wrong secret")
+    store = ModelStore(0, None, JobConfig())
+    settings = Settings(s3_url=url, s3_endpoint=endpoint)
+    with pytest.raises(EngineError, match="could not be published") as raised:
+        store.publish(pack(b"weights"), "s3", settings=settings)
+    assert "wrong secret" not in str(raised.value)
