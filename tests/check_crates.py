@@ -1,4 +1,4 @@
-"""Holds the direction of the crates: native -> transport, columnar -> compute -> protocol, ring."""
+"""Holds the direction of the crates: native -> transport, columnar -> compute -> protocol, ring, s3."""
 
 import json
 import subprocess
@@ -12,7 +12,8 @@ ALLOWED = {
     "oka-fuzz": {"oka-protocol", "oka-columnar", "oka-compute"},
     "oka-instructions": {"oka-protocol", "oka-ring", "oka-columnar", "oka-compute"},
     "oka-columnar": {"oka-protocol", "oka-compute"},
-    "oka-native": {"oka-protocol", "oka-columnar", "oka-compute", "oka-transport"},
+    "oka-s3": set(),
+    "oka-native": {"oka-protocol", "oka-columnar", "oka-compute", "oka-transport", "oka-s3"},
 }
 
 
