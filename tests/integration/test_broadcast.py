@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from engine.s3 import S3, S3Server
 
 import engine
 from engine.broadcast import ModelStore, Settings, use
@@ -23,6 +22,7 @@ from engine.errors import ConfigError, EngineError, ModelError
 from engine.model import Descriptor, Model, pack
 from engine.model.descriptor import EXTENSION
 from engine.network import Batch, BlobNode, Cancelled, ChannelLost
+from engine.s3 import S3, S3Server
 from operators import source
 from operators.sinks import Collect
 from operators.sources import Models
