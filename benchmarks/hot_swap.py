@@ -52,6 +52,8 @@ class HotSwap:
     via: Via = "channels"
     """`records`: the models are plain records."""
     load_in_background: bool = True
+    load_ms: float = 0.0
+    """Python work of each load, besides reading the bytes: it holds the GIL."""
 
     @property
     def records_of_a_source(self) -> int:
@@ -164,6 +166,12 @@ class Outcome:
 @click.option("--via", type=click.Choice(["channels", "plasma", "records"]), default="channels",
               show_default=True, help="How models travel; records: as plain records.")  # fmt: skip
 @click.option("--in-foreground", is_flag=True, help="Load between two batches, not in a thread.")
+@click.option(
+    "--load-ms",
+    default=0.0,
+    show_default=True,
+    help="Python work of each load, in ms, besides reading the bytes.",
+)
 @runtime_option
 @transport_option
 @click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path),
@@ -176,6 +184,7 @@ def command(
     parallelism: int,
     via: Via,
     in_foreground: bool,
+    load_ms: float,
     runtime_name: str,
     transport: str | None,
     json_file: Path | None,
@@ -184,6 +193,7 @@ def command(
     for option, value, least in (
         ("--rate", records_per_second, 1), ("--seconds", seconds, 0.5), ("--swaps", swaps, 0),
         ("--model-mb", model_mb, 1e-6), ("--parallelism", parallelism, 1),
+        ("--load-ms", load_ms, 0),
     ):  # fmt: skip
         if not least <= value < float("inf"):
             raise click.UsageError(f"{option} is {value:g}, expected at least {least:g}")
@@ -195,6 +205,7 @@ def command(
         parallelism,
         via,
         not in_foreground,
+        load_ms,
     )
     settings = {"runtime": runtime_name, "transport": transport or "auto"}
     with runtime(runtime_name, 2 * parallelism + 1):
@@ -232,7 +243,7 @@ def pipeline(case: HotSwap) -> Pipeline:
         source(Function(_paced(case)))
         .named("records")
         .map_batches_with_model(
-            published, _load, _answer, load_in_background=case.load_in_background
+            published, _load(case.load_ms), _answer, load_in_background=case.load_in_background
         )
         .sink(Watch())
     )
@@ -325,10 +336,16 @@ def _models(case: HotSwap) -> Callable[[], Iterator[Any]]:
     return models
 
 
-def _load(model: Any) -> Loaded:
-    began = time.monotonic_ns()
-    version, data = model if isinstance(model, tuple) else (model.version, model.buffer)
-    return Loaded(version, zlib.crc32(data), began, time.monotonic_ns())
+def _load(work_ms: float) -> Callable[[Any], Loaded]:
+    def load(model: Any) -> Loaded:
+        began = time.monotonic_ns()
+        version, data = model if isinstance(model, tuple) else (model.version, model.buffer)
+        crc = zlib.crc32(data)
+        while time.monotonic_ns() < began + work_ms * 1e6:
+            pass
+        return Loaded(version, crc, began, time.monotonic_ns())
+
+    return load
 
 
 def _answer(model: Loaded, batch: list[Record]) -> list[tuple[int, int, int, Loaded]]:
