@@ -75,6 +75,7 @@ _BENCHMARKS = {
     "broadcast": "benchmarks.broadcast.command",
     "convert": "benchmarks.convert",
     "guard": "benchmarks.guard",
+    "hot-swap": "benchmarks.hot_swap",
     "instructions": "benchmarks.instructions",
     "mesh": "benchmarks.mesh",
     "peers": "benchmarks.compare",

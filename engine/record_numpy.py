@@ -82,8 +82,12 @@ def dtype_text(dtype: np.dtype[Any]) -> str:
 def dtype_of(text: str) -> np.dtype[Any]:
     """The dtype of such a text."""
     if text.startswith(("[", "{", "(")):
-        return np.lib.format.descr_to_dtype(ast.literal_eval(text))
-    return np.dtype(text)
+        dtype = np.lib.format.descr_to_dtype(ast.literal_eval(text))
+    else:
+        dtype = np.dtype(text)
+    if dtype.hasobject:  # its bytes would be taken for addresses
+        raise TypeError(f"dtype {dtype} has objects, expected plain data")
+    return dtype
 
 
 @lru_cache(maxsize=1024)

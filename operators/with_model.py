@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from engine.errors import GraphError
 from engine.graph.operator import Gate, SideFunction, SideInputOperator, TaskContext
+from engine.model import Model
 from engine.network import Cancelled, ChannelLost
 from operators.elementwise import check_function, checked_batch
 
@@ -96,11 +97,10 @@ class _WithModel(SideFunction):
 
     def take_side(self, records: list[Any]) -> None:
         for model in records:
-            version = getattr(model, "version", None)
-            if type(version) is int:
-                if version <= self._version:
+            if isinstance(model, Model):
+                if model.version <= self._version:
                     continue  # it was overtaken on its way
-                self._version = version
+                self._version = model.version
             if self._background:
                 self._load_soon(model)
             else:
@@ -126,8 +126,8 @@ class _WithModel(SideFunction):
         if before is None:
             assert self._gate is not None
             self._gate.resume()
-        elif callable(release := getattr(before.model, "release", None)):
-            release()
+        elif isinstance(before.model, Model):
+            before.model.release()
 
     def _load_soon(self, model: Any) -> None:
         """Have the loader load it: a thread that lives while there is something to load."""
@@ -150,8 +150,10 @@ class _WithModel(SideFunction):
             try:
                 loaded = _Loaded(model, self._load_now(model))
             except BaseException as error:  # noqa: BLE001 - it is raised in the task's thread
-                self.error = error
-                self._gate.fail()
+                with self._changed:
+                    if not self._cancelled:  # else the task is past its records
+                        self.error = error
+                        self._gate.fail()
                 self.cancel()
                 return
             with self._changed:

@@ -40,6 +40,7 @@ def model_broadcast(
     placement: Where | Sequence[int] = "spread",
     s3_url: str | None = None,
     share_per_node: bool = False,
+    cpus: float = 1.0,
 ) -> Pipeline:
     """One Download task, and so many Load tasks that each report what came of the model.
 
@@ -50,7 +51,7 @@ def model_broadcast(
     placement `parallelism_first`). Or it is the number of the node of each, such as `[1, 1, 2]`,
     where 0 is the Download task's. On a single node all of them are there.
     `s3_url` is where via s3 a model is uploaded that is not in S3 yet; with `share_per_node` one
-    task of a node downloads it for all.
+    task of a node downloads it for all. `cpus` is what each task takes of its node.
     """
     if via not in get_args(Via):
         raise ConfigError(f"via is {via!r}, expected one of {', '.join(get_args(Via))}")
@@ -64,12 +65,14 @@ def model_broadcast(
     nodes = _nodes(placement, loaders)
     kind = kind_of(model)
     download = source(Function(Prepare(kind, via))).named("download").with_parallelism(1)
+    download = download.with_resources(cpus=cpus)
     if placement == "resources":
         download = download.with_resources(download=1)
     else:
         download = download.on_nodes(0)
     models = download.broadcast(via, s3_url=s3_url, share_per_node=share_per_node)
     load = models.sink(Load(kind)).named("load").with_parallelism(loaders)
+    load = load.with_resources(cpus=cpus)
     if placement == "resources":
         return load.with_resources(loader_slot=1)
     return load.on_nodes(*nodes)
@@ -223,12 +226,13 @@ def show(reports: Sequence[dict[str, Any]]) -> str:
 )  # fmt: skip
 @click.option(
     "--s3-url", metavar="URL",
-    help="Where via s3 the model is uploaded, unless it is there: s3://bucket/prefix. The server is "
+    help="Where via s3 the model is uploaded, unless it is there: s3://bucket/prefix. Server is "
     "that of AWS_ENDPOINT_URL_S3, credentials are AWS's usual ones; `oka s3 serve` is one to try.",
 )  # fmt: skip
 @click.option(
     "--share-per-node", is_flag=True, help="Via s3 one task of a node downloads for all of them."
 )
+@click.option("--cpus", default=1.0, show_default=True, help="What each task takes of its node.")
 @click.option(
     "--set", "more", multiple=True, metavar="SETTING=VALUE",
     help="Any setting of the job, such as encryption=false.",
@@ -242,6 +246,7 @@ def command(
     runtime: str,
     s3_url: str | None,
     share_per_node: bool,
+    cpus: float,
     more: tuple[str, ...],
     as_json: bool,
 ) -> None:
@@ -260,7 +265,7 @@ def command(
     if placement == "resources":
         settings.setdefault("placement", "parallelism_first")
     result = engine.execute(
-        model_broadcast(via, model, loaders, placement, s3_url, share_per_node),
+        model_broadcast(via, model, loaders, placement, s3_url, share_per_node, cpus),
         runtime=runtime,
         name="model broadcast",
         **settings,

@@ -29,8 +29,8 @@ def ray_cluster() -> Iterator[None]:
     from ray.cluster_utils import Cluster
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
-    for _ in range(3):
-        cluster.add_node(num_cpus=8, resources={"slot": 2})
+    for resources in ({"download": 1, "loader_slot": 1}, {"loader_slot": 2}, {}):
+        cluster.add_node(num_cpus=8, resources={"slot": 2, **resources})
     cluster.wait_for_nodes()
     ray.init(address=cluster.address, log_to_driver=False, logging_level="WARNING")
     yield

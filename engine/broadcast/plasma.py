@@ -7,7 +7,10 @@ publisher lives; so the publisher counts its own references, and lets the oldest
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any
 
 from engine.broadcast.backend import Settings
@@ -35,6 +38,8 @@ class Plasma:
         self._ray: Any = ray
         self._cancelled = cancelled
         self._kept: deque[Any] = deque()
+        self._gets: dict[tuple[int, int], Future[Any]] = {}
+        self._lock = threading.Lock()
 
     def publish(self, package: Package, number: int, settings: Settings) -> tuple[Layout, bytes]:
         """Put one array of the package's bytes; they are copied before only if in several parts."""
@@ -57,17 +62,15 @@ class Plasma:
 
     def fetch(self, descriptor: Descriptor, timeout: float | None) -> Fetched:
         """Ray's copy on this node, which stays while a view of it does."""
-        import time
-
         deadline = None if timeout is None else time.monotonic() + timeout
+        getting = self._getting(descriptor)
         try:
-            reference = self._ray.cloudpickle.loads(descriptor.reference)
             while True:
                 left = _TICK_SECONDS if deadline is None else deadline - time.monotonic()
                 try:
-                    array = self._ray.get(reference, timeout=max(0.0, min(left, _TICK_SECONDS)))
+                    array = getting.result(timeout=max(0.0, min(left, _TICK_SECONDS)))
                     return array.data if array.nbytes else memoryview(b"")
-                except self._ray.exceptions.GetTimeoutError:
+                except FutureTimeout:
                     if self._cancelled.is_set():
                         raise Cancelled("the task was cancelled") from None
                     if deadline is not None and time.monotonic() >= deadline:
@@ -90,6 +93,31 @@ class Plasma:
         while self._kept:
             self._let_go(self._kept.popleft())
 
+    def _getting(self, descriptor: Descriptor) -> Future[Any]:
+        """The one get of a model, in a thread of its own.
+
+        A get with a timeout ends Ray's pull when it is over, and the next begins it anew.
+        """
+        key = (descriptor.origin, descriptor.number)
+        with self._lock:
+            if key in self._gets:
+                return self._gets[key]
+            getting: Future[Any] = Future()
+            self._gets[key] = getting
+
+        def get() -> None:
+            try:
+                reference = self._ray.cloudpickle.loads(descriptor.reference)
+                getting.set_result(self._ray.get(reference))
+            except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
+                getting.set_exception(error)
+            finally:
+                with self._lock:
+                    self._gets.pop(key, None)
+
+        threading.Thread(target=get, name="oka-plasma", daemon=True).start()
+        return getting
+
     def _let_go(self, reference: Any) -> None:
         """Take back the reference that Ray added when this one was pickled outside of a call."""
         if self._ray.is_initialized():
@@ -99,4 +127,4 @@ class Plasma:
 
 _KEPT = 4
 _TICK_SECONDS = 0.5
-"""Ray's get cannot be interrupted: so often it is asked whether the task was cancelled."""
+"""So often a task that waits looks whether it was cancelled: Ray's get cannot be interrupted."""

@@ -51,7 +51,7 @@ class Part:
     """A file of the layout, and where its `size` bytes come from: exactly one of the three.
 
     `file` is one on disk, `buffers` gives the bytes in pieces (in any number, each time it is
-    called), `fill` writes them into memory of that size.
+    called), `fill` writes them into memory of that size (then all parts of a package do).
     """
 
     name: str
@@ -88,12 +88,27 @@ class Package:
         Raises ModelError, which names the file, if one cannot be read or is not what it was when
         it was packed.
         """
+        if any(part.fill is not None for part in self.parts):
+            self._fill(landing)
+            return
         end = 0
         for part in self.parts:
             if part.offset > end:
                 landing.write(bytes(part.offset - end))
             self._write(part, landing)
             end = part.offset + part.size
+
+    def _fill(self, landing: Landing) -> None:
+        """Through the view, which is zero before: a landing is written or viewed, never both."""
+        end = 0
+        with landing.view() as view:
+            for part in self.parts:
+                assert part.fill is not None, "the parts of a package are filled all, or none is"
+                if part.size:
+                    with view[part.offset : part.offset + part.size] as target:
+                        part.fill(target)
+                landing.advance(part.offset + part.size - end)
+                end = part.offset + part.size
 
     def _write(self, part: Part, landing: Landing) -> None:
         if part.file is not None:
@@ -121,10 +136,6 @@ class Package:
                     f"{'more' if written > part.size else f'{written} bytes'}, "
                     f"expected its {part.size} bytes"
                 )
-        elif part.fill is not None:
-            with landing.view() as view, view[part.offset : part.offset + part.size] as target:
-                part.fill(target)
-            landing.advance(part.size)
 
 
 def pack(value: Any, name: str | None = None) -> Package:

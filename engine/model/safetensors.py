@@ -31,8 +31,8 @@ def write(tensors: Mapping[str, Any]) -> list[memoryview]:
     """The file as its header and the bytes of each tensor, which are not copied.
 
     Copies are made of arrays that are not contiguous in row-major order or not little endian.
-    Arrays of the type `bfloat16` (of ml_dtypes) become BF16. Raises ModelError for what is no
-    array or of a type that the format does not have.
+    Raises ModelError for what is no array or of a type that NumPy does not have, as bfloat16: such
+    tensors are published as files, or as `uint16` views.
     """
     entries = []
     for name, value in tensors.items():
@@ -141,8 +141,6 @@ def _storable(name: str, value: Any) -> tuple[str, Array]:
             f"tensor {name!r} is {type(value).__name__}, which cannot be read as an array: {error}",
             "of a torch tensor, give tensor.detach().cpu(); of bfloat16, .view(torch.int16)",
         ) from error
-    if array.dtype.name == "bfloat16":
-        return "BF16", np.ascontiguousarray(array).reshape(array.shape).view(np.uint16)
     dtype = array.dtype.newbyteorder("<")
     code = _CODES.get(dtype.str.lstrip("<|"))
     if code is None:

@@ -35,7 +35,7 @@ class BlobRole:
     peers: tuple[int, ...] = ()
     """Tasks that may send to it over the network: those before it in a chain, origins included."""
     followers: int = 0
-    """How often it is followed: pairs of an origin and a task."""
+    """How many tasks of its node follow it."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def blob_roles(graph: ExecutionGraph, placement: Placement) -> dict[int, BlobRol
     chains: dict[int, tuple[int, ...]] = {}
     leaders: dict[int, list[tuple[int, int]]] = {}
     peers: dict[int, set[int]] = {}
-    followers: dict[int, int] = {}
+    followers: dict[int, set[int]] = {}
     for origin, receivers in _published(graph, "relays"):
         by_node = _by_node(receivers, placement)
         own = by_node.pop(placement.nodes[origin].id, [])
@@ -79,7 +79,7 @@ def blob_roles(graph: ExecutionGraph, placement: Placement) -> dict[int, BlobRol
             (origin, own),
             *((each[0], each[1:]) for each in by_node.values()),
         ]:
-            followers[leader] = followers.get(leader, 0) + len(following)
+            followers.setdefault(leader, set()).update(following)
             for task in following:
                 leaders.setdefault(task, []).append((origin, leader))
         for place, task in enumerate(chain):
@@ -90,7 +90,7 @@ def blob_roles(graph: ExecutionGraph, placement: Placement) -> dict[int, BlobRol
             chains.get(task, ()),
             tuple(leaders.get(task, ())),
             tuple(sorted(peers.get(task, ()))),
-            followers.get(task, 0),
+            len(followers.get(task, ())),
         )
         for task in sorted({*origins, *leaders, *peers})
     }

@@ -76,7 +76,7 @@ def test_every_task_that_receives_has_one_who_hands_it_over(
     graph, placement = case
     roles = blob_roles(graph, placement)
     node = {task: each.id for task, each in placement.nodes.items()}
-    followed = dict.fromkeys(roles, 0)
+    followed: dict[int, set[int]] = {task: set() for task in roles}
     for origin, tasks in receivers(graph, ("channels", "s3")).items():
         chain = roles[origin].chain
         assert roles[origin].origin
@@ -93,11 +93,13 @@ def test_every_task_that_receives_has_one_who_hands_it_over(
             else:
                 assert follows == leader_of[node[task]]
                 assert follows != task
-                followed[leader_of[node[task]]] += 1
+                followed[leader_of[node[task]]].add(task)
         assert set(chain) <= tasks
         for place, leader in enumerate(chain):
             assert {origin, *chain[:place]} <= set(roles[leader].peers)
-    assert {task: role.followers for task, role in roles.items()} == followed
+    assert {task: role.followers for task, role in roles.items()} == {
+        task: len(following) for task, following in followed.items()
+    }
 
 
 @given(placed())

@@ -180,3 +180,11 @@ def test_an_exception_of_the_users_own_passes_unchanged() -> None:
 def test_bytes_that_are_no_records_are_refused(data: bytes, count: int, reason: str) -> None:
     with pytest.raises(DecodeError, match=reason):
         Batch.from_bytes(data, count).to_list()
+
+
+def test_a_payload_does_not_make_objects_of_its_bytes() -> None:
+    head = repr(("|O", (1,), "C")).encode()
+    payload = len(head).to_bytes(4, "little") + head + bytes(8)
+    data = b"\xc7" + bytes([len(payload), 49]) + payload
+    with pytest.raises(DecodeError, match="has objects"):
+        Batch.from_bytes(data, 1).to_list()

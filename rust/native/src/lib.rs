@@ -1,4 +1,5 @@
-//! Python bindings of the Rust core, importable as `engine._native` through `engine.network`.
+//! Python bindings of the Rust core, importable as `engine._native` through `engine.network`
+//! and, for S3, `engine.s3`.
 //!
 //! Batches cross this boundary, never single records: [`gate`] encodes a list in one pass, [`batch`]
 //! decodes a frame into a list when Python needs one, [`aggregate`] works on a frame without Python
@@ -12,6 +13,7 @@
 
 mod aggregate;
 mod batch;
+mod blob;
 mod columns;
 mod decode;
 mod encode;
@@ -23,6 +25,7 @@ mod latency;
 mod latest;
 mod network;
 mod record_cache;
+mod s3;
 mod statistics;
 mod text;
 mod timers;
@@ -36,9 +39,11 @@ mod _native {
     #[pymodule_export]
     use super::batch::Batch;
     #[pymodule_export]
+    use super::blob::{Blob, BlobNode, Landing};
+    #[pymodule_export]
     use super::error::{
         AggregateError, Cancelled, ChannelLost, DecodeError, EncodeError, KeyExtractError,
-        NetworkError,
+        NetworkError, ResourceError, StorageFailed,
     };
     #[pymodule_export]
     use super::extension::register_extensions;
@@ -53,7 +58,9 @@ mod _native {
     #[pymodule_export]
     use super::network::Network;
     #[pymodule_export]
-    use super::statistics::{InputStatistics, NetworkStatistics, OutputStatistics};
+    use super::s3::{S3Client, S3Server};
+    #[pymodule_export]
+    use super::statistics::{BlobStatistics, InputStatistics, NetworkStatistics, OutputStatistics};
     #[pymodule_export]
     use super::timers::use_precise_timers;
 }

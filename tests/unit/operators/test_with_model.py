@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ import engine
 from engine.errors import GraphError
 from engine.graph import BatchOperator, TaskContext, chain, logical_graph
 from engine.graph.render import mermaid, text
+from engine.model import Descriptor, Model, pack
 from engine.network import Cancelled
 from engine.placement import Node, Placement
 from engine.testing import run
@@ -37,13 +37,10 @@ class Gate:
         self.failed.release()
 
 
-@dataclass
-class Versioned:
-    version: int
-    released: bool = False
-
-    def release(self) -> None:
-        self.released = True
+def versioned(version: int) -> Model:
+    package = pack(b"weights")
+    descriptor = Descriptor("channels", version, "tiny", package.layout, 0, version)
+    return Model(descriptor, lambda timeout: package.contiguous)
 
 
 def opened(load: Callable[[Any], Any], background: bool = True) -> tuple[Any, Gate]:
@@ -75,18 +72,19 @@ def test_records_come_once_the_first_model_is_loaded() -> None:
 
 def test_the_old_model_serves_until_the_new_one_is_loaded() -> None:
     may_load = threading.Event()
-    first, second = Versioned(1), Versioned(2)
+    first, second = versioned(1), versioned(2)
     function, gate = opened(lambda model: (model.version == 1 or may_load.wait(10)) and model)
     function.take_side([first])
     assert gate.resumed.acquire(timeout=10)
     assert function([1]) == [(first, 1)]
     function.take_side([second])
     assert function([2]) == [(first, 2)]
-    assert not first.released
+    assert bytes(first.value()) == b"weights"
     may_load.set()
     wait_until(lambda: function([3]) == [(second, 3)])
-    assert first.released
-    assert not second.released
+    with pytest.raises(engine.ModelError, match="was released"):
+        first.value()
+    assert bytes(second.value()) == b"weights"
 
 
 def test_without_a_thread_a_model_is_applied_where_it_arrives() -> None:
@@ -128,12 +126,12 @@ def test_of_models_that_wait_the_newest_is_loaded() -> None:
 @pytest.mark.parametrize("background", [True, False])
 def test_versions_only_go_up(background: bool) -> None:
     function, _ = opened(lambda model: model.version, background)
-    function.take_side([Versioned(3)])
+    function.take_side([versioned(3)])
     wait_until(lambda: function([0]) == [(3, 0)])
-    function.take_side([Versioned(2), Versioned(3)])
+    function.take_side([versioned(2), versioned(3)])
     time.sleep(0.02)
     assert function([0]) == [(3, 0)]
-    function.take_side([Versioned(4)])
+    function.take_side([versioned(4)])
     wait_until(lambda: function([0]) == [(4, 0)])
 
 
@@ -145,6 +143,24 @@ def test_a_load_that_fails_ends_the_task_at_once() -> None:
     assert str(function.error).endswith("with 0")
     with pytest.raises(Cancelled):
         function([1])
+
+
+def test_a_load_that_fails_after_the_last_record_fails_nothing() -> None:
+    loading, may_load = threading.Event(), threading.Event()
+
+    def load(model: str) -> str:
+        loading.set()
+        assert may_load.wait(10)
+        raise ValueError(model)
+
+    function, gate = opened(load)
+    function.take_side(["a"])
+    assert loading.wait(10)
+    function.close()
+    may_load.set()
+    wait_until(lambda: not any(t.name == "oka-load" for t in threading.enumerate()))
+    assert function.error is None
+    assert not gate.failed.acquire(blocking=False)
 
 
 def test_records_without_any_model_are_an_error() -> None:
@@ -165,7 +181,7 @@ def test_cancel_wakes_who_waits_for_the_first_model() -> None:
 
 def test_what_is_closed_holds_no_model() -> None:
     function, _ = opened(lambda model: model, background=False)
-    function.take_side([Versioned(1)])
+    function.take_side([versioned(1)])
     function.close()
     assert function._current is None
 
@@ -308,3 +324,17 @@ def test_a_side_input_is_for_operators_that_have_one() -> None:
         graph(served, [False, False])
     with pytest.raises(GraphError, match="'o2' has a side input, expected none"):
         graph(MapBatches(list), [False, True])
+
+
+def test_a_stream_of_columns_meets_models_too() -> None:
+    pa = pytest.importorskip("pyarrow")
+    batch = pa.RecordBatch.from_pydict({"n": list(range(10))})
+    doubled = source(Collection([batch])).map_batches_with_model(
+        models(2), int, lambda factor, rows: [n * factor for n in rows["n"].to_pylist()]
+    )
+    assert run(doubled.sink(Collect()))["collect"] == [n * 2 for n in range(10)]
+    out = source(Collection([batch])).map_batches_with_model(
+        models(2), int, lambda factor, rows: rows.slice(factor)
+    )
+    (rest,) = run(out.sink(Collect()))["collect"]
+    assert rest["n"].to_pylist() == list(range(2, 10))

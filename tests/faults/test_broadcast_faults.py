@@ -1,0 +1,192 @@
+"""What goes wrong while a model is on its way ends the job in time, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+import engine
+from engine.model import Package, generated
+from operators import Pipeline, Stream, source
+from operators.sinks import Collect
+from operators.sources import Collection, Function, Models
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+
+
+def slow_model(mark: Path) -> Package:
+    """30 MB that take 30 s to make; the mark is there once the first are."""
+
+    def pieces() -> Iterator[bytes]:
+        for _ in range(300):
+            yield bytes(100_000)
+            mark.touch()
+            time.sleep(0.1)
+
+    return generated({"weights": (30_000_000, pieces)}, name="slow")
+
+
+def published(model: Callable[[], Any]) -> Stream[Any]:
+    return source(Function(lambda: [model()])).with_parallelism(1).broadcast(via="channels")
+
+
+def loading(model: Callable[[], Any]) -> Pipeline:
+    sizes = published(model).map(lambda model: len(model.buffer)).named("load")
+    return sizes.sink(Collect())
+
+
+def wait_until(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if found := condition():
+            return found
+        time.sleep(0.01)
+    raise AssertionError("the condition did not come true")
+
+
+def process_of(handle: engine.JobHandle, vertex: str, index: int = 0) -> int:
+    """The process of a task."""
+    worker: Any
+    (worker,) = (
+        worker
+        for worker in handle._master._workers
+        if worker.task.vertex.startswith(vertex) and worker.task.index == index
+    )
+    if hasattr(worker, "_process"):
+        return int(worker._process.pid)
+    return int(worker._process_id.result(10))
+
+
+@pytest.mark.parametrize("victim", [("load", 1), ("load", 0), ("function", 0)])
+def test_a_worker_that_is_killed_in_the_middle(
+    runtime: str, victim: tuple[str, int], tmp_path: Path
+) -> None:
+    mark = tmp_path / "begun"
+    handle = engine.submit(
+        loading(lambda: slow_model(mark)), runtime=runtime, parallelism=3, progress="none"
+    )
+    wait_until(mark.exists)
+    pid = process_of(handle, *victim)
+    killed = time.monotonic()
+    os.kill(pid, signal.SIGKILL)
+    with pytest.raises(engine.WorkerLost) as caught:
+        handle.wait_finished(20)
+    handle.wait_stopped()
+    assert time.monotonic() - killed < 10  # 2 s on a quiet machine
+    assert caught.value.task.startswith(victim[0])
+
+
+def test_cancel_in_the_middle(runtime: str, tmp_path: Path) -> None:
+    mark = tmp_path / "begun"
+    handle = engine.submit(
+        loading(lambda: slow_model(mark)), runtime=runtime, parallelism=3, progress="none"
+    )
+    wait_until(mark.exists)
+    cancelled = time.monotonic()
+    handle.cancel()
+    with pytest.raises(engine.JobCancelled):
+        handle.wait_finished(20)
+    handle.wait_stopped()
+    assert time.monotonic() - cancelled < 10  # 2 s on a quiet machine
+
+
+def test_cancel_while_a_loader_takes_nothing(runtime: str) -> None:
+    """The publisher waits for the delivery, which it cannot have."""
+
+    def models() -> Iterator[bytes]:
+        for _ in range(10):
+            yield bytes(20_000_000)
+            time.sleep(0.2)
+
+    sizes = source(Function(models)).with_parallelism(1).broadcast(via="channels")
+    handle = engine.submit(
+        sizes.map(lambda model: len(model.buffer)).named("load").sink(Collect()),
+        runtime=runtime,
+        parallelism=2,
+        progress="none",
+    )
+    wait_until(lambda: len(handle._master.statistics()) == 3)
+    pid = process_of(handle, "load", 1)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        time.sleep(1.0)
+        handle.cancel()
+        with pytest.raises(engine.JobCancelled):
+            handle.wait_finished(20)
+        handle.wait_stopped()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+
+
+def test_a_load_that_raises(runtime: str) -> None:
+    def load(model: Any) -> Any:
+        raise ValueError(f"{len(model.buffer)} bytes are no model")
+
+    served = source(Collection(range(1000))).map_batches_with_model(
+        published(lambda: bytes(5_000_000)), load, lambda model, batch: batch
+    )
+    with pytest.raises(engine.OperatorError, match=r"'served' .*load raised ValueError: 5000000 b"):
+        engine.execute(
+            served.named("served").sink(Collect()), runtime=runtime, parallelism=2, progress="none"
+        )
+
+
+def test_a_folder_that_is_not_there(runtime: str, tmp_path: Path) -> None:
+    missing = source(Models(tmp_path / "digits")).broadcast(via="channels")
+    with pytest.raises(engine.EngineError, match="digits") as caught:
+        engine.execute(
+            missing.map(lambda model: model.version).sink(Collect()),
+            runtime=runtime,
+            progress="none",
+        )
+    assert "publish" in str(caught.value) or "Models" in str(caught.value)
+
+
+def test_models_for_one_task_of_several_are_refused(runtime: str) -> None:
+    divided = published(lambda: b"model").rebalance().map(lambda model: model.version)
+    with pytest.raises(engine.GraphError, match=r"publishes models to some of the tasks"):
+        engine.execute(divided.sink(Collect()), runtime=runtime, parallelism=2, progress="none")
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+
+import engine
+from tests.faults.test_broadcast_faults import loading, slow_model
+
+mark = Path(sys.argv[1])
+print("started", flush=True)
+engine.execute(loading(lambda: slow_model(mark)), parallelism=2, progress="none")
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_the_drivers_end_in_the_middle(number: signal.Signals, tmp_path: Path) -> None:
+    mark = tmp_path / "begun"
+    before = set(Path("/tmp").glob("oka-job-*"))
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(mark)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=Path(__file__).parents[2],
+    ) as driver:
+        wait_until(mark.exists)
+        workers = psutil.Process(driver.pid).children(recursive=True)
+        assert len(workers) == 3
+        os.kill(driver.pid, number)
+        driver.wait(timeout=20)
+        _gone, alive = psutil.wait_procs(workers, timeout=20)
+    assert not alive
+    wait_until(lambda: not set(Path("/tmp").glob("oka-job-*")) - before)

@@ -1,0 +1,102 @@
+"""A model that is replaced under a stream: no record lost, none reordered, on both runtimes."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import engine
+from benchmarks.hot_swap import HotSwap, Loaded, Outcome, Seen, Swap, judge, measure
+from engine.cli import commands
+from operators import source
+from operators.sinks import Collect
+from operators.sources import Collection, Function
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+
+
+def check(outcome: Outcome) -> None:
+    assert outcome.records_out == outcome.records_in
+    assert (outcome.lost, outcome.reordered, outcome.wrong_models) == (0, 0, 0)
+    for applied in outcome.versions:
+        assert list(applied) == sorted(set(applied))
+
+
+def test_five_swaps_under_a_hundred_thousand_records_a_second(runtime: str) -> None:
+    case = HotSwap(rate=100_000, seconds=2, swaps=5, model_bytes=3_000_000)
+    outcome = measure(case, runtime=runtime)
+    check(outcome)
+    assert outcome.records_in == 200_000
+    (applied,) = outcome.versions
+    assert applied[0] == 1
+    assert len(applied) >= 3  # all six, where the machine has time for it
+    assert outcome.around_swaps.records > 0
+
+
+@pytest.mark.parametrize("transport", ["shm", "ipc", "tcp"])
+@pytest.mark.parametrize("in_background", [True, False])
+def test_several_tasks_over_any_channel(transport: str, in_background: bool) -> None:
+    case = HotSwap(20_000, 0.6, 4, 200_000, parallelism=2, load_in_background=in_background)
+    outcome = measure(case, transport=transport)
+    check(outcome)
+    assert len(outcome.versions) == 2
+    for applied in outcome.versions:
+        assert applied[0] == 1
+        if not in_background:
+            assert list(applied) == list(range(1, len(applied) + 1))
+
+
+def test_plain_records_are_models_too(runtime: str) -> None:
+    case = HotSwap(10_000, 0.5, 3, 10_000, via="records")
+    check(measure(case, runtime=runtime))
+
+
+def test_records_wait_for_the_first_model_and_bound_their_source(runtime: str) -> None:
+    def late() -> Iterator[str]:
+        time.sleep(0.5)
+        yield "late"
+
+    emitted = source(Collection([bytes(1000)] * 20_000)).map(lambda r: (r, time.monotonic_ns()))
+    served = emitted.map_batches_with_model(
+        source(Function(late)).with_parallelism(1).broadcast(),
+        lambda name: (name, time.monotonic_ns()),
+        lambda model, batch: [(model[0], model[1], at) for _, at in batch],
+    )
+    output = engine.execute(served.sink(Collect()), runtime=runtime, progress="none").output
+    assert len(output) == 20_000
+    assert {name for name, _, _ in output} == {"late"}
+    stamps = [at for _, _, at in output]
+    assert stamps == sorted(stamps)
+    # 20 MB do not fit the windows of the channel: the source went on once the model was there.
+    assert stamps[-1] > output[0][1] > stamps[0]
+
+
+def test_lost_and_reordered_records_are_seen() -> None:
+    case = HotSwap(rate=2000, seconds=0.002, swaps=0, model_bytes=8)
+    model = Loaded(1, 0, 0, 0)
+    seen = Seen({0: 3}, 1, [(10**9, 5000, 1), (10**9, 7000, 2)], [Swap(model, 10**9)])
+    outcome = judge(case, [seen])
+    assert (outcome.records_in, outcome.lost, outcome.reordered) == (4, 1, 1)
+    assert outcome.wrong_models == 1
+    assert (outcome.overall.p50, outcome.overall.max) == (7.0, 7.0)
+
+
+def test_the_benchmark(tmp_path: Path) -> None:
+    found = tmp_path / "hot.json"
+    options = ["--rate", "5000", "--seconds", "0.5", "--swaps", "2", "--model-mb", "0.1"]
+    done = CliRunner().invoke(commands, ["bench", "hot-swap", *options, "--json", str(found)])
+    assert done.exit_code == 0, done.output
+    assert "0 lost, 0 reordered" in done.output
+    result: dict[str, Any] = json.loads(found.read_text())
+    assert result["schema"] == "oka.hot_swap/1"
+    assert result["outcome"]["records_out"] == 2500
+    assert result["settings"]["model_bytes"] == 100_000
+    wrong = CliRunner().invoke(commands, ["bench", "hot-swap", "--seconds", "0.1"])
+    assert wrong.exit_code == 2
+    assert "--seconds is 0.1, expected at least 0.5" in wrong.output
