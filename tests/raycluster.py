@@ -1,8 +1,8 @@
 """A Ray cluster of given nodes on this machine, as a program: JSON in, its address out.
 
-`python -m tests.raycluster '[{"cpus": 0}, {"cpus": 4, "operator_slot": 4}]'`, the head first, prints
-the address and stops the cluster when its standard input ends. It is a process of its own, so that
-it asks for the token of its own environment.
+`python -m tests.raycluster '[{"cpus": 0}, {"cpus": 4, "slot": 4}]'`, the head first, prints its
+address and stops it when standard input ends. It is a process of its own, so that it asks for
+the token of its own environment.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from engine.config import ports
 from engine.errors import StartError
 from engine.network import Network
 from engine.runtime.ports import listen
+from pipelines.model_broadcast import model_broadcast
 from pipelines.word_count import word_count
 from tests.integration.test_word_count import expected_counts
 
@@ -103,3 +104,10 @@ def test_a_job_over_tcp_listens_within_its_range(free: range) -> None:
     assert counts == expected_counts()
     with pytest.raises(engine.StartError, match="port_range is"):
         engine.execute(word_count(), parallelism=2, transport="tcp", port_range=text(free[:3]))
+
+
+def test_large_values_take_ports_of_the_same_range(free: range) -> None:
+    pipeline = model_broadcast(model="memory:2MB", loaders=1)
+    engine.execute(pipeline, port_range=text(free[:4]))  # two for each of two tasks
+    with pytest.raises(engine.StartError, match="all 3 of its ports"):
+        engine.execute(pipeline, port_range=text(free[:3]))
