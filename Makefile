@@ -33,6 +33,11 @@ build: $(BUILT) ## set up .venv and build the Rust core into it
 wordcount: $(BUILT) ## count the words of a real text, 20 times over, on this machine
 	$(BIN)/oka run pipelines/word_count.py repeat=20 --parallelism 2 --progress line
 
+# What checks manifests without a cluster: kubeconform and, where there is no kubectl, kustomize.
+KUBECONFORM := v0.8.0
+KUSTOMIZE := v5.7.1
+K8S_TOOLS := .k8s/bin/kubeconform $(if $(shell command -v kubectl),,.k8s/bin/kustomize)
+
 test: lint rust-test k8s-check python-test ## everything that must pass: lint, types, Rust and Python tests
 
 lint: $(BUILT) ## formatting, lints, types, direction of imports
@@ -56,7 +61,7 @@ rust-test: $(INSTALLED) loom ## tests of the crates
 loom: ## the lock-free ring under every interleaving of its threads
 	RUSTFLAGS="--cfg loom" cargo test --quiet --locked --release --package oka-ring --lib --target-dir target/loom
 
-python-test: $(BUILT) ## tests of the packages, real Ray included
+python-test: $(BUILT) $(K8S_TOOLS) ## tests of the packages, real Ray included
 	$(BIN)/python -m pytest
 
 stubs: $(INSTALLED) ## write engine/_native.pyi anew from the Rust types and docs
@@ -115,11 +120,6 @@ peers-pyflink: peers-flink
 	$(PYTHON) -m venv .peers/$*
 	env -u PIP_CONSTRAINT -u VIRTUAL_ENV .peers/$*/bin/python -m pip install --quiet --requirement $<
 	@touch $@
-
-# What checks manifests without a cluster: kubeconform and, where there is no kubectl, kustomize.
-KUBECONFORM := v0.8.0
-KUSTOMIZE := v5.7.1
-K8S_TOOLS := .k8s/bin/kubeconform $(if $(shell command -v kubectl),,.k8s/bin/kustomize)
 
 k8s-check: $(BUILT) $(K8S_TOOLS) ## manifests of every overlay: schemas, lints, Dockerfile
 	$(BIN)/oka k8s check
