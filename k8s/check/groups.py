@@ -24,6 +24,28 @@ def unique_groups(documents: Sequence[dict[str, Any]]) -> Iterator[Finding]:
                 )
 
 
+def ray_options(documents: Sequence[dict[str, Any]]) -> Iterator[Finding]:
+    """`ray start` knows every one of `rayStartParams`, which schemas take any of."""
+    for cluster in clusters(documents):
+        for group in cluster.groups:
+            for parameter in group.parameters:
+                if parameter not in _RAY_OPTIONS:
+                    yield Finding(
+                        "ray-options",
+                        group.where,
+                        f"rayStartParams has {parameter!r}, which `ray start` does not know",
+                        "the pod would end as soon as it starts",
+                    )
+            if group.parameters.keys() & _OF_RESOURCES and group.spec.get("resources"):
+                yield Finding(
+                    "ray-options",
+                    group.where,
+                    "has both `resources` and "
+                    f"{sorted(group.parameters.keys() & _OF_RESOURCES)} in rayStartParams",
+                    "KubeRay takes one or the other",
+                )
+
+
 def fixed_size(documents: Sequence[dict[str, Any]]) -> Iterator[Finding]:
     """No autoscaling: tasks are placed once, when the job is submitted."""
     for cluster in clusters(documents):
@@ -103,3 +125,18 @@ def _keeps_apart(term: Any, labels: Any) -> bool:
         and bool(wanted)
         and all(own.get(key) == value for key, value in wanted.items())
     )
+
+
+# Of Ray 2.60, without those that KubeRay sets itself.
+_RAY_OPTIONS = frozenset(
+    """
+    address autoscaling-config cgroup-path dashboard-agent-grpc-port dashboard-agent-listen-port
+    dashboard-host dashboard-port disable-usage-stats enable-resource-isolation include-dashboard
+    include-log-monitor log-color log-style max-worker-port memory metrics-export-port
+    min-worker-port no-redirect-output node-ip-address node-manager-port num-cpus num-gpus
+    object-manager-port object-spilling-directory object-store-memory plasma-directory port
+    ray-client-server-port resources runtime-env-agent-port system-reserved-cpu
+    system-reserved-memory temp-dir worker-port-list
+    """.split()
+)
+_OF_RESOURCES = frozenset(("num-cpus", "num-gpus", "memory", "resources"))

@@ -27,6 +27,7 @@ LINTS: tuple[Lint, ...] = (
     groups.fixed_size,
     groups.idle_head,
     groups.one_per_node,
+    groups.ray_options,
     groups.spread,
     groups.unique_groups,
     lifecycle.drain,

@@ -35,6 +35,7 @@ def tell(findings: Sequence[Finding], checked: Sequence[str]) -> None:
     for finding in findings:
         click.echo(str(finding), err=True)
     if findings:
-        click.echo(f"{len(findings)} mistakes in {', '.join(checked)}", err=True)
+        mistakes = "1 mistake" if len(findings) == 1 else f"{len(findings)} mistakes"
+        click.echo(f"{mistakes} in {', '.join(checked)}", err=True)
         sys.exit(1)
     click.echo(f"no mistakes in {', '.join(checked)}")

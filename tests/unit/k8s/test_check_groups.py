@@ -30,6 +30,16 @@ from tests.unit.k8s.broken import Documents, cluster, group, pod
             "minReplicas, replicas and maxReplicas are [4, 4, 9]",
         ),
         (
+            groups.ray_options,
+            lambda eks: group(eks)["rayStartParams"].update({"objectstore-memory": "1"}),
+            "rayStartParams has 'objectstore-memory', which `ray start` does not know",
+        ),
+        (
+            groups.ray_options,
+            lambda eks: group(eks)["rayStartParams"].update({"num-cpus": "1"}),
+            "has both `resources` and ['num-cpus'] in rayStartParams",
+        ),
+        (
             groups.idle_head,
             lambda eks: group(eks, "head")["rayStartParams"].pop("num-cpus"),
             "the head has 2 CPUs for tasks, expected 0",
