@@ -29,7 +29,7 @@ def ray_options(documents: Sequence[dict[str, Any]]) -> Iterator[Finding]:
     for cluster in clusters(documents):
         for group in cluster.groups:
             for parameter in group.parameters:
-                if parameter not in _RAY_OPTIONS:
+                if parameter not in RAY_OPTIONS:
                     yield Finding(
                         "ray-options",
                         group.where,
@@ -128,7 +128,7 @@ def _keeps_apart(term: Any, labels: Any) -> bool:
 
 
 # Of Ray 2.60, without those that KubeRay sets itself.
-_RAY_OPTIONS = frozenset(
+RAY_OPTIONS = frozenset(
     """
     address autoscaling-config cgroup-path dashboard-agent-grpc-port dashboard-agent-listen-port
     dashboard-host dashboard-port disable-usage-stats enable-resource-isolation include-dashboard
@@ -137,6 +137,6 @@ _RAY_OPTIONS = frozenset(
     object-manager-port object-spilling-directory object-store-memory plasma-directory port
     ray-client-server-port resources runtime-env-agent-port system-reserved-cpu
     system-reserved-memory temp-dir worker-port-list
-    """.split()
+    """.split()  # noqa: SIM905 - to be read
 )
 _OF_RESOURCES = frozenset(("num-cpus", "num-gpus", "memory", "resources"))

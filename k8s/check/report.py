@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -11,8 +12,9 @@ import click
 from k8s.check.dockerfile import dockerfile
 from k8s.check.finding import Finding
 from k8s.check.lints import lint
+from k8s.check.nodes import nodes_hold_pods
 from k8s.check.schemas import schema_of_file, schemas
-from k8s.manifests import FOLDER
+from k8s.manifests import FOLDER, build, load
 
 
 def check(documents: Sequence[dict[str, Any]]) -> list[Finding]:
@@ -27,7 +29,14 @@ def check_repository() -> list[Finding]:
     """What is wrong with the Dockerfile and with EKS's cluster, which belong to no overlay."""
     root = FOLDER.parent / "Dockerfile"
     findings = dockerfile(root) if root.exists() else []
-    return [*findings, *schema_of_file(FOLDER / "eks" / "cluster.yaml")]
+    return [*findings, *check_eks(FOLDER)]
+
+
+def check_eks(folder: Path) -> list[Finding]:
+    """What is wrong with EKS's cluster in a folder like `k8s`, beside its overlay."""
+    path = folder / "eks" / "cluster.yaml"
+    (eks,) = load(path.read_text(encoding="utf-8"))
+    return schema_of_file(path) or [*nodes_hold_pods(build(folder / "overlays" / "eks"), eks)]
 
 
 def tell(findings: Sequence[Finding], checked: Sequence[str]) -> None:

@@ -68,3 +68,10 @@ def test_a_broken_manifest_is_found(
     break_it(eks)
     found = list(lint(eks))
     assert any(message in str(finding) for finding in found), found
+
+
+def test_ray_knows_these_options() -> None:
+    from ray.scripts.scripts import start
+
+    known = {option for parameter in start.params for option in parameter.opts}
+    assert {f"--{option}" for option in groups.RAY_OPTIONS} <= known

@@ -16,8 +16,9 @@ from engine.errors import ConfigError
 from k8s.check.dockerfile import dockerfile
 from k8s.check.finding import Finding
 from k8s.check.lints import lint
+from k8s.check.nodes import nodes_hold_pods
 from k8s.check.schemas import schema_of_file, schemas
-from k8s.manifests import FOLDER, build
+from k8s.manifests import FOLDER, build, load
 
 README = FOLDER / "README.md"
 ROOT = FOLDER.parent
@@ -125,7 +126,8 @@ DEFECTS = (
            "serviceAccountName: oak", "lint references", "'oak'"),
     Defect("an image without a version", "../Dockerfile", "FROM python:3.11.14-slim-bookworm",
            "FROM python:latest", "hadolint", "DL3007"),
-    Defect("nodes too small for their pods", "eks/cluster.yaml", "c7i.2xlarge", "c7i.large", ""),
+    Defect("nodes too small for their pods", "eks/cluster.yaml", "c7i.2xlarge", "c7i.large",
+           "lint nodes", "asks for 7 CPUs"),
     Defect("a bucket that is not yours", "eks/cluster.yaml", "oka-models-example/models",
            "somebody-elses/models", ""),
     Defect("a Secret that nobody made", CLUSTER, "oka-ray-token", "oka-token", ""),
@@ -186,8 +188,11 @@ def layers_that_object(folder: Path) -> Sequence[tuple[str, str]]:
         documents = build(folder / "overlays" / "eks")
     except ConfigError as error:
         return [*found, ("kustomize", error.message)]
+    (eks,) = load((folder / "eks" / "cluster.yaml").read_text(encoding="utf-8"))
     broken = schemas(documents)
     found += [("schema", str(each)) for each in broken]
     if not broken:
+        nodes = nodes_hold_pods(documents, eks) if not found else ()
+        found += [("lint nodes", str(each)) for each in nodes]
         found += [(f"lint {each.check}", str(each)) for each in lint(documents)]
     return found
