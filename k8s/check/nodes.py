@@ -29,8 +29,11 @@ def nodes_hold_pods(
                 size = _size(each["instanceType"])
                 if size is None:
                     continue
-                limits = group.container["resources"]["limits"]
-                cpus, memory = float(parse(limits["cpu"])), int(parse(limits["memory"]))
+                limits = (group.container.get("resources") or {}).get("limits") or {}
+                try:
+                    cpus, memory = float(parse(limits["cpu"])), int(parse(limits["memory"]))
+                except (KeyError, ValueError):
+                    continue  # `reserved` and `quantities` say so
                 if cpus > size[0] or memory > size[1]:
                     yield Finding(
                         "nodes",
