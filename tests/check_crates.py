@@ -1,4 +1,4 @@
-"""Holds the direction of the crates: native -> blob, s3, transport, columnar -> compute -> protocol,
+"""Direction of the crates: native -> blob, s3, transport, columnar -> compute -> protocol, ring."""
 ring."""
 
 import json
@@ -16,7 +16,12 @@ ALLOWED = {
     "oka-columnar": {"oka-protocol", "oka-compute"},
     "oka-s3": set(),
     "oka-native": {
-        "oka-protocol", "oka-columnar", "oka-compute", "oka-transport", "oka-blob", "oka-s3",
+        "oka-protocol",
+        "oka-columnar",
+        "oka-compute",
+        "oka-transport",
+        "oka-blob",
+        "oka-s3",
     },
 }
 

@@ -37,8 +37,6 @@ class Broadcast:
     links: Mapping[int, Traffic]
     memory_bytes: Mapping[int, int] | None
     """The peak by host, beyond what there was before; None if it was not sampled."""
-    shared_bytes: int | None
-    """The peak of the machine's shared memory, beyond what there was before."""
 
     @property
     def usable(self) -> float:
@@ -54,7 +52,7 @@ class Broadcast:
 def measure(
     cluster: Cluster, case: BroadcastCase, memory: bool, fresh: Mapping[int, int]
 ) -> Broadcast:
-    """Run the case once. `fresh` is the raylets' memory before they held any object.
+    """Run the case once. `fresh` is the shared memory before Ray held any object.
 
     Raises StartError if the run failed, or what it says cannot be.
     """
@@ -82,7 +80,6 @@ def measure(
         sampler.cpu_seconds(first, last),
         links,
         sampler.peak_memory(first, last, kept) if memory else None,
-        sampler.shared_peak(first, last) if memory else None,
     )
 
 
