@@ -1,5 +1,4 @@
 """Direction of the crates: native -> blob, s3, transport, columnar -> compute -> protocol, ring."""
-ring."""
 
 import json
 import subprocess

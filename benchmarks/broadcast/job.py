@@ -10,6 +10,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -57,6 +58,7 @@ def measure(
     Raises StartError if the run failed, or what it says cannot be.
     """
     hosts = cluster.network.hosts
+    _wait_quiet(cluster)
     before = cluster.network.counters()
     with Sampler(hosts, memory) as sampler:
         reports = _answer(cluster, case)
@@ -81,6 +83,20 @@ def measure(
         links,
         sampler.peak_memory(first, last, kept) if memory else None,
     )
+
+
+def _wait_quiet(cluster: Cluster) -> None:
+    """Wait until nothing much crosses the links: Ray goes on to push what nobody waits for."""
+    deadline = time.monotonic() + _QUIET_SECONDS
+    before = cluster.network.counters()
+    while time.monotonic() < deadline:
+        time.sleep(_LOOK_SECONDS)
+        now = cluster.network.counters()
+        crossed = sum((now[host] - before[host]).sent_bytes for host in before)
+        if crossed < _QUIET_BYTES_PER_SECOND * _LOOK_SECONDS:
+            return
+        before = now
+    raise StartError(f"the links are not quiet after {_QUIET_SECONDS:.0f} s")
 
 
 def _check(
@@ -184,6 +200,10 @@ def _stop(driver: subprocess.Popen[str]) -> None:
         driver.kill()
 
 
+_QUIET_SECONDS = 120.0
+_LOOK_SECONDS = 0.4
+_QUIET_BYTES_PER_SECOND = 500_000
+"""What the daemons of six Ray nodes say to each other is a tenth of it."""
 _STOP_SECONDS = 10.0
 _LONGEST_OVERHEAD_SECONDS = 180.0
 """Joining Ray, starting and connecting the workers, making the model, and ending."""
