@@ -1,7 +1,7 @@
 from typing import Any, SupportsFloat, SupportsIndex, final
 from typing_extensions import disjoint_base
 
-__all__ = ["Aggregate", "AggregateError", "Batch", "Cancelled", "ChannelLost", "DecodeError", "EncodeError", "InputStatistics", "KeyExtractError", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "S3Client", "S3Server", "StorageFailed", "partition", "register_extensions", "use_precise_timers"]
+__all__ = ["Aggregate", "AggregateError", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "DecodeError", "EncodeError", "InputStatistics", "KeyExtractError", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "ResourceError", "S3Client", "S3Server", "StorageFailed", "partition", "register_extensions", "use_precise_timers"]
 
 @final
 class Aggregate:
@@ -84,6 +84,134 @@ class Batch:
         are columns, ValueError after the batch was released.
         """
 
+@final
+class Blob:
+    """
+    A blob that is whole: its bytes, read-only and without a copy, through the buffer protocol. Its
+    memory is freed with the last one on the node.
+    """
+    def __len__(self, /) -> int:
+        """
+        Bytes.
+        """
+    @property
+    def landed_ns(self, /) -> int:
+        """
+        When it was whole on this node, in nanoseconds of CLOCK_MONOTONIC.
+        """
+
+@final
+class BlobNode:
+    """
+    Large values of one worker: one sealed copy per node, relayed from node to node.
+
+    Thread-safe: any thread may call any method while others wait. Its own threads never need the GIL.
+    """
+    def __new__(cls, /, listen: "str", local: "str", *, encryption: "bool" = True, chunk_bytes: "int" = 1048576, patience_seconds: "float" = 10.0, bypass_seconds: "float" = 2.0) -> BlobNode:
+        """
+        Listens for other nodes at `listen` (tcp://host:port, port 0 picks one) and for processes of
+        this machine at the path `local`. Raises ValueError for an invalid endpoint or setting,
+        NetworkError when the system refuses it.
+
+        `encryption`: connections between nodes are encrypted and both ends authenticated.
+        `chunk_bytes`: what a node has to have before it relays it, and what is sent again after an
+        error. `patience_seconds`: how long a blob that nobody sends is waited for, and a node that was
+        bypassed is tried again. `bypass_seconds`: how long a node may be out of reach until it is
+        bypassed.
+        """
+    def cancel(self, /) -> None:
+        """
+        Makes every call that waits, now or later, raise Cancelled.
+        """
+    def close(self, /) -> None:
+        """
+        Stops all threads and removes the local socket; blobs that were got stay. Idempotent.
+        """
+    def connect(self, /, chain: "list[str]", peers: "list[str]", leaders: "list[tuple[int, str]]", followers: "int", timeout_seconds: "float") -> None:
+        """
+        Tells the node its peers, once, and waits for those on this machine. Raises NetworkError when
+        they do not come in time, ValueError for an invalid endpoint, Cancelled.
+
+        `chain`: endpoints that blobs from here are relayed to, in order. `peers`: endpoints that may
+        send to it. `leaders`: (origin, path) of the nodes of this machine that hand over the blobs of
+        these origins. `followers`: how many nodes of this machine are handed blobs from here.
+        """
+    def create(self, /, origin: "int", number: "int", size: "int", relay: "bool", consume: "bool") -> Landing:
+        """
+        Memory for a blob that begins here. `relay`: it is sent along the chain. `consume`: this worker
+        will get it, too. Raises ResourceError if there is no memory for it, ValueError for a number
+        that was used before, Cancelled.
+        """
+    @property
+    def endpoint(self, /) -> str:
+        """
+        Where other nodes reach this one: tcp://KEY@host:port, the key only with encryption.
+        """
+    def expect(self, /, origin: "int", number: "int") -> None:
+        """
+        Says that this worker will get a blob. Not needed: every blob that arrives is kept until then.
+        """
+    def get(self, /, origin: "int", number: "int", timeout_seconds: "float | None" = None) -> Blob:
+        """
+        The blob, once it is whole here; each one once. Waits without the GIL. Raises ChannelLost when
+        it will not come, TimeoutError, Cancelled.
+        """
+    def statistics(self, /) -> BlobStatistics:
+        """
+        A snapshot of the counters.
+        """
+    def unlink(self, /) -> None:
+        """
+        Removes the name of the local socket: after every node of this machine has connected.
+        """
+    def wait_delivered(self, /, origin: "int", number: "int", timeout_seconds: "float | None" = None) -> None:
+        """
+        Waits until a blob that began here is with every node of the chain and every follower here.
+        Raises ChannelLost naming the endpoints that have not got it, TimeoutError, Cancelled.
+        """
+
+@final
+class BlobStatistics:
+    """
+    The counters of one blob node. `held_bytes` and `blobs` are those of the moment, the others only
+    grow.
+    """
+    @property
+    def blobs(self, /) -> int:
+        """
+        Blobs that someone here still needs.
+        """
+    @property
+    def bytes_received(self, /) -> int:
+        """
+        Bytes of chunks that came from other nodes.
+        """
+    @property
+    def bytes_sent(self, /) -> int:
+        """
+        Bytes of chunks that were sent to other nodes.
+        """
+    @property
+    def chunks_resent(self, /) -> int:
+        """
+        Chunks that were sent again: after a loss, or because a bit was flipped.
+        """
+    @property
+    def held_bytes(self, /) -> int:
+        """
+        Bytes of memory of the blobs that this node made, until the last one lets go.
+        """
+    @property
+    def nodes_bypassed(self, /) -> int:
+        """
+        Nodes of a chain that could not be reached, and were bypassed.
+        """
+    @property
+    def refused_connections(self, /) -> int:
+        """
+        Connections that were turned away: no key or a wrong one, or another protocol.
+        """
+
 @disjoint_base
 class Cancelled(Exception):
     """
@@ -149,6 +277,43 @@ class KeyExtractError(Exception):
     A record has no such key, or its key is nothing that a record can be keyed by.
     """
     def __new__(cls, /, message: "str") -> KeyExtractError: ...
+
+@final
+class Landing:
+    """
+    A blob that is being filled where it begins; nodes along the chain follow behind what is filled.
+
+    Filled in order by `write` and `write_file`, or in any order through `view` and counted by
+    `advance`. Aborted if it is dropped before `finish`.
+    """
+    def abort(self, /, reason: "str") -> None:
+        """
+        Gives the blob up; everyone who waits for it gets the reason.
+        """
+    def advance(self, /, count: "int") -> None:
+        """
+        The next `count` bytes were filled through the view, and change no more. Raises ValueError if
+        they are too many, Cancelled.
+        """
+    def finish(self, /) -> None:
+        """
+        Seals the blob: it is whole. Raises ValueError unless exactly its size was written.
+        """
+    def view(self, /) -> memoryview:
+        """
+        All bytes, writable: for a fill in any order. What is written after `finish` changes nothing
+        but this view. Raises ResourceError.
+        """
+    def write(self, /, data: "Buffer") -> None:
+        """
+        Appends the bytes of a contiguous buffer, without the GIL. Raises ValueError if they are too
+        many, ResourceError, Cancelled.
+        """
+    def write_file(self, /, path: "str", offset: "int" = 0, length: "int | None" = None) -> None:
+        """
+        Appends `length` bytes of a file from `offset` on, or all that are left, without the GIL.
+        Raises OSError if it cannot be read, ValueError if they are too many, ResourceError, Cancelled.
+        """
 
 @final
 class LatencyHistogram:
@@ -430,6 +595,13 @@ class OutputStatistics:
         """
         Frames that were sent again, after a reconnect.
         """
+
+@disjoint_base
+class ResourceError(MemoryError):
+    """
+    There is no memory for a blob.
+    """
+    def __new__(cls, /, message: "str") -> ResourceError: ...
 
 @final
 class S3Client:

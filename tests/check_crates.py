@@ -1,4 +1,7 @@
-"""Holds the direction of the crates: native -> transport, columnar -> compute -> protocol, ring, s3."""
+"""Holds the direction of the crates.
+
+native -> blob, s3, transport, columnar -> compute -> protocol, ring.
+"""
 
 import json
 import subprocess
@@ -9,11 +12,19 @@ ALLOWED = {
     "oka-compute": {"oka-protocol"},
     "oka-ring": set(),
     "oka-transport": {"oka-protocol", "oka-ring"},
+    "oka-blob": set(),
     "oka-fuzz": {"oka-protocol", "oka-columnar", "oka-compute"},
     "oka-instructions": {"oka-protocol", "oka-ring", "oka-columnar", "oka-compute"},
     "oka-columnar": {"oka-protocol", "oka-compute"},
     "oka-s3": set(),
-    "oka-native": {"oka-protocol", "oka-columnar", "oka-compute", "oka-transport", "oka-s3"},
+    "oka-native": {
+        "oka-protocol",
+        "oka-columnar",
+        "oka-compute",
+        "oka-transport",
+        "oka-blob",
+        "oka-s3",
+    },
 }
 
 

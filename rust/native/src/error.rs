@@ -1,7 +1,11 @@
 //! The exceptions of `engine._native`, and which Rust error becomes which.
 
+use oka_blob::{CreateError, FillError, MemoryError, WaitError};
 use oka_transport::{BindError, ConnectError, EmitError, FinishError, NoInput, ReceiveError};
-use pyo3::exceptions::{PyException, PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::exceptions::{
+    PyException, PyMemoryError, PyOSError, PyRuntimeError, PyTimeoutError, PyTypeError,
+    PyValueError,
+};
 use pyo3::prelude::*;
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
@@ -53,6 +57,10 @@ exception! {
 exception! {
     /// A connection between two tasks broke, or a frame on it was missing.
     ChannelLost: PyException
+}
+exception! {
+    /// There is no memory for a blob.
+    ResourceError: PyMemoryError
 }
 exception! {
     /// The network was cancelled while, or before, the call waited.
@@ -158,6 +166,67 @@ impl Raise for FinishError {
             Self::Lost(_) => ChannelLost::new_err(message),
             Self::Emit(error) => error.raise(),
             Self::TimedOut { .. } => NetworkError::new_err(message),
+        }
+    }
+}
+
+impl Raise for oka_blob::BindError {
+    fn raise(self) -> PyErr {
+        match self {
+            Self::Invalid(_) | Self::Setting(_) => PyValueError::new_err(self.to_string()),
+            Self::Refused { .. } => NetworkError::new_err(self.to_string()),
+        }
+    }
+}
+
+impl Raise for oka_blob::ConnectError {
+    fn raise(self) -> PyErr {
+        let message = self.to_string();
+        match self {
+            Self::Invalid(_) => PyValueError::new_err(message),
+            Self::AlreadyConnected => PyRuntimeError::new_err(message),
+            Self::TimedOut { .. } => NetworkError::new_err(message),
+            Self::Cancelled => Cancelled::new_err(message),
+        }
+    }
+}
+
+impl Raise for MemoryError {
+    fn raise(self) -> PyErr {
+        ResourceError::new_err(self.to_string())
+    }
+}
+
+impl Raise for CreateError {
+    fn raise(self) -> PyErr {
+        match self {
+            Self::Duplicate { .. } => PyValueError::new_err(self.to_string()),
+            Self::Memory(error) => error.raise(),
+            Self::Cancelled => Cancelled::new_err(self.to_string()),
+        }
+    }
+}
+
+impl Raise for FillError {
+    fn raise(self) -> PyErr {
+        let message = self.to_string();
+        match self {
+            Self::TooLong { .. } | Self::TooShort { .. } => PyValueError::new_err(message),
+            Self::Ended | Self::Viewed | Self::NotViewed => PyRuntimeError::new_err(message),
+            Self::Cancelled => Cancelled::new_err(message),
+            Self::Memory(error) => error.raise(),
+            Self::File { .. } => PyOSError::new_err(message),
+        }
+    }
+}
+
+impl Raise for WaitError {
+    fn raise(self) -> PyErr {
+        let message = self.to_string();
+        match self {
+            Self::Cancelled => Cancelled::new_err(message),
+            Self::Lost(_) => ChannelLost::new_err(message),
+            Self::TimedOut { .. } => PyTimeoutError::new_err(message),
         }
     }
 }

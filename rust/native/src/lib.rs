@@ -13,6 +13,7 @@
 
 mod aggregate;
 mod batch;
+mod blob;
 mod columns;
 mod decode;
 mod encode;
@@ -38,9 +39,11 @@ mod _native {
     #[pymodule_export]
     use super::batch::Batch;
     #[pymodule_export]
+    use super::blob::{Blob, BlobNode, Landing};
+    #[pymodule_export]
     use super::error::{
         AggregateError, Cancelled, ChannelLost, DecodeError, EncodeError, KeyExtractError,
-        NetworkError, StorageFailed,
+        NetworkError, ResourceError, StorageFailed,
     };
     #[pymodule_export]
     use super::extension::register_extensions;
@@ -57,7 +60,7 @@ mod _native {
     #[pymodule_export]
     use super::s3::{S3Client, S3Server};
     #[pymodule_export]
-    use super::statistics::{InputStatistics, NetworkStatistics, OutputStatistics};
+    use super::statistics::{BlobStatistics, InputStatistics, NetworkStatistics, OutputStatistics};
     #[pymodule_export]
     use super::timers::use_precise_timers;
 }

@@ -276,7 +276,7 @@ impl Inbound {
     }
 }
 
-fn duration(name: &str, seconds: f64) -> PyResult<Duration> {
+pub(crate) fn duration(name: &str, seconds: f64) -> PyResult<Duration> {
     Duration::try_from_secs_f64(seconds).map_err(|error| {
         PyValueError::new_err(format!(
             "{name} is {seconds} s, expected a time: {error}\n\nhint: 0 or more"

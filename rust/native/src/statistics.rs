@@ -66,6 +66,26 @@ pub(crate) struct InputStatistics {
     backlog_bytes: u64,
 }
 
+/// The counters of one blob node. `held_bytes` and `blobs` are those of the moment, the others only
+/// grow.
+#[pyclass(frozen, get_all, module = "engine._native")]
+pub(crate) struct BlobStatistics {
+    /// Bytes of chunks that were sent to other nodes.
+    bytes_sent: u64,
+    /// Bytes of chunks that came from other nodes.
+    bytes_received: u64,
+    /// Chunks that were sent again: after a loss, or because a bit was flipped.
+    chunks_resent: u64,
+    /// Nodes of a chain that could not be reached, and were bypassed.
+    nodes_bypassed: u64,
+    /// Connections that were turned away: no key or a wrong one, or another protocol.
+    refused_connections: u64,
+    /// Bytes of memory of the blobs that this node made, until the last one lets go.
+    held_bytes: u64,
+    /// Blobs that someone here still needs.
+    blobs: u64,
+}
+
 impl NetworkStatistics {
     pub(crate) fn new(
         py: Python<'_>,
@@ -89,6 +109,20 @@ impl NetworkStatistics {
                 .map(|input| Py::new(py, InputStatistics::from(input)))
                 .collect::<PyResult<_>>()?,
         })
+    }
+}
+
+impl From<oka_blob::BlobStatistics> for BlobStatistics {
+    fn from(blobs: oka_blob::BlobStatistics) -> Self {
+        Self {
+            bytes_sent: blobs.bytes_sent,
+            bytes_received: blobs.bytes_received,
+            chunks_resent: blobs.chunks_resent,
+            nodes_bypassed: blobs.nodes_bypassed,
+            refused_connections: blobs.refused_connections,
+            held_bytes: blobs.held_bytes,
+            blobs: blobs.blobs,
+        }
     }
 }
 

@@ -1,0 +1,408 @@
+//! The memory of one blob: a file without a name, sealed when it is whole.
+//!
+//! It is filled by write calls and not through a mapping: the system then reports a lack of memory as
+//! an error and not by a signal, does not zero pages that are about to be overwritten, and nothing in
+//! this process can change what was already verified. When whole it is sealed: from then on no
+//! process can change or shrink it, and every one may map it.
+
+use std::ffi::c_void;
+use std::fmt;
+use std::io;
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::{self, NonNull};
+use std::slice;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{
+    FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_get_seals, fstat,
+    ftruncate, memfd_create, sendfile,
+};
+use rustix::io::{Errno, pread, pwrite};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+use crate::available::available_memory;
+use crate::error::MemoryError;
+
+/// The bytes of one blob, filled in any order.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    /// None for a blob without bytes.
+    file: Option<OwnedFd>,
+    size: u64,
+    /// Bytes that were promised and are not written yet.
+    promised: AtomicU64,
+    ledger: Arc<Ledger>,
+}
+
+/// What the blobs of one node hold, and may hold.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    pub(crate) limit: Option<u64>,
+    pub(crate) held: AtomicU64,
+    pub(crate) promised: AtomicU64,
+}
+
+impl Memory {
+    /// Room for that many bytes; an error if it is clear now that they will not fit.
+    pub(crate) fn create(size: u64, ledger: &Arc<Ledger>) -> Result<Self, MemoryError> {
+        let free = available_memory()
+            .map(|bytes| bytes.saturating_sub(RESERVE + ledger.promised.load(Ordering::Relaxed)));
+        let allowed = ledger.limit;
+        let allowed =
+            allowed.map(|limit| limit.saturating_sub(ledger.held.load(Ordering::Relaxed)));
+        let available = free.into_iter().chain(allowed).min().unwrap_or(u64::MAX);
+        if size > available {
+            return Err(MemoryError::Full { size, available });
+        }
+        let file = (size > 0)
+            .then(|| -> Result<_, MemoryError> {
+                let file = memfd_create(NAME, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+                ftruncate(&file, size)?;
+                Ok(file)
+            })
+            .transpose()?;
+        ledger.held.fetch_add(size, Ordering::Relaxed);
+        ledger.promised.fetch_add(size, Ordering::Relaxed);
+        Ok(Self {
+            file,
+            size,
+            promised: size.into(),
+            ledger: Arc::clone(ledger),
+        })
+    }
+
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
+    pub(crate) fn file(&self) -> Option<BorrowedFd<'_>> {
+        self.file.as_ref().map(AsFd::as_fd)
+    }
+
+    pub(crate) fn write_at(&self, mut bytes: &[u8], mut offset: u64) -> Result<(), MemoryError> {
+        self.written(bytes.len() as u64);
+        while let (Some(file), false) = (&self.file, bytes.is_empty()) {
+            match pwrite(file, bytes, offset) {
+                Ok(written) => {
+                    bytes = &bytes[written..];
+                    offset += written as u64;
+                }
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(self.refused(error)),
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn read_at(&self, mut bytes: &mut [u8], mut offset: u64) -> io::Result<()> {
+        while let (Some(file), false) = (&self.file, bytes.is_empty()) {
+            match pread(file, &mut *bytes, offset) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(read) => {
+                    bytes = &mut bytes[read..];
+                    offset += read as u64;
+                }
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a part of the bytes as they are, without a copy.
+    pub(crate) fn send(&self, to: &TcpStream, mut offset: u64, length: usize) -> io::Result<()> {
+        let end = offset + length as u64;
+        while let (Some(file), true) = (&self.file, offset < end) {
+            let left = (end - offset) as usize;
+            match sendfile(to, file, Some(&mut offset), left) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// All bytes, writable, with their pages in place, so that nothing is missing when they are
+    /// touched.
+    pub(crate) fn map_writable(&self) -> Result<Option<Mapping>, MemoryError> {
+        let Some(file) = &self.file else {
+            return Ok(None);
+        };
+        for start in (0..self.size).step_by(ALLOCATION as usize) {
+            let length = ALLOCATION.min(self.size - start);
+            while let Err(error) = fallocate(file, FallocateFlags::empty(), start, length) {
+                if error != Errno::INTR {
+                    return Err(self.refused(error));
+                }
+            }
+        }
+        self.written(self.size);
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        Mapping::new(file, self.size, protection, MapFlags::SHARED).map(Some)
+    }
+
+    /// Nobody changes it any more. Writable mappings have to be gone, or private, before.
+    pub(crate) fn seal(&self) -> Result<(), MemoryError> {
+        self.written(self.size);
+        if let Some(file) = &self.file {
+            fcntl_add_seals(file, SEALS)?;
+        }
+        Ok(())
+    }
+
+    fn written(&self, bytes: u64) {
+        let less = |promised: u64| Some(promised.saturating_sub(bytes));
+        let before = self
+            .promised
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        let before = before.unwrap_or_default();
+        let taken = before.min(bytes);
+        self.ledger.promised.fetch_sub(taken, Ordering::Relaxed);
+    }
+
+    fn refused(&self, error: Errno) -> MemoryError {
+        match error {
+            Errno::NOSPC | Errno::NOMEM => MemoryError::Full {
+                size: self.size,
+                available: available_memory().unwrap_or_default(),
+            },
+            error => error.into(),
+        }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        self.written(self.size);
+        self.ledger.held.fetch_sub(self.size, Ordering::Relaxed);
+    }
+}
+
+/// A blob that is whole: its bytes, mapped read-only. The memory goes with the last one on a machine.
+pub struct Blob {
+    mapping: Option<Mapping>,
+    landed_ns: u64,
+    /// Of a blob of this process, so that it counts as held for as long.
+    _memory: Option<Arc<Memory>>,
+}
+
+impl Blob {
+    pub(crate) fn of(memory: Arc<Memory>, landed_ns: u64) -> Result<Self, MemoryError> {
+        let mapping = memory.file.as_ref();
+        let mapping = mapping
+            .map(|file| Mapping::new(file, memory.size, ProtFlags::READ, MapFlags::SHARED))
+            .transpose()?;
+        Ok(Self {
+            mapping,
+            landed_ns,
+            _memory: Some(memory),
+        })
+    }
+
+    /// The memory that another process sealed.
+    pub(crate) fn open(
+        file: Option<&OwnedFd>,
+        size: u64,
+        landed_ns: u64,
+    ) -> Result<Self, MemoryError> {
+        if file.is_some() != (size > 0) {
+            return Err(MemoryError::Unsealed);
+        }
+        let mapping = file
+            .map(|file| {
+                let sealed = fcntl_get_seals(file)?.contains(SEALS);
+                if !sealed || fstat(file)?.st_size as u64 != size {
+                    return Err(MemoryError::Unsealed);
+                }
+                Mapping::new(file, size, ProtFlags::READ, MapFlags::SHARED)
+            })
+            .transpose()?;
+        Ok(Self {
+            mapping,
+            landed_ns,
+            _memory: None,
+        })
+    }
+
+    /// When it was whole on this node, by `CLOCK_MONOTONIC`.
+    pub fn landed_ns(&self) -> u64 {
+        self.landed_ns
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: sealed, so nobody writes them, and mapped for as long as this value lives.
+        self.mapping.as_ref().map_or(&[], |mapping| unsafe {
+            slice::from_raw_parts(mapping.start.as_ptr().cast(), mapping.length)
+        })
+    }
+}
+
+impl fmt::Debug for Blob {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Blob({} bytes)", self.bytes().len())
+    }
+}
+
+/// A range of addresses that shows a file; unmapped on drop.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    start: NonNull<c_void>,
+    length: usize,
+}
+
+// SAFETY: it is memory of the whole process; who may touch what is decided by its owners.
+unsafe impl Send for Mapping {}
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    fn new(
+        file: &OwnedFd,
+        size: u64,
+        protection: ProtFlags,
+        flags: MapFlags,
+    ) -> Result<Self, MemoryError> {
+        let length = usize::try_from(size).map_err(|_| Errno::NOMEM)?;
+        // SAFETY: fresh addresses, picked by the system.
+        let start = unsafe { mmap(ptr::null_mut(), length, protection, flags, file, 0)? };
+        Ok(Self {
+            start: NonNull::new(start).ok_or(Errno::NOMEM)?,
+            length,
+        })
+    }
+
+    pub(crate) fn start(&self) -> *mut u8 {
+        self.start.as_ptr().cast()
+    }
+
+    pub(crate) fn length(&self) -> usize {
+        self.length
+    }
+
+    /// From now on what is written here stays in this process and does not change the memory: views
+    /// of it may still be around when it is sealed.
+    pub(crate) fn detach(&self, memory: &Memory) -> Result<(), MemoryError> {
+        let Some(file) = &memory.file else {
+            return Ok(());
+        };
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::PRIVATE | MapFlags::FIXED;
+        // SAFETY: it takes the place of the mapping that is there, and shows the same bytes; whoever
+        // has its addresses goes on reading the same.
+        unsafe { mmap(self.start.as_ptr(), self.length, protection, flags, file, 0)? };
+        Ok(())
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `new`; whatever referred to it borrowed from this value.
+        let _ = unsafe { munmap(self.start.as_ptr(), self.length) };
+    }
+}
+
+/// As /proc/self/maps shows it.
+const NAME: &std::ffi::CStr = c"oka-blob";
+
+/// Not `WRITE`, which waits until nothing of it is on its way in a socket any more; without a
+/// writable mapping the two are the same.
+const SEALS: SealFlags = SealFlags::SHRINK
+    .union(SealFlags::GROW)
+    .union(SealFlags::FUTURE_WRITE)
+    .union(SealFlags::SEAL);
+
+/// Bytes that are left to everything else.
+const RESERVE: u64 = 64 << 20;
+
+/// Bytes whose pages are asked for at once: a call that is interrupted gives all of them back.
+const ALLOCATION: u64 = 16 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn whole(bytes: &[u8]) -> Arc<Memory> {
+        let memory = Memory::create(bytes.len() as u64, &Arc::default()).unwrap();
+        memory.write_at(bytes, 0).unwrap();
+        memory.seal().unwrap();
+        Arc::new(memory)
+    }
+
+    #[test]
+    fn sealed_memory_is_shared_and_cannot_be_changed() {
+        let memory = whole(b"model");
+        assert!(memory.write_at(b"x", 0).is_err());
+        let file = memory.file().unwrap().try_clone_to_owned().unwrap();
+        assert!(ftruncate(&file, 1).is_err());
+        let writable = ProtFlags::READ | ProtFlags::WRITE;
+        assert!(Mapping::new(&file, 5, writable, MapFlags::SHARED).is_err());
+        let there = Blob::open(Some(&file), 5, 7).unwrap();
+        drop(memory);
+        assert_eq!((there.bytes(), there.landed_ns()), (&b"model"[..], 7));
+    }
+
+    #[test]
+    fn memory_that_is_not_sealed_or_of_another_size_is_refused() {
+        let open = Memory::create(5, &Arc::default()).unwrap();
+        let file = open.file().unwrap().try_clone_to_owned().unwrap();
+        let refused = |file, size| {
+            let opened = Blob::open(file, size, 0);
+            assert!(matches!(opened, Err(MemoryError::Unsealed)), "{opened:?}");
+        };
+        refused(Some(&file), 5);
+        open.seal().unwrap();
+        refused(Some(&file), 6);
+        refused(None, 5);
+        refused(Some(&file), 0);
+        assert!(Blob::open(Some(&file), 5, 0).is_ok());
+    }
+
+    #[test]
+    fn nothing_is_a_blob_without_memory() {
+        let memory = whole(b"");
+        assert!(memory.file().is_none());
+        assert!(Blob::of(memory, 0).unwrap().bytes().is_empty());
+        assert!(Blob::open(None, 0, 0).unwrap().bytes().is_empty());
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_before_it_begins() {
+        let ledger = Arc::new(Ledger {
+            limit: Some(1000),
+            ..Ledger::default()
+        });
+        let first = Memory::create(600, &ledger).unwrap();
+        let error = Memory::create(600, &ledger).unwrap_err();
+        assert!(
+            matches!(
+                error,
+                MemoryError::Full {
+                    size: 600,
+                    available: 400
+                }
+            ),
+            "{error}"
+        );
+        drop(first);
+        Memory::create(600, &ledger).unwrap();
+        assert_eq!(ledger.promised.load(Ordering::Relaxed), 0);
+        let error = Memory::create(1 << 50, &Arc::default()).unwrap_err();
+        assert!(error.to_string().contains("hint: "), "{error}");
+    }
+
+    #[test]
+    fn a_view_that_is_still_around_changes_nothing_that_is_sealed() {
+        let memory = Arc::new(Memory::create(5, &Arc::default()).unwrap());
+        let view = memory.map_writable().unwrap().unwrap();
+        // SAFETY: five bytes are mapped, and nobody else looks at them.
+        unsafe { view.start().copy_from_nonoverlapping(b"model".as_ptr(), 5) };
+        view.detach(&memory).unwrap();
+        memory.seal().unwrap();
+        // SAFETY: as above.
+        unsafe { view.start().write(b'x') };
+        assert_eq!(Blob::of(memory, 0).unwrap().bytes(), b"model");
+    }
+}

@@ -1,0 +1,8 @@
+//! The tests of the blobs, as one program: nodes of one process that talk over real sockets.
+
+mod delivery;
+mod faults;
+mod local;
+mod proxy;
+mod strangers;
+mod support;
