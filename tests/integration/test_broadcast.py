@@ -26,6 +26,7 @@ from engine.s3 import S3, S3Server
 from operators import source
 from operators.sinks import Collect
 from operators.sources import Models
+from tests.conftest import S3_CREDENTIALS
 
 
 class Receiver:
@@ -183,10 +184,13 @@ def test_a_job_moves_models_via_plasma(ray_cluster: None, nothing_left: None, fo
 def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, str]]:
     """A bucket of an S3 server on this machine: its URL and the endpoint."""
     (tmp_path / "s3" / "models").mkdir(parents=True)
-    server = S3Server(str(tmp_path / "s3"), access_key="oka", secret_key="not a secret")
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "oka")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not a secret")
-    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    for name, value in S3_CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    server = S3Server(
+        tmp_path / "s3",
+        access_key=S3_CREDENTIALS["AWS_ACCESS_KEY_ID"],
+        secret_key=S3_CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
+    )
     yield "s3://models", server.endpoint
     server.close()
 
