@@ -1,7 +1,7 @@
 from typing import Any, SupportsFloat, SupportsIndex, final
 from typing_extensions import disjoint_base
 
-__all__ = ["Aggregate", "AggregateError", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "DecodeError", "EncodeError", "InputStatistics", "KeyExtractError", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "ResourceError", "partition", "register_extensions", "use_precise_timers"]
+__all__ = ["Aggregate", "AggregateError", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "DecodeError", "EncodeError", "InputStatistics", "KeyExtractError", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "ResourceError", "S3Client", "S3Server", "StorageFailed", "partition", "register_extensions", "use_precise_timers"]
 
 @final
 class Aggregate:
@@ -602,6 +602,85 @@ class ResourceError(MemoryError):
     There is no memory for a blob.
     """
     def __new__(cls, /, message: "str") -> ResourceError: ...
+
+@final
+class S3Client:
+    """
+    A bucket and prefix of an S3 endpoint. Thread-safe; every call ends soon after Ctrl-C.
+
+    All calls raise StorageFailed with the message and S3's code.
+    """
+    def __new__(cls, /, bucket: "str", prefix: "str", *, endpoint: "str | None" = None, region: "str | None" = None, role_arn: "str | None" = None, parallel: "int" = 8, part_bytes: "int" = 8388608, retries: "int" = 6) -> S3Client:
+        """
+        Finds endpoint, region and credentials; asks nobody yet.
+        """
+    def delete(self, /, keys: "list[str]") -> None:
+        """
+        Removes objects; those that there are not do not matter.
+        """
+    @property
+    def endpoint(self, /) -> str:
+        """
+        Where requests go.
+        """
+    def get_into(self, /, key: "str", buffer: "memoryview") -> None:
+        """
+        Fills a writable buffer of bytes with the object, which must have its size.
+        """
+    def list(self, /, below: "str" = "") -> list[tuple[str, int]]:
+        """
+        All objects below prefix and `below`: key after the prefix, and bytes.
+        """
+    def put(self, /, key: "str", data: "memoryview") -> None:
+        """
+        Writes an object; it is there whole or not at all.
+        """
+    def put_file(self, /, key: "str", path: "str") -> None:
+        """
+        Writes a file's content as an object.
+        """
+    def size(self, /, key: "str") -> int:
+        """
+        The size of the object.
+        """
+
+@final
+class S3Server:
+    """
+    S3's protocol on a folder: a folder in it is a bucket, a file below that an object.
+
+    For development and tests. It has threads of its own and runs until `close`, or until it is
+    dropped.
+    """
+    def __new__(cls, /, folder: "str", host: "str" = "127.0.0.1", port: "int" = 0, *, access_key: "str", secret_key: "str", region: "str" = "us-east-1", roles: "list[str]" = ..., web_identity_token_file: "str | None" = None, session_seconds: "float" = 3600.0) -> S3Server:
+        """
+        Listens, and serves the folder to whoever signs with the key. Raises OSError where the folder
+        or the port cannot be had.
+
+        `port`: 0 picks one. `roles`: ARNs of the roles that may be assumed, with the key or with the
+        web identity token in the file `web_identity_token_file`. `session_seconds`: the longest that
+        temporary credentials last.
+        """
+    def close(self, /) -> None:
+        """
+        Cuts off all connections and ends the threads. Does nothing the second time.
+        """
+    @property
+    def endpoint(self, /) -> str:
+        """
+        Where requests go: http://HOST:PORT.
+        """
+    def statistics(self, /) -> tuple[int, int, int]:
+        """
+        Requests, bytes sent and bytes received so far.
+        """
+
+@disjoint_base
+class StorageFailed(Exception):
+    """
+    A request to S3 failed: what it was about, and S3's code for it, such as NoSuchKey.
+    """
+    def __new__(cls, /, message: "str", code: "str") -> StorageFailed: ...
 
 def partition(keys: "list[Any]", channels: "int") -> "list[int]":
     """

@@ -84,3 +84,14 @@ class StartError(EngineError):
 
 class ModelError(EngineError):
     """A model cannot be packed, moved or read: the message names the model or its file."""
+
+
+class StorageError(EngineError):
+    """A request to S3, or a server of it, failed.
+
+    `code` is S3's own word where it answered, such as `NoSuchKey` or `SignatureDoesNotMatch`.
+    """
+
+    def __init__(self, message: str, hint: str | None = None, *, code: str | None = None) -> None:
+        super().__init__(message, hint)
+        self.code = code

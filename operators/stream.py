@@ -220,10 +220,10 @@ class Stream(Generic[T]):
             >>> import engine.testing
             >>> from operators.sinks import Collect
             >>> from operators.sources import Models
-            >>> models = source(Models({"weight": bytes(8)})).broadcast(via="channels")
-            >>> shapes = models.map(lambda model: model.tensors()["weight"].shape)
-            >>> engine.testing.run(shapes.sink(Collect()), parallelism=2)["collect"]
-            [(8,), (8,)]
+            >>> models = source(Models(b"weights")).broadcast(via="channels")
+            >>> loaded = models.map(lambda model: (model.version, bytes(model.value())))
+            >>> engine.testing.run(loaded.sink(Collect()), parallelism=2)["collect"]
+            [(1, b'weights'), (1, b'weights')]
         """
         if via is None:
             if settings:

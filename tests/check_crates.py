@@ -1,4 +1,7 @@
-"""Holds the direction of the crates: native -> blob, transport, columnar -> compute -> protocol, ring."""
+"""Holds the direction of the crates.
+
+native -> blob, s3, transport, columnar -> compute -> protocol, ring.
+"""
 
 import json
 import subprocess
@@ -13,7 +16,15 @@ ALLOWED = {
     "oka-fuzz": {"oka-protocol", "oka-columnar", "oka-compute"},
     "oka-instructions": {"oka-protocol", "oka-ring", "oka-columnar", "oka-compute"},
     "oka-columnar": {"oka-protocol", "oka-compute"},
-    "oka-native": {"oka-protocol", "oka-columnar", "oka-compute", "oka-transport", "oka-blob"},
+    "oka-s3": set(),
+    "oka-native": {
+        "oka-protocol",
+        "oka-columnar",
+        "oka-compute",
+        "oka-transport",
+        "oka-blob",
+        "oka-s3",
+    },
 }
 
 

@@ -10,6 +10,7 @@ import json
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 from engine.broadcast.backend import Node, Role, Settings
@@ -43,7 +44,8 @@ class S3Objects:
     def publish(self, package: Package, number: int, settings: Settings) -> tuple[Layout, bytes]:
         """Upload the package's files, unless they are in S3 already."""
         if package.url is not None:
-            package, url = listed(package, settings), package.url
+            package = listed(package, settings)
+            url = str(package.url)
         elif settings.s3_url is None:
             raise ConfigError(
                 "broadcast(via='s3') got a model that is not in S3, and s3_url is None",
@@ -158,20 +160,24 @@ class S3Objects:
 
 
 def listed(package: Package, settings: Settings) -> Package:
-    """The package of a model that is in S3, its files listed; ModelError if there are none."""
-    assert package.url is not None
-    store = S3.open(package.url, endpoint=settings.s3_endpoint)
-    objects = sorted(store.list())
+    """The package of a model that is in S3, its files listed; ModelError if there are none.
+
+    Its `url` is the folder of them, also where the package's names a single object.
+    """
+    url = package.url
+    assert url is not None
+    objects = S3.open(url, endpoint=settings.s3_endpoint).list()
     if not objects:
         raise ModelError(
-            f"there are no objects below {package.url!r}, expected a model's files",
+            f"there are no objects below {url!r}, expected a model's files",
             "name the prefix of the folder, such as s3://bucket/models/digits",
         )
-    folders = [key.rstrip("/") for key, _ in objects if key.endswith("/")]
-    files = [(key, size) for key, size in objects if key and not key.endswith("/")]
-    empty = [name for name in folders if not any(key.startswith(f"{name}/") for key, _ in files)]
-    layout = Layout.of("folder", files, {"folders": empty} if empty else {})
-    return remote(package.name, layout, store)
+    layout = Layout.of("folder", objects) if objects[0][0] else None
+    if layout is None:  # the URL's own object has no name below it
+        url, _, name = url.rstrip("/").rpartition("/")
+        layout = Layout.of("file", [(name, objects[0][1])])
+    found = remote(package.name, layout, S3.open(url, endpoint=settings.s3_endpoint))
+    return replace(found, url=url)
 
 
 def remote(name: str, layout: Layout, store: S3) -> Package:

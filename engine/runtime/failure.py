@@ -7,6 +7,7 @@ import os
 import traceback
 from pathlib import Path
 
+from engine.errors import EngineError
 from engine.network import Cancelled, ChannelLost, EncodeError, KeyExtractError
 from engine.runtime.chain import Chain
 from engine.runtime.description import TaskDescription, TaskFailure
@@ -44,7 +45,7 @@ def describe(error: BaseException, description: TaskDescription, chain: Chain) -
     if user_frames:
         stack = traceback.StackSummary.extract(iter(user_frames))
         lines = ["Traceback (most recent call last):\n", *stack.format(), *lines]
-    elif isinstance(error, EncodeError | KeyExtractError | Cancelled | ChannelLost):
+    elif isinstance(error, _TOLD):
         lines = []
     else:
         lines = traceback.format_exception(error)
@@ -59,6 +60,9 @@ def shortened(value: object, limit: int = 200) -> str:
         text = f"<{type(value).__name__}, whose repr raised {type(error).__name__}>"
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
+
+_TOLD = (EncodeError, KeyExtractError, Cancelled, ChannelLost, EngineError)
+"""Errors of our own, which say all that a user needs: our frames add nothing."""
 
 _PACKAGES = Path(__file__).resolve().parents[2]
 _OWN_FOLDERS = tuple(f"{_PACKAGES / package}{os.sep}" for package in ("engine", "operators"))

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import engine
-from engine.broadcast import ModelStore, use
+from engine.broadcast import ModelStore, Settings, use
 from engine.config import JobConfig
-from engine.errors import ModelError
+from engine.errors import ConfigError, EngineError, ModelError
 from engine.model import Descriptor, Model, pack
 from engine.model.descriptor import EXTENSION
-from engine.network import Batch, Cancelled
+from engine.network import Batch, BlobNode, Cancelled, ChannelLost
+from engine.s3 import S3, S3Server
 from operators import source
 from operators.sinks import Collect
 from operators.sources import Models
+from tests.conftest import S3_CREDENTIALS
 
 
 class Receiver:
@@ -170,3 +178,278 @@ def test_a_job_moves_models_via_plasma(ray_cluster: None, nothing_left: None, fo
     seen = sorted(result.output, key=lambda record: record[0])
     assert [record[0] for record in seen] == [1, 1, 1, 2, 2, 2, 3, 3, 3]
     assert seen[:3] == [(1, "digits", digests(folder))] * 3
+
+
+@pytest.fixture
+def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, str]]:
+    """A bucket of an S3 server on this machine: its URL and the endpoint."""
+    (tmp_path / "s3" / "models").mkdir(parents=True)
+    for name, value in S3_CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    server = S3Server(
+        tmp_path / "s3",
+        access_key=S3_CREDENTIALS["AWS_ACCESS_KEY_ID"],
+        secret_key=S3_CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
+    )
+    yield "s3://models", server.endpoint
+    server.close()
+
+
+def test_s3_uploads_a_model_and_each_task_downloads_it(
+    bucket: tuple[str, str], folder: Path, nothing_left: None
+) -> None:
+    url, endpoint = bucket
+    settings = Settings(s3_url=f"{url}/some/where", s3_endpoint=endpoint)
+    publisher, receiver = (ModelStore(task, None, JobConfig(name="try")) for task in (0, 1))
+    sent = publisher.publish(pack(folder), "s3", settings=settings)
+    publisher.finish()
+    model = receiver.model(Descriptor.decode(sent.encode()))
+    assert digest(model) == (1, "digits", digests(folder))
+    assert all(data.readonly for data in model.files.values())
+    tensors = {"a": np.arange(6.0).reshape(2, 3), "b": np.array(True)}
+    sent = publisher.publish(pack(tensors), "s3", settings=settings)
+    found = receiver.model(sent).tensors()
+    assert {name: array.tolist() for name, array in found.items()} == {
+        name: array.tolist() for name, array in tensors.items()
+    }
+    keys = [key for key, _ in S3.open(f"{url}/some/where", endpoint=endpoint).list()]
+    assert len(keys) == 4
+    assert all(key.startswith("try-") for key in keys)
+    sent = publisher.publish(pack(b""), "s3", settings=settings)
+    assert bytes(receiver.model(sent).value()) == b""
+
+
+def test_a_model_that_is_in_s3_is_not_uploaded(bucket: tuple[str, str], folder: Path) -> None:
+    url, endpoint = bucket
+    store = S3.open(f"{url}/digits", endpoint=endpoint)
+    for path in folder.rglob("*"):
+        if path.is_file():
+            store.put_file(path.relative_to(folder).as_posix(), str(path))
+    stores = [ModelStore(task, None, JobConfig()) for task in (0, 1)]
+    sent = stores[0].publish(pack(f"{url}/digits"), "s3", settings=Settings(s3_endpoint=endpoint))
+    assert digest(stores[1].model(sent)) == (1, "digits", digests(folder))
+    assert len(S3.open(url, endpoint=endpoint).list()) == 3
+    one = pack(f"{url}/digits/config.json")
+    sent = stores[0].publish(one, "s3", settings=Settings(s3_endpoint=endpoint))
+    model = stores[1].model(sent)
+    assert (model.name, model.layout.kind, bytes(model.buffer)) == ("config.json", "file", b"{}")
+
+
+def test_what_is_not_in_s3_is_an_error_that_names_it(bucket: tuple[str, str]) -> None:
+    url, endpoint = bucket
+    settings = Settings(s3_endpoint=endpoint)
+    store = ModelStore(0, None, JobConfig(), task="publish[0]")
+    with pytest.raises(ModelError, match="no objects below 's3://models/missing'"):
+        store.publish(pack(f"{url}/missing"), "s3", settings=settings)
+    with pytest.raises(EngineError, match="model 'x' version 1 could not be published in task pub"):
+        store.publish(pack("s3://no-such-bucket/x"), "s3", 1, settings=settings)
+    with pytest.raises(ConfigError, match="s3_url is None"):
+        store.publish(pack(b"weights"), "s3", settings=settings)
+    layout = pack(b"weights").layout
+    reference = f'{{"url":"{url}/gone","endpoint":"{endpoint}","share":false}}'.encode()
+    gone = store.model(Descriptor("s3", 3, "gone", layout, 7, 1, reference))
+    with pytest.raises(EngineError, match="model 'gone' version 3 could not be received in task"):
+        gone.wait()
+
+
+def test_wrong_credentials_are_an_error_without_the_secret(
+    bucket: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, endpoint = bucket
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a wrong secret")
+    store = ModelStore(0, None, JobConfig())
+    settings = Settings(s3_url=url, s3_endpoint=endpoint)
+    with pytest.raises(EngineError, match="could not be published") as raised:
+        store.publish(pack(b"weights"), "s3", settings=settings)
+    assert "wrong secret" not in str(raised.value)
+
+
+@dataclass(frozen=True)
+class Part:
+    """What `engine.runtime.relay` plans for a task."""
+
+    leaders: tuple[tuple[int, int], ...] = ()
+    followers: int = 0
+
+
+class Nodes:
+    """Task 0 publishes on a node of its own with task 1; tasks 2 and 3 are on another node."""
+
+    def __init__(self, folder: Path) -> None:
+        paths = [str(folder / f"{task}.blob") for task in range(4)]
+        self.nodes = [
+            BlobNode("tcp://127.0.0.1:0", path, patience_seconds=1.0, bypass_seconds=0.3)
+            for path in paths
+        ]
+        origin, _, leader, _ = (node.endpoint for node in self.nodes)
+        parts = [Part(followers=1), Part(((0, 0),)), Part(followers=1), Part(((0, 2),))]
+        with ThreadPoolExecutor(4) as pool:
+            joined = [
+                pool.submit(
+                    node.connect,
+                    [leader] if task == 0 else [],
+                    [origin] if task == 2 else [],
+                    [(origin_task, paths[by]) for origin_task, by in part.leaders],
+                    part.followers,
+                    10.0,
+                )
+                for task, (node, part) in enumerate(zip(self.nodes, parts, strict=True))
+            ]
+            for future in joined:
+                future.result()
+        for node in self.nodes:
+            node.unlink()
+        self.stores = [
+            ModelStore(task, node, JobConfig(), part, task=f"task[{task}]", where=f"n{task // 2}")
+            for task, (node, part) in enumerate(zip(self.nodes, parts, strict=True))
+        ]
+
+    def close(self) -> None:
+        for store, node in zip(self.stores, self.nodes, strict=True):
+            store.close()
+            node.close()
+        del store, node
+        self.stores, self.nodes = [], []  # their listening sockets go with them
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> Iterator[Nodes]:
+    joined = Nodes(tmp_path)
+    yield joined
+    joined.close()
+
+
+def addresses(model: Model) -> int:
+    return int(np.frombuffer(model.buffer, np.uint8).ctypes.data)
+
+
+@pytest.mark.parametrize("kind", ["folder", "array", "tensors", "table", "bytes", "nothing"])
+def test_channels_give_every_task_what_was_published(
+    kind: str, nothing_left: None, nodes: Nodes, folder: Path
+) -> None:
+    values: dict[str, Any] = {
+        "folder": folder,
+        "array": np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+        "tensors": {"a": np.arange(3), "b": np.ones((2, 2), "f4")},
+        "table": pa.table({"a": [1, 2, 3]}),
+        "bytes": np.random.default_rng(1).bytes(3_000_001),
+        "nothing": b"",
+    }
+    value = values[kind]
+    publisher, *receivers = nodes.stores
+    with ThreadPoolExecutor(1) as pool:
+        published = pool.submit(publisher.publish, pack(value), "channels")
+        sent = Descriptor.decode(published.result(20).encode())
+        models = [store.model(sent).wait(20) for store in receivers]
+        pool.submit(publisher.finish).result(20)
+    for model in models:
+        found = model.value()
+        if kind == "folder":
+            assert digest(model) == (1, "digits", digests(folder))
+        elif kind == "table":
+            assert found.equals(value)
+        elif kind == "tensors":
+            assert {name: a.tolist() for name, a in found.items()} == {
+                name: a.tolist() for name, a in value.items()
+            }
+        else:
+            assert bytes(found) == bytes(value)
+            assert memoryview(found).readonly
+        assert model.size == 0 or addresses(model) % 64 == 0
+
+
+def test_memory_is_free_once_no_one_holds_a_model(nodes: Nodes) -> None:
+    publisher, *receivers = nodes.stores
+    for version in range(1, 4):
+        sent = publisher.publish(pack(bytes([version]) * 2_000_000), "channels")
+        for store in receivers:
+            assert store.model(sent).wait(20).buffer[-1] == version
+    sent = publisher.publish(pack(bytes(2_000_000)), "channels")
+    views = [store.model(sent).wait(20).value() for store in receivers]
+    publisher.finish()
+    assert [view[0] for view in views] == [0, 0, 0]
+    del views
+    gc.collect()
+    deadline = time.monotonic() + 5
+    while any(node.statistics().held_bytes for node in nodes.nodes):
+        assert time.monotonic() < deadline, [node.statistics() for node in nodes.nodes]
+        time.sleep(0.01)
+
+
+def test_a_model_that_one_task_never_reads_is_freed_all_the_same(nodes: Nodes) -> None:
+    publisher, *receivers = nodes.stores
+    for _ in range(3):
+        sent = publisher.publish(pack(bytes(2_000_000)), "channels")
+        for store in receivers[1:]:
+            store.model(sent).wait(20)
+        receivers[0].model(sent)
+    publisher.finish()
+    gc.collect()
+    deadline = time.monotonic() + 5
+    while any(node.statistics().held_bytes for node in nodes.nodes):
+        assert time.monotonic() < deadline, [node.statistics() for node in nodes.nodes]
+        for store in receivers:
+            store.finish()
+        time.sleep(0.01)
+
+
+def test_a_node_that_is_gone_is_an_error_of_the_publisher_alone(nodes: Nodes) -> None:
+    publisher, neighbour, *_ = nodes.stores
+    for task in (2, 3):
+        nodes.stores[task].close()
+        nodes.nodes[task].close()
+    sent = []
+
+    def publish() -> None:
+        for _ in range(3):
+            sent.append(publisher.publish(pack(bytes(2_000_000)), "channels"))
+
+    with pytest.raises(ChannelLost, match=r"model 'model' version 3 could not be published in"):
+        publish()
+    assert [len(neighbour.model(one).wait(20).buffer) for one in sent] == [2_000_000] * 2
+
+
+def test_s3_shared_per_node_is_downloaded_once_for_each(
+    bucket: tuple[str, str], nodes: Nodes, folder: Path
+) -> None:
+    url, endpoint = bucket
+    publisher, *receivers = nodes.stores
+    settings = Settings(s3_url=url, s3_endpoint=endpoint, share_per_node=True)
+    sent = publisher.publish(pack(folder), "s3", settings=settings)
+    for store in receivers:
+        assert digest(store.model(sent).wait(20)) == (1, "digits", digests(folder))
+    publisher.finish()
+
+
+def test_s3_that_is_gone_fails_every_task_of_the_node(
+    bucket: tuple[str, str], nodes: Nodes
+) -> None:
+    url, endpoint = bucket
+    layout = pack(b"weights").layout
+    reference = f'{{"url":"{url}/gone","endpoint":"{endpoint}","share":true}}'.encode()
+    sent = Descriptor("s3", 3, "gone", layout, 0, 1, reference)
+    for task in (2, 3):
+        with pytest.raises((EngineError, ChannelLost), match="model 'gone' version 3 could not be"):
+            nodes.stores[task].model(sent).wait(20)
+
+
+@pytest.mark.parametrize("via", ["channels", "s3", "s3 shared"])
+def test_a_job_moves_models(
+    via: str, runtime: str, nothing_left: None, bucket: tuple[str, str], folder: Path
+) -> None:
+    url, endpoint = bucket
+    settings: dict[str, Any] = (
+        {}
+        if via == "channels"
+        else {"s3_url": url, "s3_endpoint": endpoint, "share_per_node": via == "s3 shared"}
+    )
+    models = source(Models(folder, {"weight": np.ones((2, 3))}, b"", folder / "empty", folder))
+    published = models.broadcast(via=via.split()[0], **settings)  # type: ignore[call-overload]
+    result = engine.execute(
+        published.map(digest).sink(Collect()), runtime=runtime, parallelism=3, progress="none"
+    )
+    seen = sorted(result.output, key=lambda record: record[0])
+    assert [record[0] for record in seen] == [n for n in range(1, 6) for _ in range(3)]
+    assert seen[:3] == [(1, "digits", digests(folder))] * 3
+    assert seen[-3:] == [(5, "digits", digests(folder))] * 3
+    assert seen[9:12] == [(4, "empty", {"empty": hashlib.sha256(b"").hexdigest()})] * 3

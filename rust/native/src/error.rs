@@ -67,6 +67,26 @@ exception! {
     Cancelled: PyException
 }
 
+/// A request to S3 failed: what it was about, and S3's code for it, such as NoSuchKey.
+#[pyclass(extends = PyException, subclass, module = "engine._native")]
+pub(crate) struct StorageFailed;
+
+#[pymethods]
+impl StorageFailed {
+    #[new]
+    #[pyo3(signature = (message: "str", code: "str"))]
+    fn new(message: &Bound<'_, PyAny>, code: &Bound<'_, PyAny>) -> Self {
+        let _ = (message, code); // the base class keeps them
+        Self
+    }
+}
+
+impl StorageFailed {
+    pub(crate) fn new_err(message: String, code: String) -> PyErr {
+        PyErr::new::<Self, _>((message, code))
+    }
+}
+
 /// An exception, boxed so that a result that is mostly a success stays small.
 pub(crate) struct Raised(Box<PyErr>);
 

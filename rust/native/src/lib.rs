@@ -1,4 +1,5 @@
-//! Python bindings of the Rust core, importable as `engine._native` through `engine.network`.
+//! Python bindings of the Rust core, importable as `engine._native` through `engine.network`
+//! and, for S3, `engine.s3`.
 //!
 //! Batches cross this boundary, never single records: [`gate`] encodes a list in one pass, [`batch`]
 //! decodes a frame into a list when Python needs one, [`aggregate`] works on a frame without Python
@@ -24,6 +25,7 @@ mod latency;
 mod latest;
 mod network;
 mod record_cache;
+mod s3;
 mod statistics;
 mod text;
 mod timers;
@@ -41,7 +43,7 @@ mod _native {
     #[pymodule_export]
     use super::error::{
         AggregateError, Cancelled, ChannelLost, DecodeError, EncodeError, KeyExtractError,
-        NetworkError, ResourceError,
+        NetworkError, ResourceError, StorageFailed,
     };
     #[pymodule_export]
     use super::extension::register_extensions;
@@ -55,6 +57,8 @@ mod _native {
     use super::latest::Latest;
     #[pymodule_export]
     use super::network::Network;
+    #[pymodule_export]
+    use super::s3::{S3Client, S3Server};
     #[pymodule_export]
     use super::statistics::{BlobStatistics, InputStatistics, NetworkStatistics, OutputStatistics};
     #[pymodule_export]

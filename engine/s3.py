@@ -1,0 +1,289 @@
+"""Objects in S3, or in anything that speaks its protocol: the other door to the Rust core.
+
+`S3.open("s3://bucket/prefix")` reads and writes whole objects below a prefix, in parallel ranges.
+`S3Server` is a server of our own on a folder, for development and tests.
+
+    with S3Server(folder, access_key="me", secret_key="secret") as server:
+        s3 = S3.open("s3://models/v1", endpoint=server.endpoint)
+        s3.put("weights", array)
+
+Credentials come from where the AWS tools find them: the environment, the profile of ~/.aws, a web
+identity token (IRSA), the container, the instance; `role_arn` is assumed with these.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, NamedTuple
+
+from engine._native import S3Client, StorageFailed
+from engine._native import S3Server as NativeServer
+from engine.errors import ConfigError, StorageError
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+__all__ = ["S3", "S3Server", "ServerStatistics"]
+
+
+class S3:
+    """A bucket and prefix. Thread-safe; each call waits, without the GIL, until all is done.
+
+    Every call raises StorageError, which names endpoint, bucket and key and what S3 answered.
+    Requests are tried again after errors of the server and of the network. Ctrl-C ends a call soon.
+    """
+
+    def __init__(self, client: S3Client, bucket: str, prefix: str) -> None:
+        self._client = client
+        self.bucket = bucket
+        self.prefix = prefix
+
+    @classmethod
+    def open(
+        cls,
+        url: str,
+        *,
+        endpoint: str | None = None,
+        region: str | None = None,
+        role_arn: str | None = None,
+        parallel: int = 8,
+        part_bytes: int = 8 << 20,
+        retries: int = 6,
+    ) -> S3:
+        """The bucket and prefix of `s3://bucket/prefix`; asks nobody yet.
+
+        `endpoint` is by default that of AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL or the profile, else
+        AWS. `role_arn` is assumed at the token service of AWS_ENDPOINT_URL_STS, AWS_ENDPOINT_URL,
+        or at `endpoint` where that is not one of AWS. `parallel` ranges of `part_bytes` are on
+        their way at one moment; each costs one request. `retries`: after errors that may pass, with
+        pauses from 0.1 s that double up to 5 s. Raises ConfigError, StorageError.
+        """
+        bucket, prefix = split_url(url)
+        if parallel < 1 or part_bytes < 1 or retries < 0:
+            raise ConfigError(
+                f"parallel={parallel}, part_bytes={part_bytes}, retries={retries}: expected at "
+                "least 1, 1 and 0"
+            )
+        if endpoint is not None and not re.match(r"https?://[^/]", endpoint):
+            raise ConfigError(
+                f"the endpoint is {endpoint!r}, expected a URL", "such as http://127.0.0.1:9000"
+            )
+        with _told(endpoint, bucket, None):
+            client = S3Client(
+                bucket,
+                prefix,
+                endpoint=endpoint,
+                region=region,
+                role_arn=role_arn,
+                parallel=parallel,
+                part_bytes=part_bytes,
+                retries=retries,
+            )
+        return cls(client, bucket, prefix)
+
+    @property
+    def endpoint(self) -> str:
+        """Where requests go."""
+        return self._client.endpoint
+
+    @property
+    def url(self) -> str:
+        """`s3://bucket/prefix`."""
+        return f"s3://{self.bucket}/{self.prefix}".rstrip("/")
+
+    def list(self, prefix: str = "") -> list[tuple[str, int]]:
+        """Key, relative to the URL's prefix, and bytes of every object below `prefix`, in order.
+
+        `prefix` counts in whole parts between slashes. Where the URL names one object rather than a
+        folder of them, that is listed, with the key "". Empty objects that some tools make in place
+        of folders are left out.
+        """
+        with self._told(prefix or None):
+            return self._client.list(prefix)
+
+    def size(self, key: str) -> int:
+        """Bytes of an object."""
+        with self._told(key):
+            return self._client.size(key)
+
+    def get_into(self, key: str, buffer: Buffer) -> None:
+        """Fill a writable buffer with the object, which must have its size.
+
+        The ranges are all of one version: an object that is replaced meanwhile is an error. After
+        an error, parts of the buffer are filled.
+        """
+        with _flat(buffer) as data, self._told(key):
+            self._client.get_into(key, data)
+
+    def get(self, key: str) -> bytes:
+        """A whole object. It is copied once more than with `get_into`."""
+        data = bytearray(self.size(key))
+        self.get_into(key, data)
+        return bytes(data)
+
+    def put(self, key: str, data: Buffer) -> None:
+        """Write an object, in parallel parts where it is large; it is there whole or not at all."""
+        with _flat(data) as flat, self._told(key):
+            self._client.put(key, flat)
+
+    def put_file(self, key: str, path: str | os.PathLike[str]) -> None:
+        """Write a file's content as an object, without holding it all in memory."""
+        with self._told(key):
+            self._client.put_file(key, os.fspath(path))
+
+    def delete(self, keys: Sequence[str]) -> None:
+        """Remove objects; keys that there are not do not matter."""
+        with self._told(keys[0] if len(keys) == 1 else None):
+            self._client.delete(list(keys))
+
+    def _told(self, key: str | None) -> AbstractContextManager[None]:
+        whole = "/".join(part for part in (self.prefix, key) if part) if key is not None else None
+        return _told(self.endpoint, self.bucket, whole)
+
+
+class ServerStatistics(NamedTuple):
+    """What went through a server so far."""
+
+    requests: int
+    bytes_sent: int
+    bytes_received: int
+
+
+class S3Server:
+    """S3's protocol on a folder: a folder in it is a bucket, a file below that an object.
+
+    For development and tests. Signatures are checked; keys cannot lead out of their bucket. Objects
+    have no metadata and no versions; their ETag is no MD5. It has threads of its own and runs until
+    `close`, or the end of a `with` block.
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        host: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        access_key: str,
+        secret_key: str,
+        region: str = "us-east-1",
+        roles: Sequence[str] = (),
+        web_identity_token_file: str | os.PathLike[str] | None = None,
+        session_seconds: float = 3600.0,
+    ) -> None:
+        """Serve `folder`, which is made where it is missing; port 0 picks one.
+
+        `roles` are ARNs that may be assumed, with the key or, where it has a file, with the web
+        identity token in it. `session_seconds`: the longest that temporary credentials last. Raises
+        StorageError where the folder or the port cannot be had.
+        """
+        if not access_key or not secret_key:
+            raise ConfigError("the server needs an access key and a secret key, both not empty")
+        token_file = web_identity_token_file
+        try:
+            self._server = NativeServer(
+                os.fspath(folder),
+                host,
+                port,
+                access_key=access_key,
+                secret_key=secret_key,
+                region=region,
+                roles=list(roles),
+                web_identity_token_file=None if token_file is None else os.fspath(token_file),
+                session_seconds=session_seconds,
+            )
+        except OSError as error:
+            raise StorageError(
+                f"the S3 server did not start: {error}", _start_hint(error)
+            ) from None
+
+    @property
+    def endpoint(self) -> str:
+        """Where requests go, such as http://127.0.0.1:9000."""
+        return self._server.endpoint
+
+    def statistics(self) -> ServerStatistics:
+        """What went through so far."""
+        return ServerStatistics(*self._server.statistics())
+
+    def close(self) -> None:
+        """Cut off all connections and end the threads. Does nothing the second time."""
+        self._server.close()
+
+    def __enter__(self) -> S3Server:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def split_url(url: str) -> tuple[str, str]:
+    """Bucket and prefix of `s3://bucket/prefix`, the prefix without slashes around it."""
+    found = re.fullmatch(r"s3://([^/]+)(?:/(.*))?", url)
+    if found is None:
+        raise ConfigError(f"the URL is {url!r}, expected s3://bucket/prefix")
+    return found[1], (found[2] or "").strip("/")
+
+
+@contextmanager
+def _flat(buffer: Buffer) -> Iterator[memoryview]:
+    """The buffer as bytes; TypeError where it is not contiguous."""
+    with memoryview(buffer) as view:
+        if view.nbytes == 0:  # which cannot be cast
+            yield memoryview(bytearray())
+            return
+        with view.cast("B") as flat:
+            yield flat
+
+
+@contextmanager
+def _told(endpoint: str | None, bucket: str, key: str | None) -> Iterator[None]:
+    """Turns what fails into StorageError that names where it did."""
+    try:
+        yield
+    except StorageFailed as failed:
+        message, code = failed.args
+        place = f"s3://{bucket}" + (f"/{key}" if key is not None else "")
+        at = f" at {endpoint}" if endpoint is not None else ""
+        raise StorageError(f"{place}{at}: {message}", _HINTS.get(code), code=code) from None
+
+
+def _start_hint(error: OSError) -> str | None:
+    text = str(error)
+    if "in use" in text:
+        return "another program listens there: take another --port, or 0 for any"
+    if "another server" in text:
+        return "stop that one, or serve another folder"
+    return None
+
+
+_KEYS = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the profile of AWS_PROFILE"
+_HINTS = {
+    "SignatureDoesNotMatch": f"the secret key is not that of the access key: see {_KEYS}",
+    "InvalidAccessKeyId": f"this endpoint does not know the access key: see {_KEYS}",
+    "AccessDenied": "these credentials do not allow it: check the policy of the bucket or the role",
+    "ExpiredToken": "the temporary credentials have ended: fetch new ones",
+    "InvalidToken": "AWS_SESSION_TOKEN does not belong to the access key: unset it, or fetch new "
+    "temporary credentials",
+    "InvalidIdentityToken": "the token in AWS_WEB_IDENTITY_TOKEN_FILE is not accepted there",
+    "RequestTimeTooSkewed": "the clocks of this machine and the endpoint differ: set them",
+    "InvalidBucketName": "3 to 63 lower-case letters, digits, dots and dashes",
+    "NoSuchBucket": "create the bucket first, or check its name and the endpoint",
+    "NoSuchKey": "check the key and the prefix of the URL; keys are case-sensitive",
+    "NotFound": "check bucket, key and endpoint",
+    "NoCredentials": f"set {_KEYS}; `oka s3 serve` prints the ones that it takes",
+    "Changed": "write new versions under new keys, or read again",
+    "InsufficientStorage": "the disk of the server is full, or its quota is used up",
+    "Unreachable": "does the endpoint run and is it right? See AWS_ENDPOINT_URL_S3 and "
+    "AWS_ENDPOINT_URL",
+    "PermanentRedirect": "the bucket is in another region: set AWS_REGION",
+    "AuthorizationHeaderMalformed": "the bucket is in another region: set AWS_REGION",
+}

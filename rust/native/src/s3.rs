@@ -1,0 +1,280 @@
+//! S3 for Python: the server and the client, every call without the GIL.
+
+use crate::error::StorageFailed;
+use bytes::Bytes;
+use oka_s3::{Client, ClientConfig, Failure, Server, ServerConfig};
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::{PyBufferError, PyOSError, PyValueError};
+use pyo3::prelude::*;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// S3's protocol on a folder: a folder in it is a bucket, a file below that an object.
+///
+/// For development and tests. It has threads of its own and runs until `close`, or until it is
+/// dropped.
+#[pyclass(frozen, module = "engine._native")]
+pub(crate) struct S3Server {
+    server: Mutex<Server>,
+    address: SocketAddr,
+}
+
+#[pymethods]
+impl S3Server {
+    /// Listens, and serves the folder to whoever signs with the key. Raises OSError where the folder
+    /// or the port cannot be had.
+    ///
+    /// `port`: 0 picks one. `roles`: ARNs of the roles that may be assumed, with the key or with the
+    /// web identity token in the file `web_identity_token_file`. `session_seconds`: the longest that
+    /// temporary credentials last.
+    #[new]
+    #[allow(clippy::too_many_arguments, reason = "settings with names in Python")]
+    #[pyo3(signature = (
+        folder: "str",
+        host: "str" = "127.0.0.1",
+        port: "int" = 0,
+        *,
+        access_key: "str",
+        secret_key: "str",
+        region: "str" = "us-east-1",
+        roles: "list[str]" = Vec::new(),
+        web_identity_token_file: "str | None" = None,
+        session_seconds: "float" = 3600.0,
+    ))]
+    fn new(
+        py: Python<'_>,
+        folder: PathBuf,
+        host: &str,
+        port: u16,
+        access_key: String,
+        secret_key: String,
+        region: &str,
+        roles: Vec<String>,
+        web_identity_token_file: Option<PathBuf>,
+        session_seconds: f64,
+    ) -> PyResult<Self> {
+        let session = Duration::try_from_secs_f64(session_seconds).map_err(|_| {
+            PyValueError::new_err(format!(
+                "session_seconds is {session_seconds}, expected 0 or more"
+            ))
+        })?;
+        let config = ServerConfig {
+            folder,
+            host: host.to_owned(),
+            port,
+            access_key,
+            secret_key,
+            region: region.to_owned(),
+            roles,
+            web_identity_token_file,
+            session,
+        };
+        let server = py
+            .detach(|| Server::start(config))
+            .map_err(|error| PyOSError::new_err(error.to_string()))?;
+        Ok(Self {
+            address: server.address(),
+            server: Mutex::new(server),
+        })
+    }
+
+    /// Where requests go: http://HOST:PORT.
+    #[getter]
+    fn endpoint(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Requests, bytes sent and bytes received so far.
+    fn statistics(&self) -> (u64, u64, u64) {
+        let now = self.server().statistics();
+        (now.requests, now.bytes_sent, now.bytes_received)
+    }
+
+    /// Cuts off all connections and ends the threads. Does nothing the second time.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| self.server().close());
+    }
+}
+
+impl S3Server {
+    fn server(&self) -> MutexGuard<'_, Server> {
+        self.server.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A bucket and prefix of an S3 endpoint. Thread-safe; every call ends soon after Ctrl-C.
+///
+/// All calls raise StorageFailed with the message and S3's code.
+#[pyclass(frozen, module = "engine._native")]
+pub(crate) struct S3Client(Client);
+
+#[pymethods]
+impl S3Client {
+    /// Finds endpoint, region and credentials; asks nobody yet.
+    #[new]
+    #[allow(clippy::too_many_arguments, reason = "settings with names in Python")]
+    #[pyo3(signature = (
+        bucket: "str",
+        prefix: "str",
+        *,
+        endpoint: "str | None" = None,
+        region: "str | None" = None,
+        role_arn: "str | None" = None,
+        parallel: "int" = 8,
+        part_bytes: "int" = 8_388_608,
+        retries: "int" = 6,
+    ))]
+    fn new(
+        bucket: String,
+        prefix: String,
+        endpoint: Option<String>,
+        region: Option<String>,
+        role_arn: Option<String>,
+        parallel: usize,
+        part_bytes: usize,
+        retries: usize,
+    ) -> PyResult<Self> {
+        // With the GIL: nobody sets environment variables while they are read.
+        Client::open(ClientConfig {
+            bucket,
+            prefix,
+            endpoint,
+            region,
+            role_arn,
+            parallel,
+            part_bytes,
+            retries,
+        })
+        .map(Self)
+        .map_err(failed)
+    }
+
+    /// Where requests go.
+    #[getter]
+    fn endpoint(&self) -> &str {
+        self.0.endpoint()
+    }
+
+    /// All objects below prefix and `below`: key after the prefix, and bytes.
+    #[pyo3(signature = (below: "str" = ""))]
+    fn list(&self, py: Python<'_>, below: &str) -> PyResult<Vec<(String, u64)>> {
+        call(py, |interrupted| self.0.list(below, interrupted))
+    }
+
+    /// Fills a writable buffer of bytes with the object, which must have its size.
+    #[pyo3(signature = (key: "str", buffer: "memoryview"))]
+    fn get_into(&self, py: Python<'_>, key: &str, buffer: &Bound<'_, PyAny>) -> PyResult<()> {
+        let buffer = PyBuffer::<u8>::get(buffer)?;
+        if buffer.readonly() {
+            return Err(PyBufferError::new_err("the buffer cannot be written to"));
+        }
+        if !buffer.is_c_contiguous() {
+            return Err(PyBufferError::new_err("the buffer is not contiguous"));
+        }
+        let memory = Writable {
+            start: buffer.buf_ptr().cast(),
+            length: buffer.len_bytes(),
+        };
+        call(py, |interrupted| {
+            // SAFETY: the buffer is held until the call ends, so its memory stays where it is. Whoever
+            // reads or writes it meanwhile from another thread sees a mix of old and new bytes, as
+            // with every call that fills a buffer without the GIL.
+            let memory = unsafe { memory.slice() };
+            self.0.get_into(key, memory, interrupted)
+        })
+    }
+
+    /// Writes an object; it is there whole or not at all.
+    #[pyo3(signature = (key: "str", data: "memoryview"))]
+    fn put(&self, py: Python<'_>, key: &str, data: &Bound<'_, PyAny>) -> PyResult<()> {
+        let buffer = PyBuffer::<u8>::get(data)?;
+        if !buffer.is_c_contiguous() {
+            return Err(PyBufferError::new_err("the data is not contiguous"));
+        }
+        let data = Bytes::from_owner(Readable(buffer));
+        call(py, |interrupted| self.0.put(key, data, interrupted))
+    }
+
+    /// Writes a file's content as an object.
+    #[pyo3(signature = (key: "str", path: "str"))]
+    #[allow(clippy::needless_pass_by_value, reason = "converted anyway")]
+    fn put_file(&self, py: Python<'_>, key: &str, path: PathBuf) -> PyResult<()> {
+        call(py, |interrupted| self.0.put_file(key, &path, interrupted))
+    }
+
+    /// Removes objects; those that there are not do not matter.
+    #[pyo3(signature = (keys: "list[str]"))]
+    #[allow(clippy::needless_pass_by_value, reason = "converted anyway")]
+    fn delete(&self, py: Python<'_>, keys: Vec<String>) -> PyResult<()> {
+        call(py, |interrupted| self.0.delete(&keys, interrupted))
+    }
+
+    /// The size of the object.
+    #[pyo3(signature = (key: "str"))]
+    fn size(&self, py: Python<'_>, key: &str) -> PyResult<u64> {
+        call(py, |interrupted| self.0.size(key, interrupted))
+    }
+}
+
+/// Runs a call without the GIL; what a signal's handler raises ends it.
+fn call<T: Send>(
+    py: Python<'_>,
+    work: impl FnOnce(&mut dyn FnMut() -> bool) -> Result<T, Failure> + Send,
+) -> PyResult<T> {
+    let (done, raised) = py.detach(|| {
+        let mut raised = None;
+        let done = work(&mut || {
+            raised = Python::attach(|py| py.check_signals()).err();
+            raised.is_some()
+        });
+        (done, raised)
+    });
+    match raised {
+        Some(raised) => Err(raised),
+        None => done.map_err(failed),
+    }
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "for map_err")]
+fn failed(failure: Failure) -> PyErr {
+    StorageFailed::new_err(failure.to_string(), failure.code().to_owned())
+}
+
+/// Memory of a buffer that is held elsewhere.
+struct Writable {
+    start: *mut u8,
+    length: usize,
+}
+
+// SAFETY: only the address crosses to where the GIL is not held; see `get_into`.
+unsafe impl Send for Writable {}
+// SAFETY: as above.
+unsafe impl Sync for Writable {}
+
+impl Writable {
+    /// The caller holds the buffer for as long as the slice lives, and makes one slice at a time.
+    #[allow(clippy::mut_from_ref, reason = "the memory is not this struct's")]
+    unsafe fn slice(&self) -> &mut [u8] {
+        if self.length == 0 {
+            return &mut [];
+        }
+        // SAFETY: see above; the buffer is contiguous and of bytes.
+        unsafe { std::slice::from_raw_parts_mut(self.start, self.length) }
+    }
+}
+
+/// A buffer that is held until its last byte is sent, even when the call has ended before.
+struct Readable(PyBuffer<u8>);
+
+impl AsRef<[u8]> for Readable {
+    fn as_ref(&self) -> &[u8] {
+        let length = self.0.len_bytes();
+        if length == 0 {
+            return &[];
+        }
+        // SAFETY: the buffer is contiguous, of bytes, and held by this value.
+        unsafe { std::slice::from_raw_parts(self.0.buf_ptr().cast(), length) }
+    }
+}

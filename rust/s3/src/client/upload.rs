@@ -1,0 +1,128 @@
+//! One object written: at once, or in parts where it is large.
+
+use crate::client::failure::Failure;
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt};
+use object_store::aws::AmazonS3;
+use object_store::multipart::{MultipartStore, PartId};
+use object_store::path::Path;
+use object_store::{MultipartId, ObjectStore, PutOptions, PutPayload};
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Where the bytes come from.
+pub(crate) enum Source {
+    Memory(Bytes),
+    File {
+        file: Arc<File>,
+        size: u64,
+        path: String,
+    },
+}
+
+/// The upload in parts that is under way: parts of one that is not ended cost money.
+#[derive(Default)]
+pub(crate) struct Unfinished(Mutex<Option<MultipartId>>);
+
+/// Writes the object; it is there once this ends well, and not before.
+pub(crate) async fn object(
+    store: &AmazonS3,
+    path: &Path,
+    source: Source,
+    part_bytes: usize,
+    parallel: usize,
+    unfinished: &Unfinished,
+) -> Result<(), Failure> {
+    let size = source.size();
+    let part_bytes = (part_bytes as u64)
+        .max(LEAST_PART)
+        .max(size.div_ceil(MOST_PARTS));
+    if size <= 2 * part_bytes {
+        let data = source.read(0..size).await?;
+        let done = store
+            .put_opts(path, PutPayload::from(data), PutOptions::default())
+            .await;
+        return done.map(drop).map_err(Failure::of);
+    }
+    let id = store.create_multipart(path).await.map_err(Failure::of)?;
+    unfinished.set(Some(id.clone()));
+    let (source, id) = (&source, &id);
+    let ranges = (0..size)
+        .step_by(part_bytes as usize)
+        .map(|at| at..(at + part_bytes).min(size));
+    let parts: Vec<PartId> = futures::stream::iter(ranges.enumerate())
+        .map(|(number, range)| async move {
+            let data = source.read(range).await?;
+            let payload = PutPayload::from(data);
+            let done = store.put_part(path, id, number, payload).await;
+            done.map_err(Failure::of)
+        })
+        .buffered(parallel)
+        .try_collect()
+        .await?;
+    store
+        .complete_multipart(path, id, parts)
+        .await
+        .map_err(Failure::of)?;
+    unfinished.set(None);
+    Ok(())
+}
+
+impl Unfinished {
+    /// Tells S3 to forget the parts, if there are any; for a few seconds at most.
+    pub async fn abort(&self, store: &AmazonS3, path: &Path) {
+        let id = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(id) = id {
+            let _ = tokio::time::timeout(PATIENCE, store.abort_multipart(path, &id)).await;
+        }
+    }
+
+    fn set(&self, id: Option<MultipartId>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = id;
+    }
+}
+
+impl Source {
+    fn size(&self) -> u64 {
+        match self {
+            Self::Memory(data) => data.len() as u64,
+            Self::File { size, .. } => *size,
+        }
+    }
+
+    async fn read(&self, range: Range<u64>) -> Result<Bytes, Failure> {
+        match self {
+            Self::Memory(data) => Ok(data.slice(range.start as usize..range.end as usize)),
+            Self::File { file, path, .. } => {
+                let file = file.clone();
+                let read = tokio::task::spawn_blocking(move || read_range(&file, &range)).await;
+                read.unwrap_or_else(|error| Err(io::Error::other(error)))
+                    .map_err(|error| Failure::File {
+                        path: path.clone(),
+                        error,
+                    })
+            }
+        }
+    }
+}
+
+fn read_range(file: &File, range: &Range<u64>) -> io::Result<Bytes> {
+    let length = (range.end - range.start) as usize;
+    let mut data = Vec::with_capacity(length);
+    while data.len() < length {
+        let at = range.start + data.len() as u64;
+        if rustix::io::pread(file, rustix::buffer::spare_capacity(&mut data), at)? == 0 {
+            return Err(io::Error::other("it became shorter while it was sent"));
+        }
+    }
+    data.truncate(length);
+    Ok(data.into())
+}
+
+/// S3's limits: all parts but the last have 5 MiB or more, and there are at most 10,000.
+const LEAST_PART: u64 = 5 << 20;
+const MOST_PARTS: u64 = 10_000;
+const PATIENCE: Duration = Duration::from_secs(5);
