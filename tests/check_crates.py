@@ -1,4 +1,7 @@
-"""Direction of the crates: native -> blob, s3, transport, columnar -> compute -> protocol, ring."""
+"""Holds the direction of the crates.
+
+native -> blob, s3, transport, columnar -> compute -> protocol, ring.
+"""
 
 import json
 import subprocess
