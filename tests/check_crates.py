@@ -1,4 +1,7 @@
-"""Holds the direction of the crates: native -> transport, columnar -> compute -> protocol, ring, s3."""
+"""Holds the direction of the crates: native -> transport, columnar -> compute -> protocol, ring.
+
+`oka-s3` stands by itself.
+"""
 
 import json
 import subprocess
