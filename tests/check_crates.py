@@ -1,6 +1,6 @@
-"""Holds the direction of the crates.
+"""Holds the direction of the crates: native -> transport, columnar -> compute -> protocol, ring.
 
-native -> blob, s3, transport, columnar -> compute -> protocol, ring.
+`oka-s3` stands by itself.
 """
 
 import json
@@ -12,19 +12,11 @@ ALLOWED = {
     "oka-compute": {"oka-protocol"},
     "oka-ring": set(),
     "oka-transport": {"oka-protocol", "oka-ring"},
-    "oka-blob": set(),
     "oka-fuzz": {"oka-protocol", "oka-columnar", "oka-compute"},
     "oka-instructions": {"oka-protocol", "oka-ring", "oka-columnar", "oka-compute"},
     "oka-columnar": {"oka-protocol", "oka-compute"},
     "oka-s3": set(),
-    "oka-native": {
-        "oka-protocol",
-        "oka-columnar",
-        "oka-compute",
-        "oka-transport",
-        "oka-blob",
-        "oka-s3",
-    },
+    "oka-native": {"oka-protocol", "oka-columnar", "oka-compute", "oka-transport", "oka-s3"},
 }
 
 

@@ -224,9 +224,7 @@ def test_credentials_of_a_role_are_renewed(tmp_path: Path, keys: None) -> None:
         assert server.statistics().requests == requests + 3  # one more than without a renewal
 
 
-def test_a_web_identity(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clean: None
-) -> None:
+def test_a_web_identity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clean: None) -> None:
     file = tmp_path / "token"
     file.write_text("a.web.token")
     monkeypatch.setenv("AWS_ROLE_ARN", ROLE)
