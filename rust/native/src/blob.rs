@@ -301,6 +301,14 @@ impl Blob {
         unsafe { export(slf.as_any(), start, length, true, view, flags) }
     }
 
+    /// What memoryview(blob) is, here for type checkers.
+    #[pyo3(signature = (flags: "int", /) -> "memoryview")]
+    #[allow(clippy::needless_pass_by_value, reason = "Python's protocol")]
+    fn __buffer__(slf: Bound<'_, Self>, flags: c_int) -> PyResult<Bound<'_, PyMemoryView>> {
+        let _ = flags;
+        PyMemoryView::from(slf.as_any())
+    }
+
     /// When it was whole on this node, in nanoseconds of CLOCK_MONOTONIC.
     #[getter]
     fn landed_ns(&self) -> u64 {
