@@ -1,4 +1,4 @@
-"""Holds the direction of the crates: native -> blob, transport, columnar -> compute -> protocol, ring."""
+"""Holds the direction of the crates: native -> blob, transport, columnar -> compute -> protocol."""
 
 import json
 import subprocess

@@ -199,7 +199,7 @@ pub(crate) struct Landing(oka_blob::Landing);
 impl Landing {
     /// Appends the bytes of a contiguous buffer, without the GIL. Raises ValueError if they are too
     /// many, ResourceError, Cancelled.
-    #[pyo3(signature = (data: "Buffer"))]
+    #[pyo3(signature = (data: "Any"))]
     fn write(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<()> {
         let buffer = PyUntypedBuffer::get(data)?;
         if !buffer.is_c_contiguous() {

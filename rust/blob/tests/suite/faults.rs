@@ -14,7 +14,7 @@ const CHUNK: u64 = 64 << 10;
 fn proxied(config: &BlobConfig) -> (Node, Proxy, Node) {
     let (origin, node) = (Node::new(config.clone()), Node::new(config.clone()));
     let proxy = Proxy::to(node.endpoint());
-    origin.join(&[proxy.endpoint.clone()], &[]);
+    origin.join(std::slice::from_ref(&proxy.endpoint), &[]);
     node.join(&[], &[origin.endpoint().to_owned()]);
     (origin, proxy, node)
 }
@@ -61,11 +61,8 @@ fn any_flipped_bit_does_no_harm() {
             let model = bytes(2 * CHUNK as usize, byte);
             proxy.flip_at(byte);
             origin.publish(0, &model, false);
-            let bad_header = !encryption && (6..60).contains(&byte);
-            if !bad_header {
-                let got = node.take(0).unwrap();
-                assert!(got.bytes() == model, "byte {byte}, encryption {encryption}");
-            }
+            let got = node.take(0).unwrap();
+            assert!(got.bytes() == model, "byte {byte}, encryption {encryption}");
         }
     }
 }

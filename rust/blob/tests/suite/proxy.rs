@@ -76,10 +76,6 @@ impl Proxy {
         self.gate.closed.store(false, Ordering::SeqCst);
     }
 
-    pub fn passed(&self) -> u64 {
-        self.gate.passed.load(Ordering::SeqCst)
-    }
-
     pub fn connections(&self) -> u64 {
         self.gate.connections.load(Ordering::SeqCst)
     }
