@@ -1,6 +1,6 @@
-"""Holds the direction of the crates: native -> transport, columnar -> compute -> protocol, ring.
+"""Holds the direction of the crates.
 
-`oka-s3` stands by itself.
+native -> blob, s3, transport, columnar -> compute -> protocol, ring.
 """
 
 import json
@@ -12,11 +12,19 @@ ALLOWED = {
     "oka-compute": {"oka-protocol"},
     "oka-ring": set(),
     "oka-transport": {"oka-protocol", "oka-ring"},
-    "oka-fuzz": {"oka-protocol", "oka-columnar", "oka-compute"},
+    "oka-blob": set(),
+    "oka-fuzz": {"oka-protocol", "oka-columnar", "oka-compute", "oka-blob"},
     "oka-instructions": {"oka-protocol", "oka-ring", "oka-columnar", "oka-compute"},
     "oka-columnar": {"oka-protocol", "oka-compute"},
     "oka-s3": set(),
-    "oka-native": {"oka-protocol", "oka-columnar", "oka-compute", "oka-transport", "oka-s3"},
+    "oka-native": {
+        "oka-protocol",
+        "oka-columnar",
+        "oka-compute",
+        "oka-transport",
+        "oka-blob",
+        "oka-s3",
+    },
 }
 
 
