@@ -5,13 +5,14 @@ which it is due. An operator answers them with a model, which is replaced again 
 a sink behind it looks at every record: is it the next of its source, how long did it take. Latency
 is split by whether the record came around a swap: from when the task began to load a model until it
 was applied, and `AROUND_SECONDS` on either side. The first model is no swap: records are held until
-it is there, and stand by themselves.
+it is there, and stand by themselves until one is less than `AROUND_SECONDS` late.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import random
 import time
 import zlib
@@ -150,7 +151,7 @@ class Outcome:
     """The longest that a task took to load a model."""
     overall: Spread
     at_start: Spread
-    """Of records that came before the first model was applied, or soon after: they were held."""
+    """Of records that were held for the first model, until what came was not late any more."""
     around_swaps: Spread
     outside: Spread
 
@@ -257,14 +258,14 @@ def judge(case: HotSwap, seen: Sequence[Seen]) -> Outcome:
     around: list[tuple[int, int]] = []
     outside: list[tuple[int, int]] = []
     for each in seen:
-        held_until = min((swap.applied_ns for swap in each.swaps), default=0) + _AROUND_NS
+        held_until = next((at for at, late, _ in each.arrivals if late < _AROUND_NS), math.inf)
         windows = [
             (swap.model.began_ns - _AROUND_NS, swap.applied_ns + _AROUND_NS)
             for swap in each.swaps[1:]
         ]
         for at, latency, count in each.arrivals:
             within = any(begin <= at <= end for begin, end in windows)
-            where = start if at <= held_until else around if within else outside
+            where = start if at < held_until else around if within else outside
             where.append((latency, count))
     swaps = [swap.model for each in seen for swap in each.swaps]
     times = [at for each in seen for at, _, _ in each.arrivals]

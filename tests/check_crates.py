@@ -1,5 +1,7 @@
-"""Holds the direction of the crates: native -> blob, s3, transport, columnar -> compute -> protocol,
-ring."""
+"""Holds the direction of the crates.
+
+native -> blob, s3, transport, columnar -> compute -> protocol, ring.
+"""
 
 import json
 import subprocess
@@ -11,12 +13,17 @@ ALLOWED = {
     "oka-ring": set(),
     "oka-transport": {"oka-protocol", "oka-ring"},
     "oka-blob": set(),
-    "oka-fuzz": {"oka-protocol", "oka-columnar", "oka-compute"},
+    "oka-fuzz": {"oka-protocol", "oka-columnar", "oka-compute", "oka-blob"},
     "oka-instructions": {"oka-protocol", "oka-ring", "oka-columnar", "oka-compute"},
     "oka-columnar": {"oka-protocol", "oka-compute"},
     "oka-s3": set(),
     "oka-native": {
-        "oka-protocol", "oka-columnar", "oka-compute", "oka-transport", "oka-blob", "oka-s3",
+        "oka-protocol",
+        "oka-columnar",
+        "oka-compute",
+        "oka-transport",
+        "oka-blob",
+        "oka-s3",
     },
 }
 

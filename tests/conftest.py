@@ -14,6 +14,14 @@ import pytest
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 
 
+S3_CREDENTIALS = {
+    "AWS_ACCESS_KEY_ID": "oka",
+    "AWS_SECRET_ACCESS_KEY": "not a secret",
+    "AWS_REGION": "us-east-1",
+}
+"""What the tests' S3 servers take; workers on the tests' Ray cluster have it."""
+
+
 @pytest.fixture(params=["local", pytest.param("ray", marks=pytest.mark.ray)])
 def runtime(request: pytest.FixtureRequest) -> str:
     """Each runtime in turn; a real Ray on this machine is started once for all tests."""
@@ -28,9 +36,12 @@ def ray_cluster() -> Iterator[None]:
     import ray
     from ray.cluster_utils import Cluster
 
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
-    for resources in ({"download": 1, "loader_slot": 1}, {"loader_slot": 2}, {}):
-        cluster.add_node(num_cpus=8, resources={"slot": 2, **resources})
+    with pytest.MonkeyPatch.context() as environment:  # which workers have from their raylet
+        for name, value in S3_CREDENTIALS.items():
+            environment.setenv(name, value)
+        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+        for resources in ({"download": 1, "loader_slot": 1}, {"loader_slot": 2}, {}):
+            cluster.add_node(num_cpus=8, resources={"slot": 2, **resources})
     cluster.wait_for_nodes()
     ray.init(address=cluster.address, log_to_driver=False, logging_level="WARNING")
     yield

@@ -21,7 +21,7 @@ from benchmarks import results_file
 from benchmarks.broadcast.cases import LAYOUTS, WAYS, BroadcastCase, cases
 from benchmarks.broadcast.job import Broadcast, measure
 from benchmarks.broadcast.rows import report, row
-from benchmarks.broadcast.sampler import memory_by_host, take
+from benchmarks.broadcast.sampler import take
 from benchmarks.broadcast.store import serving, variables
 from benchmarks.options import Choices
 from benchmarks.progress import Runs
@@ -152,7 +152,7 @@ def _measure_on_testbed(
             name=name,
             tell=tell,
         ) as cluster:
-            fresh = _raylets(cluster)
+            fresh = _shared(cluster)
             if not any(case.api == "s3" for group in groups for case in group):
                 _alternate_all(cluster, groups, repeats, result, progress, fresh)
                 return
@@ -211,13 +211,13 @@ def _alternate(
     ]
 
 
-def _raylets(cluster: Cluster) -> Mapping[int, int]:
-    """Memory of each host's raylet, which holds no object yet."""
+def _shared(cluster: Cluster) -> Mapping[int, int]:
+    """Shared memory of each host, where Ray holds no object yet."""
     inodes = {
         Path("/run/netns", host.namespace).stat().st_ino: host.number
         for host in cluster.network.hosts
     }
-    return memory_by_host(take(inodes, memory=True), ("raylet",))
+    return take(inodes, memory=True).shared
 
 
 def _files(case: BroadcastCase) -> Path:

@@ -10,6 +10,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -37,8 +38,6 @@ class Broadcast:
     links: Mapping[int, Traffic]
     memory_bytes: Mapping[int, int] | None
     """The peak by host, beyond what there was before; None if it was not sampled."""
-    shared_bytes: int | None
-    """The peak of the machine's shared memory, beyond what there was before."""
 
     @property
     def usable(self) -> float:
@@ -54,11 +53,12 @@ class Broadcast:
 def measure(
     cluster: Cluster, case: BroadcastCase, memory: bool, fresh: Mapping[int, int]
 ) -> Broadcast:
-    """Run the case once. `fresh` is the raylets' memory before they held any object.
+    """Run the case once. `fresh` is the shared memory before Ray held any object.
 
     Raises StartError if the run failed, or what it says cannot be.
     """
     hosts = cluster.network.hosts
+    _wait_quiet(cluster)
     before = cluster.network.counters()
     with Sampler(hosts, memory) as sampler:
         reports = _answer(cluster, case)
@@ -82,8 +82,21 @@ def measure(
         sampler.cpu_seconds(first, last),
         links,
         sampler.peak_memory(first, last, kept) if memory else None,
-        sampler.shared_peak(first, last) if memory else None,
     )
+
+
+def _wait_quiet(cluster: Cluster) -> None:
+    """Wait until nothing much crosses the links: Ray goes on to push what nobody waits for."""
+    deadline = time.monotonic() + _QUIET_SECONDS
+    before = cluster.network.counters()
+    while time.monotonic() < deadline:
+        time.sleep(_LOOK_SECONDS)
+        now = cluster.network.counters()
+        crossed = sum((now[host] - before[host]).sent_bytes for host in before)
+        if crossed < _QUIET_BYTES_PER_SECOND * _LOOK_SECONDS:
+            return
+        before = now
+    raise StartError(f"the links are not quiet after {_QUIET_SECONDS:.0f} s")
 
 
 def _check(
@@ -187,6 +200,10 @@ def _stop(driver: subprocess.Popen[str]) -> None:
         driver.kill()
 
 
+_QUIET_SECONDS = 120.0
+_LOOK_SECONDS = 0.4
+_QUIET_BYTES_PER_SECOND = 500_000
+"""What the daemons of six Ray nodes say to each other is a tenth of it."""
 _STOP_SECONDS = 10.0
 _LONGEST_OVERHEAD_SECONDS = 180.0
 """Joining Ray, starting and connecting the workers, making the model, and ending."""

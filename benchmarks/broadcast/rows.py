@@ -43,7 +43,6 @@ def row(
         "loaders": _loaders(runs),
         "link_bytes": _links(runs),
         "peak_memory_bytes": _by_host(memory_run.memory_bytes if memory_run else None),
-        "peak_shared_bytes": memory_run.shared_bytes if memory_run else None,
         "checksums": sorted({run.checksum for run in runs}),
         "throughput": None,
         "latency_us": None,

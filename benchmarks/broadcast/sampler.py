@@ -23,12 +23,11 @@ Role = Literal["raylet", "job", "other"]
 
 @dataclass(frozen=True)
 class Process:
-    """One process at one moment. `memory_bytes` is its proportional share (PSS), if sampled."""
+    """One process at one moment."""
 
     host: int
     role: Role
     cpu_seconds: float
-    memory_bytes: int | None
 
 
 @dataclass(frozen=True)
@@ -37,8 +36,10 @@ class Sample:
 
     at_ns: int
     processes: Mapping[int, Process]
-    shared_bytes: int
-    """Shared memory of the whole machine: tmpfs and memfd, mapped or not."""
+    private: Mapping[int, int]
+    """By host, what raylet and job have mapped of their own and of files, as shares (PSS)."""
+    shared: Mapping[int, int]
+    """By host, bytes of shared memory that raylet and job hold, mapped or not."""
 
 
 class Sampler:
@@ -84,27 +85,21 @@ class Sampler:
     ) -> dict[int, int]:
         """By host, the most bytes that job and raylet had more than just before `first_ns`.
 
-        `fresh` is what the raylets had before they held any object: they keep memory once used.
+        `fresh` is the shared memory before Ray held any object: its store keeps what it once had.
         """
         before = max(
             (sample for sample in self.samples if sample.at_ns <= first_ns),
             key=lambda sample: sample.at_ns,
             default=self.samples[0],
         )
-        base = memory_by_host(before)
-        if fresh is not None:
-            raylets = memory_by_host(before, ("raylet",))
-            base = {host: base[host] - raylets[host] + fresh.get(host, 0) for host in base}
+        shared = before.shared if fresh is None else fresh
         peaks: dict[int, int] = {}
         for sample in self._within(first_ns, last_ns):
-            for host, used in memory_by_host(sample).items():
-                peaks[host] = max(peaks.get(host, 0), used - base.get(host, 0))
+            for host in sample.private:
+                used = sample.private[host] + sample.shared[host]
+                base = before.private.get(host, 0) + shared.get(host, 0)
+                peaks[host] = max(peaks.get(host, 0), used - base)
         return peaks
-
-    def shared_peak(self, first_ns: int, last_ns: int) -> int:
-        """The most shared memory of the machine between the moments, beyond that of the first."""
-        within = self._within(first_ns, last_ns)
-        return max(sample.shared_bytes for sample in within) - within[0].shared_bytes
 
     def _within(self, first_ns: int, last_ns: int) -> list[Sample]:
         """The samples between the moments, with the last before and the first after."""
@@ -136,21 +131,29 @@ class Sampler:
                 return
 
 
-def memory_by_host(sample: Sample, roles: Sequence[Role] = ("raylet", "job")) -> dict[int, int]:
-    """Sums over the processes of these roles."""
-    used: dict[int, int] = {process.host: 0 for process in sample.processes.values()}
-    for process in sample.processes.values():
-        if process.role in roles:
-            used[process.host] += process.memory_bytes or 0
-    return used
-
-
 def take(hosts: Mapping[int, int], memory: bool) -> Sample:
     """One sample; `hosts` are their numbers by the inode of their namespaces."""
-    return Sample(time.monotonic_ns(), dict(_processes(hosts, memory)), _shared_bytes())
+    at_ns = time.monotonic_ns()
+    processes = dict(_processes(hosts))
+    private, mapped, held = (dict.fromkeys(hosts.values(), 0) for _ in range(3))
+    seen: set[tuple[int, int, int]] = set()
+    for pid, process in processes.items() if memory else ():
+        if process.role == "other":
+            continue
+        with suppress(OSError):  # it has just ended
+            shares = _shares(pid)
+            private[process.host] += shares["Pss_Anon"] + shares["Pss_File"]
+            mapped[process.host] += shares["Pss_Shmem"]
+        for device, inode, size in _shared_files(pid):
+            if (process.host, device, inode) not in seen:
+                seen.add((process.host, device, inode))
+                held[process.host] += size
+    # What is held by a descriptor alone is mapped by nobody; what is mapped may have none.
+    shared = {host: max(mapped[host], held[host]) for host in held}
+    return Sample(at_ns, processes, private, shared)
 
 
-def _processes(hosts: Mapping[int, int], memory: bool) -> Iterator[tuple[int, Process]]:
+def _processes(hosts: Mapping[int, int]) -> Iterator[tuple[int, Process]]:
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has just ended
             host = hosts.get((process / "ns" / "net").stat().st_ino)
@@ -158,9 +161,10 @@ def _processes(hosts: Mapping[int, int], memory: bool) -> Iterator[tuple[int, Pr
                 continue
             role = _role((process / "cmdline").read_bytes())
             fields = (process / "stat").read_text().rpartition(")")[2].split()
-            cpu = (int(fields[11]) + int(fields[12])) / _TICKS
-            share = _share(process) if memory and role != "other" else None
-            yield int(process.name), Process(host, role, cpu, share)
+            yield (
+                int(process.name),
+                Process(host, role, (int(fields[11]) + int(fields[12])) / _TICKS),
+            )
 
 
 def _role(command: bytes) -> Role:
@@ -169,18 +173,24 @@ def _role(command: bytes) -> Role:
     return "raylet" if command.partition(b"\0")[0].endswith(b"/raylet") else "other"
 
 
-def _share(process: Path) -> int:
-    for line in (process / "smaps_rollup").read_text().splitlines():
-        if line.startswith("Pss:"):
-            return int(line.split()[1]) * 1024
-    return 0
+def _shares(pid: int) -> dict[str, int]:
+    """The proportional shares of a process in bytes, by the kernel's names."""
+    shares = {}
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name.startswith("Pss"):
+            shares[name] = int(value.split()[0]) * 1024
+    return shares
 
 
-def _shared_bytes() -> int:
-    for line in Path("/proc/meminfo").read_text().splitlines():
-        if line.startswith("Shmem:"):
-            return int(line.split()[1]) * 1024
-    return 0
+def _shared_files(pid: int) -> Iterator[tuple[int, int, int]]:
+    """Device, inode and bytes of the shared memory that a process has descriptors of."""
+    with suppress(OSError):
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(OSError):
+                if str(descriptor.readlink()).startswith(("/memfd:", "/dev/shm/")):  # noqa: S108
+                    status = descriptor.stat()
+                    yield status.st_dev, status.st_ino, status.st_blocks * 512
 
 
 MEMORY_SECONDS = 0.2

@@ -7,6 +7,7 @@ from collections import deque
 from engine.broadcast.backend import Node, Settings
 from engine.errors import ModelError
 from engine.model import Descriptor, Fetched, Layout, Package
+from engine.network import ChannelLost
 
 
 class Channels:
@@ -24,13 +25,14 @@ class Channels:
             )
         self._task_id = task_id
         self._node = node
-        self._undelivered: deque[int] = deque()
+        self._undelivered: deque[tuple[int, str]] = deque()
+        """Number and name."""
 
     def publish(self, package: Package, number: int, settings: Settings) -> tuple[Layout, bytes]:
         """Write the package into the node's memory; what is written is on its way at once."""
         self._wait_delivered(all_but=1)
         fill(self._node, package, self._task_id, number, relay=True)
-        self._undelivered.append(number)
+        self._undelivered.append((number, package.name))
         return package.layout, b""
 
     def expect(self, descriptor: Descriptor) -> None:
@@ -53,7 +55,11 @@ class Channels:
 
     def _wait_delivered(self, all_but: int) -> None:
         while len(self._undelivered) > all_but:
-            self._node.wait_delivered(self._task_id, self._undelivered[0], None)
+            number, name = self._undelivered[0]
+            try:
+                self._node.wait_delivered(self._task_id, number, None)
+            except ChannelLost as error:
+                raise ChannelLost(f"model {name!r}, number {number}, is lost: {error}") from error
             self._undelivered.popleft()
 
 

@@ -259,7 +259,11 @@ class JobMaster:
         """The other ends of the task's part in the relays; None if it takes none."""
         if task.blobs is None:
             return None
-        return BlobPeers.of(task.blobs, dict(enumerate(endpoints)))
+        names = {
+            other: f"task {self._workers[other].task.name} on node {self._workers[other].node.id}"
+            for other in (*task.blobs.chain, *task.blobs.peers)
+        }
+        return BlobPeers.of(task.blobs, dict(enumerate(endpoints)), names)
 
     def _transport(self, task: int, other: int) -> str:
         if self._config.transport != "auto":

@@ -47,16 +47,30 @@ class BlobPeers:
     leaders: tuple[tuple[int, str], ...]
     """The origin, and the path of its leader's Unix socket."""
     followers: int
+    names: tuple[tuple[str, str], ...] = ()
+    """What to call each of these endpoints in a message."""
 
     @classmethod
-    def of(cls, role: BlobRole, endpoints: Mapping[int, Mapping[str, str]]) -> BlobPeers:
-        """With the endpoints that each task's `bind` gave."""
+    def of(
+        cls,
+        role: BlobRole,
+        endpoints: Mapping[int, Mapping[str, str]],
+        names: Mapping[int, str] | None = None,
+    ) -> BlobPeers:
+        """With the endpoints that each task's `bind` gave, and what to call the tasks."""
         return cls(
             tuple(endpoints[task][TCP] for task in role.chain),
             tuple(endpoints[task][TCP] for task in role.peers),
             tuple((origin, endpoints[leader][LOCAL]) for origin, leader in role.leaders),
             role.followers,
+            tuple((endpoints[task][TCP], name) for task, name in (names or {}).items()),
         )
+
+    def named(self, message: str) -> str:
+        """The message with tasks in the place of their endpoints."""
+        for endpoint, name in self.names:
+            message = message.replace(endpoint, name)
+        return message
 
 
 def blob_roles(graph: ExecutionGraph, placement: Placement) -> dict[int, BlobRole]:

@@ -14,6 +14,7 @@ import shutil
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,7 @@ class Worker:
         self._task: Task | None = None
         self._network: Network | None = None
         self._blobs: BlobNode | None = None
+        self._blob_peers: BlobPeers | None = None
         self._models: ModelStore | None = None
         self._folder: Path | None = None
         self._lock = threading.Lock()
@@ -136,6 +138,7 @@ class Worker:
         )
         if blobs is not None:
             assert self._blobs is not None
+            self._blob_peers = blobs
             self._blobs.connect(
                 list(blobs.chain),
                 list(blobs.peers),
@@ -157,6 +160,8 @@ class Worker:
         except BaseException as error:  # noqa: BLE001 - whatever the user raised fails the job
             failure = describe(error, self._task.description, self._task.chain)
             self._task.abort()
+            if self._blob_peers is not None:
+                return replace(failure, error=self._blob_peers.named(failure.error))
             return failure
 
     def commit(self) -> dict[str, Any] | TaskFailure:

@@ -16,7 +16,9 @@ import psutil
 import pytest
 
 import engine
+import engine.testing
 from engine.model import Package, generated
+from engine.network import ChannelLost
 from operators import Pipeline, Stream, source
 from operators.sinks import Collect
 from operators.sources import Collection, Function, Models
@@ -100,6 +102,18 @@ def test_cancel_in_the_middle(runtime: str, tmp_path: Path) -> None:
     assert time.monotonic() - cancelled < 10  # 2 s on a quiet machine
 
 
+@pytest.mark.parametrize("after", [0.0, 0.2, 0.4, 0.8, 1.2])
+def test_cancel_while_it_starts(runtime: str, after: float) -> None:
+    handle = engine.submit(
+        loading(lambda: bytes(1_000_000)), runtime=runtime, parallelism=3, progress="none"
+    )
+    time.sleep(after)
+    handle.cancel()
+    with contextlib.suppress(engine.JobCancelled):
+        handle.wait_finished(20)
+    handle.wait_stopped()
+
+
 def test_cancel_while_a_loader_takes_nothing(runtime: str) -> None:
     """The publisher waits for the delivery, which it cannot have."""
 
@@ -129,6 +143,48 @@ def test_cancel_while_a_loader_takes_nothing(runtime: str) -> None:
             os.kill(pid, signal.SIGCONT)
 
 
+@pytest.mark.ray
+def test_a_node_that_answers_no_more_is_a_lost_channel(ray_cluster: None, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+
+    def models() -> Iterator[Any]:
+        yield bytes(1000)
+        while not go.exists():
+            time.sleep(0.05)
+            yield []
+        yield bytes(20_000_000)
+
+    sizes = source(Function(models)).with_parallelism(1).broadcast(via="channels", name="digits")
+    load = sizes.map(lambda model: len(model.buffer)).named("load").with_resources(slot=2)
+    handle = engine.submit(
+        load.sink(Collect()),
+        runtime="ray",
+        placement="parallelism_first",
+        parallelism=3,
+        progress="none",
+        reconnect_timeout_seconds=1.0,
+    )
+
+    def have_the_first() -> bool:
+        tasks = [each for each in handle._master.statistics() if each.vertex.startswith("load")]
+        return len(tasks) == 3 and all(each.operators[0].records_in for each in tasks)
+
+    wait_until(have_the_first, 40.0)
+    pid = process_of(handle, "load", 2)
+    os.kill(pid, signal.SIGSTOP)
+    go.touch()
+    try:
+        with pytest.raises(engine.ChannelLost) as caught:
+            handle.wait_finished(40)
+        handle.wait_stopped()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+    message = str(caught.value)
+    assert "model 'digits', number 2, is lost" in message
+    assert "did not get to task load -> collect[2] on node " in message
+
+
 def test_a_load_that_raises(runtime: str) -> None:
     def load(model: Any) -> Any:
         raise ValueError(f"{len(model.buffer)} bytes are no model")
@@ -140,6 +196,19 @@ def test_a_load_that_raises(runtime: str) -> None:
         engine.execute(
             served.named("served").sink(Collect()), runtime=runtime, parallelism=2, progress="none"
         )
+
+
+def test_a_model_that_is_lost_is_a_lost_channel() -> None:
+    def load(_model: Any) -> Any:
+        raise ChannelLost("model 'm' version 1 could not be received in task t on node n: gone")
+
+    served = source(Collection([1])).map_batches_with_model(
+        source(Collection(["m"])).broadcast(), load, lambda model, batch: batch
+    )
+    with pytest.raises(
+        engine.ChannelLost, match=r"\[0\]: .*model 'm' version 1 .* on node n: gone"
+    ):
+        engine.testing.run(served.sink(Collect()))
 
 
 def test_a_folder_that_is_not_there(runtime: str, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from engine.s3 import S3, S3Server
 from operators import source
 from operators.sinks import Collect
 from operators.sources import Models
+from tests.conftest import S3_CREDENTIALS
 
 
 class Receiver:
@@ -183,10 +184,13 @@ def test_a_job_moves_models_via_plasma(ray_cluster: None, nothing_left: None, fo
 def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, str]]:
     """A bucket of an S3 server on this machine: its URL and the endpoint."""
     (tmp_path / "s3" / "models").mkdir(parents=True)
-    server = S3Server(str(tmp_path / "s3"), access_key="oka", secret_key="not a secret")
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "oka")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not a secret")
-    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    for name, value in S3_CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    server = S3Server(
+        tmp_path / "s3",
+        access_key=S3_CREDENTIALS["AWS_ACCESS_KEY_ID"],
+        secret_key=S3_CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
+    )
     yield "s3://models", server.endpoint
     server.close()
 
@@ -449,3 +453,40 @@ def test_a_job_moves_models(
     assert seen[:3] == [(1, "digits", digests(folder))] * 3
     assert seen[-3:] == [(5, "digits", digests(folder))] * 3
     assert seen[9:12] == [(4, "empty", {"empty": hashlib.sha256(b"").hexdigest()})] * 3
+
+
+def test_tasks_of_one_node_map_one_copy(nodes: Nodes) -> None:
+    publisher, *receivers = nodes.stores
+    sent = publisher.publish(pack(bytes(2_000_000)), "channels")
+    models = [store.model(sent).wait(20) for store in receivers]
+    neighbour, leader, follower = (inode(addresses(model)) for model in models)
+    assert leader == follower != neighbour
+    publisher.finish()
+
+
+def inode(address: int) -> str:
+    """Of the file that is mapped at this address of the process."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        span, _, _, device, number, *name = line.split(maxsplit=5)
+        begin, end = (int(bound, 16) for bound in span.split("-"))
+        if begin <= address < end:
+            assert "memfd" in name[0], line
+            return f"{device} {number}"
+    raise AssertionError(f"nothing is mapped at {address:x}")
+
+
+def test_a_model_in_s3_goes_through_channels_too(
+    bucket: tuple[str, str], nodes: Nodes, folder: Path
+) -> None:
+    url, endpoint = bucket
+    store = S3.open(f"{url}/digits", endpoint=endpoint)
+    for path in folder.rglob("*"):
+        if path.is_file():
+            store.put_file(path.relative_to(folder).as_posix(), path)
+    publisher, *receivers = nodes.stores
+    sent = publisher.publish(
+        pack(f"{url}/digits"), "channels", settings=Settings(s3_endpoint=endpoint)
+    )
+    for receiver in receivers:
+        assert digest(receiver.model(sent).wait(20)) == (1, "digits", digests(folder))
+    publisher.finish()

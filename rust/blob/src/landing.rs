@@ -20,6 +20,8 @@ pub struct Landing {
     id: BlobId,
     memory: Arc<Memory>,
     chunk_bytes: usize,
+    /// Whether it is sent to anyone: only they need its hashes.
+    relayed: bool,
     fill: Mutex<Fill>,
 }
 
@@ -57,12 +59,14 @@ impl Landing {
         id: BlobId,
         memory: Arc<Memory>,
         chunk_bytes: u32,
+        relayed: bool,
     ) -> Self {
         Self {
             shared,
             id,
             memory,
             chunk_bytes: chunk_bytes as usize,
+            relayed,
             fill: Mutex::new(Fill {
                 written: 0,
                 hasher: Xxh3::new(),
@@ -94,25 +98,24 @@ impl Landing {
             path: path.display().to_string(),
             reason,
         };
-        let file = File::open(path).map_err(|error| unreadable(error.to_string()))?;
-        let length = match length {
-            Some(length) => length,
-            None => {
-                let metadata = file
-                    .metadata()
-                    .map_err(|error| unreadable(error.to_string()))?;
-                metadata.len().saturating_sub(offset)
-            }
+        let source = File::open(path).map_err(|error| unreadable(error.to_string()))?;
+        let length = if let Some(length) = length {
+            length
+        } else {
+            let metadata = source.metadata();
+            let metadata = metadata.map_err(|error| unreadable(error.to_string()))?;
+            metadata.len().saturating_sub(offset)
         };
         let mut fill = self.writable(length)?;
         let mut buffer = vec![0; self.chunk_bytes.min(length as usize)];
-        let end = offset + length;
+        let end = offset.saturating_add(length);
         let mut at = offset;
         while at < end {
             let room = self.chunk_bytes - (fill.written % self.chunk_bytes as u64) as usize;
             let piece = room.min((end - at) as usize).min(buffer.len());
             let piece = &mut buffer[..piece];
-            file.read_exact_at(piece, at)
+            source
+                .read_exact_at(piece, at)
                 .map_err(|error| unreadable(format!("{error}, at byte {at} of {end}")))?;
             self.append(&mut fill, piece, true)?;
             at += piece.len() as u64;
@@ -208,7 +211,9 @@ impl Landing {
             let complete = fill.written.is_multiple_of(chunk_bytes);
             let complete = complete || fill.written == self.memory.size();
             // While it is in the cache.
-            if begun == 0 && complete {
+            if !self.relayed {
+                self.check_running()?;
+            } else if begun == 0 && complete {
                 self.publish(xxh3_64(piece))?;
             } else {
                 fill.hasher.update(piece);
@@ -220,6 +225,15 @@ impl Landing {
             bytes = rest;
         }
         Ok(())
+    }
+
+    fn check_running(&self) -> Result<(), FillError> {
+        let stopped = self.shared.is_stopped();
+        if stopped {
+            Err(FillError::Cancelled)
+        } else {
+            Ok(())
+        }
     }
 
     /// The next chunk is complete: whoever relays it may.

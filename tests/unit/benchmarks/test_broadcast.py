@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +35,7 @@ def a_run(case: BroadcastCase, seconds: float, memory: bool = False) -> Broadcas
     hosts = range(1, len(case.layout.loaders) + 1)
     return Broadcast(
         loaders, "0badcafe", 2.0, dict.fromkeys(hosts, traffic),
-        dict.fromkeys(hosts, 2 * SIZE) if memory else None, SIZE if memory else None,
+        dict.fromkeys(hosts, 2 * SIZE) if memory else None,
     )  # fmt: skip
 
 
@@ -125,19 +127,18 @@ def test_the_published_figures_are_as_they_were_published() -> None:
 
 def test_what_is_between_two_moments_counts() -> None:
     sampler = Sampler([], memory=True)
-    for at, (raylet, worker, memory) in enumerate([(1, 5, 10), (2, 5, 90), (4, 6, 200)]):
+    for at, (raylet, worker, shared) in enumerate([(1, 5, 10), (2, 5, 90), (4, 6, 200)]):
         processes = {
-            1: Process(1, "raylet", float(raylet), memory),
-            2: Process(1, "job", float(worker), 7 + at),
-            3: Process(1, "other", at * 100.0, None),
+            1: Process(1, "raylet", float(raylet)),
+            2: Process(1, "job", float(worker)),
+            3: Process(1, "other", at * 100.0),
         }
-        sampler.samples.append(Sample(at * 100, processes, 1000 + memory))
+        sampler.samples.append(Sample(at * 100, processes, {1: 7 + at}, {1: shared}))
     assert sampler.cpu_seconds(0, 200) == 4.0  # 3 of the raylet, 1 of the worker
     assert sampler.cpu_seconds(50, 150) == pytest.approx(1.5 + 0.5)
     assert sampler.peak_memory(0, 200) == {1: 190 + 2}
     assert sampler.peak_memory(100, 200) == {1: 110 + 1}
     assert sampler.peak_memory(100, 200, {1: 10}) == {1: 190 + 1}  # what it kept counts, too
-    assert sampler.shared_peak(100, 200) == 110 + 80
 
 
 def test_samples_are_of_the_processes_of_the_hosts() -> None:
@@ -146,6 +147,36 @@ def test_samples_are_of_the_processes_of_the_hosts() -> None:
     assert (mine.host, mine.role) == (3, "other")
     assert mine.cpu_seconds > 0
     assert take({}, memory=True).processes == {}
+
+
+def test_shared_memory_counts_mapped_or_not() -> None:
+    program = """
+import mmap, os, sys
+held = os.memfd_create("held")
+os.pwrite(held, bytes(3 << 20), 0)
+copy = os.dup(held)
+if sys.argv[2] == "mapped":
+    view = mmap.mmap(held, 3 << 20)
+    sum(view[::4096])
+    os.close(held), os.close(copy)
+print(flush=True)
+sys.stdin.read()
+"""
+    for how in ("held", "mapped"):
+        child = subprocess.Popen(
+            [sys.executable, "-c", program, "benchmarks.broadcast.job", how],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+        with child:
+            assert child.stdout is not None
+            child.stdout.readline()
+            here = Path("/proc/self/ns/net").stat().st_ino
+            sample = take({here: 1}, memory=True)
+            child.kill()
+        assert sample.processes[child.pid].role == "job"
+        assert sample.shared[1] >= 3 << 20
+        assert sample.shared[1] < 6 << 20  # once
+        assert sample.private[1] > 1 << 20
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,12 @@ def test_models_for_some_tasks_only_are_refused() -> None:
 def test_the_other_ends_as_endpoints() -> None:
     endpoints = {task: {"blob": f"tcp://{task}", "blob-local": f"/{task}"} for task in range(3)}
     role = BlobRole(True, (1, 2), ((1, 2),), (2,), 3)
-    assert BlobPeers.of(role, endpoints) == BlobPeers(
-        ("tcp://1", "tcp://2"), ("tcp://2",), ((1, "/2"),), 3
+    found = BlobPeers.of(role, endpoints, {1: "task load[0] on node n"})
+    assert found == BlobPeers(
+        ("tcp://1", "tcp://2"),
+        ("tcp://2",),
+        ((1, "/2"),),
+        3,
+        (("tcp://1", "task load[0] on node n"),),
     )
+    assert found.named("it did not get to tcp://1") == "it did not get to task load[0] on node n"

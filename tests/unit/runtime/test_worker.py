@@ -1,0 +1,108 @@
+"""What a worker opens for models: nothing where its task has none, nothing once it is closed."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import pytest
+
+from engine.config import JobConfig
+from engine.graph.logical import LogicalOperator
+from engine.network import Cancelled
+from engine.runtime.description import TaskDescription
+from engine.runtime.relay import BlobPeers, BlobRole
+from engine.runtime.worker import Worker
+from operators.sinks import Discard
+from operators.sources import Collection
+
+
+def described(task: int = 0, **models: Any) -> bytes:
+    operators = (
+        LogicalOperator(0, "numbers", Collection([1]), None, {}),
+        LogicalOperator(1, "nowhere", Discard(), None, {}),
+    )
+    data: bytes = cloudpickle.dumps(
+        TaskDescription(task, "v", task, 1, operators, {}, (), (), JobConfig(), **models)
+    )
+    return data
+
+
+def bound(folder: Path, description: bytes) -> tuple[Worker, dict[str, str]]:
+    worker = Worker(dedicated=False)
+    return worker, worker.bind(description, str(folder), "127.0.0.1", [])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    threads = set(threading.enumerate())
+    yield tmp_path / "job"
+    assert set(threading.enumerate()) <= threads
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_task_without_models_opens_nothing_for_them(folder: Path) -> None:
+    worker, endpoints = bound(folder, described())
+    assert set(endpoints) == {"shm", "tcp"}
+    assert worker._blobs is None
+    assert worker._models is None
+    worker.close()
+
+
+def test_models_that_are_not_relayed_need_no_node(folder: Path) -> None:
+    worker, endpoints = bound(folder, described(models=True))
+    assert set(endpoints) == {"shm", "tcp"}
+    assert worker._blobs is None
+    assert worker._models is not None
+    worker.close()
+
+
+def test_a_closed_worker_opens_nothing(folder: Path) -> None:
+    worker = Worker(dedicated=False)
+    worker.close()
+    with pytest.raises(Cancelled):
+        worker.bind(
+            described(models=True, blobs=BlobRole(origin=True)), str(folder), "127.0.0.1", []
+        )
+    assert not folder.exists()
+
+
+def test_close_wakes_a_worker_that_waits_for_its_followers(folder: Path) -> None:
+    role = BlobRole(origin=True, followers=1)
+    worker, endpoints = bound(folder, described(models=True, blobs=role))
+    assert Path(endpoints["blob-local"]).exists()
+    failed = threading.Event()
+
+    def connect() -> None:
+        with pytest.raises(Cancelled):
+            worker.connect({}, BlobPeers.of(role, {0: endpoints}))
+        failed.set()
+
+    thread = threading.Thread(target=connect)
+    thread.start()
+    worker.close()
+    assert failed.wait(10)
+    thread.join()
+
+
+def test_names_are_gone_once_it_runs(folder: Path) -> None:
+    first, following = BlobRole(origin=True, followers=1), BlobRole(leaders=((0, 0),))
+    workers = [
+        bound(folder, described(task, models=True, blobs=role))
+        for task, role in enumerate([first, following])
+    ]
+    endpoints = {task: found for task, (_, found) in enumerate(workers)}
+    threads = [
+        threading.Thread(target=worker.connect, args=({}, BlobPeers.of(role, endpoints)))
+        for (worker, _), role in zip(workers, [first, following], strict=True)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    for worker, _ in workers:
+        worker.run()
+    assert not folder.exists()
+    for worker, _ in workers:
+        worker.close()
