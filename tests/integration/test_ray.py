@@ -90,6 +90,18 @@ def test_custom_resources_pin_tasks() -> None:
         engine.execute(too_many, runtime="ray")
 
 
+def test_resources_of_the_settings_pin_tasks() -> None:
+    pipeline = source(Collection(range(4))).map(node_id).rebalance().sink(Collect())
+    nodes = engine.execute(
+        pipeline,
+        runtime="ray",
+        parallelism=3,
+        placement="parallelism_first",
+        resources={"*": {"slot": 2}, "collect": {"slot": 0}},
+    ).output
+    assert len(set(nodes)) == 3
+
+
 def test_an_empty_job_starts_and_ends_quickly() -> None:
     empty = source(Collection([])).key_by().count().sink(Counts())
     engine.execute(empty, runtime="ray")

@@ -13,7 +13,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -29,36 +28,30 @@ SECONDS = 100
 
 
 def test_word_count_runs_to_its_end(tmp_path: Path) -> None:
-    command = "pipelines/word_count.py repeat=2 --parallelism 2"
-    documents = render(build("eks"), parsed(shlex.split(command)))
-    printed = run(documents, tmp_path)
+    printed = run("pipelines/word_count.py repeat=2 --parallelism 2", tmp_path)
     counts = expected_counts()
     for word, count in sorted(counts.items(), key=lambda item: -item[1])[:10]:
         assert re.search(rf"^ *{2 * count:,}  {word}$", printed, re.MULTILINE), printed
 
 
 def test_model_broadcast_runs_to_its_end(tmp_path: Path) -> None:
-    documents = build("eks")
-    documents = [
-        each for each in documents if each["kind"] == "ConfigMap" or "broadcast" in str(each)
-    ]
-    documents = [each for each in documents if each["metadata"]["name"] != "oka-word-count"]
-    printed = run(documents, tmp_path)
-    reports = [
-        ast.literal_eval(line.strip()) for line in printed.splitlines() if "checksum" in line
-    ]
+    printed = run(
+        "pipelines/model_broadcast.py via=channels model=digits loaders=3 placement=resources",
+        tmp_path,
+    )
+    lines = [line.strip() for line in printed.splitlines() if "checksum" in line]
+    reports = [ast.literal_eval(line) for line in lines]
     assert len(reports) == 3, printed
     assert len({report["checksum"] for report in reports}) == 1
     assert len({report["node"] for report in reports}) == 3  # one loader per node
 
 
-def run(documents: list[dict[str, Any]], folder: Path) -> str:
-    """What the RayJob of the documents prints; it must end well."""
+def run(command: str, folder: Path) -> str:
+    """What the RayJob prints that is rendered for the command; it must end well."""
+    documents = render(build("eks"), parsed(shlex.split(command)))
     (job,) = of_kind(documents, "RayJob")
-    cluster = next(each for each in clusters(documents) if each.document is job)
-    config_map = next(
-        each for each in of_kind(documents, "ConfigMap") if each["metadata"]["name"] == "oka-jobs"
-    )
+    (cluster,) = clusters(documents)
+    (config_map,) = of_kind(documents, "ConfigMap")
     for key, text in config_map["data"].items():
         (folder / key).write_text(text, encoding="utf-8")
     entrypoint = job["spec"]["entrypoint"].replace(str(settings_path(job)), str(folder))
