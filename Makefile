@@ -127,7 +127,7 @@ k8s-check: $(BUILT) $(K8S_TOOLS) ## manifests of every overlay: schemas, lints, 
 k8s-tools: $(K8S_TOOLS) ## install what k8s-check needs into .k8s
 
 .k8s/bin/kubeconform .k8s/bin/kustomize: Makefile
-	@command -v go >/dev/null || { echo "checking manifests needs Go 1.24 or newer: https://go.dev/dl" >&2; exit 1; }
+	@command -v go >/dev/null || { echo "checking manifests needs Go 1.26 or newer: https://go.dev/dl" >&2; exit 1; }
 	@echo "building $(@F)"
 	GOBIN=$(CURDIR)/.k8s/bin GOFLAGS=-mod=mod go install $(if $(findstring kubeconform,$@),\
 		github.com/yannh/kubeconform/cmd/kubeconform@$(KUBECONFORM),sigs.k8s.io/kustomize/kustomize/v5@$(KUSTOMIZE))

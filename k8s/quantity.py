@@ -3,16 +3,6 @@
 import re
 from decimal import Decimal
 
-_FORM = re.compile(
-    r"([+-]?(?:\d+\.?\d*|\.\d+))(?:(Ki|Mi|Gi|Ti|Pi|Ei|n|u|m|k|M|G|T|P|E)|[eE]([+-]?\d+))?"
-)
-_SUFFIXES = {
-    "": Decimal(1),
-    **{name: Decimal(10) ** power for name, power in zip("num", (-9, -6, -3), strict=True)},
-    **{name: Decimal(1000) ** (n + 1) for n, name in enumerate("kMGTPE")},
-    **{f"{name}i": Decimal(1024) ** (n + 1) for n, name in enumerate("KMGTPE")},
-}
-
 
 def parse(text: object) -> Decimal:
     """The number; raises ValueError for what Kubernetes would not take.
@@ -35,3 +25,14 @@ def bytes_text(count: int) -> str:
         if count % 1024**power == 0:
             return f"{count // 1024**power}{unit}"
     return str(count)
+
+
+_FORM = re.compile(
+    r"([+-]?(?:\d+\.?\d*|\.\d+))(?:(Ki|Mi|Gi|Ti|Pi|Ei|n|u|m|k|M|G|T|P|E)|[eE]([+-]?\d+))?"
+)
+_SUFFIXES = {
+    "": Decimal(1),
+    **{name: Decimal(10) ** power for name, power in zip("num", (-9, -6, -3), strict=True)},
+    **{name: Decimal(1000) ** (n + 1) for n, name in enumerate("kMGTPE")},
+    **{f"{name}i": Decimal(1024) ** (n + 1) for n, name in enumerate("KMGTPE")},
+}
