@@ -90,6 +90,10 @@ class Blob:
     A blob that is whole: its bytes, read-only and without a copy, through the buffer protocol. Its
     memory is freed with the last one on the node.
     """
+    def __buffer__(self, flags: "int", /) -> "memoryview":
+        """
+        What memoryview(blob) is, here for type checkers.
+        """
     def __len__(self, /) -> int:
         """
         Bytes.
@@ -304,7 +308,7 @@ class Landing:
         All bytes, writable: for a fill in any order. What is written after `finish` changes nothing
         but this view. Raises ResourceError.
         """
-    def write(self, /, data: "Buffer") -> None:
+    def write(self, /, data: "Any") -> None:
         """
         Appends the bytes of a contiguous buffer, without the GIL. Raises ValueError if they are too
         many, ResourceError, Cancelled.
@@ -597,7 +601,7 @@ class OutputStatistics:
         """
 
 @disjoint_base
-class ResourceError(MemoryError):
+class ResourceError(Exception):
     """
     There is no memory for a blob.
     """

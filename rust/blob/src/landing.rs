@@ -94,25 +94,24 @@ impl Landing {
             path: path.display().to_string(),
             reason,
         };
-        let file = File::open(path).map_err(|error| unreadable(error.to_string()))?;
-        let length = match length {
-            Some(length) => length,
-            None => {
-                let metadata = file
-                    .metadata()
-                    .map_err(|error| unreadable(error.to_string()))?;
-                metadata.len().saturating_sub(offset)
-            }
+        let source = File::open(path).map_err(|error| unreadable(error.to_string()))?;
+        let length = if let Some(length) = length {
+            length
+        } else {
+            let metadata = source.metadata();
+            let metadata = metadata.map_err(|error| unreadable(error.to_string()))?;
+            metadata.len().saturating_sub(offset)
         };
         let mut fill = self.writable(length)?;
         let mut buffer = vec![0; self.chunk_bytes.min(length as usize)];
-        let end = offset + length;
+        let end = offset.saturating_add(length);
         let mut at = offset;
         while at < end {
             let room = self.chunk_bytes - (fill.written % self.chunk_bytes as u64) as usize;
             let piece = room.min((end - at) as usize).min(buffer.len());
             let piece = &mut buffer[..piece];
-            file.read_exact_at(piece, at)
+            source
+                .read_exact_at(piece, at)
                 .map_err(|error| unreadable(format!("{error}, at byte {at} of {end}")))?;
             self.append(&mut fill, piece, true)?;
             at += piece.len() as u64;

@@ -23,7 +23,7 @@ use rustix::process::geteuid;
 
 use crate::memory::Blob;
 use crate::shared::{Registered, Shared, State};
-use crate::table::BlobId;
+use crate::table::{BlobId, Entry};
 
 /// A process that is handed the blobs of some origins.
 pub(crate) struct Follower {
@@ -166,12 +166,7 @@ impl State {
                 && self
                     .table
                     .get(id)
-                    .and_then(|entry| {
-                        entry
-                            .blob
-                            .as_ref()?
-                            .handed_over(id, entry.content.as_ref()?)
-                    })
+                    .and_then(|entry| entry.handed_over(id))
                     .is_some_and(|(message, file)| !follower.tell(&message, file));
         }
         if !gone {
@@ -183,12 +178,7 @@ impl State {
     /// Hands a blob that is whole to all followers of its origin.
     pub(crate) fn hand_over(&mut self, id: BlobId) {
         let entry = self.table.get(id);
-        let handed = entry.and_then(|entry| {
-            entry
-                .blob
-                .as_ref()?
-                .handed_over(id, entry.content.as_ref()?)
-        });
+        let handed = entry.and_then(|entry| entry.handed_over(id));
         if let Some((message, file)) = handed {
             self.followers.retain(|follower| {
                 !follower.origins.contains(&id.origin) || follower.tell(&message, file)
@@ -228,17 +218,14 @@ impl State {
     }
 }
 
-impl Blob {
-    /// The message that hands it over, and the descriptor that goes with it.
-    fn handed_over<'a>(
-        &self,
-        id: BlobId,
-        content: &'a crate::table::Content,
-    ) -> Option<(Vec<u8>, Option<BorrowedFd<'a>>)> {
+impl Entry {
+    /// The message that hands the blob over, and the descriptor that goes with it, once it is whole.
+    fn handed_over(&self, id: BlobId) -> Option<(Vec<u8>, Option<BorrowedFd<'_>>)> {
+        let (blob, content) = (self.blob.as_ref()?, self.content.as_ref()?);
         let message = Handed {
             id,
             size: content.memory.size(),
-            landed_ns: self.landed_ns(),
+            landed_ns: blob.landed_ns(),
             failed: None,
         };
         Some((message.encode(), content.memory.file()))

@@ -326,8 +326,12 @@ impl BlobNode {
     }
 
     /// Cancels, waits for all threads, and lets go of all blobs but those that were got. Idempotent.
+    ///
+    /// Unless it was cancelled before: whoever sent a blob that is whole here hears of it first, and
+    /// of the chain behind; that is waited for as long as a node may be out of reach, and no longer.
     pub fn close(&self) {
         let _one = self.closing.lock().expect(UNPOISONED);
+        self.shared.settle(self.shared.config.bypass);
         self.shared.stop();
         self.shared.join();
         self.meeting.unlink();
@@ -341,7 +345,7 @@ impl Drop for BlobNode {
 }
 
 /// A wait without a limit looks around that often.
-const LONG: Duration = Duration::from_secs(3600);
+const LONG: Duration = Duration::from_hours(1);
 
 const LEADER_GONE: &str = "did not come: the connection of its leader on this machine \
                            ended\n\nhint: look at the log of that task, which stopped";

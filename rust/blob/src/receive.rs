@@ -12,7 +12,7 @@ use crate::endpoint::Key;
 use crate::memory::Memory;
 use crate::message::{ChunkHead, Header, Message, Refusal};
 use crate::send::relay;
-use crate::shared::{Registered, Shared};
+use crate::shared::{Answering, Registered, Shared};
 use crate::table::{Begun, BlobId};
 use crate::wire::{Reader, Writer, malformed, prepare, welcome};
 
@@ -54,13 +54,13 @@ fn serve(shared: &Arc<Shared>, socket: TcpStream) -> io::Result<()> {
     match begun {
         Begun::Refused(refusal) => {
             writer.message(&Message::Refused(refusal))?;
-            linger(reader, silence)
+            linger(reader, silence);
         }
         Begun::Finished(failed) => {
             writer.message(&Message::Have(header.chunks()))?;
             writer.message(&Message::Landed)?;
             writer.message(&Message::Done(failed))?;
-            linger(reader, silence)
+            linger(reader, silence);
         }
         Begun::Goes {
             memory,
@@ -87,7 +87,7 @@ fn serve(shared: &Arc<Shared>, socket: TcpStream) -> io::Result<()> {
                     shared.fail(id, &format!("could not be relayed: {error}"));
                 }
             }
-            let mut receiver = Receiver {
+            let mut transfer = Receiver {
                 shared,
                 id,
                 connection: &registered,
@@ -95,18 +95,21 @@ fn serve(shared: &Arc<Shared>, socket: TcpStream) -> io::Result<()> {
                 header,
                 have,
                 corrupted: 0,
+                answering: None,
             };
-            let received = receiver.receive(&mut reader, &mut writer);
-            drop(receiver); // and its hold on the memory
+            let received = transfer.receive(&mut reader, &mut writer);
+            let _answering = transfer.answering.take();
+            drop(transfer); // and its hold on the memory
             shared
                 .lock()
                 .table
                 .upstream_lost(id, connection, Instant::now());
             shared.notify();
             received?;
-            linger(reader, silence)
+            linger(reader, silence);
         }
     }
+    Ok(())
 }
 
 /// Peers connect in any order: one that comes before this node knows its peers waits a little.
@@ -126,7 +129,7 @@ fn is_admitted(shared: &Shared, key: Key) -> bool {
 }
 
 /// Lets the other end close: closing first, with something unread, would take back the last words.
-fn linger(mut reader: Reader, silence: Duration) -> io::Result<()> {
+fn linger(mut reader: Reader, silence: Duration) {
     let until = Instant::now() + silence;
     while Instant::now() < until {
         let bounded = &mut || {
@@ -141,7 +144,6 @@ fn linger(mut reader: Reader, silence: Duration) -> io::Result<()> {
             break;
         }
     }
-    Ok(())
 }
 
 struct Receiver<'a> {
@@ -152,6 +154,7 @@ struct Receiver<'a> {
     header: Header,
     have: u64,
     corrupted: u32,
+    answering: Option<Answering<'a>>,
 }
 
 impl Receiver<'_> {
@@ -183,6 +186,7 @@ impl Receiver<'_> {
             }
         }
         drop(chunk);
+        self.answering = Some(Answering::begin(self.shared));
         self.land()?;
         writer.message(&Message::Landed)?;
         self.wait_relayed(reader, writer)

@@ -153,6 +153,7 @@ fn builder() -> io::Result<Builder<'static>> {
     Ok(Builder::new(pattern.parse().map_err(refused)?))
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "for map_err")]
 fn refused(error: snow::Error) -> io::Error {
     wrong(&format!("the handshake failed: {error}"))
 }

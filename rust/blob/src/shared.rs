@@ -42,6 +42,8 @@ pub(crate) struct State {
     pub(crate) followers: Vec<Follower>,
     /// Followers that ever came.
     pub(crate) arrived: usize,
+    /// Connections whose blob is whole, and whose sender has not heard the last of it.
+    pub(crate) answering: usize,
     /// Of each origin that a leader hands over, whether that leader is there.
     pub(crate) leaders: HashMap<u32, bool>,
 }
@@ -195,6 +197,19 @@ impl Shared {
         }
     }
 
+    /// Waits until everyone who sent a blob that is whole has its answer, at most that long.
+    pub(crate) fn settle(&self, timeout: Duration) {
+        let until = Instant::now() + timeout;
+        let mut state = self.lock();
+        while !state.stopped && state.answering > 0 {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            state = self.wait(state, left);
+        }
+    }
+
     /// Ends everything that waits, now and later.
     pub(crate) fn stop(&self) {
         self.lock().stopped = true;
@@ -250,6 +265,23 @@ impl BlobId {
             number: self.number,
             waited,
         }
+    }
+}
+
+/// A connection whose sender waits for the last answer.
+pub(crate) struct Answering<'a>(&'a Shared);
+
+impl<'a> Answering<'a> {
+    pub(crate) fn begin(shared: &'a Shared) -> Self {
+        shared.lock().answering += 1;
+        Self(shared)
+    }
+}
+
+impl Drop for Answering<'_> {
+    fn drop(&mut self) {
+        self.0.lock().answering -= 1;
+        self.0.notify();
     }
 }
 

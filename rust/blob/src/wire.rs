@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::sockopt;
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::config::BlobConfig;
 use crate::endpoint::Key;
@@ -138,7 +139,7 @@ impl Reader {
         let mut length = [0; 4];
         self.fill(&mut length, meanwhile)?;
         let length = u32::from_le_bytes(length) as usize;
-        let tag = self.cipher.as_ref().map_or(0, |_| TAG_BYTES);
+        let tag = self.cipher.as_ref().map_or(SUM_BYTES, |_| TAG_BYTES);
         if !(tag..=MAX_MESSAGE_BYTES + tag).contains(&length) {
             return Err(malformed("a message of an impossible length"));
         }
@@ -227,7 +228,14 @@ impl Reader {
 
     fn open<'a>(&mut self, frame: &'a mut [u8]) -> io::Result<&'a [u8]> {
         let Some(cipher) = &mut self.cipher else {
-            return Ok(frame);
+            let (bytes, sum) = frame
+                .split_last_chunk_mut::<SUM_BYTES>()
+                .ok_or_else(|| malformed("a message without a checksum"))?;
+            return if xxh3_64(bytes).to_le_bytes() == *sum {
+                Ok(bytes)
+            } else {
+                Err(malformed("a message that was changed on its way"))
+            };
         };
         let (bytes, tag) = frame
             .split_last_chunk_mut::<TAG_BYTES>()
@@ -278,6 +286,9 @@ impl Writer {
         if let Some(cipher) = &mut self.cipher {
             let tag = cipher.seal(&mut self.encoded)?;
             self.encoded.extend(tag);
+        } else {
+            let sum = xxh3_64(&self.encoded);
+            self.encoded.extend(sum.to_le_bytes());
         }
         self.out.clear();
         self.out.extend((self.encoded.len() as u32).to_le_bytes());
@@ -327,6 +338,9 @@ pub(crate) fn malformed(what: &str) -> io::Error {
 /// Oka's blobs, the version of the protocol, and how it goes on.
 const PLAIN: &[u8; 6] = b"OKAB1p";
 const ENCRYPTED: &[u8; 6] = b"OKAB1n";
+
+/// The checksum behind a message that is not encrypted.
+const SUM_BYTES: usize = 8;
 
 /// Bytes of a message that are set aside before they are there.
 const PIECE: usize = 4096;

@@ -199,7 +199,7 @@ pub(crate) struct Landing(oka_blob::Landing);
 impl Landing {
     /// Appends the bytes of a contiguous buffer, without the GIL. Raises ValueError if they are too
     /// many, ResourceError, Cancelled.
-    #[pyo3(signature = (data: "Buffer"))]
+    #[pyo3(signature = (data: "Any"))]
     fn write(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<()> {
         let buffer = PyUntypedBuffer::get(data)?;
         if !buffer.is_c_contiguous() {
@@ -299,6 +299,14 @@ impl Blob {
         let (start, length) = (bytes.as_ptr().cast_mut().cast(), bytes.len());
         // SAFETY: Python gives a buffer to fill; the bytes stay where they are while `slf` lives.
         unsafe { export(slf.as_any(), start, length, true, view, flags) }
+    }
+
+    /// What memoryview(blob) is, here for type checkers.
+    #[pyo3(signature = (flags: "int", /) -> "memoryview")]
+    #[allow(clippy::needless_pass_by_value, reason = "Python's protocol")]
+    fn __buffer__(slf: Bound<'_, Self>, flags: c_int) -> PyResult<Bound<'_, PyMemoryView>> {
+        let _ = flags;
+        PyMemoryView::from(slf.as_any())
     }
 
     /// When it was whole on this node, in nanoseconds of CLOCK_MONOTONIC.

@@ -3,7 +3,7 @@
 use oka_blob::{CreateError, FillError, MemoryError, WaitError};
 use oka_transport::{BindError, ConnectError, EmitError, FinishError, NoInput, ReceiveError};
 use pyo3::exceptions::{
-    PyException, PyMemoryError, PyOSError, PyRuntimeError, PyTimeoutError, PyTypeError,
+    PyException, PyOSError, PyRuntimeError, PyTimeoutError, PyTypeError,
     PyValueError,
 };
 use pyo3::prelude::*;
@@ -60,7 +60,7 @@ exception! {
 }
 exception! {
     /// There is no memory for a blob.
-    ResourceError: PyMemoryError
+    ResourceError: PyException
 }
 exception! {
     /// The network was cancelled while, or before, the call waited.

@@ -143,7 +143,7 @@ fn too_many_or_too_few_bytes_are_errors() {
 fn an_abort_gets_to_everyone_with_its_reason() {
     let (origin, nodes) = chain(3, &config(true));
     let landing = origin.begin(0, 1 << 20, true);
-    landing.write(&[1; 1 << 19]).unwrap();
+    landing.write(&vec![1; 1 << 19]).unwrap();
     landing.abort("the disk burns");
     for error in nodes
         .iter()
@@ -202,4 +202,15 @@ fn a_blob_of_many_chunks_survives_its_node() {
     origin.delivered(0).unwrap();
     drop((origin, nodes));
     assert!(blob.bytes() == model);
+}
+
+#[test]
+fn a_node_that_is_closed_at_once_has_answered() {
+    for number in 0..20 {
+        let (origin, nodes) = chain(1, &config(true));
+        origin.publish(number, b"model", false);
+        assert_eq!(nodes[0].take(number).unwrap().bytes(), b"model");
+        drop(nodes);
+        origin.delivered(number).unwrap();
+    }
 }
