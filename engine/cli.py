@@ -1,4 +1,4 @@
-"""The command line: `oka run`, `oka plan`, `oka bench` and what belongs to measuring.
+"""The command line: `oka run`, `oka plan`, `oka bench`, `oka s3` and what belongs to measuring.
 
 Exit status: 0 done, 1 the job failed, 2 wrong usage, 130 Ctrl-C, 143 SIGTERM.
 """
@@ -68,6 +68,7 @@ class Lazy(click.Group):
 
 _TOOLS = {
     "report": "benchmarks.report",
+    "s3": "engine.cli_s3",
     "testbed": "benchmarks.testbed.command",
 }
 _BENCHMARKS = {
@@ -77,6 +78,7 @@ _BENCHMARKS = {
     "instructions": "benchmarks.instructions",
     "mesh": "benchmarks.mesh",
     "peers": "benchmarks.compare",
+    "s3": "benchmarks.s3",
     "soak": "benchmarks.soak",
     "sustainable": "benchmarks.sustainable",
     "testbed": "benchmarks.testbed.word_count",

@@ -453,3 +453,40 @@ def test_a_job_moves_models(
     assert seen[:3] == [(1, "digits", digests(folder))] * 3
     assert seen[-3:] == [(5, "digits", digests(folder))] * 3
     assert seen[9:12] == [(4, "empty", {"empty": hashlib.sha256(b"").hexdigest()})] * 3
+
+
+def test_tasks_of_one_node_map_one_copy(nodes: Nodes) -> None:
+    publisher, *receivers = nodes.stores
+    sent = publisher.publish(pack(bytes(2_000_000)), "channels")
+    models = [store.model(sent).wait(20) for store in receivers]
+    neighbour, leader, follower = (inode(addresses(model)) for model in models)
+    assert leader == follower != neighbour
+    publisher.finish()
+
+
+def inode(address: int) -> str:
+    """Of the file that is mapped at this address of the process."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        span, _, _, device, number, *name = line.split(maxsplit=5)
+        begin, end = (int(bound, 16) for bound in span.split("-"))
+        if begin <= address < end:
+            assert "memfd" in name[0], line
+            return f"{device} {number}"
+    raise AssertionError(f"nothing is mapped at {address:x}")
+
+
+def test_a_model_in_s3_goes_through_channels_too(
+    bucket: tuple[str, str], nodes: Nodes, folder: Path
+) -> None:
+    url, endpoint = bucket
+    store = S3.open(f"{url}/digits", endpoint=endpoint)
+    for path in folder.rglob("*"):
+        if path.is_file():
+            store.put_file(path.relative_to(folder).as_posix(), path)
+    publisher, *receivers = nodes.stores
+    sent = publisher.publish(
+        pack(f"{url}/digits"), "channels", settings=Settings(s3_endpoint=endpoint)
+    )
+    for receiver in receivers:
+        assert digest(receiver.model(sent).wait(20)) == (1, "digits", digests(folder))
+    publisher.finish()

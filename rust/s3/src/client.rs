@@ -80,7 +80,9 @@ impl Client {
             .or_else(|| of_profile("endpoint_url"))
             .unwrap_or_else(|| format!("https://s3.{region}.amazonaws.com"));
         let endpoint = endpoint.trim_end_matches('/').to_owned();
-        let connector = Connector::new(is_local(&endpoint)).map_err(Failure::Invalid)?;
+        let authorities = variable("AWS_CA_BUNDLE").filter(|_| endpoint.starts_with("https:"));
+        let connector = Connector::new(is_local(&endpoint), authorities.as_deref())
+            .map_err(Failure::Invalid)?;
         let setting = Setting {
             endpoint: token_endpoint(given.as_deref(), &region),
             region: region.clone(),

@@ -75,7 +75,7 @@ pub struct Server {
     runtime: Option<Runtime>,
     stop: watch::Sender<bool>,
     address: SocketAddr,
-    folder: Arc<Folder>,
+    folder: Option<Arc<Folder>>,
     counters: Arc<Counters>,
 }
 
@@ -126,7 +126,7 @@ impl Server {
             runtime: Some(runtime),
             stop,
             address,
-            folder,
+            folder: Some(folder),
             counters,
         })
     }
@@ -146,12 +146,14 @@ impl Server {
         }
     }
 
-    /// Cuts off every connection and ends the threads. Does nothing the second time.
+    /// Cuts off every connection, ends the threads and lets go of the folder. Does nothing the second time.
     pub fn close(&mut self) {
         self.stop.send_replace(true);
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_timeout(PATIENCE);
-            self.folder.clear();
+        }
+        if let Some(folder) = self.folder.take() {
+            folder.clear(); // and with the last reference the lock goes
         }
     }
 }

@@ -10,7 +10,8 @@ pub(crate) struct Connector(reqwest::Client);
 
 impl Connector {
     /// `direct`: not through a proxy that the environment names, for an endpoint on this machine.
-    pub fn new(direct: bool) -> Result<Self, String> {
+    /// `authorities`: a file of certificates to trust besides those of the system.
+    pub fn new(direct: bool, authorities: Option<&str>) -> Result<Self, String> {
         // The one provider of this process; an error says that somebody chose one already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = reqwest::Client::builder()
@@ -22,6 +23,12 @@ impl Connector {
             .user_agent(concat!("oka/", env!("CARGO_PKG_VERSION")));
         if direct {
             builder = builder.no_proxy();
+        }
+        if let Some(path) = authorities {
+            let pem = std::fs::read(path).map_err(|error| format!("AWS_CA_BUNDLE {path}: {error}"))?;
+            let trusted = reqwest::Certificate::from_pem_bundle(&pem)
+                .map_err(|error| format!("AWS_CA_BUNDLE {path}: {error}"))?;
+            builder = builder.tls_certs_merge(trusted);
         }
         let client = builder.build().map_err(|error| error.to_string())?;
         Ok(Self(client))
