@@ -13,7 +13,7 @@ ALLOWED = {
     "oka-ring": set(),
     "oka-transport": {"oka-protocol", "oka-ring"},
     "oka-blob": set(),
-    "oka-fuzz": {"oka-protocol", "oka-columnar", "oka-compute"},
+    "oka-fuzz": {"oka-protocol", "oka-columnar", "oka-compute", "oka-blob"},
     "oka-instructions": {"oka-protocol", "oka-ring", "oka-columnar", "oka-compute"},
     "oka-columnar": {"oka-protocol", "oka-compute"},
     "oka-s3": set(),

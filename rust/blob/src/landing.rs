@@ -20,6 +20,8 @@ pub struct Landing {
     id: BlobId,
     memory: Arc<Memory>,
     chunk_bytes: usize,
+    /// Whether it is sent to anyone: only they need its hashes.
+    relayed: bool,
     fill: Mutex<Fill>,
 }
 
@@ -57,12 +59,14 @@ impl Landing {
         id: BlobId,
         memory: Arc<Memory>,
         chunk_bytes: u32,
+        relayed: bool,
     ) -> Self {
         Self {
             shared,
             id,
             memory,
             chunk_bytes: chunk_bytes as usize,
+            relayed,
             fill: Mutex::new(Fill {
                 written: 0,
                 hasher: Xxh3::new(),
@@ -207,7 +211,9 @@ impl Landing {
             let complete = fill.written.is_multiple_of(chunk_bytes);
             let complete = complete || fill.written == self.memory.size();
             // While it is in the cache.
-            if begun == 0 && complete {
+            if !self.relayed {
+                self.check_running()?;
+            } else if begun == 0 && complete {
                 self.publish(xxh3_64(piece))?;
             } else {
                 fill.hasher.update(piece);
@@ -219,6 +225,15 @@ impl Landing {
             bytes = rest;
         }
         Ok(())
+    }
+
+    fn check_running(&self) -> Result<(), FillError> {
+        let stopped = self.shared.is_stopped();
+        if stopped {
+            Err(FillError::Cancelled)
+        } else {
+            Ok(())
+        }
     }
 
     /// The next chunk is complete: whoever relays it may.

@@ -177,7 +177,13 @@ impl BlobNode {
             return Err(CreateError::Duplicate { origin, number });
         }
         drop(state);
-        let landing = Landing::new(Arc::clone(&self.shared), id, memory, chunk_bytes);
+        let landing = Landing::new(
+            Arc::clone(&self.shared),
+            id,
+            memory,
+            chunk_bytes,
+            !chain.is_empty(),
+        );
         if !chain.is_empty() {
             let header = Header {
                 origin,
