@@ -18,14 +18,18 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from engine._native import S3Client, StorageFailed
 from engine._native import S3Server as NativeServer
 from engine.errors import ConfigError, StorageError
 
 if TYPE_CHECKING:
-    from typing_extensions import Buffer
+    import numpy as np
+    from typing_extensions import Buffer as PlainBuffer
+
+    # NumPy's arrays are buffers in every version of Python, for its types only from 3.12.
+    Buffer: TypeAlias = PlainBuffer | np.ndarray[Any, Any]
 
 __all__ = ["S3", "S3Server", "ServerStatistics"]
 
@@ -236,7 +240,7 @@ def split_url(url: str) -> tuple[str, str]:
 @contextmanager
 def _flat(buffer: Buffer) -> Iterator[memoryview]:
     """The buffer as bytes; TypeError where it is not contiguous."""
-    with memoryview(buffer) as view:
+    with memoryview(cast("PlainBuffer", buffer)) as view:
         if view.nbytes == 0:  # which cannot be cast
             yield memoryview(bytearray())
             return

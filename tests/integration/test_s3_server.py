@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError, HTTPClientError
-from tests.integration.s3_server import ACCESS_KEY, ROLE, SECRET_KEY, serving, stranger
 
 from engine.errors import ConfigError, StorageError
 from engine.s3 import S3Server
+from tests.integration.s3_server import ACCESS_KEY, ROLE, SECRET_KEY, serving, stranger
 
 
 @pytest.fixture
@@ -218,9 +218,9 @@ def test_no_key_leads_out_of_its_bucket(server: S3Server, s3: Any, tmp_path: Pat
     (bucket / "folder").symlink_to(tmp_path / "elsewhere")
     os.mkfifo(bucket / "pipe")
     for key in ("link", "pipe"):
-        with pytest.raises(ClientError, match="AccessDenied|NoSuchKey"):
+        with pytest.raises(ClientError, match=r"AccessDenied|NoSuchKey"):
             s3.get_object(Bucket="models", Key=key)
-    with pytest.raises(ClientError, match="AccessDenied|KeyConflict"):
+    with pytest.raises(ClientError, match=r"AccessDenied|KeyConflict"):
         put(s3, "folder/key")
     assert list((tmp_path / "elsewhere").iterdir()) == []
     assert s3.list_objects_v2(Bucket="models")["KeyCount"] == 0
@@ -258,7 +258,10 @@ def test_a_body_that_is_not_what_was_signed(s3: Any, tmp_path: Path) -> None:
         s3.put_object(Bucket="models", Key="key", Body=b"data", ChecksumCRC32="AAAAAA==")
     with pytest.raises((ClientError, HTTPClientError)):
         s3.put_object(
-            Bucket="models", Key="key", Body=b"data", ChecksumSHA256="A" * 43 + "=",
+            Bucket="models",
+            Key="key",
+            Body=b"data",
+            ChecksumSHA256="A" * 43 + "=",
         )
     assert objects(tmp_path) == []
 
@@ -292,19 +295,24 @@ def test_temporary_credentials(server: S3Server) -> None:
     with stranger(server.endpoint, key=key, secret=secret, token=token) as s3:
         put(s3, "key", b"by the role")
         url = s3.generate_presigned_url("get_object", Params={"Bucket": "models", "Key": "key"})
-    for url, status in ((url, 200), (url.replace("Security-Token=", "Security-Token=x"), 403)):
+    forged = url.replace("Security-Token=", "Security-Token=x")
+    for signed, status in ((url, 200), (forged, 403)):
         connection = http.client.HTTPConnection(server.endpoint.removeprefix("http://"), timeout=10)
-        connection.request("GET", url.removeprefix(server.endpoint))
+        connection.request("GET", signed.removeprefix(server.endpoint))
         answer = connection.getresponse()
         assert answer.status == status, answer.read()
         connection.close()
     for wrong in (None, token[:-1] + ("A" if token[-1] != "A" else "B")):
-        with stranger(server.endpoint, key=key, secret=secret, token=wrong) as s3:
-            with refused("InvalidToken"):
-                put(s3, "key")
-    with stranger(server.endpoint, "sts", secret="wrong") as sts:
-        with pytest.raises(ClientError, match="SignatureDoesNotMatch|403|Unknown"):
-            sts.assume_role(RoleArn=ROLE, RoleSessionName="test")
+        with (
+            stranger(server.endpoint, key=key, secret=secret, token=wrong) as s3,
+            refused("InvalidToken"),
+        ):
+            put(s3, "key")
+    with (
+        stranger(server.endpoint, "sts", secret="wrong") as sts,
+        pytest.raises(ClientError, match=r"SignatureDoesNotMatch|403|Unknown"),
+    ):
+        sts.assume_role(RoleArn=ROLE, RoleSessionName="test")
 
 
 def test_temporary_credentials_end(tmp_path: Path) -> None:
@@ -326,17 +334,22 @@ def test_temporary_credentials_end(tmp_path: Path) -> None:
 def test_web_identity(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("a.web.token\n")
-    with serving(tmp_path / "objects", web_identity_token_file=file) as server:
-        with stranger(server.endpoint, "sts", key="none", secret="none") as sts:
-            wanted = {"RoleArn": ROLE, "RoleSessionName": "test"}
-            answer = sts.assume_role_with_web_identity(**wanted, WebIdentityToken="a.web.token")
-            assert answer["Credentials"]["SessionToken"]
-            for wrong in ("a.web.tokem", "a.web.token.and.more"):
-                with refused("InvalidIdentityToken"):
-                    sts.assume_role_with_web_identity(**wanted, WebIdentityToken=wrong)
-    with serving(tmp_path / "objects") as server:  # which accepts no web identity at all
-        with stranger(server.endpoint, "sts") as sts, refused("InvalidIdentityToken"):
-            sts.assume_role_with_web_identity(**wanted, WebIdentityToken="a.web.token")
+    wanted = {"RoleArn": ROLE, "RoleSessionName": "test"}
+    with (
+        serving(tmp_path / "objects", web_identity_token_file=file) as server,
+        stranger(server.endpoint, "sts", key="none", secret="none") as sts,
+    ):
+        answer = sts.assume_role_with_web_identity(**wanted, WebIdentityToken="a.web.token")
+        assert answer["Credentials"]["SessionToken"]
+        for wrong in ("a.web.tokem", "a.web.token.and.more"):
+            with refused("InvalidIdentityToken"):
+                sts.assume_role_with_web_identity(**wanted, WebIdentityToken=wrong)
+    with (
+        serving(tmp_path / "objects") as server,  # which accepts no web identity at all
+        stranger(server.endpoint, "sts") as sts,
+        refused("InvalidIdentityToken"),
+    ):
+        sts.assume_role_with_web_identity(**wanted, WebIdentityToken="a.web.token")
 
 
 def test_a_full_disk(s3: Any, tmp_path: Path) -> None:
@@ -358,7 +371,7 @@ def test_what_cannot_be_served(server: S3Server, tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="another server uses this folder"):
         S3Server(tmp_path / "objects", **keys)
     port = int(server.endpoint.rsplit(":", 1)[1])
-    with pytest.raises(StorageError, match="(?s)in use.*hint: .*--port"):
+    with pytest.raises(StorageError, match=r"(?s)in use.*hint: .*--port"):
         S3Server(tmp_path / "other", port=port, **keys)
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match="cannot be served"):
