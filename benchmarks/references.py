@@ -1,4 +1,4 @@
-"""Volga's word count as others measured it, to draw beside ours; `data/README.md` says how."""
+"""What others measured, to draw beside ours; `data/README.md` says how."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import ClassVar
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,38 @@ def volga() -> Sequence[Reference]:
         if row["system"] in VOLGA_SOURCES
     ]
     return (*published, *measured)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Seconds until the last of so many loaders on so many other machines had the model."""
+
+    experiment: str
+    """`plasma` or `s3`."""
+    case: str
+    loaders: int
+    machines: int
+    seconds: float
+
+    SIZE: ClassVar[int] = 564_000_000
+    BYTES_PER_SECOND: ClassVar[float] = 100e6
+    """What plasma's time grew by with each further machine (case 5), told in words."""
+    SOURCE: ClassVar[str] = "published 2022: t2.xlarge, about 100 MB/s, Ray 1.12"
+
+
+@cache
+def plasma_vs_s3() -> Sequence[Experiment]:
+    """The published broadcast of a speech model by Ray's object store and S3."""
+    return [
+        Experiment(
+            row["experiment"],
+            row["case"],
+            int(row["loaders"]),
+            int(row["loaders_on_distinct_machines"]),
+            float(row["seconds"]),
+        )
+        for row in _table("plasma_vs_s3.csv")
+    ]
 
 
 def _table(name: str) -> list[dict[str, str]]:

@@ -18,17 +18,25 @@ Row = dict[str, Any]
 
 
 class Result:
-    """Rows by their cases. With a path, each `add` writes the file anew, whole or not at all.
+    """Rows by their cases, dataclasses of `case_type`.
+
+    With a path, each `add` writes the file anew, whole or not at all.
 
     Where the file is there, its rows are kept if they were measured by the same code, on the same
     machine, with the same settings. Rows with failures are measured again.
     """
 
     def __init__(
-        self, benchmark: str, settings: Mapping[str, Any], path: Path | None, fresh: bool = False
+        self,
+        benchmark: str,
+        settings: Mapping[str, Any],
+        path: Path | None,
+        fresh: bool = False,
+        case_type: type[Any] = Case,
     ) -> None:
         self.path = path
         self.rows: list[Row] = []
+        self._fields = [field.name for field in dataclasses.fields(case_type)]
         self._head = {
             "schema": results_file.SCHEMA,
             "benchmark": benchmark,
@@ -43,7 +51,12 @@ class Result:
         if path.exists() and not fresh:
             self.rows = self._continued(path)
 
-    def find(self, case: Case) -> Row | None:
+    @property
+    def content(self) -> dict[str, Any]:
+        """All of it, as it is in the file."""
+        return {**self._head, "date": time.strftime("%Y-%m-%d"), "rows": self.rows}
+
+    def find(self, case: Any) -> Row | None:
         """The row of the case, if it was measured."""
         wanted = dataclasses.asdict(case)
         for found in self.rows:
@@ -51,23 +64,22 @@ class Result:
                 return found
         return None
 
-    def has(self, case: Case) -> bool:
+    def has(self, case: Any) -> bool:
         """Whether the case was measured without a failure."""
         found = self.find(case)
         return found is not None and not found["failures"]
 
     def add(self, rows: Sequence[Row]) -> None:
         """Keep these rows, instead of earlier ones of the same cases."""
-        fields = [field.name for field in dataclasses.fields(Case)]
-        new = [tuple(found[field] for field in fields) for found in rows]
+        new = [tuple(found[field] for field in self._fields) for found in rows]
         self.rows = [
-            found for found in self.rows if tuple(found.get(field) for field in fields) not in new
+            found
+            for found in self.rows
+            if tuple(found.get(field) for field in self._fields) not in new
         ]
         self.rows += rows
         if self.path is not None:
-            results_file.write(
-                self.path, {**self._head, "date": time.strftime("%Y-%m-%d"), "rows": self.rows}
-            )
+            results_file.write(self.path, self.content)
 
     def raise_failures(self) -> None:
         """Raise EngineError if any run failed, with the first message."""

@@ -9,16 +9,13 @@ from __future__ import annotations
 import dataclasses
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
 import engine
 from benchmarks.measurement import Case, Measurement, Run, row
+from benchmarks.progress import Runs
 from benchmarks.result import Result
 from engine.tables import rate
 
@@ -57,7 +54,7 @@ def sweep(cells: Sequence[Cell], settings: Settings, result: Result, measure: Me
         print(f"{kept} rows are in {result.path} already, and kept", file=sys.stderr)
     runs = sum(len(cell.cases) for cell, _ in lacking) * settings.repeats
     try:
-        with _Progress(runs) as progress:
+        with Runs(runs) as progress:
             for cell, load in lacking:
                 cases = [dataclasses.replace(case, load=load) for case in cell.cases]
                 result.add(_alternate(cases, settings, result, measure, progress))
@@ -81,7 +78,7 @@ def _alternate(
     settings: Settings,
     result: Result,
     measure: Measure,
-    progress: _Progress,
+    progress: Runs,
 ) -> list[dict[str, Any]]:
     """Run the cases in turn, `repeats` times."""
     offered = [_offered(case, result) for case in cases]
@@ -98,7 +95,7 @@ def _alternate(
             run = Run(settings.seconds, settings.warmup, words_per_second, settings.seed)
             try:
                 measured = measure(case, run)
-            except _FAILURES as error:
+            except FAILURES as error:
                 failures[at].append(str(error) or type(error).__name__)
                 progress.ran(case, f"failed: {failures[at][-1]}")
             else:
@@ -118,59 +115,5 @@ def _offered(case: Case, result: Result) -> float | None:
     return median * float(case.load)
 
 
-class _Progress:
-    """A line for each run, and what is left: a bar on a terminal, a part of the line elsewhere."""
-
-    def __init__(self, runs: int) -> None:
-        self._runs = runs
-        self._done = 0
-        self._started = time.monotonic()
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[left]}"),
-            console=Console(stderr=True),
-            transient=True,
-            disable=not sys.stderr.isatty(),
-        )
-        self._task = self._bar.add_task("", total=runs, left="")
-
-    def __enter__(self) -> _Progress:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def runs(self, case: Case) -> None:
-        """Show what runs now."""
-        self._bar.update(self._task, description=case.label, left=self._left())
-
-    def ran(self, case: Case, outcome: str) -> None:
-        """A run of it has ended so."""
-        self._done += 1
-        line = f"[{self._done}/{self._runs}] {case.label}: {outcome}"
-        if self._bar.disable:
-            print(
-                f"{line}  ({self._left()})" if self._left() else line, file=sys.stderr, flush=True
-            )
-        else:
-            self._bar.console.print(line, markup=False, highlight=False)
-            self._bar.update(self._task, completed=self._done, left=self._left())
-
-    def _left(self) -> str:
-        """The time that is left, if runs go on as they have."""
-        left = self._runs - self._done
-        if not self._done or not left:
-            return ""
-        seconds = (time.monotonic() - self._started) / self._done * left
-        if seconds < 100:
-            return f"{seconds:.0f} s left"
-        minutes = round(seconds / 60)
-        return f"{minutes} min left" if minutes < 100 else f"{minutes / 60:.1f} h left"
-
-
-_FAILURES = (engine.EngineError, RuntimeError, OSError, subprocess.SubprocessError)
+FAILURES = (engine.EngineError, RuntimeError, OSError, subprocess.SubprocessError)
 """What a run may raise without ending the sweep."""

@@ -72,6 +72,7 @@ _TOOLS = {
     "testbed": "benchmarks.testbed.command",
 }
 _BENCHMARKS = {
+    "broadcast": "benchmarks.broadcast.command",
     "convert": "benchmarks.convert",
     "guard": "benchmarks.guard",
     "hot-swap": "benchmarks.hot_swap",

@@ -8,12 +8,13 @@ strategies are pure: the same graph and nodes give the same placement.
 - `parallelism_first`: tasks of the same index share a node where they fit, so that traffic stays
   local.
 
-Both fill a node before they take the next, nodes in the order given.
+Both fill a node before they take the next, nodes in the order given. Tasks that are pinned
+(`Stream.on_nodes`) are placed first, where they say; a strategy then places the others.
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from engine.errors import PlacementError
@@ -62,13 +63,60 @@ def place(
     names = [node.id for node in nodes]
     if len(set(names)) < len(names):
         raise PlacementError(f"node ids are {names}, expected them to be unique")
-    if strategy == "parallelism_first":
-        return _parallelism_first(graph, nodes, strict)
-    if strategy == "operator_first":
-        return _operator_first(graph, nodes, strict)
-    raise PlacementError(
-        f"placement is {strategy!r}, expected 'operator_first' or 'parallelism_first'"
-    )
+    if strategy not in _STRATEGIES:
+        raise PlacementError(
+            f"placement is {strategy!r}, expected 'operator_first' or 'parallelism_first'"
+        )
+    whole = {node.id: node for node in nodes}
+    pinned, left, notes = _pinned(graph, nodes, strict)
+    if pinned:
+        loose = [task for task in graph.vertices if task.id not in pinned]
+        vertices = tuple(vertex for vertex in graph.job.vertices if not vertex.nodes)
+        graph = replace(graph, job=replace(graph.job, vertices=vertices), vertices=tuple(loose))
+        if not loose:
+            return Placement(pinned, notes)
+        taken = {node.id for node in pinned.values()}
+        free = [node for node in left if node.id not in taken]
+        nodes = free if strategy == "operator_first" and free else left
+    rest = _STRATEGIES[strategy](graph, nodes, strict)
+    # What a task is placed on is the node itself, not one that has less left.
+    loose_nodes = {task: whole[node.id] for task, node in rest.nodes.items()}
+    return Placement({**pinned, **loose_nodes}, (*notes, *rest.notes))
+
+
+def _pinned(
+    graph: ExecutionGraph, nodes: Sequence[Node], strict: bool
+) -> tuple[dict[int, Node], Sequence[Node], tuple[str, ...]]:
+    """The nodes of the pinned tasks, what all nodes have left then, and notes.
+
+    Number k is the k-th of the nodes that could run a task of that vertex.
+    """
+    room, placed, notes = _Room(nodes), {}, []
+    for vertex in graph.job.vertices:
+        if not vertex.nodes:
+            continue
+        able = [node for node in nodes if _tasks_that_fit(node, vertex)]
+        alone = len(able) == 1 and not strict
+        if alone and max(vertex.nodes):
+            notes.append(f"{vertex.name!r} is pinned to several nodes; it shares {able[0].id}")
+        for task in graph.vertices:
+            if task.job_vertex.id != vertex.id:
+                continue
+            number = 0 if alone else vertex.nodes[task.index % len(vertex.nodes)]
+            if number >= len(able):
+                raise PlacementError(
+                    f"task {task.name} is pinned to node {number}, counted from 0; there are "
+                    f"{len(able)} that could run it ({_listed(vertex.resources)} needed)",
+                    "add nodes, or ask for less by .with_resources(...)",
+                )
+            if not room.take(task, able[number]):
+                raise PlacementError(
+                    f"task {task.name} is pinned to node {able[number].id}, which has no room "
+                    f"left for it; needed: {_listed(vertex.resources)}",
+                    _MORE_ROOM,
+                )
+            placed[task.id] = able[number]
+    return placed, room.left(), tuple(notes)
 
 
 def _operator_first(graph: ExecutionGraph, nodes: Sequence[Node], strict: bool) -> Placement:
@@ -139,6 +187,21 @@ class _Room:
                 return None
             placed[task.id] = node
         return placed
+
+    def take(self, task: ExecutionVertex, wanted: Node) -> bool:
+        """Whether that node has room for the task, which then takes it."""
+        for node, left in self._left:
+            if node is wanted and all(
+                left.get(name, 0.0) >= amount - _ROUNDING for name, amount in _needs(task).items()
+            ):
+                for name, amount in _needs(task).items():
+                    left[name] = left.get(name, 0.0) - amount
+                return True
+        return False
+
+    def left(self) -> list[Node]:
+        """The nodes with what they still have to give."""
+        return [replace(node, resources=left) for node, left in self._left]
 
     def take_together(self, tasks: Sequence[ExecutionVertex]) -> Node | None:
         """The first node that has room for all of the tasks, which take it; or None."""
@@ -265,5 +328,6 @@ _MORE_ROOM = "lower the parallelism, ask for less by .with_resources(...), or ad
 _MORE_NODES = "add nodes, lower the parallelism, or use placement='parallelism_first'"
 _NOT_STRICT = "lower the resources of a task, or allow dividing with strict_placement=False"
 
+_STRATEGIES = {"operator_first": _operator_first, "parallelism_first": _parallelism_first}
 _ROUNDING = 1e-9  # sums of fractions such as 10 x 0.1
 _SEARCH_STEPS = 20_000

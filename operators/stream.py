@@ -268,6 +268,14 @@ class Stream(Generic[T]):
         """
         return self._with(_with_resources(self._last("with_resources"), cpus, custom))
 
+    def on_nodes(self, *numbers: int) -> "Stream[T]":
+        """Pin the tasks of the last operator to nodes, in turn: `.on_nodes(0)`, `.on_nodes(1, 2)`.
+
+        Node k is the k-th, in the cluster's order, of the nodes that could run such a task; where
+        there is only one node, all of them are on it. Other operators are placed as ever.
+        """
+        return self._with(_on_nodes(self._last("on_nodes"), numbers))
+
     def _last(self, method: str) -> Declaration:
         (edge, *others) = self._inputs
         if others or not isinstance(edge.partitioner, Forward):
@@ -380,6 +388,10 @@ class Pipeline:
         """What each task of the sink takes of its node."""
         return Pipeline(_with_resources(self._declaration, cpus, custom))
 
+    def on_nodes(self, *numbers: int) -> "Pipeline":
+        """Pin the tasks of the sink to nodes, in turn; see `Stream.on_nodes`."""
+        return Pipeline(_on_nodes(self._declaration, numbers))
+
     if not TYPE_CHECKING:  # a type checker sees that these methods do not exist
 
         def __getattr__(self, name: str) -> Any:
@@ -430,6 +442,15 @@ def _with_resources(
             raise GraphError(f"with_resources() got {name}={amount!r}, expected a number >= 0")
     amounts = {name: float(amount) for name, amount in resources.items()}
     return replace(declaration, resources={**declaration.resources, **amounts})
+
+
+def _on_nodes(declaration: Declaration, numbers: tuple[int, ...]) -> Declaration:
+    if not numbers:
+        raise GraphError("on_nodes() got nothing, expected numbers of nodes such as 0, 1")
+    for number in numbers:
+        if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+            raise GraphError(f"on_nodes() got {number!r}, expected integers >= 0")
+    return replace(declaration, nodes=numbers)
 
 
 def _default_name(operator: Operator) -> str:

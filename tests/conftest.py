@@ -40,8 +40,8 @@ def ray_cluster() -> Iterator[None]:
         for name, value in S3_CREDENTIALS.items():
             environment.setenv(name, value)
         cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
-        for _ in range(3):
-            cluster.add_node(num_cpus=8, resources={"slot": 2})
+        for resources in ({"download": 1, "loader_slot": 1}, {"loader_slot": 2}, {}):
+            cluster.add_node(num_cpus=8, resources={"slot": 2, **resources})
     cluster.wait_for_nodes()
     ray.init(address=cluster.address, log_to_driver=False, logging_level="WARNING")
     yield

@@ -12,7 +12,7 @@ from typing import Any
 
 import matplotlib
 
-from benchmarks.plots import bars, cost, distribution, load, peers, scaling, testbed
+from benchmarks.plots import bars, broadcast, cost, distribution, load, peers, scaling, testbed
 from benchmarks.plots.drawing import Drawing
 from benchmarks.plots.style import RC
 from benchmarks.rows import Row, Spread
@@ -52,6 +52,7 @@ def _positive(spread: Spread | None) -> Spread | None:
 
 _GENERAL = (scaling.draw, cost.draw, load.draw, distribution.draw)
 _FIGURES = {
+    "broadcast": (broadcast.draw,),
     "peers": (peers.draw,),
     "sustainable": (bars.draw, load.draw),
     "testbed": (testbed.draw,),

@@ -18,12 +18,22 @@ from contextlib import ExitStack, contextmanager
 from benchmarks.testbed.network import USUAL_NAME, Host, Network
 from engine.errors import ConfigError, StartError
 
+LEAST_OBJECT_STORE_BYTES = 100 * 1024 * 1024
+"""Records do not pass the object store; Ray's least is 75 MiB."""
+
 
 class Cluster:
     """The Ray cluster of a network: its address, its nodes, and processes that use it."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(
+        self,
+        network: Network,
+        object_store_bytes: int = LEAST_OBJECT_STORE_BYTES,
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
         self.network = network
+        self._object_store_bytes = object_store_bytes
+        self._variables = dict(variables or {})
 
     @property
     def head(self) -> Host:
@@ -39,6 +49,7 @@ class Cluster:
         """The variables of a process that uses the cluster."""
         return {
             **os.environ,
+            **self._variables,
             "RAY_ADDRESS": self.address,
             "RAY_USAGE_STATS_ENABLED": "0",
             # Nobody else reaches the hosts. With a token in the home folder, which `ray.init()`
@@ -119,7 +130,11 @@ class Cluster:
                     *(sys.executable, "-m", "ray.scripts.scripts", "start", *options),
                     *("--node-ip-address", host.address, "--num-cpus", str(cpus)),
                     *("--resources", json.dumps(dict(resources.get(host.number, {})))),
-                    *("--object-store-memory", str(_OBJECT_STORE_BYTES), "--disable-usage-stats"),
+                    *(
+                        "--object-store-memory",
+                        str(self._object_store_bytes),
+                        "--disable-usage-stats",
+                    ),
                     env=environment,
                     stdout=output,
                     stderr=subprocess.STDOUT,
@@ -150,13 +165,19 @@ def running_cluster(
     rate: int | None = None,
     cpus: int = 1,
     resources: Mapping[int, Mapping[str, float]] | None = None,
+    object_store_bytes: int = LEAST_OBJECT_STORE_BYTES,
+    variables: Mapping[str, str] | None = None,
     name: str = USUAL_NAME,
     tell: Callable[[str], None] = lambda _line: None,
 ) -> Iterator[Cluster]:
-    """A testbed of so many hosts with a Ray node on each; all of it is gone at the end."""
+    """A testbed of so many hosts with a Ray node on each; all of it is gone at the end.
+
+    `object_store_bytes` is what each node's object store may hold; `variables` are in the
+    environment of all processes of Ray, workers included.
+    """
     check_nodes(nodes)
     with Network.create(name, hosts=nodes, rate=rate) as network:
-        cluster = Cluster(network)
+        cluster = Cluster(network, object_store_bytes, variables)
         cluster.start(cpus, resources, tell)
         yield cluster
 
@@ -192,7 +213,5 @@ MOST_NODES = 32
 _PORT = 6379
 _JOIN_SECONDS = 60.0
 _ANSWER_SECONDS = 20.0
-_OBJECT_STORE_BYTES = 100 * 1024 * 1024
-"""Records do not pass the object store; Ray's least is 75 MiB."""
 _LOGS = ("gcs_server.out", "gcs_server.err", "raylet.out", "raylet.err")
 _LOG_LINES = 5

@@ -85,7 +85,7 @@ class Host:
     @property
     def address(self) -> str:
         """Its address in the network."""
-        return f"{_SUBNET}.{self.number}"
+        return address(self.number)
 
     @property
     def folder(self) -> Path:
@@ -263,6 +263,11 @@ def remove(name: str) -> bool:
 def exists(name: str) -> bool:
     """Whether anything of the network is there: namespaces or folders."""
     return bool(_namespaces(name) or _folders(name))
+
+
+def address(number: int) -> str:
+    """The address of the host of that number, whether or not it is there."""
+    return f"{_SUBNET}.{number}"
 
 
 def check_name(name: str) -> None:

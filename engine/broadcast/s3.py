@@ -56,6 +56,8 @@ class S3Objects:
             self._upload(package, S3.open(url, endpoint=settings.s3_endpoint))
         if settings.share_per_node and self._has_followers:
             self._share(package, self._task_id, number, consume=False)
+            if package.url is None:
+                self._threads[-1].join()  # the files may be gone once this has returned
         reference = {
             "url": url,
             "endpoint": settings.s3_endpoint,

@@ -21,7 +21,9 @@ def chain(graph: LogicalGraph, parallelism: int) -> JobGraph:
     tasks = {operator.id: operator.parallelism or parallelism for operator in graph.operators}
     chains = _chains(graph, tasks)
     vertices = tuple(
-        JobVertex(number, tuple(members), tasks[members[0].id], _resources(members))
+        JobVertex(
+            number, tuple(members), tasks[members[0].id], _resources(members), _nodes(members)
+        )
         for number, members in enumerate(chains)
     )
     vertex_of = {operator.id: vertex.id for vertex in vertices for operator in vertex.operators}
@@ -68,6 +70,17 @@ def _resources(members: list[LogicalOperator]) -> Mapping[str, float]:
         for resource, amount in operator.resources.items():
             needed[resource] = max(amount, needed.get(resource, 0.0))
     return DEFAULT_RESOURCES | needed
+
+
+def _nodes(members: list[LogicalOperator]) -> tuple[int, ...]:
+    wanted = {operator.nodes: operator.name for operator in members if operator.nodes}
+    if len(wanted) > 1:
+        told = ", ".join(f"{name!r} on {nodes}" for nodes, name in wanted.items())
+        raise GraphError(
+            f"operators of one chain are to run on different nodes: {told}",
+            "a chain runs in one task: pin one of its operators, or all alike",
+        )
+    return next(iter(wanted), ())
 
 
 def _partitioner(edge: LogicalEdge, tasks: Mapping[int, int]) -> Partitioner:

@@ -28,6 +28,7 @@ class Declaration:
     named: bool = False
     parallelism: int | None = None
     resources: Mapping[str, float] = field(default_factory=dict)
+    nodes: tuple[int, ...] = ()
     identity: object = field(default_factory=object)
 
 
@@ -71,7 +72,12 @@ def logical_graph(pipelines: Sunk | Sequence[Sunk]) -> LogicalGraph:
     ids = {declaration.identity: number for number, declaration in enumerate(declarations)}
     operators = tuple(
         LogicalOperator(
-            number, name, declaration.operator, declaration.parallelism, declaration.resources
+            number,
+            name,
+            declaration.operator,
+            declaration.parallelism,
+            declaration.resources,
+            declaration.nodes,
         )
         for number, (declaration, name) in enumerate(
             zip(declarations, _names(declarations), strict=True)

@@ -20,6 +20,8 @@ class JobVertex:
     operators: tuple[LogicalOperator, ...]
     parallelism: int
     resources: Mapping[str, float]
+    nodes: tuple[int, ...] = ()
+    """Where its tasks are pinned to, in turn: numbers of the nodes that could run one."""
 
     @property
     def name(self) -> str:

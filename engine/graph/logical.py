@@ -21,6 +21,8 @@ class LogicalOperator:
     operator: Operator
     parallelism: int | None
     resources: Mapping[str, float]
+    nodes: tuple[int, ...] = ()
+    """Where its tasks are pinned to, in turn; () leaves it to the placement strategy."""
 
 
 @dataclass(frozen=True)

@@ -270,12 +270,9 @@ def test_an_up_that_ends_half_way(other: str, number: signal.Signals) -> None:
 
 @needs_hosts
 @pytest.mark.ray
-def test_a_node_that_does_not_join_shows_its_log(
-    other: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_node_that_does_not_join_shows_its_log(other: str) -> None:
     with Network.create(other, hosts=1) as network:
-        cluster = Cluster(network)
-        monkeypatch.setattr("benchmarks.testbed.cluster._OBJECT_STORE_BYTES", 1)
+        cluster = Cluster(network, object_store_bytes=1)
         with pytest.raises(StartError, match=r"host 1 \(10.213.0.1\) did not join") as caught:
             cluster.start()
     assert "last log lines:" in str(caught.value)

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from engine.errors import PlacementError
+from engine.errors import GraphError, PlacementError
 from engine.graph import ExecutionGraph, chain, expand, logical_graph
 from engine.placement import Node, Placement, Strategy, place
 from operators import source
@@ -135,3 +135,76 @@ def test_bad_arguments() -> None:
         place(two_vertices(1), nodes(1) + nodes(1))
     with pytest.raises(PlacementError, match="placement is 'best', expected 'operator_first'"):
         place(two_vertices(1), nodes(1), "best")  # type: ignore[arg-type]
+
+
+def pinned(
+    tasks: int, download: tuple[int, ...], load: tuple[int, ...], **more: float
+) -> ExecutionGraph:
+    models = source(Collection(["a"])).named("download").on_nodes(*download)
+    loaded = models.broadcast().sink(Collect()).named("load").with_parallelism(tasks)
+    pipeline = (loaded.with_resources(**more) if more else loaded).on_nodes(*load)
+    return expand(chain(logical_graph(pipeline), 1))
+
+
+@pytest.mark.parametrize("strategy", ["operator_first", "parallelism_first"])
+@pytest.mark.parametrize(
+    ("tasks", "download", "load", "expected"),
+    [
+        (3, (0,), (0,), ["n0", "n0", "n0", "n0"]),
+        (3, (0,), (1,), ["n0", "n1", "n1", "n1"]),
+        (3, (0,), (1, 2, 3), ["n0", "n1", "n2", "n3"]),
+        (4, (2,), (2, 0), ["n2", "n2", "n0", "n2", "n0"]),
+    ],
+)
+def test_pinned_tasks_are_where_they_say(
+    tasks: int,
+    download: tuple[int, ...],
+    load: tuple[int, ...],
+    expected: list[str],
+    strategy: Strategy,
+) -> None:
+    graph = pinned(tasks, download, load)
+    placement = place(graph, nodes(4, 4, 4, 4), strategy, strict=True)
+    assert hosts(graph, placement) == expected
+    assert placement.notes == ()
+
+
+def test_pins_count_the_nodes_that_could_run_a_task() -> None:
+    graph = pinned(2, (0,), (1,), cpus=2)
+    assert hosts(graph, place(graph, nodes(0, 1, 4, 1, 4))) == ["n1", "n4", "n4"]
+
+
+def test_pins_on_the_only_node_are_noted() -> None:
+    graph = pinned(2, (0,), (1, 2))
+    placement = place(graph, nodes(0, 8))
+    assert hosts(graph, placement) == ["n1"] * 3
+    assert placement.notes == ("'load' is pinned to several nodes; it shares n1",)
+    with pytest.raises(PlacementError, match=r"task load\[0\] is pinned to node 1, counted"):
+        place(graph, nodes(0, 8), strict=True)
+
+
+def test_pins_without_their_node_or_its_room() -> None:
+    with pytest.raises(PlacementError, match=r"load\[1\] is pinned to node 2, .* there are 2"):
+        place(pinned(2, (0,), (1, 2)), nodes(4, 4))
+    with pytest.raises(PlacementError, match=r"load\[2\] is pinned to node n1, which has no room"):
+        place(pinned(3, (0,), (1,)), nodes(2, 2))
+
+
+@pytest.mark.parametrize(
+    ("strategy", "expected"),
+    [("operator_first", ["n1", "n0", "n0"]), ("parallelism_first", ["n1", "n0", "n0"])],
+)
+def test_what_is_not_pinned_goes_by_the_strategy(strategy: Strategy, expected: list[str]) -> None:
+    words = source(Collection(["a"])).with_parallelism(1).on_nodes(1)
+    graph = expand(chain(logical_graph(words.key_by().count().sink(Collect())), 2))
+    placement = place(graph, nodes(4, 1 if strategy == "parallelism_first" else 4), strategy)
+    assert hosts(graph, placement) == expected
+    assert {node.resources["cpus"] for node in placement.nodes.values()} <= {1, 4}
+
+
+def test_a_chain_is_pinned_once() -> None:
+    two = source(Collection(["a"])).on_nodes(0).map(str).on_nodes(1).sink(Collect())
+    with pytest.raises(GraphError, match="operators of one chain are to run on different nodes"):
+        chain(logical_graph(two), 1)
+    with pytest.raises(GraphError, match=r"on_nodes\(\) got -1, expected integers >= 0"):
+        source(Collection(["a"])).on_nodes(-1)

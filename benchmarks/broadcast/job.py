@@ -1,0 +1,212 @@
+"""One broadcast on the hosts of a testbed, measured.
+
+`measure` runs this file as the driver, on the first host, where the Download task is, too:
+`python -m benchmarks.broadcast.job SETTINGS`. The settings and what it prints are JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, cast
+
+import engine
+from benchmarks.broadcast.cases import BroadcastCase
+from benchmarks.broadcast.sampler import Sampler
+from benchmarks.broadcast.store import URL
+from benchmarks.testbed.cluster import Cluster
+from benchmarks.testbed.network import Traffic
+from engine.errors import StartError
+from pipelines.model_broadcast import Via, model_broadcast
+
+
+@dataclass(frozen=True)
+class Broadcast:
+    """One run. Times are seconds from the moment the bytes were ready in the Download task."""
+
+    loaders: tuple[Mapping[str, float], ...]
+    """For each Load task: `host`, `task`, `usable` and `loaded`."""
+    checksum: str
+    cpu_seconds: float
+    """Of job and raylets, until the last task had loaded. The S3 server's is not in it."""
+    links: Mapping[int, Traffic]
+    memory_bytes: Mapping[int, int] | None
+    """The peak by host, beyond what there was before; None if it was not sampled."""
+
+    @property
+    def usable(self) -> float:
+        """Until the last task had all bytes in view."""
+        return max(loader["usable"] for loader in self.loaders)
+
+    @property
+    def loaded(self) -> float:
+        """Until the last task had read them all."""
+        return max(loader["loaded"] for loader in self.loaders)
+
+
+def measure(
+    cluster: Cluster, case: BroadcastCase, memory: bool, fresh: Mapping[int, int]
+) -> Broadcast:
+    """Run the case once. `fresh` is the shared memory before Ray held any object.
+
+    Raises StartError if the run failed, or what it says cannot be.
+    """
+    hosts = cluster.network.hosts
+    _wait_quiet(cluster)
+    before = cluster.network.counters()
+    with Sampler(hosts, memory) as sampler:
+        reports = _answer(cluster, case)
+    after = cluster.network.counters()
+    links = {number: after[number] - before[number] for number in before}
+    _check(reports, case, links)
+    first = min(report["ready_ns"] for report in reports)
+    last = max(report["loaded_ns"] for report in reports)
+    kept = fresh if case.api == "plasma" else None
+    return Broadcast(
+        tuple(
+            {
+                "host": _host(report),
+                "task": report["task"],
+                "usable": report["seconds"]["usable"],
+                "loaded": report["seconds"]["loaded"],
+            }
+            for report in reports
+        ),
+        reports[0]["checksum"],
+        sampler.cpu_seconds(first, last),
+        links,
+        sampler.peak_memory(first, last, kept) if memory else None,
+    )
+
+
+def _wait_quiet(cluster: Cluster) -> None:
+    """Wait until nothing much crosses the links: Ray goes on to push what nobody waits for."""
+    deadline = time.monotonic() + _QUIET_SECONDS
+    before = cluster.network.counters()
+    while time.monotonic() < deadline:
+        time.sleep(_LOOK_SECONDS)
+        now = cluster.network.counters()
+        crossed = sum((now[host] - before[host]).sent_bytes for host in before)
+        if crossed < _QUIET_BYTES_PER_SECOND * _LOOK_SECONDS:
+            return
+        before = now
+    raise StartError(f"the links are not quiet after {_QUIET_SECONDS:.0f} s")
+
+
+def _check(
+    reports: list[dict[str, Any]], case: BroadcastCase, links: Mapping[int, Traffic]
+) -> None:
+    places = Counter(_host(report) - 1 for report in reports)
+    if places != Counter(case.layout.nodes):
+        raise StartError(f"the Load tasks were on hosts {places}, expected {case.layout.nodes}")
+    checksums = {report["checksum"] for report in reports}
+    if len(checksums) != 1:
+        raise StartError(f"the Load tasks have the checksums {checksums}, expected one")
+    for report in reports:
+        if report["bytes"] < case.payload_bytes:
+            raise StartError(f"a Load task got {report['bytes']:,} bytes, expected all")
+    for host, count in enumerate(case.layout.loaders):
+        if host and count and links[host + 1].received_bytes < case.payload_bytes:
+            raise StartError(
+                f"host {host + 1} received only {links[host + 1].received_bytes:,} bytes, "
+                f"expected those of the model, {case.payload_bytes:,}: they took another way"
+            )
+
+
+def _host(report: Mapping[str, Any]) -> int:
+    return int(report["address"].rpartition(".")[2])
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the driver runs."""
+
+    via: Via
+    model: str
+    nodes: tuple[int, ...]
+    encryption: bool
+
+
+def main() -> None:
+    """Run the broadcast of the settings and print its reports."""
+    settings = Settings(**json.loads(sys.argv[1]))
+    try:
+        result = engine.execute(
+            model_broadcast(settings.via, settings.model, len(settings.nodes), settings.nodes),
+            name=f"broadcast via {settings.via}",
+            runtime="ray",
+            strict_placement=True,
+            encryption=settings.encryption,
+            connect_timeout_seconds=120.0,
+            progress="none",
+        )
+        answer: dict[str, Any] = {"reports": result.output}
+    except engine.EngineError as error:
+        answer = {"error": str(error)}
+    print(json.dumps(answer))
+
+
+def _answer(cluster: Cluster, case: BroadcastCase) -> list[dict[str, Any]]:
+    kind = "memory" if case.in_memory else "synthetic"
+    model = URL if case.api == "s3" else f"{kind}:{case.payload_bytes}"
+    settings = Settings(cast(Via, case.api), model, case.layout.nodes, case.encryption)
+    driver = cluster.head.start(
+        *(sys.executable, "-m", "benchmarks.broadcast.job", json.dumps(asdict(settings))),
+        env=cluster.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,  # Ctrl-C is ours, to be passed on below
+    )
+    length = _LONGEST_OVERHEAD_SECONDS + _longest_transfer(case)
+    with driver:
+        try:
+            output, errors = driver.communicate(timeout=length)
+        except BaseException as error:
+            _stop(driver)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise StartError(f"the run was not over after {length:.0f} s") from None
+            raise
+    try:
+        answer: dict[str, Any] = json.loads(output.splitlines()[-1])
+    except (IndexError, ValueError):
+        last = "\n".join(errors.splitlines()[-10:])
+        raise StartError(f"the driver ended with {driver.returncode}: {last}") from None
+    if "error" in answer:
+        raise StartError(answer["error"])
+    reports: list[dict[str, Any]] = answer["reports"]
+    return reports
+
+
+def _longest_transfer(case: BroadcastCase) -> float:
+    """Seconds in which even a copy for each task, one after the other, would be done twice."""
+    rate = case.rate_bits_per_second or 1e9
+    return 2 * len(case.layout.nodes) * case.payload_bytes * 8 / rate
+
+
+def _stop(driver: subprocess.Popen[str]) -> None:
+    """End the driver; it is given time to end its job."""
+    driver.send_signal(signal.SIGINT)
+    try:
+        driver.wait(timeout=_STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        driver.kill()
+
+
+_QUIET_SECONDS = 120.0
+_LOOK_SECONDS = 0.4
+_QUIET_BYTES_PER_SECOND = 500_000
+"""What the daemons of six Ray nodes say to each other is a tenth of it."""
+_STOP_SECONDS = 10.0
+_LONGEST_OVERHEAD_SECONDS = 180.0
+"""Joining Ray, starting and connecting the workers, making the model, and ending."""
+
+if __name__ == "__main__":
+    main()

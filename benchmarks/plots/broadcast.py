@@ -1,0 +1,212 @@
+"""Model broadcast: when each Load task had the model, case by case, and the time against nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from benchmarks.broadcast.cases import BY_NODES, LAYOUTS, way_name
+from benchmarks.plots import style
+from benchmarks.plots.drawing import Drawing
+from benchmarks.references import Experiment, plasma_vs_s3
+from benchmarks.rows import Row
+from benchmarks.testbed.rate import show_rate
+
+Found = Mapping[str, Any]
+
+
+def draw(result: Mapping[str, Any], _rows: Sequence[Row]) -> list[Drawing]:
+    """A timeline and a line per number of nodes, for each size, source and rate."""
+    measured = [row for row in result["rows"] if row.get("usable_seconds")]
+    drawings = []
+    for setting in dict.fromkeys(_setting(row) for row in _limited(measured)):
+        rows = [row for row in measured if _is_pods(row, setting) or _setting(row) == setting]
+        drawings.append(_timeline(result, rows))
+        if len({row["case"] for row in rows} & set(BY_NODES.values())) > 1:
+            drawings.append(_against_nodes(result, rows))
+    return drawings
+
+
+def _timeline(result: Mapping[str, Any], rows: Sequence[Found]) -> Drawing:
+    """A panel per case, in it a bar per way and Load task, as the experiment was published."""
+    names = [name for name in LAYOUTS if any(row["case"] == name for row in rows)]
+    ways = _ways(rows)
+    columns = min(3, len(names))
+    figure, panels = style.grid(-(-len(names) // columns), columns, height=2.9, share=False)
+    flat = [panel for line in panels for panel in line]
+    for panel in flat[len(names) :]:
+        panel.set_axis_off()
+    for panel, name in zip(flat, names, strict=False):
+        case = [row for row in rows if row["case"] == name]
+        _bars(panel, sorted(case, key=lambda row: ways.index(_way(row))))
+        panel.set_title(f"{name}: {LAYOUTS[name].about}")
+    for panel in flat[max(0, len(names) - columns) : len(names)]:
+        panel.set_xlabel("seconds since the model was ready")
+    title = f"Model broadcast, {_about(rows)}: when each Load task had the model"
+    figure.suptitle(style.heading(result, title))
+    style.legends(
+        figure,
+        [style.series_handle(_LOOKS[way], way) for way in ways],
+        [
+            style.gray_handle("all bytes usable, read in place", linewidth=6),
+            style.gray_handle("all bytes read once", linewidth=6, alpha=_PALE),
+        ],
+    )
+    told = "; ".join(
+        f"case {row['case']} {_way(row)} {row['usable_seconds']['median']:.2f} s" for row in rows
+    )
+    return Drawing(
+        f"timeline{_suffix(rows)}", title, f"Seconds until the last task had it: {told}.",
+        "Medians over the runs. A bar is a Load task; h1 is the Download task's host. Pods of one "
+        "machine (cases 2) have no limit between them.", figure,
+    )  # fmt: skip
+
+
+def _bars(panel: Axes, rows: Sequence[Found]) -> None:
+    """The bars of one case from top to bottom, one for each Load task of each way."""
+    labels = []
+    place = 0.0
+    for row in rows:
+        color = style.series_style(_LOOKS[_way(row)])["color"]
+        for loader in row["loaders"]:
+            panel.barh(place, loader["usable"], height=0.8, color=color)
+            read = loader["loaded"] - loader["usable"]
+            panel.barh(place, read, left=loader["usable"], height=0.8, color=color, alpha=_PALE)
+            labels.append((place, f"h{loader['host']} t{loader['task']}", loader))
+            place += 1
+        place += _GAP
+    longest = max(loader["loaded"] for _, _, loader in labels)
+    for at, _, loader in labels:
+        panel.annotate(
+            f"{loader['usable']:.2f}", (loader["loaded"], at), xytext=(3, 0),
+            textcoords="offset points", verticalalignment="center", fontsize=_SMALL,
+        )  # fmt: skip
+    panel.set_yticks([at for at, _, _ in labels], [label for _, label, _ in labels])
+    panel.tick_params(axis="y", labelsize=_SMALL if len(labels) <= _MANY else _SMALL - 2, length=0)
+    panel.set_ylim(place - _GAP - 0.4, -0.6)
+    panel.set_xlim(0, longest * 1.18)
+    panel.grid(visible=False, axis="y")
+
+
+def _against_nodes(result: Mapping[str, Any], rows: Sequence[Found]) -> Drawing:
+    """A line per way over 1 to 5 nodes, beside what was published and what the link allows."""
+    figure, ((panel,),) = style.grid(1, 1, height=4.6)
+    ways = _ways(rows)
+    told = []
+    for way in ways:
+        points = [
+            (nodes, row["usable_seconds"])
+            for nodes, name in BY_NODES.items()
+            for row in rows
+            if row["case"] == name and _way(row) == way
+        ]
+        medians = [spread["median"] for _, spread in points]
+        panel.errorbar(
+            [nodes for nodes, _ in points],
+            medians,
+            yerr=[
+                [spread["median"] - spread["min"] for _, spread in points],
+                [spread["max"] - spread["median"] for _, spread in points],
+            ],
+            **style.series_style(_LOOKS[way]),
+        )
+        told.append(f"{way}: " + ", ".join(f"{median:.2f} s" for median in medians))
+    handles = [style.series_handle(_LOOKS[way], way) for way in ways]
+    others = [*_ideal(panel, rows[0]), *_published(panel, rows[0])]
+    panel.set_xlabel("nodes beside the Download task's, one Load task on each")
+    panel.set_ylabel("seconds until the last one had the model")
+    panel.set_ylim(bottom=0)
+    panel.xaxis.set_major_locator(MaxNLocator(integer=True))
+    title = f"Model broadcast, {_about(rows)}: time against nodes"
+    figure.suptitle(style.heading(result, title))
+    style.legends(figure, handles, *([others] if others else []))
+    return Drawing(
+        f"nodes{_suffix(rows)}",
+        title,
+        f"Seconds by number of nodes. {'; '.join(told)}.",
+        "Medians, from the fastest to the slowest run. The published figures are of other hardware "
+        "and software: they tell the shape of a curve, not who is faster by how much.",
+        figure,
+    )
+
+
+def _ideal(panel: Axes, row: Found) -> list[Line2D]:
+    """A line at the time in which the bytes alone cross one link."""
+    rate = row["rate_bits_per_second"]
+    if rate is None:
+        return []
+    look: dict[str, Any] = {"linestyle": ":"}
+    panel.axhline(row["payload_bytes"] * 8 / rate, color="#555555", **look)
+    return [style.gray_handle(f"size / rate ({show_rate(rate)})", **look)]
+
+
+def _published(panel: Axes, row: Found) -> list[Line2D]:
+    """The published times, where the model is as large as theirs was."""
+    if abs(row["payload_bytes"] - Experiment.SIZE) > 0.05 * Experiment.SIZE:
+        return []
+    handles = []
+    found = [each for each in plasma_vs_s3() if each.loaders == each.machines]
+    for experiment, marker in (("plasma", "x"), ("s3", "+")):
+        points = [each for each in found if each.experiment == experiment]
+        look: dict[str, Any] = {"marker": marker, "linestyle": "--", "alpha": 0.8, "markersize": 8}
+        panel.plot(
+            [each.machines for each in points], [each.seconds for each in points],
+            color="#555555", **look,
+        )  # fmt: skip
+        handles.append(style.gray_handle(f"{experiment}, {Experiment.SOURCE}", **look))
+    slope: dict[str, Any] = {"linestyle": (0, (1, 3)), "marker": "x"}
+    machines = list(BY_NODES)
+    seconds = [each * Experiment.SIZE / Experiment.BYTES_PER_SECOND for each in machines]
+    panel.plot(machines, seconds, color="#555555", **slope)
+    handles.append(style.gray_handle("plasma, the slope as published in words", **slope))
+    return handles
+
+
+def _ways(rows: Sequence[Found]) -> list[str]:
+    return [way for way in _LOOKS if any(_way(row) == way for row in rows)]
+
+
+def _way(row: Found) -> str:
+    return way_name(row["api"], row["encryption"])
+
+
+def _limited(rows: Sequence[Found]) -> Sequence[Found]:
+    """The rows that have a rate of their own, which those of pods have not; or else all."""
+    return [row for row in rows if not LAYOUTS[row["case"]].pods] or rows
+
+
+def _setting(row: Found) -> tuple[int, bool, int | None]:
+    return row["payload_bytes"], row["in_memory"], row["rate_bits_per_second"]
+
+
+def _is_pods(row: Found, setting: tuple[int, bool, int | None]) -> bool:
+    return LAYOUTS[row["case"]].pods and _setting(row)[:2] == setting[:2]
+
+
+def _about(rows: Sequence[Found]) -> str:
+    row = rows[0]
+    where = "in memory" if row["in_memory"] else "in files"
+    return f"{row['payload_bytes'] / 1e6:g} MB {where}, links {show_rate(_link(rows))}"
+
+
+def _link(rows: Sequence[Found]) -> int | None:
+    rates = {row["rate_bits_per_second"] for row in rows if not LAYOUTS[row["case"]].pods}
+    return rates.pop() if len(rates) == 1 else None
+
+
+def _suffix(rows: Sequence[Found]) -> str:
+    row = rows[0]
+    where = "_memory" if row["in_memory"] else ""
+    return f"_{row['payload_bytes']}_{show_rate(_link(rows)).replace('.', '_')}{where}"
+
+
+_LOOKS = {"channels": 0, "channels, encrypted": 5, "plasma": 1, "s3": 3}
+"""The looks of `style.series_style` by way."""
+_PALE = 0.45
+_GAP = 0.5
+_SMALL = 8
+_MANY = 12

@@ -1,0 +1,317 @@
+"""Model broadcast: one task makes a model ready, N tasks load it and run it.
+
+The same pipeline moves the model in three ways, so that they can be compared:
+
+- `channels`: Oka's own; a relay from node to node, one copy in the shared memory of each;
+- `plasma`: the object store of Ray, `ray.put` and `ray.get`; needs the runtime `ray`;
+- `s3`: uploaded once to a bucket (or there already), downloaded by each task.
+
+Run it with `oka run pipelines/model_broadcast.py via=channels model=digits loaders=3`, or
+`python -m pipelines.model_broadcast --help`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any, Literal, get_args
+
+import click
+
+import engine
+from engine.errors import ConfigError, EngineError
+from engine.graph.operator import SinkOperator, SinkWriter, TaskContext
+from engine.tables import table
+from operators import Pipeline, source
+from operators.sources import Function
+from pipelines.models import Kind, kind_of
+
+Via = Literal["channels", "plasma", "s3"]
+Where = Literal["same_task_node", "same_node", "spread", "mixed", "resources"]
+
+
+def model_broadcast(
+    via: Via = "channels",
+    model: str = "synthetic:564MB",
+    loaders: int = 2,
+    placement: Where | Sequence[int] = "spread",
+    s3_url: str | None = None,
+    share_per_node: bool = False,
+    cpus: float = 1.0,
+) -> Pipeline:
+    """One Download task, and so many Load tasks that each report what came of the model.
+
+    `placement` says where the Load tasks are: `same_task_node`: on the Download task's node;
+    `same_node`: all on one other; `spread`: each on a node of its own, none on the Download
+    task's; `mixed`: in turn on the Download task's and one other; `resources`: where the cluster
+    has the custom resources `download` and `loader_slot`, one for each task (run it with the job's
+    placement `parallelism_first`). Or it is the number of the node of each, such as `[1, 1, 2]`,
+    where 0 is the Download task's. On a single node all of them are there.
+    `s3_url` is where via s3 a model is uploaded that is not in S3 yet; with `share_per_node` one
+    task of a node downloads it for all. `cpus` is what each task takes of its node.
+    """
+    if via not in get_args(Via):
+        raise ConfigError(f"via is {via!r}, expected one of {', '.join(get_args(Via))}")
+    if via == "s3" and s3_url is None and not model.startswith("s3://"):
+        raise ConfigError(
+            f"via is 's3', model is {model!r} and s3_url is None, expected one or a model in S3",
+            "s3_url=s3://bucket/prefix says where to upload it; `oka s3 serve` is a server to try",
+        )
+    if type(loaders) is not int or loaders < 1:
+        raise ConfigError(f"loaders is {loaders!r}, expected an integer of at least 1")
+    nodes = _nodes(placement, loaders)
+    kind = kind_of(model)
+    download = source(Function(Prepare(kind, via))).named("download").with_parallelism(1)
+    download = download.with_resources(cpus=cpus)
+    if placement == "resources":
+        download = download.with_resources(download=1)
+    else:
+        download = download.on_nodes(0)
+    models = download.broadcast(via, s3_url=s3_url, share_per_node=share_per_node)
+    load = models.sink(Load(kind)).named("load").with_parallelism(loaders)
+    load = load.with_resources(cpus=cpus)
+    if placement == "resources":
+        return load.with_resources(loader_slot=1)
+    return load.on_nodes(*nodes)
+
+
+class Prepare:
+    """The Download task: makes the model ready on its node and publishes it."""
+
+    def __init__(self, kind: Kind, via: Via) -> None:
+        self._kind = kind
+        self._via = via
+
+    def __call__(self) -> Any:
+        """What is published of the model, once."""
+        return self._kind.prepare(self._via)
+
+
+class Load(SinkOperator[Any]):
+    """The Load tasks: each loads every model that comes, runs it, and reports.
+
+    A report is a dict: `task`, `node`, `process`, `via`, `version`, `name`, `bytes`, `checksum` of
+    the output and what else the model tells; `seconds` from the moment its bytes were ready in the
+    Download task until they were `usable` here (a view without a copy), `loaded` (all read once)
+    and `ran`; and those four moments as `ready_ns`, `usable_ns`, `loaded_ns` and `ran_ns` of
+    CLOCK_MONOTONIC. Hosts of their own have clocks of their own: between those, compare seconds of
+    one host only.
+    """
+
+    driver = True
+
+    def __init__(self, kind: Kind) -> None:
+        self._kind = kind
+
+    def open(self, context: TaskContext) -> SinkWriter:
+        """Nothing is loaded before the model comes."""
+        return _Loader(self._kind, context.index)
+
+    def merge(self, results: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+        """The reports of all tasks, by task."""
+        return [report for reports in results for report in reports]
+
+
+class _Loader(SinkWriter):
+    def __init__(self, kind: Kind, task: int) -> None:
+        self._kind = kind
+        self._task = task
+        self._node, self._address = _this_node()
+        self._reports: list[dict[str, Any]] = []
+
+    def write(self, records: Any) -> None:
+        self._reports += [self._report(model) for model in records]
+
+    def close(self) -> list[dict[str, Any]]:
+        return self._reports
+
+    def _report(self, model: Any) -> dict[str, Any]:
+        model.wait()
+        loaded = self._kind.load(model)
+        loaded_ns = time.monotonic_ns()
+        answer = self._kind.run(loaded)
+        ran_ns = time.monotonic_ns()
+        ready_ns = model.descriptor.published_ns
+        moments = {"usable": model.ready_ns, "loaded": loaded_ns, "ran": ran_ns}
+        report = {
+            "task": self._task,
+            "node": self._node,
+            "address": self._address,
+            "process": os.getpid(),
+            "via": model.descriptor.via,
+            "version": model.version,
+            "name": model.name,
+            "bytes": model.size,
+            "checksum": answer.checksum,
+            "seconds": {name: (at - ready_ns) / 1e9 for name, at in moments.items()},
+            "ready_ns": ready_ns,
+            **{f"{name}_ns": at for name, at in moments.items()},
+            **answer.facts,
+        }
+        del loaded
+        model.release()
+        return report
+
+
+def _nodes(placement: Where | Sequence[int], loaders: int) -> Sequence[int]:
+    """The numbers of the nodes of the Load tasks, in turn; the Download task is on node 0."""
+    if isinstance(placement, list | tuple) and len(placement) == loaders:
+        return tuple(placement)
+    if placement not in get_args(Where):
+        raise ConfigError(
+            f"placement is {placement!r}, expected one of {', '.join(get_args(Where))}, or the "
+            f"number of the node of each of {loaders} Load tasks"
+        )
+    if placement == "same_task_node":
+        return (0,)
+    if placement == "same_node":
+        return (1,)
+    return (0, 1) if placement == "mixed" else tuple(range(1, loaders + 1))
+
+
+def _this_node() -> tuple[str, str]:
+    """Id and address of the node that this task is on."""
+    ray = sys.modules.get("ray")
+    if ray is not None and ray.is_initialized():
+        return str(ray.get_runtime_context().get_node_id()), str(ray.util.get_node_ip_address())
+    return "local", "127.0.0.1"
+
+
+def show(reports: Sequence[dict[str, Any]]) -> str:
+    """The reports as a table; seconds are counted from the bytes' being ready to publish."""
+    lines = [
+        (
+            f"{report['task']}",
+            f"{report['address']} {report['node'][:8]}",
+            report["via"],
+            f"{report['version']}",
+            f"{report['bytes']:,}",
+            *(f"{report['seconds'][name]:.3f}" for name in ("usable", "loaded", "ran")),
+            report["checksum"],
+            "" if "accuracy" not in report else f"{report['accuracy']:.1%}",
+        )
+        for report in reports
+    ]
+    return table(_COLUMNS, lines)
+
+
+@click.command(
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit status: 0 every task answered alike, 1 the job failed, 2 wrong usage.",
+)
+@click.option(
+    "--via", type=click.Choice(get_args(Via)), default="channels", show_default=True,
+    help="channels: Oka's own. plasma: Ray's object store, with --runtime ray. s3: a bucket.",
+)  # fmt: skip
+@click.option(
+    "--model", default="synthetic:64MB", show_default=True, metavar="MODEL",
+    help="A path to a folder or file; s3://bucket/prefix; digits: a classifier trained on the "
+    "spot; speech: Speech2Text, 564 MB of random weights (needs oka[speech]); synthetic:564MB or "
+    "memory:564MB: pseudorandom bytes in files or in memory.",
+)  # fmt: skip
+@click.option("--loaders", default=2, show_default=True, help="Load tasks.")
+@click.option(
+    "--placement", type=click.Choice(get_args(Where)), default="spread", show_default=True,
+    help="Where they are: same_task_node: on the Download task's node; same_node: all on one "
+    "other; spread: each on its own; mixed: in turn on the Download task's and one other; "
+    "resources: on nodes with the Ray resources `download` and `loader_slot`.",
+)  # fmt: skip
+@click.option(
+    "--runtime", type=click.Choice(["local", "ray"]), default="local", show_default=True,
+    help="local: processes of this machine, which is the only node. ray: RAY_ADDRESS, or a new "
+    "local Ray.",
+)  # fmt: skip
+@click.option(
+    "--s3-url", metavar="URL",
+    help="Where via s3 the model is uploaded, unless it is there: s3://bucket/prefix. Server is "
+    "that of AWS_ENDPOINT_URL_S3, credentials are AWS's usual ones; `oka s3 serve` is one to try.",
+)  # fmt: skip
+@click.option(
+    "--share-per-node", is_flag=True, help="Via s3 one task of a node downloads for all of them."
+)
+@click.option("--cpus", default=1.0, show_default=True, help="What each task takes of its node.")
+@click.option(
+    "--set", "more", multiple=True, metavar="SETTING=VALUE",
+    help="Any setting of the job, such as encryption=false.",
+)  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="The reports as JSON rather than a table.")
+def command(
+    via: Via,
+    model: str,
+    loaders: int,
+    placement: Where,
+    runtime: str,
+    s3_url: str | None,
+    share_per_node: bool,
+    cpus: float,
+    more: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Publish a model from one task, load and run it in several, and tell how long each step took.
+
+    Three digit classifiers on this machine:
+
+        python -m pipelines.model_broadcast --model digits --loaders 3
+
+    564 MB to each of three other nodes of a Ray cluster, by Ray's object store:
+
+        python -m pipelines.model_broadcast --runtime ray --via plasma --loaders 3
+        --model synthetic:564MB
+    """
+    settings = dict(_setting(text) for text in more)
+    if placement == "resources":
+        settings.setdefault("placement", "parallelism_first")
+    result = engine.execute(
+        model_broadcast(via, model, loaders, placement, s3_url, share_per_node, cpus),
+        runtime=runtime,
+        name="model broadcast",
+        **settings,
+    )
+    click.echo(json.dumps(result.output) if as_json else show(result.output))
+    if len({report["checksum"] for report in result.output}) != 1:
+        raise EngineError("the Load tasks gave different answers: the model did not arrive whole")
+
+
+def main() -> None:
+    """Run the command; errors of the engine are told in one line."""
+    try:
+        command.main(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except EngineError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(2 if isinstance(error, ConfigError) else 1)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("stopped", err=True)
+        sys.exit(130)
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise ConfigError(f"--set is {text!r}, expected SETTING=VALUE")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+_COLUMNS = (
+    "task",
+    "node",
+    "via",
+    "version",
+    "bytes",
+    "usable s",
+    "loaded s",
+    "ran s",
+    "checksum",
+    "accuracy",
+)
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+"""Models that are made once and kept: a folder of the user's, each model whole or not there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+
+def cached(name: str, make: Callable[[Path], None]) -> Path:
+    """The folder of that name; `make` fills it where it is not there yet.
+
+    Two processes may make it at a time; the first to finish wins, and both are equal.
+    """
+    folder = cache_folder() / name
+    if folder.is_dir():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{name}-"))
+    try:
+        make(partial)
+        try:
+            partial.rename(folder)
+        except OSError:
+            if not folder.is_dir():
+                raise
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return folder
+
+
+def cache_folder() -> Path:
+    """`OKA_CACHE`, or `oka` in the user's cache folder."""
+    if own := os.environ.get("OKA_CACHE"):
+        return Path(own) / "models"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "oka" / "models"
