@@ -102,7 +102,7 @@ def test_cancel_in_the_middle(runtime: str, tmp_path: Path) -> None:
     assert time.monotonic() - cancelled < 10  # 2 s on a quiet machine
 
 
-@pytest.mark.parametrize("after", [0.0, 0.2, 0.4, 0.8, 1.2])
+@pytest.mark.parametrize("after", [0.0, 0.4, 1.0])
 def test_cancel_while_it_starts(runtime: str, after: float) -> None:
     handle = engine.submit(
         loading(lambda: bytes(1_000_000)), runtime=runtime, parallelism=3, progress="none"

@@ -317,6 +317,15 @@ def test_a_cut_connection_goes_on_where_it_was(keys: None) -> None:
         assert asked == ["bytes=0-999", "bytes=400-999"]
 
 
+def test_a_server_that_goes_away_in_the_middle(keys: None) -> None:
+    with _cutting() as (endpoint, asked):
+        asked.append("gone")  # from the second request on
+        s3 = S3.open("s3://models", endpoint=endpoint, retries=2)
+        with failing("Unreachable", "s3://models/key", "hint:"):
+            s3.get_into("key", bytearray(1000))
+        assert asked.count("bytes=400-999") == 2
+
+
 def test_interrupts_end_a_call(keys: None) -> None:
     listener = socket.create_server(("127.0.0.1", 0))  # which never answers
     s3 = S3.open("s3://models", endpoint=f"http://127.0.0.1:{listener.getsockname()[1]}")
@@ -377,7 +386,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         wanted = self.headers["Range"]
-        self.server.asked.append(wanted)  # type: ignore[attr-defined]
+        asked = self.server.asked  # type: ignore[attr-defined]
+        asked.append(wanted)
+        if asked[0] == "gone" and len(asked) > 2:
+            self.close_connection = True
+            return
         status, headers, body = self.server.answer(wanted)  # type: ignore[attr-defined]
         self.send_response(status)
         for name, value in {"Content-Length": str(len(body)), **headers}.items():

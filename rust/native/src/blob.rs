@@ -1,5 +1,10 @@
 //! Large values: the node that moves them, one that is being filled, and one that is whole.
 
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "what comes from Python is converted anyway"
+)]
+
 use std::ffi::{c_int, c_void};
 use std::path::PathBuf;
 use std::slice;
@@ -264,7 +269,6 @@ struct LandingView(Arc<View>);
 
 #[pymethods]
 impl LandingView {
-    #[allow(clippy::needless_pass_by_value, reason = "Python's protocol")]
     unsafe fn __getbuffer__(
         slf: Bound<'_, Self>,
         view: *mut ffi::Py_buffer,
@@ -289,7 +293,6 @@ impl Blob {
         self.0.bytes().len()
     }
 
-    #[allow(clippy::needless_pass_by_value, reason = "Python's protocol")]
     unsafe fn __getbuffer__(
         slf: Bound<'_, Self>,
         view: *mut ffi::Py_buffer,
@@ -303,7 +306,6 @@ impl Blob {
 
     /// What memoryview(blob) is, here for type checkers.
     #[pyo3(signature = (flags: "int", /) -> "memoryview")]
-    #[allow(clippy::needless_pass_by_value, reason = "Python's protocol")]
     fn __buffer__(slf: Bound<'_, Self>, flags: c_int) -> PyResult<Bound<'_, PyMemoryView>> {
         let _ = flags;
         PyMemoryView::from(slf.as_any())

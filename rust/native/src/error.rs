@@ -3,8 +3,7 @@
 use oka_blob::{CreateError, FillError, MemoryError, WaitError};
 use oka_transport::{BindError, ConnectError, EmitError, FinishError, NoInput, ReceiveError};
 use pyo3::exceptions::{
-    PyException, PyOSError, PyRuntimeError, PyTimeoutError, PyTypeError,
-    PyValueError,
+    PyException, PyOSError, PyRuntimeError, PyTimeoutError, PyTypeError, PyValueError,
 };
 use pyo3::prelude::*;
 use std::sync::{Mutex, MutexGuard, TryLockError};

@@ -219,6 +219,10 @@ impl S3Client {
 }
 
 /// Runs a call without the GIL; what a signal's handler raises ends it.
+#[allow(
+    clippy::redundant_closure_for_method_calls,
+    reason = "the method is of one lifetime, the closure of any"
+)]
 fn call<T: Send>(
     py: Python<'_>,
     work: impl FnOnce(&mut dyn FnMut() -> bool) -> Result<T, Failure> + Send,

@@ -295,7 +295,7 @@ fn is_bucket_missing(error: &object_store::Error) -> bool {
 fn retries(most: usize) -> RetryConfig {
     RetryConfig {
         max_retries: most,
-        retry_timeout: Duration::from_secs(120),
+        retry_timeout: Duration::from_mins(2),
         backoff: BackoffConfig {
             init_backoff: Duration::from_millis(100),
             max_backoff: Duration::from_secs(5),

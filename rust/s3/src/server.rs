@@ -220,7 +220,7 @@ async fn accept(
 
 /// Removes uploads that nobody goes on with.
 async fn tidy(folder: Arc<Folder>, mut stopped: watch::Receiver<bool>) {
-    let mut period = tokio::time::interval(Duration::from_secs(600));
+    let mut period = tokio::time::interval(Duration::from_mins(10));
     loop {
         tokio::select! {
             _ = period.tick() => {}
@@ -233,5 +233,5 @@ async fn tidy(folder: Arc<Folder>, mut stopped: watch::Receiver<bool>) {
 
 const THREADS: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(2);
-const HEADER_TIMEOUT: Duration = Duration::from_secs(60);
-const STALE: Duration = Duration::from_secs(24 * 3600);
+const HEADER_TIMEOUT: Duration = Duration::from_mins(1);
+const STALE: Duration = Duration::from_hours(24);

@@ -425,7 +425,7 @@ impl Session {
         };
         let ends = field("Expiration")
             .and_then(|text| Timestamp::parse(TimestampFormat::DateTime, &text).ok())
-            .and_then(as_system_time);
+            .and_then(|ends| as_system_time(&ends));
         let (Some(credential), Some(ends)) = (credential(), ends) else {
             let what = self.fields.iter().take(2).map(|field| field.1.as_str());
             return Err(CredentialError::Refused {
@@ -444,7 +444,7 @@ impl Session {
     }
 }
 
-fn as_system_time(timestamp: Timestamp) -> Option<SystemTime> {
+fn as_system_time(timestamp: &Timestamp) -> Option<SystemTime> {
     let mut text = Vec::new();
     timestamp
         .format(TimestampFormat::EpochSeconds, &mut text)
@@ -453,7 +453,7 @@ fn as_system_time(timestamp: Timestamp) -> Option<SystemTime> {
     SystemTime::UNIX_EPOCH.checked_add(Duration::try_from_secs_f64(seconds).ok()?)
 }
 
-const RENEW_BEFORE: Duration = Duration::from_secs(300);
+const RENEW_BEFORE: Duration = Duration::from_mins(5);
 const ATTEMPTS: u32 = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const MOST_DEPTH: usize = 5;

@@ -110,7 +110,7 @@ pub(crate) async fn into(
         match running.join_next().await {
             None => return Ok(()),
             Some(done) => {
-                done.unwrap_or_else(|error| Err(Failure::Unreachable(error.to_string())))?
+                done.unwrap_or_else(|error| Err(Failure::Unreachable(error.to_string())))?;
             }
         }
     }

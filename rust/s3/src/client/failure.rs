@@ -80,12 +80,13 @@ impl Failure {
         }
     }
 
-    /// From a request that named the version of the object by its ETag.
+    /// From a request that named the version of the object by its `ETag`.
     pub(crate) fn of_pinned(error: object_store::Error) -> Self {
         match error {
-            object_store::Error::Precondition { .. } => Self::Changed,
             // Removed after the first range came: gone is changed, too.
-            object_store::Error::NotFound { .. } => Self::Changed,
+            object_store::Error::Precondition { .. } | object_store::Error::NotFound { .. } => {
+                Self::Changed
+            }
             error => match Self::of(error) {
                 Self::Answered { code, .. } if code == "InvalidRange" => Self::Changed,
                 failure => failure,

@@ -25,7 +25,8 @@ impl Connector {
             builder = builder.no_proxy();
         }
         if let Some(path) = authorities {
-            let pem = std::fs::read(path).map_err(|error| format!("AWS_CA_BUNDLE {path}: {error}"))?;
+            let pem =
+                std::fs::read(path).map_err(|error| format!("AWS_CA_BUNDLE {path}: {error}"))?;
             let trusted = reqwest::Certificate::from_pem_bundle(&pem)
                 .map_err(|error| format!("AWS_CA_BUNDLE {path}: {error}"))?;
             builder = builder.tls_certs_merge(trusted);
@@ -47,4 +48,4 @@ impl HttpConnector for Connector {
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Without a byte of an answer; a part that is sent has to arrive in this time, too.
-const READ_TIMEOUT: Duration = Duration::from_secs(60);
+const READ_TIMEOUT: Duration = Duration::from_mins(1);

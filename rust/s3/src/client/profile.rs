@@ -13,8 +13,11 @@ impl Profiles {
     /// Reads both files, from where the environment says or from ~/.aws. Missing files are empty.
     pub fn read() -> Self {
         let mut profiles = Self::default();
-        profiles.add(&file("AWS_CONFIG_FILE", "config"), true);
-        profiles.add(&file("AWS_SHARED_CREDENTIALS_FILE", "credentials"), false);
+        profiles.add(file("AWS_CONFIG_FILE", "config").as_deref(), true);
+        profiles.add(
+            file("AWS_SHARED_CREDENTIALS_FILE", "credentials").as_deref(),
+            false,
+        );
         profiles
     }
 
@@ -22,10 +25,8 @@ impl Profiles {
         self.0.get(name)
     }
 
-    fn add(&mut self, path: &Option<PathBuf>, is_config: bool) {
-        let text = path
-            .as_ref()
-            .and_then(|path| std::fs::read_to_string(path).ok());
+    fn add(&mut self, path: Option<&Path>, is_config: bool) {
+        let text = path.and_then(|path| std::fs::read_to_string(path).ok());
         self.parse(&text.unwrap_or_default(), is_config);
     }
 

@@ -112,7 +112,7 @@ pub(crate) async fn receive(
         let next = body.next().await;
         let ended = next.is_none();
         if let Some(bytes) = next {
-            let bytes = bytes.map_err(received)?;
+            let bytes = bytes.map_err(|error| received(&error))?;
             hasher.update(&bytes);
             length += bytes.len() as u64;
             size += bytes.len() as u64;
@@ -145,7 +145,7 @@ fn written(done: Result<io::Result<File>, tokio::task::JoinError>) -> S3Result<F
 }
 
 /// A body that cannot be received whole: cut off, or not what was signed.
-fn received(error: StdError) -> S3Error {
+fn received(error: &StdError) -> S3Error {
     let text = error.to_string().to_lowercase();
     if text.contains("checksum") || text.contains("sha256") {
         return S3Error::with_message(

@@ -1,5 +1,6 @@
 //! Who may ask: the long-lived key, and temporary ones with their session tokens.
 
+use hyper::header::HeaderValue;
 use s3s::access::{S3Access, S3AccessContext};
 use s3s::auth::{S3Auth, SecretKey};
 use s3s::{S3Result, s3_error};
@@ -125,7 +126,7 @@ impl S3Access for Gate {
         let Some(credentials) = context.credentials() else {
             return Err(s3_error!(AccessDenied, "The request is not signed."));
         };
-        let header = context.headers().get(TOKEN).map(|each| each.as_bytes());
+        let header = context.headers().get(TOKEN).map(HeaderValue::as_bytes);
         let query = context.uri().query().and_then(token_of_query);
         let given = header.or(query.as_deref().map(str::as_bytes));
         self.0.check_token(&credentials.access_key, given)
@@ -155,4 +156,4 @@ pub(crate) fn random_text(length: usize) -> std::io::Result<String> {
 
 pub(crate) const TOKEN: &str = "x-amz-security-token";
 const LETTERS: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
-const REMEMBERED: Duration = Duration::from_secs(3600);
+const REMEMBERED: Duration = Duration::from_hours(1);

@@ -58,7 +58,6 @@ impl S3 for Storage {
         blocking(move || folder.create_bucket(&bucket)).await?;
         answer(CreateBucketOutput {
             location: Some(location),
-            ..CreateBucketOutput::default()
         })
     }
 

@@ -1,4 +1,4 @@
-//! The token service on the same endpoint: AssumeRole and AssumeRoleWithWebIdentity.
+//! The token service on the same endpoint: `AssumeRole`, `AssumeRoleWithWebIdentity`.
 
 use crate::server::identity::{Identities, Issued, TOKEN, random_text};
 use hyper::http::Extensions;
@@ -45,7 +45,10 @@ impl S3Route for TokenService {
         let Some(credentials) = &request.credentials else {
             return Ok(());
         };
-        let given = request.headers.get(TOKEN).map(|each| each.as_bytes());
+        let given = request
+            .headers
+            .get(TOKEN)
+            .map(header::HeaderValue::as_bytes);
         self.identities.check_token(&credentials.access_key, given)
     }
 
