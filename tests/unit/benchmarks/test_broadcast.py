@@ -162,7 +162,9 @@ if sys.argv[2] == "mapped":
 print(flush=True)
 sys.stdin.read()
 """
+    here = Path("/proc/self/ns/net").stat().st_ino
     for how in ("held", "mapped"):
+        others = take({here: 1}, memory=True).shared.get(1, 0)  # such as a cluster of other tests
         child = subprocess.Popen(
             [sys.executable, "-c", program, "benchmarks.broadcast.job", how],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -170,12 +172,10 @@ sys.stdin.read()
         with child:
             assert child.stdout is not None
             child.stdout.readline()
-            here = Path("/proc/self/ns/net").stat().st_ino
             sample = take({here: 1}, memory=True)
             child.kill()
         assert sample.processes[child.pid].role == "job"
-        assert sample.shared[1] >= 3 << 20
-        assert sample.shared[1] < 6 << 20  # once
+        assert 3 << 20 <= sample.shared[1] - others < 6 << 20  # once
         assert sample.private[1] > 1 << 20
 
 
