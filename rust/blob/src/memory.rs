@@ -8,7 +8,6 @@
 use std::ffi::c_void;
 use std::fmt;
 use std::io;
-use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::slice;
@@ -17,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{
     FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_get_seals, fstat,
-    ftruncate, memfd_create, sendfile,
+    ftruncate, memfd_create,
 };
 use rustix::io::{Errno, pread, pwrite};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
@@ -105,20 +104,6 @@ impl Memory {
                     offset += read as u64;
                 }
                 Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(())
-    }
-
-    /// Sends a part of the bytes as they are, without a copy.
-    pub(crate) fn send(&self, to: &TcpStream, mut offset: u64, length: usize) -> io::Result<()> {
-        let end = offset + length as u64;
-        while let (Some(file), true) = (&self.file, offset < end) {
-            let left = (end - offset) as usize;
-            match sendfile(to, file, Some(&mut offset), left) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
         }

@@ -263,19 +263,22 @@ impl Writer {
     ) -> io::Result<()> {
         self.frame(&Message::Chunk(head))?;
         let length = head.length as usize;
-        let sent = write_more(&self.socket, &self.out).and_then(|()| match &mut self.cipher {
-            None => memory.send(&self.socket, offset, length),
-            Some(cipher) => {
-                if self.chunk.len() < length {
-                    self.chunk.resize(length, 0);
+        if self.chunk.len() < length {
+            self.chunk.resize(length, 0);
+        }
+        let chunk = &mut self.chunk[..length];
+        // A copy, and cheaper than none: what sendfile queues is single pages, which cost the kernel
+        // more on their way through virtual links and at the receiver than copying them costs here.
+        let sent = write_more(&self.socket, &self.out)
+            .and_then(|()| memory.read_at(chunk, offset))
+            .and_then(|()| match &mut self.cipher {
+                None => write_all(&self.socket, chunk),
+                Some(cipher) => {
+                    let tag = cipher.seal(chunk)?;
+                    write_more(&self.socket, chunk)?;
+                    write_all(&self.socket, &tag)
                 }
-                let chunk = &mut self.chunk[..length];
-                memory.read_at(chunk, offset)?;
-                let tag = cipher.seal(chunk)?;
-                write_more(&self.socket, chunk)?;
-                write_all(&self.socket, &tag)
-            }
-        });
+            });
         sent.map_err(stuck)
     }
 
