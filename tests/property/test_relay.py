@@ -1,36 +1,20 @@
 """Who hands models to whom, for any graph and placement."""
 
-from dataclasses import dataclass
-from typing import Any
-
 from hypothesis import given
 from hypothesis import strategies as some
 
 from engine.graph import (
-    BatchOperator,
     Broadcast,
     ExecutionGraph,
     JobEdge,
     JobGraph,
     JobVertex,
     LogicalOperator,
-    TaskContext,
     expand,
 )
 from engine.placement import Node, Placement
 from engine.runtime.relay import BlobRole, blob_roles, model_tasks
-
-
-@dataclass(frozen=True)
-class Publishing(BatchOperator):
-    publishes: str | None
-
-    @property
-    def relays(self) -> bool:
-        return self.publishes in ("channels", "s3")
-
-    def open(self, context: TaskContext) -> Any:
-        raise NotImplementedError
+from tests.publishing import Publishing
 
 
 @some.composite

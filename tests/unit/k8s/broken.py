@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from k8s.check.finding import Lint
+
 Documents: TypeAlias = list[dict[str, Any]]
+
+
+def assert_found(
+    documents: Documents, lint: Lint, break_it: Callable[[Documents], object], message: str
+) -> None:
+    """The lint has nothing to say of the documents, and this message once they are broken."""
+    before = list(lint(documents))
+    assert not before, before
+    break_it(documents)
+    found = list(lint(documents))
+    assert any(message in str(finding) for finding in found), found
 
 
 def document(documents: Documents, kind: str, name: str = "oka") -> dict[str, Any]:
@@ -39,3 +53,10 @@ def container(documents: Documents, name: str = "operators") -> dict[str, Any]:
     """The container of a group's pods."""
     found: dict[str, Any] = pod(documents, name)["containers"][0]
     return found
+
+
+def settings(documents: Documents, old: str, new: str) -> None:
+    """Replace a part of the settings of the word count's job."""
+    data = document(documents, "ConfigMap", "oka-jobs")["data"]
+    assert old in data["word-count.yaml"]
+    data["word-count.yaml"] = data["word-count.yaml"].replace(old, new)

@@ -8,7 +8,7 @@ import pytest
 
 from k8s.check import groups
 from k8s.check.finding import Lint
-from tests.unit.k8s.broken import Documents, cluster, group, pod
+from tests.unit.k8s.broken import Documents, assert_found, cluster, group, pod
 
 
 @pytest.mark.parametrize(
@@ -64,10 +64,7 @@ from tests.unit.k8s.broken import Documents, cluster, group, pod
 def test_a_broken_manifest_is_found(
     eks: Documents, lint: Lint, break_it: Callable[[Documents], object], message: str
 ) -> None:
-    assert not list(lint(eks))
-    break_it(eks)
-    found = list(lint(eks))
-    assert any(message in str(finding) for finding in found), found
+    assert_found(eks, lint, break_it, message)
 
 
 def test_ray_knows_these_options() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from k8s.check import memory
 from k8s.check.finding import Lint
-from tests.unit.k8s.broken import Documents, container, group, pod
+from tests.unit.k8s.broken import Documents, assert_found, container, group, pod
 
 
 def shm(documents: Documents) -> dict[str, Any]:
@@ -70,7 +70,4 @@ def shm(documents: Documents) -> dict[str, Any]:
 def test_a_broken_manifest_is_found(
     eks: Documents, lint: Lint, break_it: Callable[[Documents], object], message: str
 ) -> None:
-    assert not list(lint(eks))
-    break_it(eks)
-    found = list(lint(eks))
-    assert any(message in str(finding) for finding in found), found
+    assert_found(eks, lint, break_it, message)

@@ -9,18 +9,12 @@ import pytest
 
 from k8s.check import ports
 from k8s.check.finding import Lint
-from tests.unit.k8s.broken import Documents, document, group
+from tests.unit.k8s.broken import Documents, assert_found, document, group, settings
 
 
 def rule(documents: Documents) -> dict[str, Any]:
     found: dict[str, Any] = document(documents, "NetworkPolicy", "oka-ray")["spec"]["ingress"][0]
     return found
-
-
-def settings(documents: Documents, old: str, new: str) -> None:
-    data = document(documents, "ConfigMap", "oka-jobs")["data"]
-    assert old in data["word-count.yaml"]
-    data["word-count.yaml"] = data["word-count.yaml"].replace(old, new)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +78,4 @@ def settings(documents: Documents, old: str, new: str) -> None:
 def test_a_broken_manifest_is_found(
     eks: Documents, lint: Lint, break_it: Callable[[Documents], object], message: str
 ) -> None:
-    assert not list(lint(eks))
-    break_it(eks)
-    found = list(lint(eks))
-    assert any(message in str(finding) for finding in found), found
+    assert_found(eks, lint, break_it, message)

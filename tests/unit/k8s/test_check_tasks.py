@@ -9,19 +9,13 @@ import pytest
 
 from k8s.check import tasks
 from k8s.check.finding import Lint
-from tests.unit.k8s.broken import Documents, document
+from tests.unit.k8s.broken import Documents, assert_found, document, settings
 
 
 def workers(documents: Documents) -> list[dict[str, Any]]:
     spec = document(documents, "RayJob", "oka-word-count")["spec"]
     found: list[dict[str, Any]] = spec["rayClusterSpec"]["workerGroupSpecs"]
     return found
-
-
-def settings(documents: Documents, old: str, new: str) -> None:
-    data = document(documents, "ConfigMap", "oka-jobs")["data"]
-    assert old in data["word-count.yaml"]
-    data["word-count.yaml"] = data["word-count.yaml"].replace(old, new)
 
 
 def entrypoint(documents: Documents, command: str) -> None:
@@ -76,7 +70,4 @@ def entrypoint(documents: Documents, command: str) -> None:
 def test_a_broken_manifest_is_found(
     eks: Documents, lint: Lint, break_it: Callable[[Documents], object], message: str
 ) -> None:
-    assert not list(lint(eks))
-    break_it(eks)
-    found = list(lint(eks))
-    assert any(message in str(finding) for finding in found), found
+    assert_found(eks, lint, break_it, message)

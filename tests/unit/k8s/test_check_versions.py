@@ -8,7 +8,7 @@ import pytest
 
 from k8s.check import versions
 from k8s.check.finding import Lint
-from tests.unit.k8s.broken import Documents, cluster, container
+from tests.unit.k8s.broken import Documents, assert_found, cluster, container
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,4 @@ from tests.unit.k8s.broken import Documents, cluster, container
 def test_a_broken_manifest_is_found(
     eks: Documents, lint: Lint, break_it: Callable[[Documents], object], message: str
 ) -> None:
-    assert not list(lint(eks))
-    break_it(eks)
-    found = list(lint(eks))
-    assert any(message in str(finding) for finding in found), found
+    assert_found(eks, lint, break_it, message)

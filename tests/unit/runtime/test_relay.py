@@ -1,13 +1,9 @@
 """Who hands models to whom: the cases that one draws on paper."""
 
-from dataclasses import dataclass
-from typing import Any
-
 import pytest
 
 from engine.errors import GraphError
 from engine.graph import (
-    BatchOperator,
     Broadcast,
     ExecutionGraph,
     Forward,
@@ -16,23 +12,11 @@ from engine.graph import (
     JobVertex,
     LogicalOperator,
     Partitioner,
-    TaskContext,
     expand,
 )
 from engine.placement import Node, Placement
 from engine.runtime.relay import BlobPeers, BlobRole, blob_roles, model_tasks
-
-
-@dataclass(frozen=True)
-class Publishing(BatchOperator):
-    publishes: str | None
-
-    @property
-    def relays(self) -> bool:
-        return self.publishes in ("channels", "s3")
-
-    def open(self, context: TaskContext) -> Any:
-        raise NotImplementedError
+from tests.publishing import Publishing
 
 
 def graph(
