@@ -32,8 +32,13 @@ def main() -> NoReturn:
     """Run the command line and exit with its status."""
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
+    run_command(commands)
+
+
+def run_command(command: click.Command) -> NoReturn:
+    """Run a command and exit with its status; errors of the engine are told as they are."""
     try:
-        commands.main(standalone_mode=False)
+        command.main(standalone_mode=False)
     except click.ClickException as error:
         error.show()
         sys.exit(2)

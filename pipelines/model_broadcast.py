@@ -22,6 +22,7 @@ from typing import Any, Literal, get_args
 import click
 
 import engine
+from engine.cli import run_command
 from engine.errors import ConfigError, EngineError
 from engine.graph.operator import SinkOperator, SinkWriter, TaskContext
 from engine.tables import table
@@ -275,21 +276,6 @@ def command(
         raise EngineError("the Load tasks gave different answers: the model did not arrive whole")
 
 
-def main() -> None:
-    """Run the command; errors of the engine are told in one line."""
-    try:
-        command.main(standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(2)
-    except EngineError as error:
-        click.echo(f"error: {error}", err=True)
-        sys.exit(2 if isinstance(error, ConfigError) else 1)
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("stopped", err=True)
-        sys.exit(130)
-
-
 def _setting(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals:
@@ -314,4 +300,4 @@ _COLUMNS = (
 )
 
 if __name__ == "__main__":
-    main()
+    run_command(command)

@@ -14,16 +14,20 @@ import pytest
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 
-# A shell's background job ignores Ctrl-C, and so would the commands that tests start and interrupt.
-signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
 S3_CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "oka",
     "AWS_SECRET_ACCESS_KEY": "not a secret",
     "AWS_REGION": "us-east-1",
 }
 """What the tests' S3 servers take; workers on the tests' Ray cluster have it."""
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C reach the commands that tests start and interrupt.
+
+    A shell's background job ignores it, and so would they.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(params=["local", pytest.param("ray", marks=pytest.mark.ray)])

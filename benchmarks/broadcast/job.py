@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import json
 import os
-import select
-import signal
-import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any, cast
 
 import engine
@@ -24,6 +21,7 @@ from benchmarks.broadcast.cases import BroadcastCase
 from benchmarks.broadcast.sampler import Sampler
 from benchmarks.broadcast.store import URL
 from benchmarks.testbed.cluster import Cluster
+from benchmarks.testbed.driver import RUNNING, drive
 from benchmarks.testbed.network import Traffic
 from engine.errors import StartError
 from pipelines.model_broadcast import Via, model_broadcast
@@ -65,7 +63,7 @@ def measure(
     with _claimed((1 + case.layout.remote_hosts) * case.payload_bytes) as claimed:
         before = cluster.network.counters()
         with Sampler(hosts, memory) as sampler:
-            reports = _answer(cluster, case, claimed)
+            reports = _reports(cluster, case, claimed.close)
     after = cluster.network.counters()
     links = {number: after[number] - before[number] for number in before}
     _check(reports, case, links)
@@ -167,12 +165,10 @@ def main() -> None:
         )
         try:
             while job.statistics().elapsed_seconds == 0.0:
-                try:
+                with suppress(TimeoutError):
                     job.wait_finished(_POLL_SECONDS)
                     break
-                except TimeoutError:
-                    continue
-            print(_RUNNING, flush=True)
+            print(RUNNING, flush=True)
             answer: dict[str, Any] = {"reports": job.wait_finished().output}
         except BaseException:
             job.cancel()
@@ -183,51 +179,16 @@ def main() -> None:
     print(json.dumps(answer))
 
 
-def _answer(cluster: Cluster, case: BroadcastCase, claimed: ExitStack) -> list[dict[str, Any]]:
-    """Run the driver and give its reports; `claimed` is closed when its tasks run."""
+def _reports(
+    cluster: Cluster, case: BroadcastCase, on_running: Callable[[], object]
+) -> list[dict[str, Any]]:
     kind = "memory" if case.in_memory else "synthetic"
     model = URL if case.api == "s3" else f"{kind}:{case.payload_bytes}"
     settings = Settings(cast(Via, case.api), model, case.layout.nodes, case.encryption)
-    driver = cluster.head.start(
-        *(sys.executable, "-m", "benchmarks.broadcast.job", json.dumps(asdict(settings))),
-        env=cluster.environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        stdin=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,  # Ctrl-C is ours, to be passed on below
-    )
-    length = _LONGEST_OVERHEAD_SECONDS + _longest_transfer(case)
-    with driver:
-        try:
-            output, errors = _communicate(driver, length, claimed)
-        except BaseException as error:
-            _stop(driver)
-            if isinstance(error, subprocess.TimeoutExpired):
-                raise StartError(f"the run was not over after {length:.0f} s") from None
-            raise
-    try:
-        answer: dict[str, Any] = json.loads(output.splitlines()[-1])
-    except (IndexError, ValueError):
-        last = "\n".join(errors.splitlines()[-10:])
-        raise StartError(f"the driver ended with {driver.returncode}: {last}") from None
-    if "error" in answer:
-        raise StartError(answer["error"])
+    seconds = _LONGEST_OVERHEAD_SECONDS + _longest_transfer(case)
+    answer = drive(cluster, "benchmarks.broadcast.job", settings, seconds, on_running)
     reports: list[dict[str, Any]] = answer["reports"]
     return reports
-
-
-def _communicate(
-    driver: subprocess.Popen[str], seconds: float, claimed: ExitStack
-) -> tuple[str, str]:
-    deadline = time.monotonic() + seconds
-    assert driver.stdout is not None
-    ready, _, _ = select.select([driver.stdout], [], [], seconds)
-    first = driver.stdout.readline() if ready else ""
-    if first.strip() == _RUNNING:
-        claimed.close()
-    output, errors = driver.communicate(timeout=max(0.0, deadline - time.monotonic()))
-    return first + output, errors
 
 
 def _longest_transfer(case: BroadcastCase) -> float:
@@ -236,24 +197,12 @@ def _longest_transfer(case: BroadcastCase) -> float:
     return 2 * len(case.layout.nodes) * case.payload_bytes * 8 / rate
 
 
-def _stop(driver: subprocess.Popen[str]) -> None:
-    """End the driver; it is given time to end its job."""
-    driver.send_signal(signal.SIGINT)
-    try:
-        driver.wait(timeout=_STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        driver.kill()
-
-
 _QUIET_SECONDS = 120.0
 _LOOK_SECONDS = 0.4
 _QUIET_BYTES_PER_SECOND = 500_000
 """What the daemons of six Ray nodes say to each other is a tenth of it."""
-_STOP_SECONDS = 10.0
 _BLOCK_BYTES = 1 << 20
 _POLL_SECONDS = 0.05
-_RUNNING = "running"
-"""What the driver prints when the tasks have begun."""
 _LONGEST_OVERHEAD_SECONDS = 180.0
 """Joining Ray, starting and connecting the workers, making the model, and ending."""
 

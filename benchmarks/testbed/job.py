@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import base64
 import json
-import signal
-import subprocess
 import sys
 from dataclasses import dataclass
 from typing import Any, cast
@@ -17,6 +15,7 @@ from typing import Any, cast
 import engine
 from benchmarks.measurement import Case, Measurement, Run
 from benchmarks.testbed.cluster import Cluster
+from benchmarks.testbed.driver import drive
 from engine.errors import StartError
 from pipelines.word_count import Api, random_word_count
 
@@ -38,7 +37,12 @@ def measure(cluster: Cluster, case: Case, run: Run) -> Measurement:
         run.seed,
     )
     before = cluster.network.counters()
-    answer = _answer(cluster, settings)
+    answer = drive(
+        cluster,
+        "benchmarks.testbed.job",
+        settings,
+        run.seconds + run.warmup + _LONGEST_OVERHEAD_SECONDS,
+    )
     after = cluster.network.counters()
     links = {str(number): after[number] - before[number] for number in before}
     emitted, counted = answer["emitted"], answer["counted"]
@@ -117,45 +121,6 @@ def _run(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _answer(cluster: Cluster, settings: Settings) -> dict[str, Any]:
-    driver = cluster.head.start(
-        *(sys.executable, "-m", "benchmarks.testbed.job", json.dumps(settings.__dict__)),
-        env=cluster.environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        stdin=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,  # Ctrl-C is ours, to be passed on below
-    )
-    length = settings.seconds + settings.warmup_seconds + _LONGEST_OVERHEAD_SECONDS
-    with driver:
-        try:
-            output, errors = driver.communicate(timeout=length)
-        except BaseException as error:
-            _stop(driver)
-            if isinstance(error, subprocess.TimeoutExpired):
-                raise StartError(f"the run was not over after {length:.0f} s") from None
-            raise
-    try:
-        answer: dict[str, Any] = json.loads(output.splitlines()[-1])
-    except (IndexError, ValueError):
-        last = "\n".join(errors.splitlines()[-10:])
-        raise StartError(f"the driver ended with {driver.returncode}: {last}") from None
-    if "error" in answer:
-        raise StartError(answer["error"])
-    return answer
-
-
-def _stop(driver: subprocess.Popen[str]) -> None:
-    """End the driver; it is given time to end its job."""
-    driver.send_signal(signal.SIGINT)
-    try:
-        driver.wait(timeout=_STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        driver.kill()
-
-
-_STOP_SECONDS = 10.0
 _LONGEST_OVERHEAD_SECONDS = 90.0
 """Joining Ray, starting and connecting the workers, and ending."""
 

@@ -22,6 +22,7 @@ from engine.network import ChannelLost
 from operators import Pipeline, Stream, source
 from operators.sinks import Collect
 from operators.sources import Collection, Function, Models
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -45,15 +46,6 @@ def published(model: Callable[[], Any]) -> Stream[Any]:
 def loading(model: Callable[[], Any]) -> Pipeline:
     sizes = published(model).map(lambda model: len(model.buffer)).named("load")
     return sizes.sink(Collect())
-
-
-def wait_until(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if found := condition():
-            return found
-        time.sleep(0.01)
-    raise AssertionError("the condition did not come true")
 
 
 def process_of(handle: engine.JobHandle, vertex: str, index: int = 0) -> int:

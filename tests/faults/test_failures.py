@@ -7,7 +7,6 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,6 +14,7 @@ import engine
 from operators import Pipeline, source
 from operators.sinks import Callback, Collect, Counts, Discard, LineFiles
 from operators.sources import Collection, Function, RandomWords, TextFiles
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -22,15 +22,6 @@ pytestmark = pytest.mark.usefixtures("nothing_left")
 def endless_words() -> Pipeline:
     words = source(RandomWords(length=8)).map(lambda word: (word, 1)).key_by(0)
     return words.reduce(lambda a, b: (a[0], a[1] + b[1])).sink(Counts())
-
-
-def wait_until(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if found := condition():
-            return found
-        time.sleep(0.01)
-    raise AssertionError("the condition did not come true")
 
 
 def test_a_lambda_that_raises_on_the_millionth_record(runtime: str) -> None:

@@ -29,6 +29,7 @@ from engine.runtime.master import JobMaster
 from operators import source
 from operators.sinks import Counts
 from operators.sources import Function
+from tests.waiting import wait_until
 
 WORDS = ["moon", "sun", "earth", "mars"]
 
@@ -100,13 +101,6 @@ def undisturbed(job: RunningJob, request: pytest.FixtureRequest) -> Iterator[Non
         wait_until(lambda: job.statistics().refused_connections > refused)
     seen = job.statistics().records
     wait_until(lambda: job.statistics().records > seen + 1000)
-
-
-def wait_until(condition: Callable[[], Any], seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true"
-        time.sleep(0.01)
 
 
 def no_key(_socket: zmq.Socket[bytes], _server: bytes) -> None:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from benchmarks.testbed.network import Host, Network, exists, remove
 from benchmarks.testbed.rate import parse_rate, show_rate
 from engine.errors import ConfigError, StartError
 from tests.hosts import NAME, needs_hosts
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 NAMED = ("--name", NAME)
@@ -62,13 +63,6 @@ def other() -> Iterator[str]:
     """A name whose testbed is removed at the end, whatever the test did."""
     yield OTHER
     remove(OTHER)
-
-
-def wait_until(condition: Callable[[], Any], seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true"
-        time.sleep(0.005)
 
 
 @pytest.mark.parametrize(
@@ -364,7 +358,7 @@ def test_a_run_that_proves_nothing_is_a_failure(
 ) -> None:
     """No job runs here: this is what one says that sent its words another way, or lost some."""
     answer = {"emitted": emitted, "counted": 1000}
-    monkeypatch.setattr("benchmarks.testbed.job._answer", lambda *_arguments: answer)
+    monkeypatch.setattr("benchmarks.testbed.job.drive", lambda *_arguments: answer)
     case = Case("oka", "native", "ray", "auto", 32, 1000, 1, "closed")
     with Network.create(other, hosts=2) as network, pytest.raises(StartError, match=message):
         measure(Cluster(network), case, Run(0.3, 0.1, None, 0))

@@ -1,0 +1,89 @@
+"""The driver of one job on a testbed: a process on the first host that runs a module as a program.
+
+The module gets its settings as JSON in its only argument, and its last line of output is JSON:
+what it measured, or `{"error": …}`. It may tell before that its tasks are running, by `RUNNING`.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.testbed.cluster import Cluster
+from engine.errors import StartError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+
+def drive(
+    cluster: Cluster,
+    module: str,
+    settings: DataclassInstance,
+    seconds: float,
+    on_running: Callable[[], object] = lambda: None,
+) -> dict[str, Any]:
+    """Run the module for at most so many seconds; its answer.
+
+    `on_running` is called when its first line says RUNNING. Raises StartError if it failed. Ctrl-C
+    is passed on, and the job given time to end.
+    """
+    driver = cluster.head.start(
+        *(sys.executable, "-m", module, json.dumps(asdict(settings))),
+        env=cluster.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        bufsize=0,  # reading the first line takes nothing of the others
+        start_new_session=True,  # Ctrl-C is ours, to be passed on below
+    )
+    with driver:
+        try:
+            output, errors = _communicate(driver, seconds, on_running)
+        except BaseException as error:
+            _stop(driver)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise StartError(f"the run was not over after {seconds:.0f} s") from None
+            raise
+    try:
+        answer: dict[str, Any] = json.loads(output.splitlines()[-1])
+    except (IndexError, ValueError):
+        last = "\n".join(errors.decode(errors="replace").splitlines()[-10:])
+        raise StartError(f"the driver ended with {driver.returncode}: {last}") from None
+    if "error" in answer:
+        raise StartError(answer["error"])
+    return answer
+
+
+def _communicate(
+    driver: subprocess.Popen[bytes], seconds: float, on_running: Callable[[], object]
+) -> tuple[bytes, bytes]:
+    deadline = time.monotonic() + seconds
+    assert driver.stdout is not None
+    ready, _, _ = select.select([driver.stdout], [], [], seconds)
+    first = driver.stdout.readline() if ready else b""
+    if first.strip() == RUNNING.encode():
+        on_running()
+    output, errors = driver.communicate(timeout=max(0.0, deadline - time.monotonic()))
+    return first + output, errors
+
+
+def _stop(driver: subprocess.Popen[bytes]) -> None:
+    """End the driver; it is given time to end its job."""
+    driver.send_signal(signal.SIGINT)
+    try:
+        driver.wait(timeout=_STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        driver.kill()
+
+
+RUNNING = "running"
+"""What a driver may print as its first line, when its tasks have begun."""
+_STOP_SECONDS = 10.0

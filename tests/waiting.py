@@ -1,0 +1,17 @@
+"""Waiting for something that a running job or a process of its own will bring about."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+
+def wait_until(condition: Callable[[], Any], seconds: float = 30.0) -> Any:
+    """What the condition gives as soon as it is true; raises AssertionError if it never is."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if found := condition():
+            return found
+        time.sleep(0.005)
+    raise AssertionError(f"the condition did not come true in {seconds:g} s")
