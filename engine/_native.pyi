@@ -111,7 +111,7 @@ class BlobNode:
 
     Thread-safe: any thread may call any method while others wait. Its own threads never need the GIL.
     """
-    def __new__(cls, /, listen: "str", local: "str", *, encryption: "bool" = True, chunk_bytes: "int" = 1048576, patience_seconds: "float" = 10.0, bypass_seconds: "float" = 2.0) -> BlobNode:
+    def __new__(cls, /, listen: "str", local: "str", *, encryption: "bool" = True, chunk_bytes: "int" = 1048576, reconnect_timeout_seconds: "float" = 10.0, bypass_seconds: "float" = 2.0) -> BlobNode:
         """
         Listens for other nodes at `listen` (tcp://host:port, port 0 picks one) and for processes of
         this machine at the path `local`. Raises ValueError for an invalid endpoint or setting,
@@ -119,9 +119,9 @@ class BlobNode:
 
         `encryption`: connections between nodes are encrypted and both ends authenticated.
         `chunk_bytes`: what a node has to have before it relays it, and what is sent again after an
-        error. `patience_seconds`: how long a blob that nobody sends is waited for, and a node that was
-        bypassed is tried again. `bypass_seconds`: how long a node may be out of reach until it is
-        bypassed.
+        error. `reconnect_timeout_seconds`: how long a blob that nobody sends is waited for, and a node
+        that was bypassed is tried again. `bypass_seconds`: how long a node may be out of reach until
+        it is bypassed.
         """
     def cancel(self, /) -> None:
         """

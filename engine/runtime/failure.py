@@ -41,7 +41,7 @@ def describe(error: BaseException, description: TaskDescription, chain: Chain) -
             batch, left = frame.f_locals["batch"], operator.length_hint(frame.f_locals["records"])
             record = shortened(batch[len(batch) - left - 1])
     lines = traceback.format_exception_only(type(error), error)
-    summary = lines[-1].strip()
+    summary = str(error) if kind == "channel_lost" else lines[-1].strip()
     if user_frames:
         stack = traceback.StackSummary.extract(iter(user_frames))
         lines = ["Traceback (most recent call last):\n", *stack.format(), *lines]

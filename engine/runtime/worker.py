@@ -114,7 +114,7 @@ class Worker:
                     tcp,
                     local,
                     encryption=config.encryption,
-                    patience_seconds=config.reconnect_timeout_seconds,
+                    reconnect_timeout_seconds=config.reconnect_timeout_seconds,
                 ),
             )
             endpoints = {TCP: self._blobs.endpoint, LOCAL: local}

@@ -47,10 +47,7 @@ class Digits(Kind):
         answers = predict(loaded, images)
         return Answer(
             f"{zlib.crc32(bytes(answers.tolist())):08x}",
-            {
-                "accuracy": float(np.mean(answers == labels)),
-                "answers": "".join(str(answer) for answer in answers),
-            },
+            {"accuracy": float(np.mean(answers == labels))},
         )
 
 

@@ -278,7 +278,7 @@ class Nodes:
     def __init__(self, folder: Path) -> None:
         paths = [str(folder / f"{task}.blob") for task in range(4)]
         self.nodes = [
-            BlobNode("tcp://127.0.0.1:0", path, patience_seconds=1.0, bypass_seconds=0.3)
+            BlobNode("tcp://127.0.0.1:0", path, reconnect_timeout_seconds=1.0, bypass_seconds=0.3)
             for path in paths
         ]
         origin, _, leader, _ = (node.endpoint for node in self.nodes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,11 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, float]:
-    """The answers and the accuracy of the classifier that every Download task trains alike."""
+    """Checksum of the answers, and accuracy, of the classifier that every Download task trains."""
     images, labels = held_out()
     classifier = train(tmp_path_factory.mktemp("digits"))
-    answers = "".join(str(answer) for answer in classifier.predict(images))
-    return answers, float(classifier.score(images, labels))
+    answers = bytes(classifier.predict(images).tolist())
+    return f"{zlib.crc32(answers):08x}", float(classifier.score(images, labels))
 
 
 @pytest.fixture
@@ -55,7 +56,7 @@ def run(pipeline: Any, runtime: str = "local", **settings: Any) -> list[dict[str
 
 def check_answers(reports: list[dict[str, Any]], trained: tuple[str, float]) -> None:
     for report in reports:
-        assert (report["answers"], report["accuracy"]) == trained
+        assert (report["checksum"], report["accuracy"]) == trained
         assert report["version"] == 1
 
 

@@ -35,7 +35,7 @@ def opened(tmp_path: Path) -> Iterator[Open]:
     def open_node(**settings: Any) -> BlobNode:
         settings = {
             "chunk_bytes": 65_536,
-            "patience_seconds": 3.0,
+            "reconnect_timeout_seconds": 3.0,
             "bypass_seconds": 1.0,
         } | settings
         nodes.append(BlobNode("tcp://127.0.0.1:0", f"{tmp_path}/{len(nodes)}", **settings))
@@ -167,7 +167,7 @@ def test_what_goes_wrong_is_said(opened: Open, tmp_path: Path) -> None:
 
 
 def test_cancelling_wakes_who_waits(opened: Open) -> None:
-    _, node = chained(opened, 1, patience_seconds=LIMIT)
+    _, node = chained(opened, 1, reconnect_timeout_seconds=LIMIT)
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(node.get, 0, 0)
         threading.Timer(0.05, node.cancel).start()

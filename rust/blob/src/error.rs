@@ -199,7 +199,7 @@ pub(crate) fn undelivered(failed: &[Failed]) -> String {
         .map(|Failed { endpoint, reason }| format!("{endpoint} ({reason})"));
     format!(
         "did not get to {}\n\nhint: are their hosts up, and the network to them? raise \
-         patience_seconds to wait longer",
+         reconnect_timeout_seconds to wait longer",
         each.collect::<Vec<_>>().join(", ")
     )
 }

@@ -359,4 +359,4 @@ const LEADER_GONE: &str = "did not come: the connection of its leader on this ma
 const NOT_BEGUN: &str = "did not begin here\n\nhint: only its origin knows who has it";
 
 const ALONE_HINT: &str = "\n\nhint: is the host of its origin up, and the network to it? raise \
-                          patience_seconds to wait longer";
+                          reconnect_timeout_seconds to wait longer";

@@ -36,9 +36,9 @@ impl BlobNode {
     ///
     /// `encryption`: connections between nodes are encrypted and both ends authenticated.
     /// `chunk_bytes`: what a node has to have before it relays it, and what is sent again after an
-    /// error. `patience_seconds`: how long a blob that nobody sends is waited for, and a node that was
-    /// bypassed is tried again. `bypass_seconds`: how long a node may be out of reach until it is
-    /// bypassed.
+    /// error. `reconnect_timeout_seconds`: how long a blob that nobody sends is waited for, and a node
+    /// that was bypassed is tried again. `bypass_seconds`: how long a node may be out of reach until
+    /// it is bypassed.
     #[new]
     #[pyo3(signature = (
         listen: "str",
@@ -46,7 +46,7 @@ impl BlobNode {
         *,
         encryption: "bool" = true,
         chunk_bytes: "int" = 1_048_576,
-        patience_seconds: "float" = 10.0,
+        reconnect_timeout_seconds: "float" = 10.0,
         bypass_seconds: "float" = 2.0,
     ))]
     fn new(
@@ -55,13 +55,13 @@ impl BlobNode {
         local: PathBuf,
         encryption: bool,
         chunk_bytes: u32,
-        patience_seconds: f64,
+        reconnect_timeout_seconds: f64,
         bypass_seconds: f64,
     ) -> PyResult<Self> {
         let config = BlobConfig {
             encryption,
             chunk_bytes,
-            patience: duration("patience_seconds", patience_seconds)?,
+            patience: duration("reconnect_timeout_seconds", reconnect_timeout_seconds)?,
             bypass: duration("bypass_seconds", bypass_seconds)?,
             memory_limit: None,
         };

@@ -33,6 +33,34 @@ pub(crate) struct Storage {
 
 type Answer<T> = S3Result<S3Response<T>>;
 
+/// What the request says about its body.
+struct Given {
+    checksum: Checksum,
+    length: Option<i64>,
+    /// The name of the checksum that follows the body.
+    trailer: Option<String>,
+    trailers: Option<TrailingHeaders>,
+}
+
+/// The same of an object and of a part, whose requests are types of their own.
+macro_rules! given {
+    ($input:ident, $request:ident) => {
+        Given {
+            checksum: Checksum {
+                checksum_crc32: $input.checksum_crc32,
+                checksum_crc32c: $input.checksum_crc32c,
+                checksum_crc64nvme: $input.checksum_crc64nvme,
+                checksum_sha1: $input.checksum_sha1,
+                checksum_sha256: $input.checksum_sha256,
+                ..Checksum::default()
+            },
+            length: $input.content_length,
+            trailer: trailer(&$request.headers),
+            trailers: $request.trailing_headers,
+        }
+    };
+}
+
 #[async_trait::async_trait]
 impl S3 for Storage {
     async fn list_buckets(&self, _: S3Request<ListBucketsInput>) -> Answer<ListBucketsOutput> {
@@ -197,19 +225,7 @@ impl S3 for Storage {
     async fn put_object(&self, request: S3Request<PutObjectInput>) -> Answer<PutObjectOutput> {
         let input = request.input;
         self.check_bucket(input.bucket.clone()).await?;
-        let given = Given {
-            checksum: Checksum {
-                checksum_crc32: input.checksum_crc32,
-                checksum_crc32c: input.checksum_crc32c,
-                checksum_crc64nvme: input.checksum_crc64nvme,
-                checksum_sha1: input.checksum_sha1,
-                checksum_sha256: input.checksum_sha256,
-                ..Checksum::default()
-            },
-            length: input.content_length,
-            trailer: trailer(&request.headers),
-            trailers: request.trailing_headers,
-        };
+        let given = given!(input, request);
         let partial = self.receive(input.body, given).await?;
         let condition = (input.if_match, input.if_none_match);
         let (folder, bucket, key) = (self.folder.clone(), input.bucket, input.key);
@@ -322,19 +338,7 @@ impl S3 for Storage {
                 "The part number is not in 1 to 10000."
             ));
         }
-        let given = Given {
-            checksum: Checksum {
-                checksum_crc32: input.checksum_crc32,
-                checksum_crc32c: input.checksum_crc32c,
-                checksum_crc64nvme: input.checksum_crc64nvme,
-                checksum_sha1: input.checksum_sha1,
-                checksum_sha256: input.checksum_sha256,
-                ..Checksum::default()
-            },
-            length: input.content_length,
-            trailer: trailer(&request.headers),
-            trailers: request.trailing_headers,
-        };
+        let given = given!(input, request);
         let partial = self.receive(input.body, given).await?;
         let (folder, bucket, key) = (self.folder.clone(), input.bucket, input.key);
         let (id, number) = (input.upload_id, input.part_number);
@@ -406,15 +410,6 @@ impl S3 for Storage {
         upload(move || folder.abort_upload(&input.bucket, &input.key, &input.upload_id)).await?;
         answer(AbortMultipartUploadOutput::default())
     }
-}
-
-/// What the request says about its body.
-struct Given {
-    checksum: Checksum,
-    length: Option<i64>,
-    /// The name of the checksum that follows the body.
-    trailer: Option<String>,
-    trailers: Option<TrailingHeaders>,
 }
 
 impl Storage {
