@@ -42,6 +42,7 @@ def model_broadcast(
     s3_url: str | None = None,
     share_per_node: bool = False,
     cpus: float = 1.0,
+    copy: bool = False,
 ) -> Pipeline:
     """One Download task, and so many Load tasks that each report what came of the model.
 
@@ -52,7 +53,8 @@ def model_broadcast(
     placement `parallelism_first`). Or it is the number of the node of each, such as `[1, 1, 2]`,
     where 0 is the Download task's. On a single node all of them are there.
     `s3_url` is where via s3 a model is uploaded that is not in S3 yet; with `share_per_node` one
-    task of a node downloads it for all. `cpus` is what each task takes of its node.
+    task of a node downloads it for all. `cpus` is what each task takes of its node. With `copy`
+    each Load task first copies all bytes into memory of its own, as one would that changes them.
     """
     if via not in get_args(Via):
         raise ConfigError(f"via is {via!r}, expected one of {', '.join(get_args(Via))}")
@@ -72,7 +74,7 @@ def model_broadcast(
     else:
         download = download.on_nodes(0)
     models = download.broadcast(via, s3_url=s3_url, share_per_node=share_per_node)
-    load = models.sink(Load(kind)).named("load").with_parallelism(loaders)
+    load = models.sink(Load(kind, copy)).named("load").with_parallelism(loaders)
     load = load.with_resources(cpus=cpus)
     if placement == "resources":
         return load.with_resources(loader_slot=1)
@@ -97,19 +99,20 @@ class Load(SinkOperator[Any]):
     A report is a dict: `task`, `node`, `process`, `via`, `version`, `name`, `bytes`, `checksum` of
     the output and what else the model tells; `seconds` from the moment its bytes were ready in the
     Download task until they were `usable` here (a view without a copy), `loaded` (all read once)
-    and `ran`; and those four moments as `ready_ns`, `usable_ns`, `loaded_ns` and `ran_ns` of
-    CLOCK_MONOTONIC. Hosts of their own have clocks of their own: between those, compare seconds of
-    one host only.
+    and `ran`, with `copy` also `copied`; and those moments as `ready_ns`, `usable_ns` and so on,
+    of CLOCK_MONOTONIC. Hosts of their own have clocks of their own: between those, compare seconds
+    of one host only.
     """
 
     driver = True
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: Kind, copy: bool = False) -> None:
         self._kind = kind
+        self._copy = copy
 
     def open(self, context: TaskContext) -> SinkWriter:
         """Nothing is loaded before the model comes."""
-        return _Loader(self._kind, context.index)
+        return _Loader(self._kind, self._copy, context.index)
 
     def merge(self, results: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
         """The reports of all tasks, by task."""
@@ -117,8 +120,9 @@ class Load(SinkOperator[Any]):
 
 
 class _Loader(SinkWriter):
-    def __init__(self, kind: Kind, task: int) -> None:
+    def __init__(self, kind: Kind, copy: bool, task: int) -> None:
         self._kind = kind
+        self._copy = copy
         self._task = task
         self._node, self._address = _this_node()
         self._reports: list[dict[str, Any]] = []
@@ -131,12 +135,15 @@ class _Loader(SinkWriter):
 
     def _report(self, model: Any) -> dict[str, Any]:
         model.wait()
+        moments = {"usable": model.ready_ns}
+        if self._copy:
+            bytes(model.buffer)
+            moments["copied"] = time.monotonic_ns()
         loaded = self._kind.load(model)
-        loaded_ns = time.monotonic_ns()
+        moments["loaded"] = time.monotonic_ns()
         answer = self._kind.run(loaded)
-        ran_ns = time.monotonic_ns()
+        moments["ran"] = time.monotonic_ns()
         ready_ns = model.descriptor.published_ns
-        moments = {"usable": model.ready_ns, "loaded": loaded_ns, "ran": ran_ns}
         report = {
             "task": self._task,
             "node": self._node,
@@ -183,6 +190,7 @@ def _this_node() -> tuple[str, str]:
 
 def show(reports: Sequence[dict[str, Any]]) -> str:
     """The reports as a table; seconds are counted from the bytes' being ready to publish."""
+    moments = list(reports[0]["seconds"]) if reports else []
     lines = [
         (
             f"{report['task']}",
@@ -190,13 +198,15 @@ def show(reports: Sequence[dict[str, Any]]) -> str:
             report["via"],
             f"{report['version']}",
             f"{report['bytes']:,}",
-            *(f"{report['seconds'][name]:.3f}" for name in ("usable", "loaded", "ran")),
+            *(f"{report['seconds'][name]:.3f}" for name in moments),
             report["checksum"],
             "" if "accuracy" not in report else f"{report['accuracy']:.1%}",
         )
         for report in reports
     ]
-    return table(_COLUMNS, lines)
+    titles = ("task", "node", "via", "version", "bytes")
+    titles += (*(f"{name} s" for name in moments), "checksum", "accuracy")
+    return table(titles, lines)
 
 
 @click.command(
@@ -233,6 +243,10 @@ def show(reports: Sequence[dict[str, Any]]) -> str:
 @click.option(
     "--share-per-node", is_flag=True, help="Via s3 one task of a node downloads for all of them."
 )
+@click.option(
+    "--copy", is_flag=True,
+    help="Load tasks first copy the model into memory of their own, rather than view it in place.",
+)  # fmt: skip
 @click.option("--cpus", default=1.0, show_default=True, help="What each task takes of its node.")
 @click.option(
     "--set", "more", multiple=True, metavar="SETTING=VALUE",
@@ -247,6 +261,7 @@ def command(
     runtime: str,
     s3_url: str | None,
     share_per_node: bool,
+    copy: bool,
     cpus: float,
     more: tuple[str, ...],
     as_json: bool,
@@ -266,7 +281,7 @@ def command(
     if placement == "resources":
         settings.setdefault("placement", "parallelism_first")
     result = engine.execute(
-        model_broadcast(via, model, loaders, placement, s3_url, share_per_node, cpus),
+        model_broadcast(via, model, loaders, placement, s3_url, share_per_node, cpus, copy),
         runtime=runtime,
         name="model broadcast",
         **settings,
@@ -285,19 +300,6 @@ def _setting(text: str) -> tuple[str, Any]:
     except ValueError:
         return name, value
 
-
-_COLUMNS = (
-    "task",
-    "node",
-    "via",
-    "version",
-    "bytes",
-    "usable s",
-    "loaded s",
-    "ran s",
-    "checksum",
-    "accuracy",
-)
 
 if __name__ == "__main__":
     run_command(command)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pyarrow as pa
 import pytest
 
@@ -19,14 +20,17 @@ import engine
 from engine.broadcast import ModelStore, Settings, use
 from engine.config import JobConfig
 from engine.errors import ConfigError, EngineError, ModelError
-from engine.model import Descriptor, Model, pack
+from engine.model import Descriptor, Model, Package, generated, pack
 from engine.model.descriptor import EXTENSION
 from engine.network import Batch, BlobNode, Cancelled, ChannelLost
 from engine.s3 import S3, S3Server
 from operators import source
 from operators.sinks import Collect
-from operators.sources import Models
+from operators.sources import Function, Models
 from tests.conftest import S3_CREDENTIALS
+
+BLOCK = 8 << 20
+THREE_GIGABYTES = 384 * BLOCK
 
 
 class Receiver:
@@ -167,6 +171,32 @@ def digests(folder: Path) -> dict[str, str]:
         for path in folder.rglob("*")
         if path.is_file()
     }
+
+
+def numbered() -> Package:
+    """A model whose 64-bit words are the number of their block."""
+
+    def blocks() -> Iterator[Any]:
+        for number in range(THREE_GIGABYTES // BLOCK):
+            yield np.full(BLOCK // 8, number, np.uint64)
+
+    return generated({"weights": (THREE_GIGABYTES, blocks)})
+
+
+def block_numbers(model: Model) -> list[int]:
+    """The number of each block whose words all are that number."""
+    blocks = np.frombuffer(model.files["weights"], np.uint64).reshape(-1, BLOCK // 8)
+    return [int(block[0]) for block in blocks if block.min() == block.max()]
+
+
+@pytest.mark.large
+@pytest.mark.skipif(psutil.virtual_memory().available < 6 << 30, reason="needs 6 GiB of memory")
+def test_a_model_of_three_gigabytes(nothing_left: None) -> None:
+    models = source(Function(lambda: [numbered()])).with_parallelism(1).broadcast(via="channels")
+    result = engine.execute(
+        models.map(block_numbers).sink(Collect()), parallelism=2, progress="none"
+    )
+    assert result.output == [list(range(THREE_GIGABYTES // BLOCK))] * 2
 
 
 @pytest.mark.ray

@@ -83,6 +83,13 @@ def test_digits_by_s3(share: bool, bucket: str, trained: tuple[str, float]) -> N
     check_answers(run(pipeline), trained)
 
 
+def test_a_copy_in_each_tasks_own_memory() -> None:
+    reports = run(model_broadcast("channels", "memory:2MB", 2, copy=True))
+    for report in reports:
+        assert report["usable_ns"] <= report["copied_ns"] <= report["loaded_ns"]
+    assert "copied s" in show(reports)
+
+
 @pytest.mark.parametrize("via", ["s3", "channels"])
 def test_a_model_in_a_bucket(via: Any, bucket: str, tmp_path: Path) -> None:
     from engine.s3 import S3
