@@ -204,9 +204,10 @@ def show(reports: Sequence[dict[str, Any]]) -> str:
         )
         for report in reports
     ]
-    titles = ("task", "node", "via", "version", "bytes")
-    titles += (*(f"{name} s" for name in moments), "checksum", "accuracy")
-    return table(titles, lines)
+    seconds = [f"{name} s" for name in moments]
+    return table(
+        ("task", "node", "via", "version", "bytes", *seconds, "checksum", "accuracy"), lines
+    )
 
 
 @click.command(
