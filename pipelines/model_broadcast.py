@@ -273,10 +273,9 @@ def command(
 
         python -m pipelines.model_broadcast --model digits --loaders 3
 
-    564 MB to each of three other nodes of a Ray cluster, by Ray's object store:
+    64 MB to each of two other nodes of a Ray cluster, by Ray's object store:
 
-        python -m pipelines.model_broadcast --runtime ray --via plasma --loaders 3
-        --model synthetic:564MB
+        python -m pipelines.model_broadcast --runtime ray --via plasma
     """
     settings = dict(_setting(text) for text in more)
     if placement == "resources":
