@@ -77,7 +77,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningJob]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(JobMaster, "_ask", listen_in)
         handle = engine.submit(counts, parallelism=2, transport="tcp", progress="none")
-        wait_until(lambda: handle.statistics().records > 0)
+        wait_until(lambda: handle.statistics().records > 0, 30.0)
     found = re.fullmatch(r"tcp://([0-9a-f]{64})@(.+):(\d+)", endpoints[-1]["tcp"])
     assert found is not None
     key, host, port = found.groups()
@@ -98,9 +98,9 @@ def undisturbed(job: RunningJob, request: pytest.FixtureRequest) -> Iterator[Non
     refused = job.statistics().refused_connections
     yield
     if "no_key" not in request.node.name:  # that one hangs up by itself
-        wait_until(lambda: job.statistics().refused_connections > refused)
+        wait_until(lambda: job.statistics().refused_connections > refused, 30.0)
     seen = job.statistics().records
-    wait_until(lambda: job.statistics().records > seen + 1000)
+    wait_until(lambda: job.statistics().records > seen + 1000, 30.0)
 
 
 def no_key(_socket: zmq.Socket[bytes], _server: bytes) -> None:
@@ -190,7 +190,7 @@ def test_a_flood_of_half_open_connections(job: RunningJob) -> None:
     with contextlib.ExitStack() as stack, selectors.DefaultSelector() as selector:
         for _ in range(600):
             selector.register(stack.enter_context(job.connect()), selectors.EVENT_READ)
-        wait_until(lambda: job.statistics().refused_connections > refused + 100)
+        wait_until(lambda: job.statistics().refused_connections > refused + 100, 30.0)
         assert worker.memory_info().rss - memory < 16 * 1024 * 1024
         while selector.get_map():
             ready = [key.fileobj for key, _ in selector.select(timeout=20)]

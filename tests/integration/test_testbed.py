@@ -232,7 +232,7 @@ with Network.create({other!r}, hosts=2) as network:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "up\n"
         network = Network.open(other)
-        wait_until(lambda: all(len(host.processes()) == 3 for host in network.hosts))
+        wait_until(lambda: all(len(host.processes()) == 3 for host in network.hosts), 30.0)
         holder.kill()
     shutil.rmtree(Path("/run/oka-testbed") / other)  # what it would have known it by
     assert len(traces(other)) >= 3
@@ -250,7 +250,9 @@ def test_an_up_that_ends_half_way(other: str, number: signal.Signals) -> None:
     )
     with up:
         # Ray has started its first daemon, and `ray start` still waits for others.
-        wait_until(lambda: exists(other) and list(Path("/run/oka-testbed").glob(f"{other}/1/s*")))
+        wait_until(
+            lambda: exists(other) and list(Path("/run/oka-testbed").glob(f"{other}/1/s*")), 30.0
+        )
         up.send_signal(number)
         _, errors = up.communicate(timeout=30)
     if number == signal.SIGKILL:

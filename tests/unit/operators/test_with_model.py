@@ -21,6 +21,7 @@ from operators import Pipeline, Stream, source
 from operators.sinks import Collect
 from operators.sources import Collection, Function
 from operators.with_model import MapBatchesWithModel
+from tests.waiting import wait_until
 
 
 class Gate:
@@ -53,13 +54,6 @@ def opened(load: Callable[[Any], Any], background: bool = True) -> tuple[Any, Ga
     return function, gate
 
 
-def wait_until(condition: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
-
-
 def test_records_come_once_the_first_model_is_loaded() -> None:
     may_load = threading.Event()
     function, gate = opened(lambda model: may_load.wait(10) and f"loaded {model}")
@@ -81,7 +75,7 @@ def test_the_old_model_serves_until_the_new_one_is_loaded() -> None:
     assert function([2]) == [(first, 2)]
     assert bytes(first.value()) == b"weights"
     may_load.set()
-    wait_until(lambda: function([3]) == [(second, 3)])
+    wait_until(lambda: function([3]) == [(second, 3)], 10.0)
     with pytest.raises(engine.ModelError, match="was released"):
         first.value()
     assert bytes(second.value()) == b"weights"
@@ -119,7 +113,7 @@ def test_of_models_that_wait_the_newest_is_loaded() -> None:
     function.take_side([4])
     may_load.set()
     assert gate.resumed.acquire(timeout=10)
-    wait_until(lambda: function(["x"]) == [(4, "x")])
+    wait_until(lambda: function(["x"]) == [(4, "x")], 10.0)
     assert loaded == [1, 4]
 
 
@@ -127,12 +121,12 @@ def test_of_models_that_wait_the_newest_is_loaded() -> None:
 def test_versions_only_go_up(background: bool) -> None:
     function, _ = opened(lambda model: model.version, background)
     function.take_side([versioned(3)])
-    wait_until(lambda: function([0]) == [(3, 0)])
+    wait_until(lambda: function([0]) == [(3, 0)], 10.0)
     function.take_side([versioned(2), versioned(3)])
     time.sleep(0.02)
     assert function([0]) == [(3, 0)]
     function.take_side([versioned(4)])
-    wait_until(lambda: function([0]) == [(4, 0)])
+    wait_until(lambda: function([0]) == [(4, 0)], 10.0)
 
 
 def test_a_load_that_fails_ends_the_task_at_once() -> None:
@@ -158,7 +152,7 @@ def test_a_load_that_fails_after_the_last_record_fails_nothing() -> None:
     assert loading.wait(10)
     function.close()
     may_load.set()
-    wait_until(lambda: not any(t.name == "oka-load" for t in threading.enumerate()))
+    wait_until(lambda: not any(t.name == "oka-load" for t in threading.enumerate()), 10.0)
     assert function.error is None
     assert not gate.failed.acquire(blocking=False)
 
