@@ -11,7 +11,9 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -35,44 +37,48 @@ def drive(
     `on_running` is called when its first line says RUNNING. Raises StartError if it failed. Ctrl-C
     is passed on, and the job given time to end.
     """
-    driver = cluster.head.start(
-        *(sys.executable, "-m", module, json.dumps(asdict(settings))),
-        env=cluster.environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        stdin=subprocess.DEVNULL,
-        bufsize=0,  # reading the first line takes nothing of the others
-        start_new_session=True,  # Ctrl-C is ours, to be passed on below
-    )
-    with driver:
-        try:
-            output, errors = _communicate(driver, seconds, on_running)
-        except BaseException as error:
-            _stop(driver)
-            if isinstance(error, subprocess.TimeoutExpired):
-                raise StartError(f"the run was not over after {seconds:.0f} s") from None
-            raise
+    # A file and no pipe: nobody reads it while the first line is awaited, and a pipe would fill up.
+    with tempfile.TemporaryFile(mode="w+", errors="replace") as errors:
+        driver = cluster.head.start(
+            *(sys.executable, "-m", module, json.dumps(asdict(settings))),
+            env=cluster.environment(),
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            stdin=subprocess.DEVNULL,
+            bufsize=0,  # reading the first line takes nothing of the others
+            start_new_session=True,  # Ctrl-C is ours, to be passed on below
+        )
+        with driver:
+            try:
+                output = _read(driver, seconds, on_running)
+            except BaseException as error:
+                _stop(driver)
+                if isinstance(error, subprocess.TimeoutExpired):
+                    raise StartError(f"the run was not over after {seconds:.0f} s") from None
+                raise
+        errors.seek(0)
+        last = "".join(deque(errors, maxlen=10)).rstrip()
     try:
         answer: dict[str, Any] = json.loads(output.splitlines()[-1])
     except (IndexError, ValueError):
-        last = "\n".join(errors.decode(errors="replace").splitlines()[-10:])
         raise StartError(f"the driver ended with {driver.returncode}: {last}") from None
     if "error" in answer:
         raise StartError(answer["error"])
     return answer
 
 
-def _communicate(
+def _read(
     driver: subprocess.Popen[bytes], seconds: float, on_running: Callable[[], object]
-) -> tuple[bytes, bytes]:
+) -> bytes:
+    """All that it prints until it ends; TimeoutExpired after so many seconds."""
     deadline = time.monotonic() + seconds
     assert driver.stdout is not None
     ready, _, _ = select.select([driver.stdout], [], [], seconds)
     first = driver.stdout.readline() if ready else b""
     if first.strip() == RUNNING.encode():
         on_running()
-    output, errors = driver.communicate(timeout=max(0.0, deadline - time.monotonic()))
-    return first + output, errors
+    rest, _ = driver.communicate(timeout=max(0.0, deadline - time.monotonic()))
+    return first + bytes(rest)
 
 
 def _stop(driver: subprocess.Popen[bytes]) -> None:
