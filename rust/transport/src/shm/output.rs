@@ -86,7 +86,13 @@ impl RingOutput {
     }
 
     /// Takes what is in the frame, which is empty afterwards.
+    ///
+    /// Once the network has failed nothing is written any more: the process may be a forked copy of
+    /// the one whose ring this is.
     pub(crate) fn push(&self, frame: &mut OpenFrame) {
+        if self.health.is_failed() {
+            return frame.clear();
+        }
         let mut state = self.lock();
         if let Some(refusal) = self.refusal(&state, frame) {
             state.refusal.get_or_insert(refusal);
