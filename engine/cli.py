@@ -9,8 +9,10 @@ import ast
 import importlib
 import importlib.util
 import inspect
+import io
 import json
 import logging
+import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
@@ -21,6 +23,7 @@ from typing import Any, NoReturn, TypeVar, get_args
 import click
 import cloudpickle
 
+from engine import console
 from engine.config import JobConfig, Progress, Runtime, Strategy, Transport
 from engine.errors import ConfigError, EngineError
 from engine.job import Plan, execute, open_launcher
@@ -38,17 +41,34 @@ def main() -> NoReturn:
 def run_command(command: click.Command) -> NoReturn:
     """Run a command and exit with its status; errors of the engine are told as they are."""
     try:
-        command.main(standalone_mode=False)
+        # As `command.main`, which writes to a stderr that nobody may read.
+        with command.make_context(_program(), sys.argv[1:]) as context:
+            command.invoke(context)
+    except click.exceptions.Exit as ended:
+        sys.exit(ended.exit_code)
     except click.ClickException as error:
-        error.show()
+        shown = io.StringIO()
+        error.show(shown)
+        console.write(shown.getvalue())
         sys.exit(2)
     except EngineError as error:
-        click.echo(f"error: {error}", err=True)
+        console.write(f"error: {error}\n")
         sys.exit(2 if isinstance(error, ConfigError) else 1)
     except (click.Abort, KeyboardInterrupt):
-        click.echo("stopped", err=True)
+        console.write("stopped\n")
         sys.exit(130)
+    except BrokenPipeError:  # nobody reads the output any more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     sys.exit(0)
+
+
+def _program() -> str:
+    """What usage lines call the program."""
+    spec = sys.modules["__main__"].__spec__
+    if spec is not None and spec.name.split(".")[0] in ("pipelines", "benchmarks"):
+        return f"python -m {spec.name.removesuffix('.__main__')}"
+    return Path(sys.argv[0]).name
 
 
 class Lazy(click.Group):

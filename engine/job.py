@@ -106,9 +106,9 @@ class JobHandle:
             if isinstance(operator.operator, SinkOperator)
         }
         self._started = time.monotonic()
-        self._progress = ProgressLine(plan.config.progress)
         self._finished: Future[JobResult] = Future()
         try:
+            self._progress = ProgressLine(plan.config.progress, self.cancel)
             placement = plan.place(launcher)
             for note in placement.notes:
                 logger.info(note)

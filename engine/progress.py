@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import queue
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from engine import console
 from engine.metrics import JobStatistics
 from engine.runtime.description import TaskStatistics
 
@@ -18,11 +21,13 @@ if TYPE_CHECKING:
 class ProgressLine:
     """Shows what the job does now: rates are those since the last call of `show`.
 
-    On a terminal the line renews itself; elsewhere each line is printed below the last.
+    On a terminal the line renews itself; elsewhere each line is printed below the last. A thread of
+    its own writes, so that `show` never waits for a reader. When a JSON line cannot be written,
+    because stdout is closed, it calls `at_end_of_output`.
     """
 
-    def __init__(self, mode: Progress) -> None:
-        terminal = sys.stderr.isatty()
+    def __init__(self, mode: Progress, at_end_of_output: Callable[[], None]) -> None:
+        terminal = console.is_terminal()
         if mode == "auto":
             mode = "line" if terminal else "none"
         self._write: Callable[[JobStatistics, float, float], None] = {
@@ -33,9 +38,30 @@ class ProgressLine:
         self.is_shown = mode != "none"
         self._renews = terminal and mode == "line"
         self._last = (0.0, 0, 0)
+        self._at_end_of_output = at_end_of_output
+        self._snapshots: queue.SimpleQueue[Sequence[TaskStatistics] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._show_all, name="oka-progress", daemon=True)
 
     def show(self, tasks: Sequence[TaskStatistics]) -> None:
         """Take the tasks' statistics of this second."""
+        if self._thread.ident is None:
+            self._thread.start()
+        if self._snapshots.qsize() < _MOST_WAITING:
+            self._snapshots.put(tasks)
+
+    def clear(self) -> None:
+        """Show what is left, and remove the line, so that what follows starts on an empty one."""
+        if self._thread.ident is not None:
+            self._snapshots.put(None)
+            self._thread.join(_LAST_LINES_SECONDS)
+        if self._renews:
+            console.write("\r\x1b[K", patience=0.0)
+
+    def _show_all(self) -> None:
+        while (tasks := self._snapshots.get()) is not None:
+            self._show(tasks)
+
+    def _show(self, tasks: Sequence[TaskStatistics]) -> None:
         statistics = JobStatistics.of(tasks)
         elapsed, records, source_records = self._last
         self._last = (
@@ -50,12 +76,6 @@ class ProgressLine:
             max(0, statistics.source_records - source_records) / seconds,
         )
 
-    def clear(self) -> None:
-        """Remove the line, so that what follows starts on an empty one."""
-        if self._renews:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
-
     def _write_line(self, statistics: JobStatistics, at_sinks: float, at_sources: float) -> None:
         from engine.tables import duration, rate
 
@@ -68,8 +88,7 @@ class ProgressLine:
             line += f"  backpressure: {statistics.bottleneck} ({_blocked(statistics):.0%} blocked)"
         if statistics.reconnects:
             line += f"  reconnects: {statistics.reconnects}"
-        sys.stderr.write(f"\r{line}\x1b[K" if self._renews else f"{line}\n")
-        sys.stderr.flush()
+        console.write(f"\r{line}\x1b[K" if self._renews else f"{line}\n", patience=0.0)
 
     def _write_json(self, statistics: JobStatistics, at_sinks: float, at_sources: float) -> None:
         line = {
@@ -86,8 +105,8 @@ class ProgressLine:
             "bottleneck": statistics.bottleneck,
             "operators": [dataclasses.asdict(operator) for operator in statistics.operators],
         }
-        sys.stdout.write(json.dumps(line) + "\n")
-        sys.stdout.flush()
+        if not console.write(json.dumps(line) + "\n", sys.stdout, patience=None):
+            self._at_end_of_output()
 
 
 def _blocked(statistics: JobStatistics) -> float:
@@ -96,3 +115,8 @@ def _blocked(statistics: JobStatistics) -> float:
 
 def _write_nothing(_statistics: JobStatistics, _at_sinks: float, _at_sources: float) -> None:
     pass
+
+
+_MOST_WAITING = 10
+"""Snapshots that a reader who comes later still sees."""
+_LAST_LINES_SECONDS = 1.0
