@@ -1,0 +1,76 @@
+"""The folder of a job for its local sockets, and what becomes of folders whose job is dead.
+
+Invariant: a folder is locked (flock, shared) by every process of its job that may put something
+into it. One that nobody has locked belongs to a job that was killed, and the next job of the same
+user on this machine removes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+
+class JobFolder:
+    """A folder that this process holds; only its user can open it."""
+
+    def __init__(self, path: str) -> None:
+        """Hold the folder; the first of a job to come makes it, and removes those of dead jobs."""
+        self.path = path
+        try:
+            Path(path).mkdir(mode=0o700)
+            _remove_dead_folders(Path(path).parent)
+        except FileExistsError:
+            pass
+        self._lock: int | None = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        fcntl.flock(self._lock, fcntl.LOCK_SH)
+
+    @classmethod
+    def create(cls) -> JobFolder:
+        """A new one among the machine's temporary files."""
+        _remove_dead_folders(Path(tempfile.gettempdir()))
+        return cls(tempfile.mkdtemp(prefix=PREFIX))
+
+    def leave(self) -> None:
+        """Let go of the folder; the last one to leave it empty removes it. Idempotent."""
+        with contextlib.suppress(OSError):
+            Path(self.path).rmdir()
+        self._unlock()
+
+    def remove(self) -> None:
+        """Let go of the folder and remove it with all that is in it; idempotent."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        self._unlock()
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def _remove_dead_folders(parent: Path) -> None:
+    for path in parent.glob(f"{PREFIX}*"):
+        with contextlib.suppress(OSError):  # it was removed just now, or is somebody else's
+            status = path.lstat()
+            if status.st_uid == os.getuid() and time.time() - status.st_mtime > _LOCKED_BY_THEN:
+                _remove_if_dead(path)
+
+
+def _remove_if_dead(path: Path) -> None:
+    lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # BlockingIOError: its job lives
+        shutil.rmtree(path, ignore_errors=True)
+    finally:
+        os.close(lock)
+
+
+PREFIX = "oka-job-"
+
+_LOCKED_BY_THEN = 10.0
+"""Seconds. A folder is made before it is locked."""
