@@ -152,7 +152,7 @@ class SideInputOperator(BatchOperator):
 
 
 class SinkWriter(ABC):
-    """One task's end of a stream. Exactly one of `close` and `abort` is called, last."""
+    """One task's end of a stream. Its last call is a `close` that returns, or `abort`."""
 
     @abstractmethod
     def write(self, records: Any) -> None:
@@ -166,7 +166,10 @@ class SinkWriter(ABC):
         """Make what was written final; the result goes to `SinkOperator.merge`."""
 
     def abort(self) -> None:  # noqa: B027 - most writers hold nothing that could stay behind
-        """Leave nothing behind: the job failed or was cancelled."""
+        """Leave nothing behind: the job failed or was cancelled, or `close` raised.
+
+        When the driver was killed, it comes from another thread, maybe in the middle of `write`.
+        """
 
 
 class SinkOperator(ABC, Generic[Consumed]):

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import CodeType, FrameType
 from typing import Any
 
+from engine import console
 from engine.columns import is_columns, refusal
 from engine.graph.logical import LogicalOperator
 from engine.graph.operator import (
@@ -28,6 +29,7 @@ from engine.graph.operator import (
 )
 from engine.network import Batch
 from engine.runtime.description import OperatorStatistics
+from engine.runtime.reply import text_of
 
 Run = Callable[[Any], Any]
 
@@ -97,15 +99,20 @@ class Chain:
     def close(self) -> dict[str, Any]:
         """Close the sinks, which makes their output final; their results by operator name."""
         results = {}
-        for name, writer in self._writers.items():
+        for name in list(self._writers):
             self.opening = name
-            results[name] = writer.close()
+            results[name] = self._writers[name].close()
+            del self._writers[name]
         return results
 
     def abort(self) -> None:
-        """Drop what the sinks hold; called instead of `close` when the job failed."""
-        for writer in self._writers.values():
-            writer.abort()
+        """Drop what the sinks hold that have not closed; idempotent, and raises nothing."""
+        writers, self._writers = self._writers, {}
+        for name, writer in writers.items():
+            try:
+                writer.abort()
+            except BaseException as error:  # noqa: BLE001 - the others are still to be aborted
+                console.write(f"sink {name!r} could not drop its output: {text_of(error)}\n")
 
     def statistics(self, records: int) -> list[OperatorStatistics]:
         """Records into and out of each operator, where `records` went into the first.

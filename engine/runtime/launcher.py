@@ -27,12 +27,12 @@ class WorkerHandle(ABC):
     node: Node
 
     @abstractmethod
-    def call(self, method: str, *arguments: Any) -> Future[Any]:
-        """Call a method of the Worker. The future raises WorkerDied if the worker dies first."""
+    def call(self, method: str, *arguments: Any) -> Future[bytes]:
+        """Call a method of the Worker; the reply is for `engine.runtime.reply.open_reply`.
 
-    @abstractmethod
-    def kill(self) -> None:
-        """End the worker's process at once; idempotent."""
+        The future raises WorkerDied if the worker dies first, and CallFailed if the runtime could
+        not call it.
+        """
 
 
 class Launcher(ABC):

@@ -1,7 +1,7 @@
 """The local runtime: one process per task on this machine, no cluster.
 
-The driver holds one socket to each worker; closing it ends the worker, so that nothing outlives
-the driver, however it ends.
+A fork server (`engine.runtime.forkserver`) starts the workers and ends them; what they are asked
+and what they answer goes over `engine.runtime.links`.
 """
 
 from __future__ import annotations
@@ -10,36 +10,27 @@ import contextlib
 import itertools
 import math
 import os
-import selectors
-import shutil
-import signal
+import pickle
 import socket
-import subprocess
-import sys
-import tempfile
-import threading
-from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import Future
-from multiprocessing.connection import Connection
 from typing import Any
 
 from engine.placement import Node, Placement
 from engine.runtime.description import TaskDescription
+from engine.runtime.folder import JobFolder
 from engine.runtime.launcher import Launcher, WorkerDied, WorkerHandle
+from engine.runtime.links import Links
 
 
 class LocalLauncher(Launcher):
     """Worker processes of this machine, in a folder of their own for local sockets."""
 
     def __init__(self) -> None:
-        self.folder = tempfile.mkdtemp(prefix="oka-job-")
-        self._selector = selectors.DefaultSelector()
+        self._folder = JobFolder.create()
+        self.folder = self._folder.path
         self._workers: list[LocalWorker] = []
-        self._stop, self._stopped = socket.socketpair()
-        self._selector.register(self._stopped, selectors.EVENT_READ, None)
-        self._watcher = threading.Thread(target=self._watch, name="oka-watch", daemon=True)
-        self._closed = False
+        self._links: Links | None = None
 
     def nodes(self, resources: Collection[str]) -> Sequence[Node]:
         """One node, this machine: processes share what it has, however many there are."""
@@ -49,137 +40,105 @@ class LocalLauncher(Launcher):
         self, tasks: Sequence[TaskDescription], placement: Placement
     ) -> Sequence[WorkerHandle]:
         """Start one process per task."""
-        for task in tasks:
-            worker = LocalWorker(task, placement.nodes[task.id])
-            self._workers.append(worker)
-            self._selector.register(worker.connection, selectors.EVENT_READ, worker.read_reply)
-            self._selector.register(worker.log_pipe, selectors.EVENT_READ, worker.read_log)
-        self._watcher.start()
+        with _standard_descriptors_taken():
+            self._links = Links(self.folder, _modules(tasks))
+            for task in tasks:
+                self._workers.append(LocalWorker(task, placement.nodes[task.id], self._links))
         return self._workers
 
     def shutdown(self) -> None:
         """Kill what still lives, wait for it, and remove the folder."""
-        if self._closed:
-            return
-        self._closed = True
-        for worker in self._workers:
-            worker.kill()
-        self._stop.close()
-        if self._watcher.ident is not None:
-            self._watcher.join()
-        for worker in self._workers:
-            worker.wait_ended()
-        self._selector.close()
-        self._stopped.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def _watch(self) -> None:
-        open_ends = 2 * len(self._workers)
-        patience = None
-        while open_ends:
-            ready = self._selector.select(patience)
-            if not ready:
-                return  # a process that a worker started holds its log open
-            for key, _ in ready:
-                if key.data is None:
-                    self._selector.unregister(self._stopped)
-                    patience = _LAST_WORDS_SECONDS
-                elif not key.data():
-                    self._selector.unregister(key.fileobj)
-                    open_ends -= 1
+        if self._links is not None:
+            self._links.close()
+        self._folder.remove()
 
 
 class LocalWorker(WorkerHandle):
-    """One worker process, its socket and the end of its log."""
+    """One worker process. All but `call` happens in the thread of the loop."""
 
-    def __init__(self, task: TaskDescription, node: Node) -> None:
+    def __init__(self, task: TaskDescription, node: Node, links: Links) -> None:
         self.task = task
         self.node = node
-        self._log: deque[str] = deque(maxlen=20)
+        self._links = links
         self._numbers = itertools.count()
-        self._pending: dict[int, Future[Any]] = {}
-        self._lock = threading.Lock()
+        self._pending: dict[int, Future[bytes]] = {}
+        self._status: str | None = None
         self._died: WorkerDied | None = None
         ours, theirs = socket.socketpair()
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-c", _START, repr(sys.path), str(theirs.fileno())],
-                stdin=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
-            )
-        self.connection = Connection(ours.detach())
-        assert self._process.stderr is not None
-        self.log_pipe = self._process.stderr
+        log, written = os.pipe()
+        self._replies = links.read_replies(ours, self)
+        self._log = links.read_log(log, self._look_if_ended)
+        self._number = links.start_worker(theirs, written, self)
 
-    def call(self, method: str, *arguments: Any) -> Future[Any]:
-        """Send the call; the watcher thread completes the future."""
-        future: Future[Any] = Future()
-        with self._lock:
-            if self._died is not None:
-                future.set_exception(self._died)
-                return future
-            number = next(self._numbers)
-            self._pending[number] = future
-            with contextlib.suppress(OSError):  # it is ending: the watcher fails the future
-                self.connection.send((number, method, arguments))
+    def call(self, method: str, *arguments: Any) -> Future[bytes]:
+        """Send the call; the loop completes the future."""
+        future: Future[bytes] = Future()
+        message = pickle.dumps((method, arguments))
+        try:
+            self._links.soon(self._send, future, message)
+        except RuntimeError:  # the loop is closed
+            future.set_exception(WorkerDied("the job has ended"))
         return future
 
-    def kill(self) -> None:
-        """SIGKILL to the process and what it started: what must be kept is with the master."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+    def replied(self, number: int, reply: bytes) -> None:
+        """Complete the future of a call."""
+        if number in self._pending:
+            self._pending.pop(number).set_result(reply)
 
-    def wait_ended(self) -> None:
-        """Reap the process and close our ends."""
-        self._process.wait()
-        self.connection.close()
-        self.log_pipe.close()
+    def ended(self, status: str) -> None:
+        """The process is gone. What it had sent before may still be on its way."""
+        self._status = self._status or status
+        self._look_if_ended()
+        self._links.later(_LAST_WORDS_SECONDS, self._fail_pending)
 
-    def read_reply(self) -> bool:
-        """Complete the future of one reply; False when the process is gone."""
-        try:
-            number, succeeded, value = self.connection.recv()
-        except (EOFError, OSError):
+    def disconnected(self) -> None:
+        """Its socket was closed, as it is when the process is gone."""
+        self._look_if_ended()
+        self._links.later(_LAST_WORDS_SECONDS, self._fail_pending)
+
+    def _send(self, future: Future[bytes], message: bytes) -> None:
+        if self._died is not None:
+            future.set_exception(self._died)
+            return
+        number = next(self._numbers)
+        self._pending[number] = future
+        self._replies.send(number, message)
+
+    def _look_if_ended(self) -> None:
+        if self._status is not None and self._replies.is_closed and self._log.is_closed:
             self._fail_pending()
-            return False
-        with self._lock:
-            future = self._pending.pop(number)
-        if succeeded:
-            future.set_result(value)
-        else:
-            future.set_exception(value)
-        return True
-
-    def read_log(self) -> bool:
-        """Pass on what the worker wrote to stderr and keep its last lines; False at its end."""
-        data = os.read(self.log_pipe.fileno(), 65536)
-        if not data:
-            return False
-        text = data.decode(errors="replace")
-        self._log.extend(text.splitlines())
-        sys.stderr.write(text)
-        return True
 
     def _fail_pending(self) -> None:
-        status = self._process.wait()
-        with self._lock:
-            self._died = WorkerDied(_status(status), "\n".join(self._log))
-            pending, self._pending = self._pending, {}
+        """Fail every call, now and later, with how the process ended and its last words."""
+        if self._died is not None:
+            return
+        if self._status is None:
+            self._links.kill_worker(self._number)
+        self._died = WorkerDied(self._status or "closed its connection", self._log.last_lines())
+        pending, self._pending = self._pending, {}
         for future in pending.values():
             future.set_exception(self._died)
 
 
-def _status(code: int) -> str:
-    if code < 0:
-        return f"killed by {signal.Signals(-code).name}"
-    return f"exited with status {code}"
+def _modules(tasks: Sequence[TaskDescription]) -> list[str]:
+    """Where the operators of the tasks are defined, as far as that is Oka's own code."""
+    modules = {type(operator.operator).__module__ for task in tasks for operator in task.operators}
+    return sorted(module for module in modules if module.startswith(_OWN))
+
+
+@contextlib.contextmanager
+def _standard_descriptors_taken() -> Iterator[None]:
+    """Nothing that is opened inside gets a number from 0 to 2, however many of them are closed."""
+    taken = [os.open(os.devnull, os.O_RDONLY)]
+    while taken[-1] <= 2:
+        taken.append(os.open(os.devnull, os.O_RDONLY))
+    try:
+        yield
+    finally:
+        for descriptor in taken:
+            os.close(descriptor)
 
 
 _LAST_WORDS_SECONDS = 0.2
-"""Longest to wait for the log of a killed worker."""
-_START = (
-    "import ast, sys; sys.path[:] = ast.literal_eval(sys.argv[1]); "
-    "from engine.runtime.process import main; main()"
-)
+"""Longest to wait for what a worker wrote before it ended."""
+_OWN = ("engine.", "operators.")

@@ -6,7 +6,9 @@ The first failure decides how the job ends; everything else is then stopped.
 
 from __future__ import annotations
 
+import pickle
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -35,6 +37,7 @@ from engine.runtime.description import (
 )
 from engine.runtime.launcher import Launcher, WorkerDied, WorkerHandle
 from engine.runtime.relay import BlobPeers, blob_roles, model_tasks
+from engine.runtime.reply import CallFailed, open_reply, text_of
 
 Observer = Callable[[Sequence[TaskStatistics]], None]
 
@@ -72,20 +75,21 @@ class JobMaster:
         self._observe = observe
         self._workers: Sequence[WorkerHandle] = ()
         self._cancelled: Future[None] = Future()
+        self._asking = threading.Lock()
+        self._asked: dict[WorkerHandle, Future[bytes]] = {}
+        self._last_statistics: dict[WorkerHandle, TaskStatistics] = {}
 
     def run(self) -> JobReport:
         """Start, run to the end, tear down. Raises the EngineError that ended the job."""
         try:
-            try:
-                self._start()
-            except BaseException:
-                self._tell("close")  # some have opened their endpoints already
-                raise
+            self._start()
             statistics = self._run()
-            outputs = self._commit()
-            self._tell("close")
-            return JobReport(statistics, outputs)
+            return JobReport(statistics, self._commit())
+        except BaseException:
+            self._tell("cancel")  # who takes longer to drop what he holds is killed
+            raise
         finally:
+            self._tell("close")
             self._launcher.shutdown()
 
     def cancel(self) -> None:
@@ -94,12 +98,17 @@ class JobMaster:
             self._cancelled.set_result(None)
 
     def statistics(self) -> list[TaskStatistics]:
-        """A snapshot of every task that answers within half a second."""
-        asked = [worker.call("statistics") for worker in self._workers]
-        answered, _ = wait(asked, timeout=_ANSWER_SECONDS)
-        return [
-            future.result() for future in asked if future in answered and future.exception() is None
-        ]
+        """A snapshot of every task; the one before of a task that does not answer within 0.5 s."""
+        with self._asking:
+            for worker in self._workers:
+                if worker not in self._asked or self._asked[worker].done():
+                    self._asked[worker] = worker.call("statistics")
+            asked = dict(self._asked)
+        wait(asked.values(), timeout=_ANSWER_SECONDS)
+        for worker, call in asked.items():
+            if call.done() and isinstance(answer := _outcome(call), TaskStatistics):
+                self._last_statistics[worker] = answer
+        return list(self._last_statistics.values())
 
     def _start(self) -> None:
         descriptions = [self._describe(vertex) for vertex in self._graph.vertices]
@@ -124,22 +133,25 @@ class JobMaster:
 
     def _run(self) -> tuple[TaskStatistics, ...]:
         runs = [worker.call("run") for worker in self._workers]
-        pending = set(runs)
+        pending: set[Future[Any]] = set(runs)
         tick = time.monotonic() + _TICK_SECONDS
         while pending:
             done, _ = wait(
                 {*pending, self._cancelled}, max(0.0, tick - time.monotonic()), FIRST_COMPLETED
             )
-            self._raise_if_failed(runs)
+            if done & pending:
+                self._raise_if_failed(runs)
             if self._cancelled in done:
-                self._stop_all()
                 raise JobCancelled(f"job {self._config.name!r} was cancelled")
             pending -= done
             if pending and time.monotonic() >= tick:
                 if self._observe is not None:
                     self._observe(self.statistics())
                 tick = time.monotonic() + _TICK_SECONDS
-        return tuple(run.result() for run in runs)
+        self._last_statistics = {
+            worker: _outcome(run) for worker, run in zip(self._workers, runs, strict=True)
+        }
+        return tuple(self._last_statistics.values())
 
     def _commit(self) -> dict[str, list[Any]]:
         outputs: dict[str, list[Any]] = {}
@@ -147,7 +159,7 @@ class JobMaster:
             if isinstance(results, TaskFailure):
                 raise _operator_error(worker, results)
             for name, result in results.items():
-                outputs.setdefault(name, []).append(result)
+                outputs.setdefault(name, []).append(_unpickle(worker, name, result))
         return outputs
 
     def _ask(self, method: str, arguments: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
@@ -156,7 +168,8 @@ class JobMaster:
         calls = [
             worker.call(method, *each) for worker, each in zip(self._workers, given, strict=True)
         ]
-        pending = set(calls)
+        outcomes: dict[Future[Any], Any] = {}
+        pending: set[Future[Any]] = set(calls)
         limit = None if method == "commit" else self._config.connect_timeout_seconds
         deadline = None if limit is None else time.monotonic() + limit
         while pending:
@@ -166,8 +179,10 @@ class JobMaster:
                 raise JobCancelled(f"job {self._config.name!r} was cancelled")
             pending.discard(self._cancelled)
             for worker, call in zip(self._workers, calls, strict=True):
-                if call in done and (error := call.exception()) is not None:
-                    raise _start_error(worker, method, error) from None
+                if call in done:
+                    outcomes[call] = outcome = _outcome(call)
+                    if isinstance(outcome, Exception):
+                        raise _start_error(worker, method, outcome) from None
             if not done:
                 late = [
                     w.task.name for w, c in zip(self._workers, calls, strict=True) if c in pending
@@ -177,16 +192,11 @@ class JobMaster:
                     f"{limit:g} s: {', '.join(late[:5])}",
                     "are all nodes reachable, and is what the tasks need free on them?",
                 )
-        return [call.result() for call in calls]
+        return [outcomes[call] for call in calls]
 
     def _tell(self, method: str) -> None:
         """Call the method on every worker that lives; do not mind those that fail to answer."""
         wait([worker.call(method) for worker in self._workers], timeout=_GRACE_SECONDS)
-
-    def _stop_all(self) -> None:
-        """Let the tasks drop what they hold; whoever takes longer is killed by the shutdown."""
-        self._tell("cancel")
-        self._tell("close")
 
     def _raise_if_failed(self, runs: Sequence[Future[Any]]) -> None:
         error = self._first_failure(runs)
@@ -195,7 +205,6 @@ class JobMaster:
             wait(runs, timeout=_GRACE_SECONDS, return_when="FIRST_EXCEPTION")
             error = self._first_failure(runs)
         if error is not None:
-            self._stop_all()
             raise error
 
     def _first_failure(self, runs: Sequence[Future[Any]]) -> EngineError | None:
@@ -204,13 +213,14 @@ class JobMaster:
         for worker, run in zip(self._workers, runs, strict=True):
             if not run.done():
                 continue
-            if (error := run.exception()) is not None:
-                errors.append(_lost(worker, error))
-            elif isinstance(failure := run.result(), TaskFailure):
-                if failure.kind == "channel_lost":
-                    errors.append(ChannelLost(f"task {worker.task.name}: {failure.error}"))
-                elif failure.kind != "cancelled":
-                    errors.append(_operator_error(worker, failure))
+            outcome = _outcome(run)
+            if isinstance(outcome, Exception):
+                errors.append(_lost(worker, outcome))
+            elif isinstance(outcome, TaskFailure):
+                if outcome.kind == "channel_lost":
+                    errors.append(ChannelLost(f"task {worker.task.name}: {outcome.error}"))
+                elif outcome.kind != "cancelled":
+                    errors.append(_operator_error(worker, outcome))
         order: list[type[EngineError]] = [WorkerLost, OperatorError, EngineError]
         return min(
             errors,
@@ -284,18 +294,33 @@ def _pickle(description: TaskDescription) -> bytes:
     return data
 
 
-def _lost(worker: WorkerHandle, error: BaseException) -> EngineError:
+def _outcome(call: Future[bytes]) -> Any:
+    """What the worker returned, or the WorkerDied or CallFailed that says why it did not."""
+    try:
+        return open_reply(call.result())
+    except (WorkerDied, CallFailed) as error:
+        return error
+
+
+def _unpickle(worker: WorkerHandle, sink: str, result: bytes) -> Any:
+    """What a driver sink gathered. Its records are the user's, whose code may do anything here."""
+    try:
+        return pickle.loads(result)  # noqa: S301 - sent by our own worker
+    except BaseException as error:  # noqa: BLE001 - whatever it was, it is told
+        what = f"its result cannot be unpickled by the driver: {type(error).__name__}"
+        raise OperatorError(sink, worker.task.name, None, f"{what}: {text_of(error)}", "") from None
+
+
+def _lost(worker: WorkerHandle, error: Exception) -> EngineError:
     if isinstance(error, WorkerDied):
         return WorkerLost(worker.task.name, worker.node.id, error.status, error.log)
-    return StartError(f"task {worker.task.name}: {type(error).__name__}: {error}")
+    return StartError(f"task {worker.task.name}: {error}")
 
 
-def _start_error(worker: WorkerHandle, method: str, error: BaseException) -> EngineError:
+def _start_error(worker: WorkerHandle, method: str, error: Exception) -> EngineError:
     if isinstance(error, WorkerDied):
         return _lost(worker, error)
-    return StartError(
-        f"task {worker.task.name} could not {method}: {type(error).__name__}: {error}"
-    )
+    return StartError(f"task {worker.task.name} could not {method}: {error}")
 
 
 def _operator_error(worker: WorkerHandle, failure: TaskFailure) -> OperatorError:

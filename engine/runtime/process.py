@@ -1,50 +1,53 @@
-"""A local worker's process: serves the master's calls from one socket until it closes.
+"""A local worker's process: it serves the calls of the job master from one socket.
 
 The main thread runs the task; a second one reads the socket, so that `statistics` and `cancel`
-are answered while the task runs. When the master goes away, the process ends at once.
+are answered while the task runs. When the driver closes the socket, or is gone, the process ends.
 """
 
 from __future__ import annotations
 
 import os
+import pickle
 import queue
 import signal
-import sys
+import socket
+import struct
 import threading
-from multiprocessing.connection import Connection
 from typing import Any, NoReturn
 
 from engine.runtime.worker import Worker
 
 Call = tuple[int, str, tuple[Any, ...]]
 
+HEADER = struct.Struct("!QQ")
+"""In front of each message: the number of its call, and its length in bytes."""
 
-def main() -> NoReturn:
-    """Serve a Worker on the inherited socket whose descriptor is the last argument."""
+
+def serve(control: socket.socket) -> NoReturn:
+    """Answer calls until the other end of the socket closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's to handle
-    connection = Connection(int(sys.argv[-1]))
     worker = Worker()
     calls: queue.SimpleQueue[Call] = queue.SimpleQueue()
     replying = threading.Lock()
 
     def answer(call: Call) -> None:
         number, method, arguments = call
-        try:
-            reply = (number, True, getattr(worker, method)(*arguments))
-        except Exception as error:  # noqa: BLE001 - the master decides what it means
-            reply = (number, False, error)
+        reply = worker.answer(method, *arguments)
         with replying:
-            connection.send(reply)
+            control.sendall(HEADER.pack(number, len(reply)))
+            control.sendall(reply)
 
     def read() -> None:
         try:
-            while True:
-                call: Call = connection.recv()
-                if call[1] in _ANSWERED_WHILE_RUNNING:
-                    answer(call)
-                else:
-                    calls.put(call)
-        except (EOFError, OSError):
+            with control.makefile("rb") as messages:
+                while header := messages.read(HEADER.size):
+                    number, size = HEADER.unpack(header)
+                    call: Call = (number, *pickle.loads(messages.read(size)))  # noqa: S301
+                    if call[1] in _ANSWERED_WHILE_RUNNING:
+                        answer(call)
+                    else:
+                        calls.put(call)
+        finally:  # nobody is left to work for
             worker.close()
             os._exit(0)
 

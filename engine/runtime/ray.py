@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import ray
-from ray.exceptions import RayActorError, RayTaskError
+from ray.exceptions import RayActorError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from engine.config import JobConfig
@@ -22,6 +22,7 @@ from engine.errors import StartError
 from engine.placement import Node, Placement
 from engine.runtime.description import TaskDescription
 from engine.runtime.launcher import Launcher, WorkerDied, WorkerHandle
+from engine.runtime.reply import CallFailed, open_reply, text_of
 from engine.runtime.worker import Worker
 
 
@@ -100,23 +101,25 @@ class RayWorker(WorkerHandle):
         )
         self._process_id = self.call("process_id")
 
-    def call(self, method: str, *arguments: Any) -> Future[Any]:
-        """Call the actor; what Ray raises becomes what the Worker raised, or WorkerDied."""
-        answer: Future[Any] = Future()
+    def call(self, method: str, *arguments: Any) -> Future[bytes]:
+        """Call the actor; what Ray raises becomes WorkerDied or CallFailed."""
+        answer: Future[bytes] = Future()
 
-        def complete(reply: Future[Any]) -> None:
+        def complete(reply: Future[bytes]) -> None:
             error = reply.exception()
             if error is None:
                 answer.set_result(reply.result())
             elif isinstance(error, RayActorError):
                 answer.set_exception(WorkerDied(_status(error), self._last_log_lines()))
-            elif isinstance(error, RayTaskError):
-                answer.set_exception(error.cause)
             else:
-                answer.set_exception(error)
+                answer.set_exception(CallFailed(type(error).__name__, text_of(error)))
 
-        reply = getattr(self._actor, method).remote(*arguments)
-        reply.future().add_done_callback(complete)
+        try:
+            reply = self._actor.answer.remote(method, *arguments)
+        except Exception:  # noqa: BLE001 - whatever Ray raises once the driver has left it
+            answer.set_exception(WorkerDied("the job has ended"))
+        else:
+            reply.future().add_done_callback(complete)
         return answer
 
     def kill(self) -> None:
@@ -127,7 +130,8 @@ class RayWorker(WorkerHandle):
         """What the worker last wrote, where its log is on this machine."""
         if not self._process_id.done() or self._process_id.exception() is not None:
             return ""
-        for path in _LOGS.glob(f"worker-*-{self._process_id.result()}.err"):
+        process_id = open_reply(self._process_id.result())
+        for path in _LOGS.glob(f"worker-*-{process_id}.err"):
             with path.open(errors="replace") as lines:
                 written = (line for line in lines if not line.startswith(":"))  # Ray's own marks
                 return "".join(deque(written, maxlen=20))

@@ -117,7 +117,7 @@ class Task:
         return self.chain.close()
 
     def abort(self) -> None:
-        """Drop what the sinks hold."""
+        """Drop what the sinks hold, unless it has become final or was dropped; from any thread."""
         self.chain.abort()
 
     def cancel(self) -> None:

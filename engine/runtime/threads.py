@@ -8,8 +8,6 @@ killed, so this is no runtime for work.
 from __future__ import annotations
 
 import math
-import shutil
-import tempfile
 import threading
 from collections.abc import Collection, Sequence
 from concurrent.futures import Future
@@ -17,6 +15,7 @@ from typing import Any
 
 from engine.placement import Node, Placement
 from engine.runtime.description import TaskDescription
+from engine.runtime.folder import JobFolder
 from engine.runtime.launcher import Launcher, WorkerHandle
 from engine.runtime.worker import Worker
 
@@ -25,7 +24,8 @@ class ThreadLauncher(Launcher):
     """One thread per call to a worker, in a folder of their own for local sockets."""
 
     def __init__(self) -> None:
-        self.folder = tempfile.mkdtemp(prefix="oka-job-")
+        self._folder = JobFolder.create()
+        self.folder = self._folder.path
         self._workers: list[ThreadWorker] = []
 
     def nodes(self, resources: Collection[str]) -> Sequence[Node]:
@@ -42,10 +42,10 @@ class ThreadLauncher(Launcher):
     def shutdown(self) -> None:
         """Cancel what still runs, wait for it, and remove the folder."""
         for worker in self._workers:
-            worker.kill()
+            worker.cancel()
         for worker in self._workers:
             worker.wait_ended()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self._folder.remove()
 
 
 class ThreadWorker(WorkerHandle):
@@ -57,22 +57,19 @@ class ThreadWorker(WorkerHandle):
         self._worker = Worker(dedicated=False)
         self._threads: list[threading.Thread] = []
 
-    def call(self, method: str, *arguments: Any) -> Future[Any]:
+    def call(self, method: str, *arguments: Any) -> Future[bytes]:
         """Call the method in a thread of its own."""
-        answer: Future[Any] = Future()
+        answer: Future[bytes] = Future()
 
         def work() -> None:
-            try:
-                answer.set_result(getattr(self._worker, method)(*arguments))
-            except Exception as error:  # noqa: BLE001 - the master decides what it means
-                answer.set_exception(error)
+            answer.set_result(self._worker.answer(method, *arguments))
 
         thread = threading.Thread(target=work, name=f"oka-{self.task.name}", daemon=True)
         self._threads.append(thread)
         thread.start()
         return answer
 
-    def kill(self) -> None:
+    def cancel(self) -> None:
         """Cancel the task: a thread cannot be killed."""
         self._worker.cancel()
 

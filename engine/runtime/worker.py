@@ -1,16 +1,14 @@
 """A worker hosts one task. The same class runs in a local process and in a Ray actor.
 
 The job master calls, in this order: `bind`, `connect`, `run`, `commit` and `close`; `statistics`
-and `cancel` come at any time from another thread.
+and `cancel` come at any time from another thread. All calls go through `answer`, which gives bytes.
 """
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import os
 import pickle
-import shutil
 import sys
 import threading
 from collections.abc import Mapping, Sequence
@@ -18,12 +16,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import cloudpickle
+
+from engine import console
 from engine.columns import import_pyarrow
 from engine.network import Cancelled, Network
 from engine.runtime.description import TaskDescription, TaskFailure, TaskStatistics
 from engine.runtime.failure import describe
+from engine.runtime.folder import JobFolder
 from engine.runtime.ports import listen
 from engine.runtime.relay import LOCAL, TCP, BlobPeers
+from engine.runtime.reply import pack, text_of
 from engine.runtime.task import Task
 
 if TYPE_CHECKING:
@@ -44,9 +47,18 @@ class Worker:
         self._blobs: BlobNode | None = None
         self._blob_peers: BlobPeers | None = None
         self._models: ModelStore | None = None
-        self._folder: Path | None = None
+        self._folder: JobFolder | None = None
         self._lock = threading.Lock()
         self._closed = False
+        self._process_id = os.getpid()
+        if dedicated:
+            os.register_at_fork(after_in_child=self._stop_fork)
+
+    def answer(self, method: str, *arguments: Any) -> bytes:
+        """Call the method; its reply, for `engine.runtime.reply.open_reply`."""
+        reply = pack(lambda: getattr(self, method)(*arguments))
+        self._end_fork()
+        return reply
 
     def bind(
         self, description: bytes, folder: str, address: str, sys_path: Sequence[str]
@@ -71,8 +83,7 @@ class Worker:
         if task.columns:
             import_pyarrow("a stream of columns")  # before the task's clock starts
         config = task.config
-        self._folder = Path(folder)
-        self._folder.mkdir(mode=0o700, exist_ok=True)
+        self._folder = JobFolder(folder)
         kinds = ("shm", "tcp") if config.transport == "auto" else (config.transport,)
         self._network = listen(
             address,
@@ -105,7 +116,8 @@ class Worker:
         if task.blobs is not None:
             from engine.network import BlobNode
 
-            local = f"{self._folder}/{task.id}.blob"
+            assert self._folder is not None
+            local = f"{self._folder.path}/{task.id}.blob"
             self._blobs = listen(
                 address,
                 config.port_range,
@@ -158,19 +170,28 @@ class Worker:
         try:
             return self._task.run()
         except BaseException as error:  # noqa: BLE001 - whatever the user raised fails the job
+            self._end_fork()
             failure = describe(error, self._task.description, self._task.chain)
             self._task.abort()
             if self._blob_peers is not None:
                 return replace(failure, error=self._blob_peers.named(failure.error))
             return failure
 
-    def commit(self) -> dict[str, Any] | TaskFailure:
-        """Make the sinks' output final; what the driver sinks gathered, by operator name."""
+    def commit(self) -> dict[str, bytes] | TaskFailure:
+        """Make the sinks' output final; what driver sinks gathered, pickled, by their names."""
         assert self._task is not None
         try:
-            return self._task.commit()
+            results = self._task.commit()
         except BaseException as error:  # noqa: BLE001 - whatever the user raised fails the job
             return describe(error, self._task.description, self._task.chain)
+        pickled = {}
+        for name, result in results.items():
+            try:
+                pickled[name] = cloudpickle.dumps(result)
+            except BaseException as error:  # noqa: BLE001 - a __reduce__ of the user's
+                what = f"its result cannot be pickled: {type(error).__name__}: {text_of(error)}"
+                return TaskFailure("operator", name, None, what, "")
+        return pickled
 
     def statistics(self) -> TaskStatistics:
         """What the task has done up to now."""
@@ -183,9 +204,14 @@ class Worker:
             self._task.cancel()
 
     def close(self) -> None:
-        """Close all connections and remove what is left of the job's folder; for good."""
+        """Close all connections and remove what is left of the job's folder; for good.
+
+        What the sinks hold is dropped, unless it has become final.
+        """
         with self._lock:
             self._closed = True
+        if self._task is not None:
+            self._task.abort()
         if self._models is not None:
             self._models.close()
         if self._blobs is not None:
@@ -193,7 +219,7 @@ class Worker:
         if self._network is not None:
             self._network.close()
         if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder.remove()
 
     def process_id(self) -> int:
         """The process that hosts the worker."""
@@ -205,8 +231,24 @@ class Worker:
         self._network.unlink_endpoints()
         if self._blobs is not None:
             self._blobs.unlink()
-        with contextlib.suppress(OSError):  # not empty: the last worker removes the folder
-            self._folder.rmdir()
+        self._folder.leave()
+
+    def _stop_fork(self) -> None:
+        """In a process that a user's function forked: what it shares with ours is not its own.
+
+        It may go on in the function, but no record gets in or out any more.
+        """
+        if self._network is not None:
+            self._network.cancel()
+
+    def _end_fork(self) -> None:
+        """End a forked process that came back from the function that forked it."""
+        if os.getpid() != self._process_id:
+            console.write(
+                "a process that a function of the pipeline forked came back from the function, and "
+                "was ended\n\nhint: end it with os._exit, or use subprocess or multiprocessing\n"
+            )
+            os._exit(1)
 
 
 _NAP_US = 50.0

@@ -1,0 +1,48 @@
+"""What a worker answers to a call: bytes that any runtime carries and the job master opens.
+
+Invariant: `pack` never raises, and `open_reply` raises nothing but CallFailed. What fails on the
+way, such as an exception that cannot be pickled, travels as its text.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+
+class CallFailed(Exception):
+    """What a worker's method raised: the name of its type, and what it says."""
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(f"{kind}: {text}")
+
+
+def pack(call: Callable[[], Any]) -> bytes:
+    """Call the function; what it returned or raised, as bytes."""
+    try:
+        return _RETURNED + pickle.dumps(call())
+    except BaseException as error:  # noqa: BLE001 - also what a user's code raises to end the process
+        return _RAISED + pickle.dumps((type(error).__name__, text_of(error)))
+
+
+def open_reply(reply: bytes) -> Any:
+    """What the method returned. Raises CallFailed if it raised, or its value cannot be read."""
+    try:
+        value = pickle.loads(memoryview(reply)[1:])  # noqa: S301 - sent by our own worker
+    except BaseException as error:  # noqa: BLE001 - whatever it was, it is told
+        raise CallFailed(type(error).__name__, text_of(error)) from None
+    if reply[:1] == _RAISED:
+        raise CallFailed(*value)
+    return value
+
+
+def text_of(error: BaseException) -> str:
+    """What an exception says, a plain string; never raises."""
+    try:
+        return "".join(str(error))
+    except BaseException as other:  # noqa: BLE001 - the user's __str__ may raise anything
+        return f"its text cannot be had: {type(other).__name__}"
+
+
+_RETURNED, _RAISED = b"\0", b"\1"
