@@ -1,0 +1,111 @@
+"""What workers cannot tell the driver in the usual way: it is an error that names the sink."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any, NoReturn
+
+import pytest
+
+import engine
+from engine.graph.operator import SinkOperator, SinkWriter, TaskContext
+from operators import source
+from operators.sinks import Collect, Counts
+from operators.sources import Collection, Function
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+
+
+class Gather(SinkOperator[Any]):
+    """A driver sink whose result is what `make` returns."""
+
+    driver = True
+
+    def __init__(self, make: Any) -> None:
+        self.make = make
+
+    def open(self, context: TaskContext) -> SinkWriter:
+        return _Gathered(self.make)
+
+
+class _Gathered(SinkWriter):
+    def __init__(self, make: Any) -> None:
+        self._make = make
+
+    def write(self, records: Any) -> None:
+        pass
+
+    def close(self) -> Any:
+        return self._make()
+
+
+def explode() -> NoReturn:
+    raise RuntimeError("exploded in the driver")
+
+
+def trap() -> Any:
+    class Trap:
+        def __reduce__(self) -> Any:
+            return explode, ()
+
+    return Trap()
+
+
+def leave() -> NoReturn:
+    raise SystemExit(7)
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (threading.Lock, "its result cannot be pickled: TypeError: cannot pickle"),
+        (
+            trap,
+            "its result cannot be unpickled by the driver: RuntimeError: exploded in the driver",
+        ),
+        (leave, "SystemExit: 7"),
+    ],
+)
+def test_a_result_that_does_not_travel(runtime: str, make: Any, told: str) -> None:
+    pipeline = source(Collection([1])).sink(Gather(make)).named("gather")
+    with pytest.raises(engine.OperatorError) as caught:
+        engine.execute(pipeline, runtime=runtime)
+    assert caught.value.operator == "gather"
+    assert told in caught.value.error
+
+
+def test_a_forked_child_that_comes_back_is_not_the_task(runtime: str) -> None:
+    def fork(context: Any) -> Any:
+        for n in range(1000):
+            if n == 500 and context.index == 0:
+                os.fork()
+            yield n
+
+    pipeline = source(Function(fork)).key_by().count()
+    counts = engine.execute(
+        pipeline.sink(Counts()), runtime=runtime, parallelism=2, batch_size=7
+    ).output
+    assert counts == dict.fromkeys(range(1000), 2)
+
+
+def test_a_forked_child_of_a_sinks_function_does_not_commit(runtime: str) -> None:
+    def fork(n: int) -> int:
+        if n == 5:
+            os.fork()
+        return n
+
+    pipeline = source(Collection(range(10))).map(fork).sink(Collect())
+    assert engine.execute(pipeline, runtime=runtime, batch_size=2).output == list(range(10))
+
+
+def test_a_child_that_ends_by_itself_is_the_users_matter(runtime: str) -> None:
+    def in_a_child(n: int) -> int:
+        child = os.fork()
+        if child == 0:
+            os._exit(n % 7)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    pipeline = source(Collection(range(20))).map(in_a_child).rebalance().sink(Collect())
+    output = engine.execute(pipeline, runtime=runtime, batch_size=3).output
+    assert output == [n % 7 for n in range(20)]
