@@ -11,7 +11,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export RAY_USAGE_STATS_ENABLED := 0
 
-.PHONY: help build wordcount test lint format rust-test loom python-test stubs fuzz soak bench bench-check peers k8s-check k8s-tools clean
+.PHONY: help build wordcount test lint format rust-test loom python-test stubs fuzz soak chaos bench bench-check peers k8s-check k8s-tools clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
@@ -86,6 +86,10 @@ fuzz: ## random bytes, guided by coverage, into the decoders; FUZZ_SECONDS=60 in
 			> target/fuzz/$$target.log 2>&1 || { tail -n 40 target/fuzz/$$target.log; exit 1; }; \
 		echo "$$target: clean"; grep -E 'executed_units|exec_per_sec|peak_rss' target/fuzz/$$target.log; \
 	done
+
+CHAOS_SEEDS ?= 0-99
+chaos: $(BUILT) ## drivers and workers killed, stopped and cut off at seeded moments, on each runtime; CHAOS_SEEDS=0-99
+	CHAOS_SEEDS=$(CHAOS_SEEDS) $(BIN)/python -m pytest -q -s --timeout 300 tests/faults/test_chaos.py
 
 bench: $(BUILT) ## the word-count benchmark at parallelism 1, a quarter of an hour; goes on where it stopped
 	$(BIN)/oka bench word-count --parallelism 1 --json results/word_count.json
