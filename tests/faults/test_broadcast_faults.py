@@ -225,10 +225,11 @@ import sys
 from pathlib import Path
 
 import engine
+from tests import jobfolders
 from tests.faults.test_broadcast_faults import loading, slow_model
 
 mark = Path(sys.argv[1])
-print("started", flush=True)
+jobfolders.announce()
 engine.execute(loading(lambda: slow_model(mark)), parallelism=2, progress="none")
 """
 
@@ -236,13 +237,15 @@ engine.execute(loading(lambda: slow_model(mark)), parallelism=2, progress="none"
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_the_drivers_end_in_the_middle(number: signal.Signals, tmp_path: Path) -> None:
     mark = tmp_path / "begun"
-    before = set(Path("/tmp").glob("oka-job-*"))
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM, str(mark)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         cwd=Path(__file__).parents[2],
     ) as driver:
+        assert driver.stdout is not None
+        folder = Path(driver.stdout.readline().decode().strip())
+        assert folder.is_absolute()
         wait_until(mark.exists)
         workers = psutil.Process(driver.pid).children(recursive=True)
         assert len(workers) == 3
@@ -250,4 +253,4 @@ def test_the_drivers_end_in_the_middle(number: signal.Signals, tmp_path: Path) -
         driver.wait(timeout=20)
         _gone, alive = psutil.wait_procs(workers, timeout=20)
     assert not alive
-    wait_until(lambda: not set(Path("/tmp").glob("oka-job-*")) - before)
+    wait_until(lambda: not folder.exists())
