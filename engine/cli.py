@@ -22,6 +22,7 @@ import click
 import cloudpickle
 
 from engine.config import JobConfig, Progress, Runtime, Strategy, Transport
+from engine.distribution import DISTRIBUTION
 from engine.errors import ConfigError, EngineError
 from engine.job import Plan, execute, open_launcher
 
@@ -98,7 +99,7 @@ _BENCHMARKS = {
     modules=_TOOLS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(package_name="oka")
+@click.version_option(package_name=DISTRIBUTION)
 def commands() -> None:
     """Oka, a streaming dataflow engine: pipelines in Python, records moved by Rust."""
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from engine import broadcast
 from engine.config import JobConfig
+from engine.distribution import install_hint
 from engine.errors import ConfigError
 from engine.graph.chaining import chain
 from engine.graph.declaration import Sunk, logical_graph
@@ -178,7 +179,7 @@ def open_launcher(config: JobConfig) -> Launcher:
             from engine.runtime.ray import RayLauncher
         except ImportError as error:
             raise ConfigError(
-                "runtime is 'ray' and Ray is not installed", "pip install 'oka[ray]'"
+                "runtime is 'ray' and Ray is not installed", install_hint("ray")
             ) from error
         return RayLauncher(config)
     from engine.runtime.local import LocalLauncher
