@@ -25,6 +25,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from engine.placement import Node, Placement
+from engine.runtime import imports
 from engine.runtime.description import TaskDescription
 from engine.runtime.launcher import Launcher, WorkerDied, WorkerHandle
 
@@ -103,7 +104,11 @@ class LocalWorker(WorkerHandle):
         ours, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _START, repr(sys.path), str(theirs.fileno())],
+                [
+                    sys.executable,
+                    *imports.arguments("engine.runtime.process"),
+                    str(theirs.fileno()),
+                ],
                 stdin=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 pass_fds=[theirs.fileno()],
@@ -179,7 +184,3 @@ def _status(code: int) -> str:
 
 _LAST_WORDS_SECONDS = 0.2
 """Longest to wait for the log of a killed worker."""
-_START = (
-    "import ast, sys; sys.path[:] = ast.literal_eval(sys.argv[1]); "
-    "from engine.runtime.process import main; main()"
-)
