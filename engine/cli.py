@@ -185,7 +185,7 @@ def plan(target: str, arguments: tuple[str, ...], mermaid: bool, **options: Any)
 
     pipeline, name = load_pipeline(target, arguments)
     planned = Plan.of(pipeline, read_config(name, options))
-    launcher = open_launcher(planned.config)
+    launcher = open_launcher(planned)
     try:
         placement = planned.place(launcher)
     finally:
