@@ -12,7 +12,7 @@ export PIP_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export RAY_USAGE_STATS_ENABLED := 0
 
-.PHONY: help build wordcount test lint format rust-test loom python-test stubs fuzz soak bench bench-check peers k8s-check k8s-tools clean
+.PHONY: help build wordcount test lint format rust-test loom python-test stubs fuzz soak bench bench-check peers first-hour k8s-check k8s-tools clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
@@ -139,6 +139,9 @@ k8s-tools: $(K8S_TOOLS) ## install what k8s-check needs into .k8s
 SOAK_SECONDS ?= 600
 soak: $(BUILT) ## word counts for SOAK_SECONDS=600: memory stays flat, counts exact
 	$(BIN)/oka bench soak --seconds $(SOAK_SECONDS)
+
+first-hour: ## what README says, by an ordinary user, from a fresh clone in a folder with a space: an hour
+	$(PYTHON) -m tests.first_hour
 
 clean: ## remove what was built
 	rm -rf $(VENV) .peers .k8s target engine/_native*.so
