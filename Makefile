@@ -7,11 +7,12 @@ BUILT := $(VENV)/.built
 RUST := Cargo.toml Cargo.lock $(shell find rust -name '*.rs' -o -name Cargo.toml)
 
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
-export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+# From here, where recipes run: pip takes a space in it for the end of a name.
+export PIP_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export RAY_USAGE_STATS_ENABLED := 0
 
-.PHONY: help build wordcount test lint format rust-test loom python-test stubs fuzz soak chaos bench bench-check peers k8s-check k8s-tools clean
+.PHONY: help build wordcount test lint format rust-test loom python-test stubs fuzz soak chaos bench bench-check peers first-hour k8s-check k8s-tools clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
@@ -55,8 +56,9 @@ format: $(INSTALLED) ## format Rust and Python
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
+rust-test: export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 rust-test: $(INSTALLED) loom ## tests of the crates
-	PYO3_PYTHON=$(CURDIR)/$(BIN)/python cargo test --quiet --locked
+	cargo test --quiet --locked
 
 loom: ## the lock-free ring under every interleaving of its threads
 	RUSTFLAGS="--cfg loom" cargo test --quiet --locked --release --package oka-ring --lib --target-dir target/loom
@@ -130,16 +132,20 @@ k8s-check: $(BUILT) $(K8S_TOOLS) ## manifests of every overlay: schemas, lints, 
 
 k8s-tools: $(K8S_TOOLS) ## install what k8s-check needs into .k8s
 
+.k8s/bin/kubeconform .k8s/bin/kustomize: export GOBIN := $(CURDIR)/.k8s/bin
 .k8s/bin/kubeconform .k8s/bin/kustomize: Makefile
 	@command -v go >/dev/null || { echo "checking manifests needs Go 1.26 or newer: https://go.dev/dl" >&2; exit 1; }
 	@echo "building $(@F)"
-	GOBIN=$(CURDIR)/.k8s/bin GOFLAGS=-mod=mod go install $(if $(findstring kubeconform,$@),\
+	GOFLAGS=-mod=mod go install $(if $(findstring kubeconform,$@),\
 		github.com/yannh/kubeconform/cmd/kubeconform@$(KUBECONFORM),sigs.k8s.io/kustomize/kustomize/v5@$(KUSTOMIZE))
 	@touch $@
 
 SOAK_SECONDS ?= 600
 soak: $(BUILT) ## word counts for SOAK_SECONDS=600: memory stays flat, counts exact
 	$(BIN)/oka bench soak --seconds $(SOAK_SECONDS)
+
+first-hour: ## what README says, by an ordinary user, from a fresh clone in a folder with a space: an hour
+	$(PYTHON) -m tests.first_hour
 
 clean: ## remove what was built
 	rm -rf $(VENV) .peers .k8s target engine/_native*.so

@@ -22,6 +22,7 @@ import click
 
 from benchmarks import results_file
 from benchmarks.s3_jobs import Job, Work, run, summary
+from engine.distribution import DISTRIBUTION, install_hint
 from engine.errors import ConfigError, EngineError
 from engine.metrics import commit, machine, versions
 from engine.s3 import S3, S3Server, split_url
@@ -69,7 +70,7 @@ def shared_options(command: Command) -> Command:
             click.option(
                 "--plot",
                 type=click.Path(dir_okay=False, path_type=Path),
-                help="Draw the rates here, as PNG; needs oka[report].",
+                help=f"Draw the rates here, as PNG; needs {DISTRIBUTION}[report].",
             ),
         ]
     ):
@@ -243,7 +244,7 @@ def _draw(result: dict[str, Any], path: Path) -> None:
         from benchmarks.plots import render
         from benchmarks.plots.objects import draw
     except ImportError as error:
-        raise ConfigError(f"--plot: {error}", "pip install 'oka[report]'") from error
+        raise ConfigError(f"--plot: {error}", install_hint("report")) from error
     drawing = draw(result)
     if drawing is None:
         print("no job ended well: nothing to draw", file=sys.stderr)

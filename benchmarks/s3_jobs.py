@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from engine.distribution import install_hint
 from engine.errors import EngineError, StartError
 from engine.s3 import S3
 
@@ -58,7 +59,7 @@ def run(
     try:
         import ray
     except ImportError as error:
-        raise StartError(f"Ray is not installed: {error}", "pip install 'oka[ray]'") from error
+        raise StartError(f"Ray is not installed: {error}", install_hint("ray")) from error
     connected = ray.is_initialized()
     if not connected:
         # Not whichever cluster happens to run here: its workers would not have our environment.

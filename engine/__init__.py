@@ -15,6 +15,7 @@ from engine.errors import (
 )
 from engine.job import JobHandle, execute, submit
 from engine.metrics import JobResult, JobStatistics, Latency
+from engine.shadows import refuse_operators
 
 __all__ = [
     "ChannelLost",
@@ -35,3 +36,5 @@ __all__ = [
     "execute",
     "submit",
 ]
+
+refuse_operators()

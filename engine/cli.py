@@ -5,10 +5,7 @@ Exit status: 0 done, 1 the job failed, 2 wrong usage, 130 Ctrl-C, 143 SIGTERM.
 
 from __future__ import annotations
 
-import ast
 import importlib
-import importlib.util
-import inspect
 import io
 import json
 import logging
@@ -17,16 +14,16 @@ import signal
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NoReturn, TypeVar, get_args
 
 import click
-import cloudpickle
 
 from engine import console
 from engine.config import JobConfig, Progress, Runtime, Strategy, Transport
+from engine.distribution import DISTRIBUTION
 from engine.errors import ConfigError, EngineError
 from engine.job import Plan, execute, open_launcher
+from engine.program import load_pipeline, split_assignment
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -118,7 +115,7 @@ _BENCHMARKS = {
     modules=_TOOLS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(package_name="oka")
+@click.version_option(package_name=DISTRIBUTION)
 def commands() -> None:
     """Oka, a streaming dataflow engine: pipelines in Python, records moved by Rust."""
 
@@ -132,7 +129,7 @@ def job_options(command: Command) -> Command:
     """Options that every command has which plans or runs a job."""
     for option in reversed(
         [
-            click.argument("target", metavar="FILE[:FUNCTION]"),
+            click.argument("target", metavar="FILE[:NAME]"),
             click.argument("arguments", metavar="[NAME=VALUE]...", nargs=-1),
             click.option("--config", type=click.Path(), help="TOML or YAML file of settings."),
             click.option("--parallelism", "-p", type=int, help="Tasks per operator [1]."),
@@ -178,9 +175,9 @@ def job_options(command: Command) -> Command:
     "--top", default=10, show_default=True, help="Entries to print of what a sink gathered."
 )
 def run(target: str, arguments: tuple[str, ...], as_json: bool, top: int, **options: Any) -> None:
-    """Run the pipeline that FUNCTION in FILE makes; its NAME=VALUE arguments follow.
+    """Run the pipeline NAME in FILE, or that a function NAME returns; its arguments follow.
 
-    FUNCTION is by default `pipeline`, or the function that has the name of the file:
+    NAME is by default `pipeline`, the name of the file, or the only pipeline that FILE has.
 
         oka run pipelines/word_count.py repeat=20 --parallelism 2
 
@@ -209,7 +206,7 @@ def plan(target: str, arguments: tuple[str, ...], mermaid: bool, **options: Any)
 
     pipeline, name = load_pipeline(target, arguments)
     planned = Plan.of(pipeline, read_config(name, options))
-    launcher = open_launcher(planned.config)
+    launcher = open_launcher(planned)
     try:
         placement = planned.place(launcher)
     finally:
@@ -225,59 +222,11 @@ def read_config(name: str, options: Mapping[str, Any]) -> JobConfig:
     if settings.pop("insecure"):
         settings["encryption"] = False
     for setting in settings.pop("more"):
-        key, value = _split(setting, "--set")
+        key, value = split_assignment(setting, "--set")
         settings[key.replace("-", "_")] = value
     if path is not None:
         return JobConfig.read(path, **settings)
     return JobConfig.of({"name": name, **settings})
-
-
-def load_pipeline(target: str, arguments: tuple[str, ...]) -> tuple[Any, str]:
-    """What the target's function returns when it is called with the arguments, and its name."""
-    file, _, function_name = target.partition(":")
-    path = Path(file)
-    if not path.is_file():
-        raise ConfigError(f"pipeline file {file!r} does not exist")
-    module = _load_module(path)
-    names = [function_name] if function_name else ["pipeline", path.stem]
-    found = next((getattr(module, name) for name in names if hasattr(module, name)), None)
-    if found is None:
-        raise ConfigError(
-            f"{file} has no {' and no '.join(names)}", "name the function: oka run FILE:FUNCTION"
-        )
-    if not callable(found):
-        return found, path.stem
-    given = dict(_split(argument, "an argument") for argument in arguments)
-    try:
-        inspect.signature(found).bind(**given)
-    except TypeError as error:
-        raise ConfigError(
-            f"{found.__name__}: {error}", f"it takes {inspect.signature(found)}"
-        ) from error
-    return found(**given), found.__name__
-
-
-def _load_module(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    sys.path.insert(0, str(path.resolve().parent))
-    spec.loader.exec_module(module)
-    # Workers cannot import the file by its stem: its functions travel by value.
-    cloudpickle.register_pickle_by_value(module)
-    return module
-
-
-def _split(text: str, what: str) -> tuple[str, Any]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise ConfigError(f"{what} is {text!r}, expected NAME=VALUE")
-    try:
-        return name, ast.literal_eval(value)
-    except (ValueError, SyntaxError):
-        return name, value
 
 
 def _show(output: Any, top: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from engine.distribution import install_hint
 from engine.errors import GraphError
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def import_pyarrow(what: str) -> Any:
         import pyarrow
     except ImportError:
         raise GraphError(
-            f"{what} needs PyArrow, which is not installed", hint="pip install 'oka[arrow]'"
+            f"{what} needs PyArrow, which is not installed", hint=install_hint("arrow")
         ) from None
     return pyarrow
 

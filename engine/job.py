@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
 from engine import broadcast
 from engine.config import JobConfig
+from engine.distribution import install_hint
 from engine.errors import ConfigError
 from engine.graph.chaining import chain
 from engine.graph.declaration import Sunk, logical_graph
@@ -54,7 +55,7 @@ def submit(pipelines: Pipelines, config: JobConfig | None = None, **settings: An
             "dataclasses.replace(config, …) changes a setting of a config",
         )
     plan = Plan.of(pipelines, config or JobConfig.of(settings))
-    return JobHandle(plan, open_launcher(plan.config))
+    return JobHandle(plan, open_launcher(plan))
 
 
 @dataclass(frozen=True)
@@ -74,9 +75,13 @@ class Plan:
         return cls(config, logical, expand(chain(logical, config.parallelism, config.resources)))
 
     @property
-    def resources(self) -> set[str]:
-        """Names of the resources that its tasks ask for."""
-        return {name for vertex in self.execution.job.vertices for name in vertex.resources}
+    def resources(self) -> Mapping[str, float]:
+        """What all its tasks take together, by the name of the resource."""
+        total: dict[str, float] = {}
+        for vertex in self.execution.job.vertices:
+            for name, amount in vertex.resources.items():
+                total[name] = total.get(name, 0.0) + vertex.parallelism * amount
+        return total
 
     def place(self, launcher: Launcher) -> Placement:
         """Give every task a node of the launcher's; raises PlacementError."""
@@ -171,16 +176,16 @@ class JobHandle:
         )
 
 
-def open_launcher(config: JobConfig) -> Launcher:
-    """The launcher of the config's runtime."""
-    if config.runtime == "ray":
+def open_launcher(plan: Plan) -> Launcher:
+    """The launcher of the plan's runtime, where it can be placed."""
+    if plan.config.runtime == "ray":
         try:
             from engine.runtime.ray import RayLauncher
         except ImportError as error:
             raise ConfigError(
-                "runtime is 'ray' and Ray is not installed", "pip install 'oka[ray]'"
+                "runtime is 'ray' and Ray is not installed", install_hint("ray")
             ) from error
-        return RayLauncher(config)
+        return RayLauncher(plan.config, plan.resources)
     from engine.runtime.local import LocalLauncher
 
     return LocalLauncher()

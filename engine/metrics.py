@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.config import JobConfig
+from engine.distribution import DISTRIBUTION
 from engine.network import LatencyHistogram
 from engine.runtime.description import TaskStatistics, Window
 
@@ -239,9 +240,10 @@ def machine() -> dict[str, Any]:
 def versions() -> dict[str, str]:
     """Versions of Oka, Python and the packages that take part."""
     found = {"python": platform.python_version()}
-    for package in ("oka", "ray", "numpy", "pyarrow", "msgpack", "pyzmq"):
+    names = {name: name for name in ("ray", "numpy", "pyarrow", "msgpack", "pyzmq")}
+    for package, name in {"oka": DISTRIBUTION, **names}.items():
         try:
-            found[package] = metadata.version(package)
+            found[package] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
     return found

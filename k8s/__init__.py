@@ -1,1 +1,5 @@
 """Oka on Kubernetes: manifests, their sizes, and what checks them."""
+
+from pkgutil import extend_path
+
+__path__ = extend_path(__path__, __name__)  # a folder of a user's shares the name

@@ -11,9 +11,10 @@ from typing import Any
 
 import click
 
-from engine.cli import load_pipeline, read_config, run
+from engine.cli import read_config, run
 from engine.errors import ConfigError
 from engine.job import Plan
+from engine.program import load_pipeline
 from k8s.manifests import FOLDER, Document, name, of_kind
 
 

@@ -1,0 +1,5 @@
+"""Pipelines that come with Oka."""
+
+from pkgutil import extend_path
+
+__path__ = extend_path(__path__, __name__)  # a folder of a user's shares the name

@@ -23,6 +23,7 @@ import click
 
 import engine
 from engine.cli import run_command
+from engine.distribution import DISTRIBUTION
 from engine.errors import ConfigError, EngineError
 from engine.graph.operator import SinkOperator, SinkWriter, TaskContext
 from engine.tables import table
@@ -221,7 +222,8 @@ def show(reports: Sequence[dict[str, Any]]) -> str:
 @click.option(
     "--model", default="synthetic:64MB", show_default=True, metavar="MODEL",
     help="A path to a folder or file; s3://bucket/prefix; digits: a classifier trained on the "
-    "spot; speech: Speech2Text, 564 MB of random weights (needs oka[speech]); synthetic:564MB or "
+    f"spot; speech: Speech2Text, 564 MB of random weights (needs {DISTRIBUTION}[speech]); "
+    "synthetic:564MB or "
     "memory:564MB: pseudorandom bytes in files or in memory.",
 )  # fmt: skip
 @click.option("--loaders", default=2, show_default=True, help="Load tasks.")

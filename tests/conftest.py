@@ -6,11 +6,13 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import psutil
 import pytest
+
+from tests import jobfolders
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 
@@ -59,18 +61,22 @@ def ray_cluster() -> Iterator[None]:
 
 @pytest.fixture
 def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Fail if the test leaves a process, a descriptor, a job folder or a shared-memory file."""
+    """Fail if the test leaves a process, a descriptor, a job folder or a shared-memory file.
+
+    What other people's jobs on this machine have is none of the test's.
+    """
     if "runtime" in request.fixturenames:
         request.getfixturevalue("runtime")  # what belongs to the cluster is there before
     before = _traces()
-    yield
+    with jobfolders.recorded() as folders:
+        yield
     deadline = time.monotonic() + 3.0
-    while (left := _traces() - before) and time.monotonic() < deadline:
+    while (left := _traces(folders) - before) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not left, f"left behind: {sorted(left)}"
 
 
-def _traces() -> set[str]:
+def _traces(folders: Sequence[str] = ()) -> set[str]:
     processes = set()
     for child in psutil.Process().children(recursive=True):
         try:
@@ -80,7 +86,7 @@ def _traces() -> set[str]:
         # Ray keeps idle workers of its own; a process that runs our actor is named for it.
         if not _ray_runs() or name.startswith("ray::Worker"):
             processes.add(f"process {child.pid} {name}")
-    files = {f"file {path}" for path in Path("/tmp").glob("oka-job-*")}
+    files = {f"folder {path}" for path in folders if Path(path).exists()}
     files |= {f"file {path}" for path in Path("/dev/shm").iterdir() if "oka" in path.name}
     return processes | files | (set() if _ray_runs() else _descriptors())
 

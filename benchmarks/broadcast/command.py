@@ -31,6 +31,7 @@ from benchmarks.testbed.cluster import Cluster, running_cluster
 from benchmarks.testbed.command import name_option
 from benchmarks.testbed.network import address
 from benchmarks.testbed.rate import UNLIMITED, parse_rate, show_rate
+from engine.distribution import install_hint
 from engine.errors import ConfigError, StartError
 from pipelines.models.kind import parse_size
 from pipelines.models.plain import Synthetic
@@ -260,7 +261,7 @@ def _draw(result: Result, folder: Path) -> None:
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"figures need the package {error.name}, which is not installed",
-            "pip install 'oka[report]'",
+            install_hint("report"),
         ) from error
     for drawing in plots.draw(result.content):
         path = folder / f"{drawing.name}.png"

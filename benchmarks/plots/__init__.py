@@ -1,6 +1,6 @@
 """Figures of result files: `draw` gives those that suit a result, `render` an image of one.
 
-They need the extra `oka[report]`. No figure touches matplotlib's global state or a screen.
+They need the extra `report`. No figure touches matplotlib's global state or a screen.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from benchmarks import results_file
+from engine.distribution import install_hint
 from engine.errors import ConfigError
 
 
@@ -73,7 +74,7 @@ def write(
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"a report needs the package {error.name}, which is not installed",
-            "pip install 'oka[report]'",
+            install_hint("report"),
         ) from error
     content: dict[str, bytes] = {}
     sections = []

@@ -14,6 +14,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any
 
 from engine.broadcast.backend import Settings
+from engine.distribution import install_hint
 from engine.errors import ConfigError, ModelError
 from engine.model import Descriptor, Fetched, Layout, MemoryLanding, Package
 from engine.network import Cancelled
@@ -28,7 +29,7 @@ class Plasma:
         except ImportError as error:
             raise ConfigError(
                 "broadcast(via='plasma') needs Ray, which is not installed",
-                "pip install 'oka[ray]'",
+                install_hint("ray"),
             ) from error
         if not ray.is_initialized():
             raise ConfigError(

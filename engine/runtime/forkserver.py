@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
-import importlib
 import os
 import select
 import shutil
@@ -36,16 +35,10 @@ REPORT = struct.Struct("=ii")
 
 
 def main() -> None:
-    """Serve the driver.
-
-    Arguments: the paths to import from, the descriptors of requests, reports and the driver's
-    process, the job's folder, and modules that all workers will need.
-    """
-    _paths, requests, reports, driver, folder, *modules = sys.argv[1:]
+    """Serve the driver. Arguments: requests, reports, the driver's pidfd, the job's folder."""
+    requests, reports, driver, folder = sys.argv[-4:]
     while os.open(os.devnull, os.O_RDWR) <= 2:  # those of the driver that were closed
         pass
-    for module in modules:
-        importlib.import_module(module)
     _ForkServer(socket.socket(fileno=int(requests)), int(reports), int(driver), folder).serve()
 
 

@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from engine import console
+from engine.runtime import imports
 from engine.runtime.forkserver import REPORT, REQUEST
 from engine.runtime.log import LogWriter
 from engine.runtime.process import HEADER
@@ -145,7 +146,12 @@ def _start_server(
     theirs = [requests.fileno(), written, driver]
     try:
         server = subprocess.Popen(
-            [sys.executable, "-c", _START, repr(sys.path), *map(str, theirs), folder, *modules],
+            [
+                sys.executable,
+                *imports.arguments("engine.runtime.forkserver", modules, _CONTINUE_WITHOUT_PARENT),
+                *map(str, theirs),
+                folder,
+            ],
             stdin=subprocess.DEVNULL,
             stderr=errors,
             pass_fds=theirs,
@@ -262,10 +268,5 @@ _LAST_WORDS_SECONDS = 0.2
 _LOOKS = 20
 _TAIL = 8192
 """Characters of a log that hold its last lines."""
-_START = f"""
-import ast, ctypes, sys
-ctypes.CDLL(None).prctl(1, {signal.SIGCONT:d})  # PR_SET_PDEATHSIG: it may be stopped then
-sys.path[:] = ast.literal_eval(sys.argv[1])
-from engine.runtime.forkserver import main
-main()
-"""
+_CONTINUE_WITHOUT_PARENT = f"import ctypes; ctypes.CDLL(None).prctl(1, {signal.SIGCONT:d})"
+"""PR_SET_PDEATHSIG: it may be stopped when the driver is killed, and has its work to do then."""

@@ -7,7 +7,6 @@ The first failure decides how the job ends; everything else is then stopped.
 from __future__ import annotations
 
 import pickle
-import sys
 import threading
 import time
 from collections import Counter
@@ -35,6 +34,7 @@ from engine.runtime.description import (
     TaskFailure,
     TaskStatistics,
 )
+from engine.runtime.imports import ImportPath
 from engine.runtime.launcher import Launcher, WorkerDied, WorkerHandle
 from engine.runtime.relay import BlobPeers, blob_roles, model_tasks
 from engine.runtime.reply import CallFailed, open_reply, text_of
@@ -116,10 +116,11 @@ class JobMaster:
         self._workers = self._launcher.launch(descriptions, self._placement)
         # Only a worker that lives is given work: one that is killed while it starts leaves nothing.
         self._ask("process_id")
+        imports = ImportPath.of_this_process()
         endpoints = self._ask(
             "bind",
             [
-                (data, self._launcher.folder, worker.node.address, sys.path)
+                (data, self._launcher.folder, worker.node.address, imports)
                 for data, worker in zip(pickled, self._workers, strict=True)
             ],
         )

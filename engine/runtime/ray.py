@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import re
 import shutil
 import uuid
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -29,13 +30,14 @@ from engine.runtime.worker import Worker
 class RayLauncher(Launcher):
     """Actors of one job on the connected cluster; a local Ray is started if there is none."""
 
-    def __init__(self, config: JobConfig) -> None:
+    def __init__(self, config: JobConfig, needed: Mapping[str, float]) -> None:
+        """Join or start Ray; `needed` is what all tasks take together."""
         self.folder = f"/tmp/oka-job-{uuid.uuid4().hex[:12]}"  # noqa: S108 - made with mode 0700
         self._workers: list[RayWorker] = []
         self._connected_here = not ray.is_initialized()
         if self._connected_here:
             try:
-                ray.init(address=config.ray_address, logging_level=logging.WARNING)
+                _init(config.ray_address, needed)
             except (ConnectionError, RuntimeError, ValueError) as error:
                 raise StartError(
                     f"no Ray cluster at {config.ray_address or os.environ.get('RAY_ADDRESS')!r}: "
@@ -136,6 +138,26 @@ class RayWorker(WorkerHandle):
                 written = (line for line in lines if not line.startswith(":"))  # Ray's own marks
                 return "".join(deque(written, maxlen=20))
         return ""
+
+
+def _init(address: str | None, needed: Mapping[str, float]) -> None:
+    """Join the cluster of the address or of this machine, or start one that has what is needed.
+
+    Tasks share the cores that there are, so that a job need not fit them; GPUs and memory cannot be
+    shared, and are those of the machine.
+    """
+    amounts = {name: math.ceil(amount) for name, amount in needed.items() if amount}
+    cpus = amounts.pop("cpus", 0)
+    size: dict[str, Any] = {
+        "num_cpus": cpus if cpus > len(os.sched_getaffinity(0)) else None,
+        "resources": {name: n for name, n in amounts.items() if name not in _RAY_NAMES} or None,
+    }
+    try:
+        ray.init(address=address, logging_level=logging.WARNING, **size)
+    except ValueError as error:
+        if "existing cluster" not in str(error):
+            raise
+        ray.init(address=address, logging_level=logging.WARNING)
 
 
 def _status(error: RayActorError) -> str:

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import gc
 import os
-import pickle
-import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import cloudpickle
@@ -24,6 +21,7 @@ from engine.network import Cancelled, Network
 from engine.runtime.description import TaskDescription, TaskFailure, TaskStatistics
 from engine.runtime.failure import describe
 from engine.runtime.folder import JobFolder
+from engine.runtime.imports import ImportPath
 from engine.runtime.ports import listen
 from engine.runtime.relay import LOCAL, TCP, BlobPeers
 from engine.runtime.reply import pack, text_of
@@ -61,25 +59,24 @@ class Worker:
         return reply
 
     def bind(
-        self, description: bytes, folder: str, address: str, sys_path: Sequence[str]
+        self, description: bytes, folder: str, address: str, imports: ImportPath
     ) -> dict[str, str]:
         """Open the task's endpoints; each kind's address, for the tasks that will connect.
 
         That of tcp has the public key of the task in it, which is made here; the secret key never
         leaves the process. `description` is a pickled TaskDescription, `folder`
-        the job's folder for local sockets, `address` the host to listen on for tcp, `sys_path`
+        the job's folder for local sockets, `address` the host to listen on for tcp, `imports`
         where the driver imports from.
         """
         with self._lock:  # a job that is cancelled now closes its workers from another thread
             if self._closed:
                 raise Cancelled("the worker was closed before its job started")
-            return self._bind(description, folder, address, sys_path)
+            return self._bind(description, folder, address, imports)
 
     def _bind(
-        self, description: bytes, folder: str, address: str, sys_path: Sequence[str]
+        self, description: bytes, folder: str, address: str, imports: ImportPath
     ) -> dict[str, str]:
-        _extend_sys_path(sys_path)
-        task: TaskDescription = pickle.loads(description)  # noqa: S301 - sent by our own driver
+        task: TaskDescription = imports.unpickle(description)
         if task.columns:
             import_pyarrow("a stream of columns")  # before the task's clock starts
         config = task.config
@@ -256,8 +253,3 @@ _NAP_US = 50.0
 
 _GC_THRESHOLD = 50_000
 """Records live for one batch: with the default of 700 each large batch is searched for cycles."""
-
-
-def _extend_sys_path(paths: Sequence[str]) -> None:
-    known = set(sys.path)
-    sys.path.extend(path for path in paths if path not in known and Path(path).exists())

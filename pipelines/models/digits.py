@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from engine.distribution import install_hint
 from engine.errors import ConfigError
 from pipelines.models.kind import Answer, Kind
 
@@ -104,7 +105,7 @@ def _sklearn(module: str) -> Any:
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"the model 'digits' needs the package {error.name}, which is not installed",
-            "pip install 'oka[models]', on every node",
+            f"{install_hint('models')}, on every node",
         ) from error
     return getattr(sklearn, module)
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine.distribution import install_hint
 from engine.errors import ConfigError
 from pipelines.models.cache import cached
 from pipelines.models.kind import Answer, Kind
@@ -73,7 +74,7 @@ def _packages() -> tuple[Any, Any]:
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"the model 'speech' needs the package {error.name}, which is not installed",
-            "pip install 'oka[speech]', on every node; 'synthetic:564MB' has its size without it",
+            f"{install_hint('speech')}, on every node; 'synthetic:564MB' has its size without it",
         ) from error
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()

@@ -19,6 +19,7 @@ import engine
 import engine.testing
 from engine.model import Package, generated
 from engine.network import ChannelLost
+from engine.runtime.reply import open_reply
 from operators import Pipeline, Stream, source
 from operators.sinks import Collect
 from operators.sources import Collection, Function, Models
@@ -56,9 +57,7 @@ def process_of(handle: engine.JobHandle, vertex: str, index: int = 0) -> int:
         for worker in handle._master._workers
         if worker.task.vertex.startswith(vertex) and worker.task.index == index
     )
-    if hasattr(worker, "_process"):
-        return int(worker._process.pid)
-    return int(worker._process_id.result(10))
+    return int(open_reply(worker.call("process_id").result(10)))
 
 
 @pytest.mark.parametrize("victim", [("load", 1), ("load", 0), ("function", 0)])
@@ -225,10 +224,12 @@ import sys
 from pathlib import Path
 
 import engine
+from engine.runtime.reply import open_reply
+from tests import jobfolders
 from tests.faults.test_broadcast_faults import loading, slow_model
 
 mark = Path(sys.argv[1])
-print("started", flush=True)
+jobfolders.announce()
 engine.execute(loading(lambda: slow_model(mark)), parallelism=2, progress="none")
 """
 
@@ -236,18 +237,20 @@ engine.execute(loading(lambda: slow_model(mark)), parallelism=2, progress="none"
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_the_drivers_end_in_the_middle(number: signal.Signals, tmp_path: Path) -> None:
     mark = tmp_path / "begun"
-    before = set(Path("/tmp").glob("oka-job-*"))
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM, str(mark)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         cwd=Path(__file__).parents[2],
     ) as driver:
+        assert driver.stdout is not None
+        folder = Path(driver.stdout.readline().decode().strip())
+        assert folder.is_absolute()
         wait_until(mark.exists)
         workers = psutil.Process(driver.pid).children(recursive=True)
-        assert len(workers) == 3
+        assert len(workers) == 4  # the fork server is one of them
         os.kill(driver.pid, number)
         driver.wait(timeout=20)
         _gone, alive = psutil.wait_procs(workers, timeout=20)
     assert not alive
-    wait_until(lambda: not set(Path("/tmp").glob("oka-job-*")) - before)
+    wait_until(lambda: not folder.exists())

@@ -19,8 +19,9 @@ import engine
 from operators import source
 from operators.sinks import Discard
 from operators.sources import RandomWords
+from tests import jobfolders
 
-print("started", flush=True)
+jobfolders.announce()
 engine.execute(
     source(RandomWords(length=8)).key_by().count().sink(Discard()),
     parallelism=2,
@@ -30,10 +31,17 @@ engine.execute(
 """
 
 
-COMMAND = "from engine.cli import main; main()"
+COMMAND = """
+from engine.cli import main
+from tests import jobfolders
+
+jobfolders.announce()
+main()
+"""
 
 
-def start(runtime: str, *program: str) -> subprocess.Popen[str]:
+def start(runtime: str, *program: str) -> tuple[subprocess.Popen[str], Path]:
+    """A driver whose job runs, and the job's folder."""
     driver = subprocess.Popen(
         [sys.executable, "-c", *(program or (PROGRAM, runtime))],
         stdout=subprocess.PIPE,
@@ -42,10 +50,10 @@ def start(runtime: str, *program: str) -> subprocess.Popen[str]:
         cwd=Path(__file__).parents[2],
     )
     assert driver.stdout is not None
-    if not program:
-        assert driver.stdout.readline() == "started\n"
+    folder = Path(driver.stdout.readline().strip())
+    assert folder.is_absolute()
     assert "oka.progress/1" in driver.stdout.readline()
-    return driver
+    return driver, folder
 
 
 def ray_address() -> str:
@@ -61,19 +69,16 @@ def workers_of(driver: subprocess.Popen[str], runtime: str) -> list[psutil.Proce
     return [child for child in children if child.name().startswith("ray::Worker")]
 
 
-def end_of(
-    driver: subprocess.Popen[str], runtime: str, number: signal.Signals
-) -> tuple[float, list[str]]:
-    """Send the signal; seconds until driver and workers are gone, and what is left in /tmp."""
+def end_of(driver: subprocess.Popen[str], runtime: str, number: signal.Signals) -> float:
+    """Send the signal; seconds until driver and workers are gone."""
     workers = workers_of(driver, runtime)
     assert len(workers) == (4 if runtime == "ray" else 5)  # the fork server is one of them
-    folders = set(Path("/tmp").glob("oka-job-*"))
     started = time.monotonic()
     os.kill(driver.pid, number)
     driver.wait(timeout=20)
     _gone, alive = psutil.wait_procs(workers, timeout=20)
     assert not alive
-    return time.monotonic() - started, [str(path) for path in folders if path.exists()]
+    return time.monotonic() - started
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
@@ -82,10 +87,10 @@ def test_the_drivers_end_is_the_jobs_end(
 ) -> None:
     if runtime == "ray":
         monkeypatch.setenv("RAY_ADDRESS", ray_address())
-    driver = start(runtime)
-    seconds, left = end_of(driver, runtime, number)
+    driver, folder = start(runtime)
+    seconds = end_of(driver, runtime, number)
     assert seconds < 10  # 2 s on a quiet machine
-    assert left == []
+    assert not folder.exists()
     assert driver.stderr is not None
     if number == signal.SIGINT:
         assert "KeyboardInterrupt" in driver.stderr.read()
@@ -97,11 +102,11 @@ def test_the_drivers_end_is_the_jobs_end(
 def test_the_command_line_ends_its_job_at_sigterm() -> None:
     pipeline = "pipelines/word_count.py:random_word_count"
     settings = ("seconds=60", "--parallelism", "2", "--json")
-    driver = start("local", COMMAND, "run", pipeline, *settings)
-    seconds, left = end_of(driver, "local", signal.SIGTERM)
+    driver, folder = start("local", COMMAND, "run", pipeline, *settings)
+    seconds = end_of(driver, "local", signal.SIGTERM)
     assert driver.returncode == 128 + signal.SIGTERM
     assert seconds < 10  # 2 s on a quiet machine
-    assert left == []
+    assert not folder.exists()
     for stream in (driver.stdout, driver.stderr):
         assert stream is not None
         stream.close()

@@ -29,6 +29,7 @@ from engine.runtime.master import JobMaster
 from operators import source
 from operators.sinks import Counts
 from operators.sources import Function
+from tests import jobfolders
 from tests.waiting import wait_until
 
 WORDS = ["moon", "sun", "earth", "mars"]
@@ -41,6 +42,7 @@ class RunningJob:
     port: int
     key: bytes
     """The public key of a sink task, in Z85."""
+    folder: Path
 
     def statistics(self) -> JobStatistics:
         return self.handle.statistics()
@@ -74,14 +76,14 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningJob]:
             yield WORDS * 50
 
     counts = source(Function(words, rate=20_000)).key_by().count().sink(Counts())
-    with pytest.MonkeyPatch.context() as patched:
+    with pytest.MonkeyPatch.context() as patched, jobfolders.recorded() as folders:
         patched.setattr(JobMaster, "_ask", listen_in)
         handle = engine.submit(counts, parallelism=2, transport="tcp", progress="none")
         wait_until(lambda: handle.statistics().records > 0, 30.0)
     found = re.fullmatch(r"tcp://([0-9a-f]{64})@(.+):(\d+)", endpoints[-1]["tcp"])
     assert found is not None
     key, host, port = found.groups()
-    yield RunningJob(handle, host, int(port), z85.encode(bytes.fromhex(key)))
+    yield RunningJob(handle, host, int(port), z85.encode(bytes.fromhex(key)), Path(*folders))
 
     stop.touch()
     result = handle.wait_finished(timeout=60)
@@ -215,9 +217,8 @@ def test_the_secret_keys_are_nowhere(job: RunningJob) -> None:
             found = Path(f"/proc/{worker.pid}/{name}").read_bytes()
             assert set(digits.findall(found)) <= ours
             assert job.key not in found
-    for folder in Path("/tmp").glob("oka-job-*"):
-        for file in folder.rglob("*"):
-            assert not file.is_file()
+    for file in job.folder.rglob("*"):
+        assert not file.is_file()
     assert not digits.search(repr(vars(job.handle)).encode())
 
 

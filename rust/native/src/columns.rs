@@ -4,7 +4,7 @@ use crate::error::type_name;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type};
 use arrow_array::{Array, RecordBatch, RecordBatchOptions, StructArray};
 use arrow_schema::{ArrowError, DataType, Schema};
-use pyo3::exceptions::{PyImportError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyTuple};
@@ -46,16 +46,12 @@ pub(crate) fn import(batch: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
     })
 }
 
-/// The batch as a pyarrow.RecordBatch. Raises ImportError where there is no PyArrow.
+/// The batch as a pyarrow.RecordBatch. Raises GraphError where there is no PyArrow.
 pub(crate) fn export(py: Python<'_>, batch: RecordBatch) -> PyResult<Bound<'_, PyAny>> {
     let record_batch = RECORD_BATCH.get_or_try_init(py, || -> PyResult<_> {
-        let pyarrow = py.import("pyarrow").map_err(|error| {
-            let raised = PyImportError::new_err(
-                "columns need PyArrow, which is not installed\n\nhint: pip install 'oka[arrow]'",
-            );
-            raised.set_cause(py, Some(error));
-            raised
-        })?;
+        // Python's way to import it knows what to say where it is missing.
+        let columns = py.import("engine.columns")?;
+        let pyarrow = columns.call_method1("import_pyarrow", ("a stream of columns",))?;
         Ok(pyarrow.getattr("record_batch")?.unbind())
     })?;
     record_batch.bind(py).call1((Exported { batch },))

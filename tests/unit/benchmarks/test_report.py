@@ -394,7 +394,7 @@ def test_without_matplotlib_the_error_says_what_to_install(
     monkeypatch.setattr(builtins, "__import__", without)
     message = fails(good, "--output", tmp_path / "report")
     assert "needs the package matplotlib" in message
-    assert "pip install 'oka[report]'" in message
+    assert "pip install 'oka-streams[report]'" in message
     assert not (tmp_path / "report" / "index.html").exists()
 
 

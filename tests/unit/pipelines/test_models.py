@@ -128,7 +128,7 @@ def test_speech_without_its_packages_says_what_to_install(monkeypatch: pytest.Mo
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(ConfigError, match="'speech' needs the package torch") as caught:
         next(iter(Speech().prepare("channels")))
-    assert "pip install 'oka[speech]'" in str(caught.value.hint)
+    assert "pip install 'oka-streams[speech]'" in str(caught.value.hint)
 
 
 def test_speech_reads_its_weights_in_place() -> None:

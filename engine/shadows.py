@@ -1,0 +1,58 @@
+"""Files of a user that have the name of a package of Oka's.
+
+A module or a package named `engine` or `operators` that is found first hides Oka's, and is refused.
+Of the other packages, which a program can do without, folders without `__init__.py` are a part.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+
+
+def refuse_operators() -> None:
+    """Raise ImportError if what `import operators` finds is not Oka's."""
+    if (file := _other(importlib.util.find_spec("operators"))) is not None:
+        raise ImportError(f"{told(file, 'operators')}\n\nhint: {HINT}")
+
+
+def hiding(folder: Path) -> tuple[Path, str] | None:
+    """A file in the folder that would hide a package of Oka's, and the package."""
+    for package in _NEEDED:
+        if (file := _other(PathFinder.find_spec(package, [str(folder)]))) is not None:
+            return file, package
+    return None
+
+
+def explained(error: ImportError, folder: Path) -> str | None:
+    """What has to do with a name of Oka's in an import that failed in a program of the folder."""
+    package, dot, _ = (error.name or "").partition(".")
+    file = getattr(sys.modules.get(package), "__file__", None)
+    if not dot or package not in _PACKAGES or file is None:
+        return None
+    if Path(file).resolve().parents[1] != _FOLDER:
+        return told(Path(file), package)
+    if (folder / package).is_dir():
+        return f"Oka's package {package!r}, which is in {_FOLDER}, hides {folder / package}"
+    return None
+
+
+def told(file: Path, package: str) -> str:
+    """What an error says of a file that hides a package."""
+    return f"{file} hides Oka's package {package!r}, which is in {_FOLDER}"
+
+
+def _other(spec: ModuleSpec | None) -> Path | None:
+    """The file of a module, unless it lies where Oka's packages do."""
+    if spec is None or spec.origin is None:
+        return None
+    file = Path(spec.origin)
+    return None if file.resolve().parents[1] == _FOLDER else file
+
+
+HINT = "give it another name; programs need Oka's packages engine and operators"
+_NEEDED = ("engine", "operators")
+_PACKAGES = (*_NEEDED, "pipelines", "benchmarks", "k8s")
+_FOLDER = Path(__file__).resolve().parents[1]

@@ -1,0 +1,1 @@
+"""What README says, done: by the tests, and by `make first-hour` from a fresh clone."""

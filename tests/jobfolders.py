@@ -1,0 +1,41 @@
+"""The folders of the jobs that this process starts, wherever a runtime puts them.
+
+Other people's jobs have such folders in the same place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from engine.runtime.launcher import Launcher
+
+
+@contextmanager
+def recorded() -> Iterator[list[str]]:
+    """The folders of the launchers that are made inside."""
+    folders: list[str] = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Launcher, "folder", _Noted(folders.append), raising=False)
+        yield folders
+
+
+def announce() -> None:
+    """Print each folder as it is made: for programs that tests start, and read line by line."""
+    Launcher.folder = _Noted(lambda folder: print(folder, flush=True))  # type: ignore[assignment]
+
+
+class _Noted:
+    """Takes the place of `Launcher.folder`."""
+
+    def __init__(self, note: Callable[[str], object]) -> None:
+        self._note = note
+
+    def __get__(self, launcher: Launcher, _owner: type[Launcher]) -> str:
+        return str(vars(launcher)["folder"])
+
+    def __set__(self, launcher: Launcher, folder: str) -> None:
+        vars(launcher)["folder"] = folder
+        self._note(folder)
