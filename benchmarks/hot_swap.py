@@ -25,7 +25,7 @@ import click
 
 import engine
 from benchmarks.options import runtime_option, transport_option
-from benchmarks.results_file import write_whole
+from benchmarks.results_file import check_writable, write_whole
 from benchmarks.systems import runtime
 from engine.errors import EngineError
 from engine.graph.operator import SinkOperator, SinkWriter, TaskContext
@@ -198,6 +198,8 @@ def command(
     ):  # fmt: skip
         if not least <= value < float("inf"):
             raise click.UsageError(f"{option} is {value:g}, expected at least {least:g}")
+    if json_file is not None:
+        check_writable(json_file)
     case = HotSwap(
         records_per_second,
         seconds,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -81,9 +81,13 @@ class Result:
         if self.path is not None:
             results_file.write(self.path, self.content)
 
-    def raise_failures(self) -> None:
-        """Raise EngineError if any run failed, with the first message."""
-        failures = [message for found in self.rows for message in found["failures"]]
+    def raise_failures(self, cases: Iterable[Any]) -> None:
+        """Raise EngineError if a run of one of these cases failed, with the first message.
+
+        What else the file has was asked for by other commands.
+        """
+        rows = [found for case in cases if (found := self.find(case)) is not None]
+        failures = [message for found in rows for message in found["failures"]]
         if failures:
             raise EngineError(
                 f"{len(failures)} runs failed, the first with: {failures[0]}",

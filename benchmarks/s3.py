@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 import click
 
 from benchmarks import results_file
+from benchmarks.drawable import check_drawable
 from benchmarks.s3_jobs import Job, Work, run, summary
 from engine.errors import ConfigError, EngineError
 from engine.metrics import commit, machine, versions
@@ -141,6 +142,8 @@ def _measured(
     for path in (json_file, plot):
         if path is not None:
             results_file.check_writable(path)
+    if plot is not None:
+        check_drawable()
     with _serving(serve, work.url) as served:
         s3 = S3.open(work.url, endpoint=served or endpoint, parallel=parallel)
         s3.list("-")  # whether endpoint, credentials and bucket are right, before Ray starts
@@ -239,11 +242,9 @@ def _table(operation: str, told: dict[str, Any]) -> str:
 
 
 def _draw(result: dict[str, Any], path: Path) -> None:
-    try:
-        from benchmarks.plots import render
-        from benchmarks.plots.objects import draw
-    except ImportError as error:
-        raise ConfigError(f"--plot: {error}", "pip install 'oka[report]'") from error
+    from benchmarks.plots import render
+    from benchmarks.plots.objects import draw
+
     drawing = draw(result)
     if drawing is None:
         print("no job ended well: nothing to draw", file=sys.stderr)

@@ -128,7 +128,7 @@ def command(
         result.tell_kept()
         raise
     click.echo(report(result.rows))
-    result.raise_failures()
+    result.raise_failures(cases)
 
 
 def find(

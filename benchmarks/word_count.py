@@ -25,8 +25,8 @@ from benchmarks.options import (
     words_options,
 )
 from benchmarks.result import Result, Row
-from benchmarks.sweep import Cell, sweep
-from benchmarks.systems import OKA, PAIR, measure, runtime
+from benchmarks.sweep import Cell, every_case, missing, sweep
+from benchmarks.systems import OKA, PAIR, check_installed, measure, runtime
 from engine.config import Strategy
 from engine.tables import duration, rate, table
 
@@ -96,10 +96,11 @@ def command(
             cases.insert(0, Case(*PAIR, "processes", "tcp", payload_bytes, batch_size, 1))
         cells.append(Cell(tuple(cases), load))
     result = Result("word_count", dataclasses.asdict(chosen), json_file, fresh)
+    check_installed(case for cell, load in missing(cells, result) for case in cell.under(load))
     with runtime(runtime_name, max(parallelism)):
         sweep(cells, chosen, result, measure)
     click.echo(report(result.rows))
-    result.raise_failures()
+    result.raise_failures(every_case(cells))
 
 
 def report(rows: Sequence[Row]) -> str:

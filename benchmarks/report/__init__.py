@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from benchmarks import results_file
+from benchmarks.drawable import check_drawable
 from engine.errors import ConfigError
 
 
@@ -67,14 +68,10 @@ def write(
 
     Raises ConfigError where the packages that draw are missing, or the folder cannot be written.
     """
-    try:
-        from benchmarks import plots
-        from benchmarks.report import page
-    except ModuleNotFoundError as error:
-        raise ConfigError(
-            f"a report needs the package {error.name}, which is not installed",
-            "pip install 'oka[report]'",
-        ) from error
+    check_drawable()
+    from benchmarks import plots
+    from benchmarks.report import page
+
     content: dict[str, bytes] = {}
     sections = []
     for name, result in results.items():

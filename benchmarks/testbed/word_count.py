@@ -20,9 +20,9 @@ import click
 from benchmarks.measurement import Case, row
 from benchmarks.options import Numbers, api_option, settings, sweep_options, words_options
 from benchmarks.result import Result
-from benchmarks.sweep import Cell, Settings, missing, sweep
+from benchmarks.sweep import Cell, Settings, every_case, missing, sweep
 from benchmarks.systems import OKA
-from benchmarks.testbed.cluster import running_cluster
+from benchmarks.testbed.cluster import check_nodes, running_cluster
 from benchmarks.testbed.command import name_option
 from benchmarks.testbed.job import measure
 from benchmarks.testbed.rate import RateType, show_rate
@@ -86,8 +86,10 @@ def command(
                 f"nodes is {count}, expected an even number",
                 "one half of the hosts has the source tasks, the other the sink tasks",
             )
+        check_nodes(count)
     result = Result("testbed", dataclasses.asdict(chosen), json_file, fresh)
     secured = (True, False) if insecure else (True,)
+    testbeds = []
     for count, rate in itertools.product(nodes, rates):
         case = Case(
             OKA, "", "ray", "auto", 0, 0, count // 2, nodes=count, rate_bits_per_second=rate
@@ -109,9 +111,11 @@ def command(
             )
             for size, most in itertools.product(payload, batch)
         ]
+        testbeds.append(cells)
+    for cells in testbeds:
         _sweep(cells, chosen, result, name)
     click.echo(report(result.rows))
-    result.raise_failures()
+    result.raise_failures(case for cells in testbeds for case in every_case(cells))
 
 
 def _sweep(cells: Sequence[Cell], chosen: Settings, result: Result, name: str) -> None:
@@ -132,9 +136,5 @@ def _sweep(cells: Sequence[Cell], chosen: Settings, result: Result, name: str) -
     except StartError as error:
         tell(f"failed: {error}")
         result.add(
-            [
-                row(dataclasses.replace(case, load=load), [], [str(error)])
-                for cell, load in lacking
-                for case in cell.cases
-            ]
+            [row(case, [], [str(error)]) for cell, load in lacking for case in cell.under(load)]
         )
