@@ -22,7 +22,8 @@ from benchmarks.result import Result, Row
 from benchmarks.sweep import Cell, every_case, missing, sweep
 from benchmarks.systems import OKA, check_installed, measure
 from engine.errors import ConfigError
-from engine.tables import duration, rate, table
+from engine.tables import table
+from engine.units import duration, rate
 
 SYSTEMS = tuple(dict.fromkeys(peer.system for peer in PEERS))
 

@@ -30,7 +30,8 @@ from benchmarks.systems import runtime
 from engine.errors import EngineError
 from engine.graph.operator import SinkOperator, SinkWriter, TaskContext
 from engine.metrics import commit, machine, versions
-from engine.tables import duration, rate, table
+from engine.tables import table
+from engine.units import duration, rate
 from operators import Pipeline, source
 from operators.sources import Function
 

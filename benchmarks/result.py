@@ -13,6 +13,7 @@ from benchmarks import results_file
 from benchmarks.measurement import Case
 from engine.errors import ConfigError, EngineError
 from engine.metrics import commit, machine, versions
+from engine.units import counted
 
 Row = dict[str, Any]
 
@@ -90,7 +91,7 @@ class Result:
         failures = [message for found in rows for message in found["failures"]]
         if failures:
             raise EngineError(
-                f"{len(failures)} runs failed, the first with: {failures[0]}",
+                f"{counted(len(failures), 'run')} failed, the first with: {failures[0]}",
                 f"all messages are in the rows of {self.path}" if self.path else None,
             )
 
@@ -98,10 +99,14 @@ class Result:
         """Say on stderr what is kept, where a benchmark ends before its end."""
         if self.path is not None and self.rows:
             print(
-                f"{len(self.rows)} finished rows are in {self.path}; "
+                f"{self.path} has {counted(len(self.rows), 'finished row')}; "
                 "the same command goes on from there",
                 file=sys.stderr,
             )
+
+    def tell_found(self, kept: int) -> None:
+        """Say on stderr how much of what is asked for was there already."""
+        print(f"{self.path} has {counted(kept, 'row')} of these already: kept", file=sys.stderr)
 
     def _continued(self, path: Path) -> list[Row]:
         earlier = results_file.read(path)

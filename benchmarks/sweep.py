@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +16,7 @@ import engine
 from benchmarks.measurement import Case, Measurement, Run, row
 from benchmarks.progress import Runs
 from benchmarks.result import Result
-from engine.tables import rate
+from engine.units import rate
 
 Measure = Callable[[Case, Run], Measurement]
 
@@ -54,7 +53,7 @@ def sweep(cells: Sequence[Cell], settings: Settings, result: Result, measure: Me
     lacking = missing(cells, result)
     kept = len(every_case(cells)) - sum(len(cell.cases) for cell, _ in lacking)
     if kept:
-        print(f"{kept} rows are in {result.path} already, and kept", file=sys.stderr)
+        result.tell_found(kept)
     runs = sum(len(cell.cases) for cell, _ in lacking) * settings.repeats
     try:
         with Runs(runs) as progress:

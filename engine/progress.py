@@ -57,7 +57,7 @@ class ProgressLine:
             sys.stderr.flush()
 
     def _write_line(self, statistics: JobStatistics, at_sinks: float, at_sources: float) -> None:
-        from engine.tables import duration, rate
+        from engine.units import duration, rate
 
         line = (
             f"{statistics.elapsed_seconds:4.0f} s  {rate(at_sinks)} records/s "

@@ -33,6 +33,7 @@ from benchmarks.testbed.command import name_option
 from benchmarks.testbed.network import address
 from benchmarks.testbed.rate import UNLIMITED, parse_rate, show_rate
 from engine.errors import ConfigError, StartError
+from engine.units import counted
 from pipelines.models.kind import parse_size
 from pipelines.models.plain import Synthetic
 
@@ -103,7 +104,7 @@ def command(
     lacking = [group for group in wanted if not all(result.has(case) for case in group)]
     kept = sum(len(group) for group in wanted) - sum(len(group) for group in lacking)
     if kept:
-        print(f"{kept} rows are in {result.path} already, and kept", file=sys.stderr)
+        result.tell_found(kept)
     if lacking:
         _measure_all(lacking, size_bytes, repeats, result, name)
     click.echo(report(result.rows))
@@ -141,7 +142,7 @@ def _measure_on_testbed(
 ) -> None:
     hosts = _hosts(groups)
     rate = groups[0][0].rate_bits_per_second
-    about = f"{hosts} hosts, {show_rate(rate)}"
+    about = f"{counted(hosts, 'host')}, {show_rate(rate)}"
 
     def tell(line: str) -> None:
         print(f"{about}: {line}", file=sys.stderr, flush=True)

@@ -12,6 +12,7 @@ import click
 from benchmarks import results_file
 from benchmarks.drawable import check_drawable
 from engine.errors import ConfigError
+from engine.units import counted
 
 
 class Formats(click.ParamType[tuple[str, ...]]):
@@ -58,7 +59,7 @@ def command(files: tuple[Path, ...], output: Path, formats: tuple[str, ...]) -> 
     page = output / "index.html"
     results_file.check_writable(page)
     written = write(results, output, formats)
-    click.echo(f"{page} and {len(written) - 1} figures beside it")
+    click.echo(f"{page} and {counted(len(written) - 1, 'figure')} beside it")
 
 
 def write(

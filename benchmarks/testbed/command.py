@@ -21,6 +21,7 @@ from benchmarks.testbed.network import USUAL_NAME, Host, Network, named, remove
 from benchmarks.testbed.rate import RateType, show_rate
 from engine.errors import ConfigError, StartError
 from engine.tables import table
+from engine.units import counted
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -59,7 +60,7 @@ def up(nodes: int, rate: int | None, cpus: int, name: str) -> None:
             f"cpus is {cpus}, expected at least 1", "a node without CPUs can run no task"
         )
     with _progress() as tell:
-        tell(f"making {nodes} hosts")
+        tell(f"making {counted(nodes, 'host')}")
         network = Network.create(name, hosts=nodes, rate=rate)
         cluster = Cluster(network)
         try:
@@ -69,7 +70,7 @@ def up(nodes: int, rate: int | None, cpus: int, name: str) -> None:
             remove(name)
             raise
     click.echo(
-        f"{nodes} hosts, links {show_rate(rate)}, Ray at {cluster.address} inside\n"
+        f"{counted(nodes, 'host')}, links {show_rate(rate)}, Ray at {cluster.address} inside\n"
         f"use it:      oka testbed exec{named(name)} -- oka run FILE --runtime ray\n"
         f"end it:      oka testbed down{named(name)}"
     )

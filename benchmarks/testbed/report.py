@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.testbed.rate import show_rate
-from engine.tables import duration, rate, table
+from engine.tables import table
+from engine.units import duration, rate
 
 
 def report(rows: Sequence[dict[str, Any]]) -> str:

@@ -28,6 +28,7 @@ from benchmarks.testbed.job import measure
 from benchmarks.testbed.rate import RateType, show_rate
 from benchmarks.testbed.report import report
 from engine.errors import ConfigError, StartError
+from engine.units import counted
 
 
 class Rates(click.ParamType[tuple[int | None, ...]]):
@@ -125,7 +126,7 @@ def _sweep(cells: Sequence[Cell], chosen: Settings, result: Result, name: str) -
         return
     nodes, rate = cells[0].cases[0].nodes, cells[0].cases[0].rate_bits_per_second
     assert nodes is not None
-    about = f"{nodes} hosts, {show_rate(rate)}"
+    about = f"{counted(nodes, 'host')}, {show_rate(rate)}"
 
     def tell(line: str) -> None:
         print(f"{about}: {line}", file=sys.stderr, flush=True)
