@@ -111,7 +111,7 @@ def report(rows: Sequence[Row]) -> str:
         if found["system"] == OKA or ours is None:
             continue
         lines.append(_line(found, ours))
-    return table(_COLUMNS, lines)
+    return table(_COLUMNS, lines, keys=6)
 
 
 def _line(peer: Row, oka: Row) -> tuple[str, ...]:

@@ -175,7 +175,7 @@ def find(
 
 def report(rows: Sequence[Row]) -> str:
     """A line for each case."""
-    return table(_COLUMNS, [_line(found) for found in rows])
+    return table(_COLUMNS, [_line(found) for found in rows], keys=5)
 
 
 def _line(found: Row) -> tuple[str, ...]:

@@ -107,7 +107,7 @@ def command(
 def report(rows: Sequence[Row]) -> str:
     """The rows as a table, each with its ratio to the pair of the same payload, batch and load."""
     pairs = {_cell(found): found for found in rows if (found["system"], found["api"]) == PAIR}
-    return table(_COLUMNS, [_line(found, pairs.get(_cell(found))) for found in rows])
+    return table(_COLUMNS, [_line(found, pairs.get(_cell(found))) for found in rows], keys=6)
 
 
 def _line(found: Row, pair: Row | None) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from engine.graph.logical import LogicalGraph
 from engine.graph.operator import SinkOperator
 from engine.metrics import JobResult, JobStatistics
 from engine.placement import Placement, place
-from engine.progress import ProgressLine
+from engine.progress import ProgressLine, telling
 from engine.runtime.launcher import Launcher
 from engine.runtime.master import JobMaster, JobReport
 
@@ -118,6 +118,7 @@ class JobHandle:
                 plan.config,
                 launcher,
                 self._progress.show if self._progress.is_shown else None,
+                self._progress.tell,
             )
         except BaseException:
             launcher.shutdown()
@@ -180,7 +181,8 @@ def open_launcher(config: JobConfig) -> Launcher:
             raise ConfigError(
                 "runtime is 'ray' and Ray is not installed", "pip install 'oka[ray]'"
             ) from error
-        return RayLauncher(config)
+        with telling("connecting to Ray", config.progress):
+            return RayLauncher(config)
     from engine.runtime.local import LocalLauncher
 
     return LocalLauncher()

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from engine.metrics import JobStatistics
 from engine.runtime.description import TaskStatistics
+from engine.status_line import RenewedLine, status
 
 if TYPE_CHECKING:
     from engine.config import Progress
@@ -18,7 +21,8 @@ if TYPE_CHECKING:
 class ProgressLine:
     """Shows what the job does now: rates are those since the last call of `show`.
 
-    On a terminal the line renews itself; elsewhere each line is printed below the last.
+    On a terminal the line renews itself, as wide as the terminal is at that moment; elsewhere each
+    line is printed below the last.
     """
 
     def __init__(self, mode: Progress) -> None:
@@ -31,7 +35,8 @@ class ProgressLine:
             "none": _write_nothing,
         }[mode]
         self.is_shown = mode != "none"
-        self._renews = terminal and mode == "line"
+        self._tells = mode == "line"
+        self._renewed = RenewedLine() if terminal and mode == "line" else None
         self._last = (0.0, 0, 0)
 
     def show(self, tasks: Sequence[TaskStatistics]) -> None:
@@ -50,25 +55,25 @@ class ProgressLine:
             max(0, statistics.source_records - source_records) / seconds,
         )
 
+    def tell(self, what: str) -> None:
+        """Show, before records flow or behind them, what the job is at."""
+        if self._tells:
+            self._put(what)
+
     def clear(self) -> None:
         """Remove the line, so that what follows starts on an empty one."""
-        if self._renews:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+        if self._renewed is not None:
+            self._put("")
 
     def _write_line(self, statistics: JobStatistics, at_sinks: float, at_sources: float) -> None:
-        from engine.units import duration, rate
+        columns = sys.maxsize if self._renewed is None else terminal_columns() - 1
+        self._put(status(statistics, at_sinks, at_sources, columns))
 
-        line = (
-            f"{statistics.elapsed_seconds:4.0f} s  {rate(at_sinks)} records/s "
-            f"(sources {rate(at_sources)})  p99 {duration(statistics.latency.p99)}  "
-            f"{statistics.records:,} records"
-        )
-        if statistics.bottleneck is not None:
-            line += f"  backpressure: {statistics.bottleneck} ({_blocked(statistics):.0%} blocked)"
-        if statistics.reconnects:
-            line += f"  reconnects: {statistics.reconnects}"
-        sys.stderr.write(f"\r{line}\x1b[K" if self._renews else f"{line}\n")
+    def _put(self, line: str) -> None:
+        if self._renewed is None:
+            sys.stderr.write(f"{line}\n")
+        else:
+            sys.stderr.write(self._renewed.renewed(line, terminal_columns()))
         sys.stderr.flush()
 
     def _write_json(self, statistics: JobStatistics, at_sinks: float, at_sources: float) -> None:
@@ -90,9 +95,27 @@ class ProgressLine:
         sys.stdout.flush()
 
 
-def _blocked(statistics: JobStatistics) -> float:
-    return max(operator.blocked for operator in statistics.operators)
+@contextmanager
+def telling(what: str, mode: Progress) -> Iterator[None]:
+    """Show what is going on for as long as the block runs."""
+    line = ProgressLine(mode)
+    line.tell(what)
+    try:
+        yield
+    finally:
+        line.clear()
+
+
+def terminal_columns() -> int:
+    """Those of stderr's terminal at this moment; 80 where it does not tell."""
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or _USUAL_COLUMNS
+    except (OSError, ValueError):
+        return _USUAL_COLUMNS
 
 
 def _write_nothing(_statistics: JobStatistics, _at_sinks: float, _at_sources: float) -> None:
     pass
+
+
+_USUAL_COLUMNS = 80

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -50,19 +51,20 @@ def result_table(result: JobResult) -> str:
         )
     summary.add_row("wall time", f"{duration(result.seconds * 1e6)}, start and tear-down included")
 
-    operators = Table(box=box.SIMPLE, header_style="bold")
-    for column in ("operator", "tasks", "in", "out", "busy", "waiting", "blocked", "idle"):
-        operators.add_column(column, justify="left" if column == "operator" else "right")
-    for operator in statistics.operators:
-        shares = (operator.busy, operator.waiting, operator.blocked, operator.idle)
-        operators.add_row(
+    operators = [
+        (
             operator.name,
             f"{operator.parallelism}",
             f"{operator.records_in:,}",
             f"{operator.records_out:,}",
-            *(f"{share:.0%}" for share in shares),
+            *(
+                f"{share:.0%}"
+                for share in (operator.busy, operator.waiting, operator.blocked, operator.idle)
+            ),
         )
-    return _printed(summary, operators)
+        for operator in statistics.operators
+    ]
+    return f"{_printed(summary)}\n{table(_OPERATORS, operators, names=1)}"
 
 
 def throughput(statistics: JobStatistics) -> str:
@@ -104,21 +106,72 @@ def cost(cpu_seconds: float, records: int) -> str:
     return total
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A plain table; the first two columns are names, the others numbers."""
+def table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], names: int = 2, keys: int | None = None
+) -> str:
+    """A plain table; the first `names` columns are text, the others numbers.
+
+    One that is wider than the terminal says above itself what all rows share, and goes on below
+    with the columns that had no room, behind the first `keys` again (the names, if it is None).
+    A long text goes on in the next line; nothing is cut.
+    """
+    shown = list(range(len(columns)))
+    whole = _drawn(columns, rows, names, shown)
+    if _width(whole) <= _columns():
+        return _printed(whole)
+    told = ""
+    if len(rows) > 1:
+        same = {at for at in shown if len({row[at] for row in rows if at < len(row)}) == 1}
+        shown = [at for at in shown if at not in same]
+        told = ", ".join(f"{columns[at]} {rows[0][at]}" for at in sorted(same) if rows[0][at])
+    first = [at for at in shown if at < (names if keys is None else keys)]
+    parts = [first]
+    for at in shown[len(first) :]:
+        wider = _drawn(columns, rows, names, [*parts[-1], at], _columns() // 3)
+        if parts[-1] != first and _width(wider) > _columns():
+            parts.append(first)
+        parts[-1] = [*parts[-1], at]
+    text = _printed(*(_drawn(columns, rows, names, part, _columns() // 3) for part in parts))
+    return f"\n  in every row: {told}\n{text}" if told else text
+
+
+def _drawn(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    names: int,
+    shown: Sequence[int],
+    widest_name: int | None = None,
+) -> Table:
     drawn = Table(box=box.SIMPLE, header_style="bold")
-    for at, column in enumerate(columns):
-        drawn.add_column(column, justify="left" if at < 2 else "right", no_wrap=True)
+    for at in shown:
+        if at < names:
+            drawn.add_column(columns[at], overflow="fold", max_width=widest_name)
+        else:
+            drawn.add_column(columns[at], justify="right", no_wrap=True)
     for row in rows:
-        drawn.add_row(*row)
-    return _printed(drawn)
+        drawn.add_row(*(row[at] if at < len(row) else "" for at in shown))
+    return drawn
+
+
+def _width(drawn: Table) -> int:
+    console = Console(width=_WIDEST)
+    return console.measure(drawn).maximum
+
+
+def _columns() -> int:
+    """Those of the terminal that stdout is, and many where it is none."""
+    return max(_LEAST_COLUMNS, shutil.get_terminal_size((_MANY_COLUMNS, 0)).columns)
 
 
 def _printed(*drawn: Table) -> str:
     text = io.StringIO()
-    Console(file=text, width=200).print(*drawn)
+    Console(file=text, width=_columns()).print(*drawn)
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
 
 
+_OPERATORS = ("operator", "tasks", "in", "out", "busy", "waiting", "blocked", "idle")
+_WIDEST = 10_000
+_LEAST_COLUMNS = 60
+_MANY_COLUMNS = 200
 _SHORTEST_WINDOW = 0.1
 """Seconds below which a rate is chance: a batch comes or does not."""

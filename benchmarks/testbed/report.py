@@ -39,7 +39,7 @@ def report(rows: Sequence[dict[str, Any]]) -> str:
                 "" if (share := link_share(found)) is None else f"{share:.0%}",
             )
         )
-    return table(_COLUMNS, lines)
+    return table(_COLUMNS, lines, keys=6)
 
 
 def bytes_per_word(found: dict[str, Any]) -> float:

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from engine.config import JobConfig
-from engine.metrics import JobResult, JobStatistics, Latency
+from engine.metrics import JobResult, JobStatistics, Latency, OperatorSummary
 from engine.network import LatencyHistogram
-from engine.tables import cost, percentiles, result_table, throughput
+from engine.tables import cost, percentiles, result_table, table, throughput
 from engine.units import counted, duration, rate, three_digits
 
 NOTHING = JobStatistics.of([])
@@ -88,3 +88,48 @@ def test_units() -> None:
     assert [three_digits(each) for each in (0.0604, 999.4, 999.9, 12345)] == [
         *("0.0604", "999", "1,000", "12,345")
     ]
+
+
+ROWS = [
+    ("multiprocessing_pipe", "lists", "32", "1000", "11,400,000 or so", "0.138 or so"),
+    ("ray_actor_calls", "lists", "32", "10", "1,250,000", "1.464"),
+]
+COLUMNS = ("system", "api", "bytes", "batch", "words/s", "CPU s/M")
+
+
+def lines_at(columns: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    return [line.strip() for line in table(COLUMNS, ROWS, keys=4).splitlines() if line.strip()]
+
+
+def test_a_table_that_fits_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, rule, *rows = lines_at(100, monkeypatch)
+    assert first.split() == ["system", "api", "bytes", "batch", "words/s", "CPU", "s/M"]
+    assert set(rule) == {"─"}
+    assert [row.split() for row in rows] == [" ".join(row).split() for row in ROWS]
+
+
+def test_a_wider_one_tells_what_rows_share_and_goes_on_below(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shared, *parts = lines_at(60, monkeypatch)
+    assert shared == "in every row: api lists, bytes 32"
+    assert [part.split() for part in parts if "─" not in part] == [
+        ["system", "batch", "words/s"],
+        ["multiprocessing_pipe", "1000", "11,400,000", "or", "so"],
+        ["ray_actor_calls", "10", "1,250,000"],
+        ["system", "batch", "CPU", "s/M"],
+        ["multiprocessing_pipe", "1000", "0.138", "or", "so"],
+        ["ray_actor_calls", "10", "1.464"],
+    ]
+
+
+def test_nothing_is_cut_in_a_narrow_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    name = "an operator whose name is rather long, as names may be"
+    operator = OperatorSummary(name, name, 2, 10**9, 10**9, 0.25, 0.25, 0.25, 0.25)
+    text = shown(operators=(operator,), records=10, latency=latency(5000))
+    assert max(map(len, text.splitlines())) <= 80
+    assert text.count("1,000,000,000") == 2
+    assert "an operator whose name is" in text
+    assert "…" not in text
