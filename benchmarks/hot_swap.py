@@ -235,7 +235,7 @@ def command(
 
 def measure(case: HotSwap, **settings: Any) -> Outcome:
     """Run it once; `settings` as for `engine.execute`."""
-    job = engine.execute(pipeline(case), parallelism=case.parallelism, progress="none", **settings)
+    job = engine.execute(pipeline(case), parallelism=case.parallelism, **settings)
     return judge(case, job.output)
 
 

@@ -25,6 +25,7 @@ from benchmarks.drawable import check_drawable
 from benchmarks.s3_jobs import Job, Work, run, summary
 from engine.errors import ConfigError, EngineError
 from engine.metrics import commit, machine, versions
+from engine.progress import telling
 from engine.s3 import S3, S3Server, split_url
 from engine.tables import table
 
@@ -147,7 +148,8 @@ def _measured(
     with _serving(serve, work.url) as served:
         s3 = S3.open(work.url, endpoint=served or endpoint, parallel=parallel)
         s3.list("-")  # whether endpoint, credentials and bucket are right, before Ray starts
-        jobs = run(work, served or endpoint, workers, parallel, ray_address, only)
+        with telling("connecting to Ray") as tell:
+            jobs = run(work, served or endpoint, workers, parallel, ray_address, only, tell)
         if delete:
             s3.delete([job.key for job in jobs])
     told = summary(jobs)

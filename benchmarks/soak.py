@@ -130,6 +130,7 @@ def _soak(each: Round, seconds: float, parallelism: int, payload: int) -> list[s
         marker_interval=each.marker_interval,
         progress="none",
     )
+    print(f"{each}: {duration(seconds * 1e6)}", flush=True)
     samples: dict[psutil.Process, list[Sample]] = {}
     started = told = time.monotonic()
     while (result := _result(handle)) is None:

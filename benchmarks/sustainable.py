@@ -149,6 +149,7 @@ def find(
         return probes[-1].sustained
 
     found, upper, failures = None, None, []
+    _tell(case, "measuring the closed load")
     try:
         upper = measure(case, closed).throughput
         _tell(case, f"{rate(upper)} words/s at closed load")

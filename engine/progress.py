@@ -96,12 +96,12 @@ class ProgressLine:
 
 
 @contextmanager
-def telling(what: str, mode: Progress) -> Iterator[None]:
-    """Show what is going on for as long as the block runs."""
+def telling(what: str, mode: Progress = "auto") -> Iterator[Callable[[str], None]]:
+    """Show what is going on for as long as the block runs, which may say something else."""
     line = ProgressLine(mode)
     line.tell(what)
     try:
-        yield
+        yield line.tell
     finally:
         line.clear()
 

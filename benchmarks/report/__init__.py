@@ -12,6 +12,7 @@ import click
 from benchmarks import results_file
 from benchmarks.drawable import check_drawable
 from engine.errors import ConfigError
+from engine.progress import telling
 from engine.units import counted
 
 
@@ -75,15 +76,19 @@ def write(
 
     content: dict[str, bytes] = {}
     sections = []
-    for name, result in results.items():
-        pictures = []
-        for drawing in plots.draw(result):
-            svg = plots.render(drawing, "svg")
-            pictures.append(page.Picture(drawing.title, drawing.alt, drawing.note, svg))
-            for each in formats:
-                data = svg if each == "svg" else plots.render(drawing, each)
-                content[f"{name}_{drawing.name}.{each}"] = data
-        sections.append(page.Section.of(name, result, pictures))
+    with telling("drawing") as tell:
+        for name, result in results.items():
+            tell(f"drawing {name}")
+            pictures = []
+            drawings = plots.draw(result)
+            for number, drawing in enumerate(drawings, 1):
+                tell(f"drawing {name}: {number} of {counted(len(drawings), 'figure')}")
+                svg = plots.render(drawing, "svg")
+                pictures.append(page.Picture(drawing.title, drawing.alt, drawing.note, svg))
+                for each in formats:
+                    data = svg if each == "svg" else plots.render(drawing, each)
+                    content[f"{name}_{drawing.name}.{each}"] = data
+            sections.append(page.Section.of(name, result, pictures))
     content["index.html"] = page.render(sections).encode()
     _write_all(output, content)
     return [output / name for name in content]
