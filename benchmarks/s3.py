@@ -23,6 +23,7 @@ import click
 from benchmarks import results_file
 from benchmarks.drawable import check_drawable
 from benchmarks.s3_jobs import Job, Work, run, summary
+from engine.cli_help import Group
 from engine.errors import ConfigError, EngineError
 from engine.metrics import commit, machine, versions
 from engine.progress import telling
@@ -35,7 +36,7 @@ KEYS_SCHEMA = "oka.s3_keys/1"
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-@click.group("s3")
+@click.group("s3", cls=Group)
 def command() -> None:
     """Write and read many objects in S3 through Ray tasks: rates of each and of all together."""
 

@@ -13,7 +13,7 @@ import json
 import logging
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn, TypeVar, get_args
@@ -21,6 +21,8 @@ from typing import Any, NoReturn, TypeVar, get_args
 import click
 import cloudpickle
 
+from engine.cli_help import Group
+from engine.cli_pipeline import PipelineCommand
 from engine.config import JobConfig, Progress, Runtime, Strategy, Transport
 from engine.errors import ConfigError, EngineError
 from engine.job import Plan, execute, open_launcher
@@ -51,7 +53,7 @@ def run_command(command: click.Command) -> NoReturn:
     sys.exit(0)
 
 
-class Lazy(click.Group):
+class Lazy(Group):
     """A group with further commands out of other packages; each is loaded when it is named."""
 
     def __init__(self, *arguments: Any, modules: Mapping[str, str], **settings: Any) -> None:
@@ -148,7 +150,7 @@ def job_options(command: Command) -> Command:
     return command
 
 
-@commands.command()
+@commands.command(cls=PipelineCommand)
 @job_options
 @click.option("--json", "as_json", is_flag=True, help="A JSON line per second, then the result.")
 @click.option(
@@ -160,7 +162,8 @@ def job_options(command: Command) -> Command:
 def run(target: str, arguments: tuple[str, ...], as_json: bool, top: int, **options: Any) -> None:
     """Run the pipeline that FUNCTION in FILE makes; its NAME=VALUE arguments follow.
 
-    FUNCTION is by default `pipeline`, or the function that has the name of the file:
+    `oka run FILE --help` lists them. FUNCTION is by default `pipeline`, or the function that has
+    the name of the file:
 
         oka run pipelines/word_count.py repeat=20 --parallelism 2
 
@@ -176,10 +179,10 @@ def run(target: str, arguments: tuple[str, ...], as_json: bool, top: int, **opti
     click.echo(str(result))
     for sink, output in result.outputs.items():
         click.echo(f"\n{sink}:")
-        _show(output, top)
+        show_output(output, top)
 
 
-@commands.command()
+@commands.command(cls=PipelineCommand)
 @job_options
 @click.option("--mermaid", is_flag=True, help="Mermaid diagrams rather than text.")
 def plan(target: str, arguments: tuple[str, ...], mermaid: bool, **options: Any) -> None:
@@ -214,6 +217,21 @@ def read_config(name: str, options: Mapping[str, Any]) -> JobConfig:
 
 def load_pipeline(target: str, arguments: tuple[str, ...]) -> tuple[Any, str]:
     """What the target's function returns when it is called with the arguments, and its name."""
+    found, name = find_pipeline(target)
+    if not callable(found):
+        return found, name
+    given = dict(_split(argument, "an argument") for argument in arguments)
+    try:
+        inspect.signature(found).bind(**given)
+    except TypeError as error:
+        raise ConfigError(
+            f"{found.__name__}: {error}", f"it takes {inspect.signature(found)}"
+        ) from error
+    return found(**given), name
+
+
+def find_pipeline(target: str) -> tuple[Any, str]:
+    """What FILE[:FUNCTION] names, a function or a pipeline, and what it is called."""
     file, _, function_name = target.partition(":")
     path = Path(file)
     if not path.is_file():
@@ -225,16 +243,7 @@ def load_pipeline(target: str, arguments: tuple[str, ...]) -> tuple[Any, str]:
         raise ConfigError(
             f"{file} has no {' and no '.join(names)}", "name the function: oka run FILE:FUNCTION"
         )
-    if not callable(found):
-        return found, path.stem
-    given = dict(_split(argument, "an argument") for argument in arguments)
-    try:
-        inspect.signature(found).bind(**given)
-    except TypeError as error:
-        raise ConfigError(
-            f"{found.__name__}: {error}", f"it takes {inspect.signature(found)}"
-        ) from error
-    return found(**given), found.__name__
+    return found, found.__name__ if callable(found) else path.stem
 
 
 def _load_module(path: Path) -> ModuleType:
@@ -260,7 +269,12 @@ def _split(text: str, what: str) -> tuple[str, Any]:
         return name, value
 
 
-def _show(output: Any, top: int) -> None:
+def show_output(output: Any, top: int) -> None:
+    """Print what a sink gathered: as its class shows it, or else its first entries."""
+    plain: Any = object.__str__
+    if type(output).__str__ is not plain or not isinstance(output, Iterable):
+        click.echo(str(output))
+        return
     if isinstance(output, dict):
         try:
             entries = sorted(output.items(), key=lambda entry: entry[1], reverse=True)

@@ -13,12 +13,13 @@ from pathlib import Path
 
 import click
 
+from engine.cli_help import Group
 from engine.errors import ConfigError
 from engine.s3 import S3Server, ServerStatistics
 from engine.units import counted
 
 
-@click.group("s3")
+@click.group("s3", cls=Group)
 def command() -> None:
     """Objects in S3: a server for development and tests."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import shutil
 from collections.abc import Sequence
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 from rich import box
@@ -132,7 +133,11 @@ def table(
             parts.append(first)
         parts[-1] = [*parts[-1], at]
     text = _printed(*(_drawn(columns, rows, names, part, _columns() // 3) for part in parts))
-    return f"\n  in every row: {told}\n{text}" if told else text
+    if not told:
+        return text
+    indent = "  "
+    every = f"in every row: {told}"
+    return f"\n{fill(every, _columns(), initial_indent=indent, subsequent_indent=indent)}\n{text}"
 
 
 def _drawn(

@@ -19,6 +19,7 @@ from rich.console import Console
 from benchmarks.testbed.cluster import Cluster, check_nodes
 from benchmarks.testbed.network import USUAL_NAME, Host, Network, named, remove
 from benchmarks.testbed.rate import RateType, show_rate
+from engine.cli_help import Group
 from engine.errors import ConfigError, StartError
 from engine.tables import table
 from engine.units import counted
@@ -36,7 +37,7 @@ def name_option(command: Command) -> Command:
     )(command)
 
 
-@click.group("testbed")
+@click.group("testbed", cls=Group)
 def command() -> None:
     """Hosts with links of a limited rate and a Ray node each, all on this machine. Needs root."""
 
