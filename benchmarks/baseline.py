@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.results_file import write_whole
+from benchmarks.results_file import check_writable, write_whole
 from engine.errors import ConfigError
 from engine.metrics import commit, machine, versions
 
@@ -63,6 +63,13 @@ class Baseline:
             raise ConfigError(
                 f"{path} is no baseline: {type(error).__name__}: {error}", UPDATE_HINT
             ) from error
+
+
+def check_updatable(path: Path) -> None:
+    """Raise ConfigError if `update` could not write to this path."""
+    check_writable(path)
+    if path.exists():
+        _content(path)
 
 
 def update(

@@ -19,9 +19,11 @@ from benchmarks.options import Choices, Numbers, parallelism_option, settings, s
 from benchmarks.peers.peer import Peer
 from benchmarks.peers.registry import PEERS
 from benchmarks.result import Result, Row
-from benchmarks.sweep import Cell, sweep
-from benchmarks.systems import OKA, measure
-from engine.tables import duration, rate, table
+from benchmarks.sweep import Cell, every_case, missing, sweep
+from benchmarks.systems import OKA, check_installed, measure
+from engine.errors import ConfigError
+from engine.tables import table
+from engine.units import duration, rate
 
 SYSTEMS = tuple(dict.fromkeys(peer.system for peer in PEERS))
 
@@ -58,14 +60,14 @@ def command(
 ) -> None:
     """Other systems that count the same words, each in turn with Oka, and the ratios.
 
-    `make peers` installs them, each in a virtual environment of its own. One that is asked for by
-    name and is not there is a failure; without names those that are not there are left out.
+    `make peers` installs them, each in a virtual environment of its own. Where one is asked for by
+    name and is not there, nothing is measured; without names those that are not there are left out.
     """
     chosen = settings(seconds, warmup, repeats, seed)
-    absent = {peer.system: why for peer in PEERS if (why := peer.missing())}
+    absent = {peer.system: f"{why}; {peer.setup}" for peer in PEERS if (why := peer.missing())}
     if names is None:
         for why in absent.values():
-            click.echo(f"left out: {why}; make peers installs it", err=True)
+            click.echo(f"left out: {why}", err=True)
     wanted = [
         peer
         for peer in PEERS
@@ -78,10 +80,17 @@ def command(
         )
         if (peer.has_batches or batch_size == max(batch)) and tasks <= peer.most_tasks
     ]
+    if not cells:
+        most = max((peer.most_tasks for peer in wanted), default=0)
+        raise ConfigError(
+            f"nothing is left to measure: {len(wanted)} peers, which take at most {most} tasks",
+            "make peers installs peers; a lower --parallelism",
+        )
     result = Result("peers", dataclasses.asdict(chosen), json_file, fresh)
+    check_installed(case for cell, load in missing(cells, result) for case in cell.under(load))
     sweep(cells, chosen, result, measure)
     click.echo(report(result.rows))
-    result.raise_failures()
+    result.raise_failures(every_case(cells))
 
 
 def _cell(
@@ -102,7 +111,7 @@ def report(rows: Sequence[Row]) -> str:
         if found["system"] == OKA or ours is None:
             continue
         lines.append(_line(found, ours))
-    return table(_COLUMNS, lines)
+    return table(_COLUMNS, lines, keys=6)
 
 
 def _line(peer: Row, oka: Row) -> tuple[str, ...]:

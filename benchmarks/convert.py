@@ -18,6 +18,7 @@ import click
 from benchmarks import results_file
 from benchmarks.rows import CLOSED, Row
 from engine.errors import ConfigError
+from engine.units import counted
 
 
 @click.command("convert")
@@ -36,7 +37,7 @@ def command(source: Path, target: Path, to: str, system: str | None, api: str | 
             raise click.UsageError("--system and --api choose rows for --to volga")
         result = from_volga(_read(source), str(source))
         results_file.write(target, result)
-        click.echo(f"{target}: {len(result['rows'])} rows")
+        click.echo(f"{target}: {counted(len(result['rows']), 'row')}")
         return
     result = results_file.read(source)
     rows = [
@@ -53,8 +54,8 @@ def command(source: Path, target: Path, to: str, system: str | None, api: str | 
     results_file.write_whole(target, (json.dumps(converted, indent=4) + "\n").encode())
     left = len(rows) - len(converted["stats"])
     click.echo(
-        f"{target}: {len(converted['stats'])} entries"
-        + (f"; {left} rows of failures or open load are left out" if left else "")
+        f"{target}: {counted(len(converted['stats']), 'row')}"
+        + (f"; left out: {counted(left, 'row')} of failures or open load" if left else "")
     )
 
 

@@ -20,7 +20,7 @@ from benchmarks.baseline import UPDATE_HINT, Baseline, Instructions, Ratios
 from benchmarks.measurement import Case, Measurement, Run
 from benchmarks.result import Result
 from benchmarks.sweep import Cell, Measure, Settings, sweep
-from benchmarks.systems import OKA, PAIR, measure
+from benchmarks.systems import OKA, PAIR, check_installed, measure
 from benchmarks.verdict import (
     INSTRUCTIONS,
     Finding,
@@ -54,13 +54,18 @@ def command(only: str | None, update: bool, path: Path | None) -> None:
     """
     path = path or baselines.PATH
     with_ratios, with_instructions = only != "instructions", only != "ratios"
+    if with_ratios:
+        check_installed(_pair(case) for case in CASES)
     if update:
+        baselines.check_updatable(path)
         counts = instructions.measure() if with_instructions else None
         ratios = measure_ratios(CASES, measure) if with_ratios else None
         baselines.update(path, ratios, counts)
         click.echo(f"{path} is new; commit it with the change that explains it")
         return
     before = Baseline.read(path)
+    if with_ratios:
+        _check_complete(before.ratios, path)
     found: list[Finding] = []
     worse: list[Finding] = []
     if with_instructions:
@@ -96,9 +101,7 @@ def check_ratios(
     worse then, too. Raises ConfigError where the baseline lacks a case, EngineError where a run
     failed.
     """
-    if before is None:
-        raise ConfigError(f"{path} has no ratios, expected those of the guard's cases", UPDATE_HINT)
-    _check_complete(before)
+    before = _check_complete(before, path)
     first = compare_ratios(measure_ratios(CASES, measure), before)
     doubtful = {each.case for each in first if each.verdict == "worse"}
     if not doubtful:
@@ -119,8 +122,7 @@ def measure_ratios(cases: Sequence[Case], measure: Measure) -> dict[str, Ratios]
     """
     cells: dict[tuple[int, int], list[Case]] = {}
     for case in cases:
-        pair = Case(*PAIR, "processes", "tcp", case.payload_bytes, case.batch_size, 1)
-        cells.setdefault((case.payload_bytes, case.batch_size), [pair]).append(case)
+        cells.setdefault((case.payload_bytes, case.batch_size), [_pair(case)]).append(case)
     runs: dict[Case, list[Measurement]] = {}
 
     def measure_and_keep(case: Case, run: Run) -> Measurement:
@@ -164,9 +166,17 @@ def report(found: Sequence[Finding]) -> str:
     return table(_COLUMNS, lines)
 
 
-def _check_complete(before: Mapping[str, Ratios]) -> None:
+def _check_complete(before: Mapping[str, Ratios] | None, path: Path) -> Mapping[str, Ratios]:
     """Know that a case is missing before minutes are spent."""
+    if before is None:
+        raise ConfigError(f"{path} has no ratios, expected those of the guard's cases", UPDATE_HINT)
     compare_ratios({name(case): Ratios(1.0, 1.0) for case in CASES}, before)
+    return before
+
+
+def _pair(case: Case) -> Case:
+    """What the case alternates with."""
+    return Case(*PAIR, "processes", "tcp", case.payload_bytes, case.batch_size, 1)
 
 
 def _ratios(ours: Sequence[Measurement], theirs: Sequence[Measurement]) -> Ratios:

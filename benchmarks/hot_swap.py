@@ -25,12 +25,13 @@ import click
 
 import engine
 from benchmarks.options import runtime_option, transport_option
-from benchmarks.results_file import write_whole
+from benchmarks.results_file import check_writable, write_whole
 from benchmarks.systems import runtime
 from engine.errors import EngineError
 from engine.graph.operator import SinkOperator, SinkWriter, TaskContext
 from engine.metrics import commit, machine, versions
-from engine.tables import duration, rate, table
+from engine.tables import table
+from engine.units import duration, rate
 from operators import Pipeline, source
 from operators.sources import Function
 
@@ -198,6 +199,8 @@ def command(
     ):  # fmt: skip
         if not least <= value < float("inf"):
             raise click.UsageError(f"{option} is {value:g}, expected at least {least:g}")
+    if json_file is not None:
+        check_writable(json_file)
     case = HotSwap(
         records_per_second,
         seconds,
@@ -232,7 +235,7 @@ def command(
 
 def measure(case: HotSwap, **settings: Any) -> Outcome:
     """Run it once; `settings` as for `engine.execute`."""
-    job = engine.execute(pipeline(case), parallelism=case.parallelism, progress="none", **settings)
+    job = engine.execute(pipeline(case), parallelism=case.parallelism, **settings)
     return judge(case, job.output)
 
 

@@ -44,6 +44,7 @@ def command(json_file: Path | None) -> None:
     """
     if json_file is not None:
         check_writable(json_file)
+    before = Baseline.read(baseline.PATH).instructions if baseline.PATH.exists() else None
     found = measure()
     if json_file is not None:
         result = {
@@ -56,7 +57,6 @@ def command(json_file: Path | None) -> None:
             "instructions_per_record": dict(found.paths),
         }
         write_whole(json_file, (json.dumps(result, indent=2) + "\n").encode())
-    before = Baseline.read(baseline.PATH).instructions if baseline.PATH.exists() else None
     click.echo(report(found, before))
 
 

@@ -6,8 +6,9 @@ The total rate is the same at every size, so that CPU per million words shows wh
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Sequence
+from concurrent.futures import TimeoutError as NotYet
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +16,10 @@ import click
 import psutil
 
 import engine
-from engine.tables import duration, table
-from engine.tables import rate as show_rate
+from benchmarks.options import Numbers, settings
+from engine.tables import table
+from engine.units import duration
+from engine.units import rate as show_rate
 from pipelines.word_count import random_word_count
 
 
@@ -33,7 +36,9 @@ class Footprint:
 
 
 @click.command("mesh")
-@click.option("--sizes", default="1,8,32", show_default=True, help="Tasks per operator.")
+@click.option(
+    "--sizes", type=Numbers(), default="1,8,32", show_default=True, help="Tasks per operator."
+)
 @click.option(
     "--rate", default=2e6, show_default=True, help="Words per second in all; 0: no limit."
 )
@@ -41,15 +46,17 @@ class Footprint:
 @click.option("--repeats", default=3, show_default=True, help="Runs of each size, alternating.")
 @click.option("--runtime", type=click.Choice(["local", "ray"]), default="local", show_default=True)
 @click.help_option("--help", "-h")
-def command(sizes: str, rate: float, seconds: float, repeats: int, runtime: str) -> None:
+def command(
+    sizes: tuple[int, ...], rate: float, seconds: float, repeats: int, runtime: str
+) -> None:
     """Full meshes of n x n channels: CPU, descriptors, threads and memory of each worker.
 
     A native word count, batches of 1000 words of 32 bytes. Medians over runs and workers.
     """
-    parallelisms = [int(size) for size in sizes.split(",")]
-    rows: dict[int, list[dict[str, float]]] = {size: [] for size in parallelisms}
+    settings(seconds, 0.0, repeats, 0)
+    rows: dict[int, list[dict[str, float]]] = {size: [] for size in sizes}
     for number in range(repeats):
-        for size in parallelisms:
+        for size in sizes:
             click.echo(f"[{number + 1}/{repeats}] {size} x {size} channels", err=True)
             rows[size].append(_run(size, rate or None, seconds, runtime))
     cells = []
@@ -82,7 +89,11 @@ def _run(size: int, rate: float | None, seconds: float, runtime: Any) -> dict[st
     )
     try:
         while handle.statistics().elapsed_seconds < seconds / 2:
-            time.sleep(0.2)
+            with suppress(NotYet):
+                handle.wait_finished(_LOOK_SECONDS)
+                raise click.ClickException(
+                    f"{size} x {size} ended before its workers were looked at"
+                )
         footprints = _footprints(2 * size, runtime)
         result = handle.wait_finished()
     except BaseException:
@@ -123,6 +134,7 @@ def _footprints(workers: int, runtime: str) -> Sequence[Footprint]:
     return found
 
 
+_LOOK_SECONDS = 0.2
 _COLUMNS = (
     "n",
     "words/s",

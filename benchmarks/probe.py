@@ -30,7 +30,7 @@ from benchmarks.measurement import Case, Measurement, Run
 from benchmarks.systems import measure_oka
 from engine.metrics import Latency
 from engine.network import LatencyHistogram
-from engine.tables import duration, rate
+from engine.units import duration, rate
 
 
 @dataclass(frozen=True)

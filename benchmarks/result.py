@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from benchmarks import results_file
 from benchmarks.measurement import Case
 from engine.errors import ConfigError, EngineError
 from engine.metrics import commit, machine, versions
+from engine.units import counted
 
 Row = dict[str, Any]
 
@@ -81,12 +82,16 @@ class Result:
         if self.path is not None:
             results_file.write(self.path, self.content)
 
-    def raise_failures(self) -> None:
-        """Raise EngineError if any run failed, with the first message."""
-        failures = [message for found in self.rows for message in found["failures"]]
+    def raise_failures(self, cases: Iterable[Any]) -> None:
+        """Raise EngineError if a run of one of these cases failed, with the first message.
+
+        What else the file has was asked for by other commands.
+        """
+        rows = [found for case in cases if (found := self.find(case)) is not None]
+        failures = [message for found in rows for message in found["failures"]]
         if failures:
             raise EngineError(
-                f"{len(failures)} runs failed, the first with: {failures[0]}",
+                f"{counted(len(failures), 'run')} failed, the first with: {failures[0]}",
                 f"all messages are in the rows of {self.path}" if self.path else None,
             )
 
@@ -94,10 +99,14 @@ class Result:
         """Say on stderr what is kept, where a benchmark ends before its end."""
         if self.path is not None and self.rows:
             print(
-                f"{len(self.rows)} finished rows are in {self.path}; "
+                f"{self.path} has {counted(len(self.rows), 'finished row')}; "
                 "the same command goes on from there",
                 file=sys.stderr,
             )
+
+    def tell_found(self, kept: int) -> None:
+        """Say on stderr how much of what is asked for was there already."""
+        print(f"{self.path} has {counted(kept, 'row')} of these already: kept", file=sys.stderr)
 
     def _continued(self, path: Path) -> list[Row]:
         earlier = results_file.read(path)

@@ -21,10 +21,13 @@ from typing import Any, TypeVar
 import click
 
 from benchmarks import results_file
+from benchmarks.drawable import check_drawable
 from benchmarks.s3_jobs import Job, Work, run, summary
-from engine.distribution import DISTRIBUTION, install_hint
+from engine.cli_help import Group
+from engine.distribution import DISTRIBUTION
 from engine.errors import ConfigError, EngineError
 from engine.metrics import commit, machine, versions
+from engine.progress import telling
 from engine.s3 import S3, S3Server, split_url
 from engine.tables import table
 
@@ -34,7 +37,7 @@ KEYS_SCHEMA = "oka.s3_keys/1"
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-@click.group("s3")
+@click.group("s3", cls=Group)
 def command() -> None:
     """Write and read many objects in S3 through Ray tasks: rates of each and of all together."""
 
@@ -142,10 +145,13 @@ def _measured(
     for path in (json_file, plot):
         if path is not None:
             results_file.check_writable(path)
+    if plot is not None:
+        check_drawable()
     with _serving(serve, work.url) as served:
         s3 = S3.open(work.url, endpoint=served or endpoint, parallel=parallel)
         s3.list("-")  # whether endpoint, credentials and bucket are right, before Ray starts
-        jobs = run(work, served or endpoint, workers, parallel, ray_address, only)
+        with telling("connecting to Ray") as tell:
+            jobs = run(work, served or endpoint, workers, parallel, ray_address, only, tell)
         if delete:
             s3.delete([job.key for job in jobs])
     told = summary(jobs)
@@ -240,11 +246,9 @@ def _table(operation: str, told: dict[str, Any]) -> str:
 
 
 def _draw(result: dict[str, Any], path: Path) -> None:
-    try:
-        from benchmarks.plots import render
-        from benchmarks.plots.objects import draw
-    except ImportError as error:
-        raise ConfigError(f"--plot: {error}", install_hint("report")) from error
+    from benchmarks.plots import render
+    from benchmarks.plots.objects import draw
+
     drawing = draw(result)
     if drawing is None:
         print("no job ended well: nothing to draw", file=sys.stderr)

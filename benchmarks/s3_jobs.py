@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -13,6 +13,7 @@ import numpy as np
 from engine.distribution import install_hint
 from engine.errors import EngineError, StartError
 from engine.s3 import S3
+from engine.units import counted
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ def run(
     parallel: int,
     ray_address: str | None,
     only: Sequence[str] | None = None,
+    tell: Callable[[str], None] = lambda _what: None,
 ) -> Sequence[Job]:
     """A job per key, `workers` of them at one moment; a failure of one is no failure of others."""
     try:
@@ -81,6 +83,7 @@ def run(
         running: dict[Any, str] = {}
         done: dict[str, Job] = {}
         while waiting or running:
+            tell(f"{work.operation}: {len(done)} of {counted(len(keys), 'object')}")
             while waiting and len(running) < workers:
                 at, key = waiting.pop()
                 running[task.remote(work, at, endpoint, parallel)] = key

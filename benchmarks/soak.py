@@ -19,7 +19,7 @@ import click
 import psutil
 
 import engine
-from engine.tables import duration, rate
+from engine.units import counted, duration, rate
 from pipelines.word_count import random_word_count
 
 
@@ -130,6 +130,7 @@ def _soak(each: Round, seconds: float, parallelism: int, payload: int) -> list[s
         marker_interval=each.marker_interval,
         progress="none",
     )
+    print(f"{each}: {duration(seconds * 1e6)}", flush=True)
     samples: dict[psutil.Process, list[Sample]] = {}
     started = told = time.monotonic()
     while (result := _result(handle)) is None:
@@ -147,10 +148,10 @@ def _soak(each: Round, seconds: float, parallelism: int, payload: int) -> list[s
         for problem in judge(of_worker)
     ]
     if len(samples) != 2 * parallelism:
-        problems.append(f"{len(samples)} workers were seen, expected {2 * parallelism}")
-    counted, emitted = sum(result.output.values()), result.statistics.source_records
-    if counted != emitted:
-        problems.append(f"the source emitted {emitted} words, the sink counted {counted}")
+        problems.append(f"{counted(len(samples), 'worker')} seen, expected {2 * parallelism}")
+    arrived, emitted = sum(result.output.values()), result.statistics.source_records
+    if arrived != emitted:
+        problems.append(f"the source emitted {emitted} words, the sink counted {arrived}")
     return problems
 
 

@@ -31,7 +31,8 @@ from benchmarks.probe import Probe, probe
 from benchmarks.result import Result, Row
 from benchmarks.search import highest_rate
 from benchmarks.systems import OKA, measure, runtime
-from engine.tables import duration, rate, table
+from engine.tables import table
+from engine.units import duration, rate
 
 RunProbe = Callable[[Case, Run, float], Probe]
 
@@ -128,7 +129,7 @@ def command(
         result.tell_kept()
         raise
     click.echo(report(result.rows))
-    result.raise_failures()
+    result.raise_failures(cases)
 
 
 def find(
@@ -148,6 +149,7 @@ def find(
         return probes[-1].sustained
 
     found, upper, failures = None, None, []
+    _tell(case, "measuring the closed load")
     try:
         upper = measure(case, closed).throughput
         _tell(case, f"{rate(upper)} words/s at closed load")
@@ -174,7 +176,7 @@ def find(
 
 def report(rows: Sequence[Row]) -> str:
     """A line for each case."""
-    return table(_COLUMNS, [_line(found) for found in rows])
+    return table(_COLUMNS, [_line(found) for found in rows], keys=5)
 
 
 def _line(found: Row) -> tuple[str, ...]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +16,7 @@ import engine
 from benchmarks.measurement import Case, Measurement, Run, row
 from benchmarks.progress import Runs
 from benchmarks.result import Result
-from engine.tables import rate
+from engine.units import rate
 
 Measure = Callable[[Case, Run], Measurement]
 
@@ -44,20 +43,22 @@ class Cell:
         """The loads in the order in which they are measured."""
         return ("closed", *(load for load in self.loads if load != "closed"))
 
+    def under(self, load: str) -> list[Case]:
+        """Its cases under that load."""
+        return [dataclasses.replace(case, load=load) for case in self.cases]
+
 
 def sweep(cells: Sequence[Cell], settings: Settings, result: Result, measure: Measure) -> None:
     """Measure what the result lacks; raises KeyboardInterrupt with the finished cells kept."""
     lacking = missing(cells, result)
-    wanted = sum(len(cell.cases) * len(cell.steps()) for cell in cells)
-    kept = wanted - sum(len(cell.cases) for cell, _ in lacking)
+    kept = len(every_case(cells)) - sum(len(cell.cases) for cell, _ in lacking)
     if kept:
-        print(f"{kept} rows are in {result.path} already, and kept", file=sys.stderr)
+        result.tell_found(kept)
     runs = sum(len(cell.cases) for cell, _ in lacking) * settings.repeats
     try:
         with Runs(runs) as progress:
             for cell, load in lacking:
-                cases = [dataclasses.replace(case, load=load) for case in cell.cases]
-                result.add(_alternate(cases, settings, result, measure, progress))
+                result.add(_alternate(cell.under(load), settings, result, measure, progress))
     except BaseException:
         result.tell_kept()
         raise
@@ -69,8 +70,13 @@ def missing(cells: Sequence[Cell], result: Result) -> list[tuple[Cell, str]]:
         (cell, load)
         for cell in cells
         for load in cell.steps()
-        if not all(result.has(dataclasses.replace(case, load=load)) for case in cell.cases)
+        if not all(result.has(case) for case in cell.under(load))
     ]
+
+
+def every_case(cells: Sequence[Cell]) -> list[Case]:
+    """All that a sweep of these cells measures."""
+    return [case for cell in cells for load in cell.steps() for case in cell.under(load)]
 
 
 def _alternate(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import TimeoutError as NotYet
 from contextlib import contextmanager
 from typing import cast
@@ -14,6 +14,7 @@ import engine
 from benchmarks.measurement import Case, Measurement, Run
 from benchmarks.peers.registry import PEERS
 from engine.config import Runtime, Strategy, Transport
+from engine.errors import ConfigError
 from pipelines.word_count import Api, random_word_count
 
 Watch = Callable[[engine.JobHandle], None]
@@ -79,6 +80,18 @@ def measure_oka(case: Case, run: Run, watch: Watch | None = None) -> Measurement
         histogram=statistics.histogram if result.latency.count else b"",
         records=counted,
     )
+
+
+def check_installed(cases: Iterable[Case]) -> None:
+    """Raise ConfigError if a system of these cases cannot run here, before minutes are spent."""
+    wanted = {(case.system, case.api) for case in cases}
+    absent = {
+        why: peer.setup
+        for peer in PEERS
+        if (peer.system, peer.api) in wanted and (why := peer.missing())
+    }
+    if absent:
+        raise ConfigError("; ".join(absent), "; ".join(dict.fromkeys(absent.values())))
 
 
 @contextmanager

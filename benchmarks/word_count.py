@@ -25,10 +25,11 @@ from benchmarks.options import (
     words_options,
 )
 from benchmarks.result import Result, Row
-from benchmarks.sweep import Cell, sweep
-from benchmarks.systems import OKA, PAIR, measure, runtime
+from benchmarks.sweep import Cell, every_case, missing, sweep
+from benchmarks.systems import OKA, PAIR, check_installed, measure, runtime
 from engine.config import Strategy
-from engine.tables import duration, rate, table
+from engine.tables import table
+from engine.units import duration, rate
 
 
 @click.command("word-count")
@@ -96,16 +97,17 @@ def command(
             cases.insert(0, Case(*PAIR, "processes", "tcp", payload_bytes, batch_size, 1))
         cells.append(Cell(tuple(cases), load))
     result = Result("word_count", dataclasses.asdict(chosen), json_file, fresh)
+    check_installed(case for cell, load in missing(cells, result) for case in cell.under(load))
     with runtime(runtime_name, max(parallelism)):
         sweep(cells, chosen, result, measure)
     click.echo(report(result.rows))
-    result.raise_failures()
+    result.raise_failures(every_case(cells))
 
 
 def report(rows: Sequence[Row]) -> str:
     """The rows as a table, each with its ratio to the pair of the same payload, batch and load."""
     pairs = {_cell(found): found for found in rows if (found["system"], found["api"]) == PAIR}
-    return table(_COLUMNS, [_line(found, pairs.get(_cell(found))) for found in rows])
+    return table(_COLUMNS, [_line(found, pairs.get(_cell(found))) for found in rows], keys=6)
 
 
 def _line(found: Row, pair: Row | None) -> tuple[str, ...]:

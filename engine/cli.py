@@ -12,13 +12,15 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar, get_args
 
 import click
 
 from engine import console
+from engine.cli_help import Group
+from engine.cli_pipeline import PipelineCommand
 from engine.config import JobConfig, Progress, Runtime, Strategy, Transport
 from engine.distribution import DISTRIBUTION
 from engine.errors import ConfigError, EngineError
@@ -68,7 +70,7 @@ def _program() -> str:
     return Path(sys.argv[0]).name
 
 
-class Lazy(click.Group):
+class Lazy(Group):
     """A group with further commands out of other packages; each is loaded when it is named."""
 
     def __init__(self, *arguments: Any, modules: Mapping[str, str], **settings: Any) -> None:
@@ -165,7 +167,7 @@ def job_options(command: Command) -> Command:
     return command
 
 
-@commands.command()
+@commands.command(cls=PipelineCommand)
 @job_options
 @click.option("--json", "as_json", is_flag=True, help="A JSON line per second, then the result.")
 @click.option(
@@ -178,6 +180,7 @@ def run(target: str, arguments: tuple[str, ...], as_json: bool, top: int, **opti
     """Run the pipeline NAME in FILE, or that a function NAME returns; its arguments follow.
 
     NAME is by default `pipeline`, the name of the file, or the only pipeline that FILE has.
+    `oka run FILE --help` lists the arguments.
 
         oka run pipelines/word_count.py repeat=20 --parallelism 2
 
@@ -193,10 +196,10 @@ def run(target: str, arguments: tuple[str, ...], as_json: bool, top: int, **opti
     click.echo(str(result))
     for sink, output in result.outputs.items():
         click.echo(f"\n{sink}:")
-        _show(output, top)
+        show_output(output, top)
 
 
-@commands.command()
+@commands.command(cls=PipelineCommand)
 @job_options
 @click.option("--mermaid", is_flag=True, help="Mermaid diagrams rather than text.")
 def plan(target: str, arguments: tuple[str, ...], mermaid: bool, **options: Any) -> None:
@@ -229,7 +232,12 @@ def read_config(name: str, options: Mapping[str, Any]) -> JobConfig:
     return JobConfig.of({"name": name, **settings})
 
 
-def _show(output: Any, top: int) -> None:
+def show_output(output: Any, top: int) -> None:
+    """Print what a sink gathered: as its class shows it, or else its first entries."""
+    plain: Any = object.__str__
+    if type(output).__str__ is not plain or not isinstance(output, Iterable):
+        click.echo(str(output))
+        return
     if isinstance(output, dict):
         try:
             entries = sorted(output.items(), key=lambda entry: entry[1], reverse=True)

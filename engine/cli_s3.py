@@ -13,11 +13,13 @@ from pathlib import Path
 
 import click
 
+from engine.cli_help import Group
 from engine.errors import ConfigError
 from engine.s3 import S3Server, ServerStatistics
+from engine.units import counted
 
 
-@click.group("s3")
+@click.group("s3", cls=Group)
 def command() -> None:
     """Objects in S3: a server for development and tests."""
 
@@ -120,8 +122,9 @@ def _watch(server: S3Server) -> None:
 
 
 def _summary(statistics: ServerStatistics) -> str:
+    requests = counted(statistics.requests, "request")
     sent, received = statistics.bytes_sent / 1e6, statistics.bytes_received / 1e6
-    return f"{statistics.requests:,} requests, {sent:,.1f} MB sent, {received:,.1f} MB received"
+    return f"{requests}, {sent:,.1f} MB sent, {received:,.1f} MB received"
 
 
 def _is_loopback(host: str) -> bool:

@@ -21,7 +21,7 @@ from engine.graph.logical import LogicalGraph
 from engine.graph.operator import SinkOperator
 from engine.metrics import JobResult, JobStatistics
 from engine.placement import Placement, place
-from engine.progress import ProgressLine
+from engine.progress import ProgressLine, telling
 from engine.runtime.launcher import Launcher
 from engine.runtime.master import JobMaster, JobReport
 
@@ -123,6 +123,7 @@ class JobHandle:
                 plan.config,
                 launcher,
                 self._progress.show if self._progress.is_shown else None,
+                self._progress.tell,
             )
         except BaseException:
             launcher.shutdown()
@@ -185,7 +186,8 @@ def open_launcher(plan: Plan) -> Launcher:
             raise ConfigError(
                 "runtime is 'ray' and Ray is not installed", install_hint("ray")
             ) from error
-        return RayLauncher(plan.config, plan.resources)
+        with telling("connecting to Ray", plan.config.progress):
+            return RayLauncher(plan.config, plan.resources)
     from engine.runtime.local import LocalLauncher
 
     return LocalLauncher()

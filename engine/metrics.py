@@ -7,7 +7,7 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
@@ -53,8 +53,10 @@ class Latency:
 class OperatorSummary:
     """One operator over all its tasks.
 
-    `busy`, `blocked` and `idle` are shares (0 to 1) of the time of the tasks that run it: at work,
-    waiting for credit from downstream, waiting for input. Operators of one chain share them.
+    `busy`, `waiting`, `blocked` and `idle` are shares (0 to 1) of the time of the tasks that run
+    it: at work, on a core or ready for one; in its own functions and yet not at work, as a source
+    that sleeps or an operator that asks a service; held up until downstream takes more; without
+    input. Operators of one chain share them.
     """
 
     name: str
@@ -63,6 +65,7 @@ class OperatorSummary:
     records_in: int
     records_out: int
     busy: float
+    waiting: float
     blocked: float
     idle: float
 
@@ -119,9 +122,7 @@ class JobStatistics:
             records=sum(
                 task.operators[-1].records_out for task in tasks if task.sink_window is not None
             ),
-            source_records=sum(
-                task.operators[0].records_out for task in tasks if task.source_window is not None
-            ),
+            source_records=sum(task.operators[0].records_out for task in tasks if _is_source(task)),
             throughput=_rate(sinks, "records_out"),
             source_throughput=_rate(sources, "records_in"),
             input_throughput=_rate(sinks, "records_in"),
@@ -132,7 +133,7 @@ class JobStatistics:
             refused_connections=sum(task.refused_connections for task in tasks),
             memory_bytes=max((task.memory_bytes for task in tasks), default=0),
             operators=operators,
-            bottleneck=_bottleneck(operators),
+            bottleneck=_bottleneck(operators, {task.vertex for task in tasks if _is_source(task)}),
             window_seconds=_seconds(sinks),
             reconnects=sum(task.link.reconnects for task in tasks),
             longest_interruption_ms=1e3
@@ -174,10 +175,13 @@ class JobResult:
         return self.statistics.latency
 
     @property
-    def cpu_seconds_per_million(self) -> float:
-        """CPU seconds of all workers, user and system, per million records at the sinks."""
+    def cpu_seconds_per_million(self) -> float | None:
+        """CPU seconds of all workers, user and system, per million records at the sinks.
+
+        None where none has arrived; of a few records it is mostly what starting took.
+        """
         records = self.statistics.records
-        return self.statistics.cpu_seconds / records * 1e6 if records else 0.0
+        return self.statistics.cpu_seconds / records * 1e6 if records else None
 
     def to_dict(self) -> dict[str, Any]:
         """The result in the schema `oka.result/1`; units are in the names."""
@@ -199,6 +203,7 @@ class JobResult:
             "clock_uncertainty_us": statistics.clock_uncertainty_us,
             "reconnects": statistics.reconnects,
             "longest_interruption_ms": statistics.longest_interruption_ms,
+            "cpu_seconds": statistics.cpu_seconds,
             "cpu_seconds_per_million": self.cpu_seconds_per_million,
             "max_worker_memory_bytes": statistics.memory_bytes,
             "dropped_messages": statistics.dropped_messages,
@@ -298,6 +303,7 @@ def _operators(tasks: Sequence[TaskStatistics]) -> tuple[OperatorSummary, ...]:
             records_in=sum(task.operators[at].records_in for task in members),
             records_out=sum(task.operators[at].records_out for task in members),
             busy=_share(members, "busy_seconds"),
+            waiting=_share(members, "waiting_seconds"),
             blocked=_share(members, "blocked_seconds"),
             idle=_share(members, "idle_seconds"),
         )
@@ -311,12 +317,20 @@ def _share(members: Sequence[TaskStatistics], field: str) -> float:
     return sum(getattr(task, field) for task in members) / elapsed if elapsed else 0.0
 
 
-def _bottleneck(operators: Sequence[OperatorSummary]) -> str | None:
-    """The busiest vertex that itself waits for no one, if others wait for credit."""
+def _is_source(task: TaskStatistics) -> bool:
+    return task.source_window is not None
+
+
+def _bottleneck(operators: Sequence[OperatorSummary], sources: Collection[str]) -> str | None:
+    """The vertex with the least time to spare that nobody holds up, if others wait for credit."""
     if not any(operator.blocked > _HELD_UP for operator in operators):
         return None
-    free = [operator for operator in operators if operator.blocked <= _HELD_UP]
-    return max(free, key=lambda operator: operator.busy).vertex if free else None
+    free = [
+        operator
+        for operator in operators
+        if operator.blocked <= _HELD_UP and operator.vertex not in sources
+    ]
+    return max(free, key=lambda each: each.busy + each.waiting).vertex if free else None
 
 
 _HELD_UP = 0.05

@@ -35,9 +35,8 @@ def load_pipeline(target: str, arguments: Sequence[str]) -> tuple[Any, str]:
 
     Raises ConfigError where there is none, and with the user's traceback where the file raises.
     """
-    path, name = _located(target)
-    found = _chosen(_load(path), path, name)
-    name = name or path.stem
+    found, name = find_pipeline(target)
+    path, _ = _located(target)
     given = dict(split_assignment(argument, "an argument") for argument in arguments)
     if not callable(found):
         if given:
@@ -53,6 +52,12 @@ def load_pipeline(target: str, arguments: Sequence[str]) -> tuple[Any, str]:
         raise ConfigError(f"{function}: {error}", f"it takes {inspect.signature(found)}") from error
     with _user_errors(path, f"{function}() in {path} failed"):
         return found(**given), name
+
+
+def find_pipeline(target: str) -> tuple[Any, str]:
+    """What FILE[:NAME] means, a function or a pipeline, and what it is called."""
+    path, name = _located(target)
+    return _chosen(_load(path), path, name), name or path.stem
 
 
 def split_assignment(text: str, what: str) -> tuple[str, Any]:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import queue
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from engine import console
 from engine.metrics import JobStatistics
 from engine.runtime.description import TaskStatistics
+from engine.status_line import RenewedLine, status
 
 if TYPE_CHECKING:
     from engine.config import Progress
@@ -21,12 +24,12 @@ if TYPE_CHECKING:
 class ProgressLine:
     """Shows what the job does now: rates are those since the last call of `show`.
 
-    On a terminal the line renews itself; elsewhere each line is printed below the last. A thread of
-    its own writes, so that `show` never waits for a reader. When a JSON line cannot be written,
-    because stdout is closed, it calls `at_end_of_output`.
+    On a terminal the line renews itself, as wide as the terminal is at that moment; elsewhere each
+    line is printed below the last. A thread of its own writes, so that nobody waits for a reader.
+    When a JSON line cannot be written, because stdout is closed, `at_end_of_output` is called.
     """
 
-    def __init__(self, mode: Progress, at_end_of_output: Callable[[], None]) -> None:
+    def __init__(self, mode: Progress, at_end_of_output: Callable[[], None] = lambda: None) -> None:
         terminal = console.is_terminal()
         if mode == "auto":
             mode = "line" if terminal else "none"
@@ -36,30 +39,42 @@ class ProgressLine:
             "none": _write_nothing,
         }[mode]
         self.is_shown = mode != "none"
-        self._renews = terminal and mode == "line"
+        self._tells = mode == "line"
+        self._renewed = RenewedLine() if terminal and mode == "line" else None
         self._last = (0.0, 0, 0)
         self._at_end_of_output = at_end_of_output
-        self._snapshots: queue.SimpleQueue[Sequence[TaskStatistics] | None] = queue.SimpleQueue()
+        self._news: queue.SimpleQueue[Sequence[TaskStatistics] | str | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._show_all, name="oka-progress", daemon=True)
 
     def show(self, tasks: Sequence[TaskStatistics]) -> None:
         """Take the tasks' statistics of this second."""
-        if self._thread.ident is None:
-            self._thread.start()
-        if self._snapshots.qsize() < _MOST_WAITING:
-            self._snapshots.put(tasks)
+        self._take(tasks)
+
+    def tell(self, what: str) -> None:
+        """Show, before records flow or behind them, what the job is at."""
+        if self._tells:
+            self._take(what)
 
     def clear(self) -> None:
         """Show what is left, and remove the line, so that what follows starts on an empty one."""
         if self._thread.ident is not None:
-            self._snapshots.put(None)
+            self._news.put(None)
             self._thread.join(_LAST_LINES_SECONDS)
-        if self._renews:
-            console.write("\r\x1b[K", patience=0.0)
+            if self._renewed is not None:
+                self._put("")
+
+    def _take(self, news: Sequence[TaskStatistics] | str) -> None:
+        if self._thread.ident is None:
+            self._thread.start()
+        if self._news.qsize() < _MOST_WAITING:
+            self._news.put(news)
 
     def _show_all(self) -> None:
-        while (tasks := self._snapshots.get()) is not None:
-            self._show(tasks)
+        while (news := self._news.get()) is not None:
+            if isinstance(news, str):
+                self._put(news)
+            else:
+                self._show(news)
 
     def _show(self, tasks: Sequence[TaskStatistics]) -> None:
         statistics = JobStatistics.of(tasks)
@@ -77,18 +92,13 @@ class ProgressLine:
         )
 
     def _write_line(self, statistics: JobStatistics, at_sinks: float, at_sources: float) -> None:
-        from engine.tables import duration, rate
+        columns = sys.maxsize if self._renewed is None else terminal_columns() - 1
+        self._put(status(statistics, at_sinks, at_sources, columns))
 
-        line = (
-            f"{statistics.elapsed_seconds:4.0f} s  {rate(at_sinks)} records/s "
-            f"(sources {rate(at_sources)})  p99 {duration(statistics.latency.p99)}  "
-            f"{statistics.records:,} records"
-        )
-        if statistics.bottleneck is not None:
-            line += f"  backpressure: {statistics.bottleneck} ({_blocked(statistics):.0%} blocked)"
-        if statistics.reconnects:
-            line += f"  reconnects: {statistics.reconnects}"
-        console.write(f"\r{line}\x1b[K" if self._renews else f"{line}\n", patience=0.0)
+    def _put(self, line: str) -> None:
+        renewed = self._renewed
+        text = f"{line}\n" if renewed is None else renewed.renewed(line, terminal_columns())
+        console.write(text, patience=0.0)
 
     def _write_json(self, statistics: JobStatistics, at_sinks: float, at_sources: float) -> None:
         line = {
@@ -109,14 +119,30 @@ class ProgressLine:
             self._at_end_of_output()
 
 
-def _blocked(statistics: JobStatistics) -> float:
-    return max(operator.blocked for operator in statistics.operators)
+@contextmanager
+def telling(what: str, mode: Progress = "auto") -> Iterator[Callable[[str], None]]:
+    """Show what is going on for as long as the block runs, which may say something else."""
+    line = ProgressLine(mode)
+    line.tell(what)
+    try:
+        yield line.tell
+    finally:
+        line.clear()
+
+
+def terminal_columns() -> int:
+    """Those of stderr's terminal at this moment; 80 where it does not tell."""
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or _USUAL_COLUMNS
+    except (AttributeError, OSError, ValueError):
+        return _USUAL_COLUMNS
 
 
 def _write_nothing(_statistics: JobStatistics, _at_sinks: float, _at_sources: float) -> None:
     pass
 
 
+_USUAL_COLUMNS = 80
 _MOST_WAITING = 10
-"""Snapshots that a reader who comes later still sees."""
+"""What a reader who comes later still sees."""
 _LAST_LINES_SECONDS = 1.0

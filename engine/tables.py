@@ -3,37 +3,36 @@
 from __future__ import annotations
 
 import io
+import shutil
 from collections.abc import Sequence
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from engine.units import counted, duration, rate, three_digits
+
 if TYPE_CHECKING:
-    from engine.metrics import JobResult
+    from engine.metrics import JobResult, JobStatistics, Latency
 
 
 def result_table(result: JobResult) -> str:
-    """The job's throughput, latency and cost, and a row per operator."""
+    """The job's throughput, latency and cost, and a row per operator.
+
+    Nothing is told that the job was too short for: no rate of a few milliseconds, no percentile
+    that so few markers have, no cost of a million records where there were ten.
+    """
     statistics = result.statistics
-    summary = Table(box=box.SIMPLE, show_header=False, title=f"job {result.config.name}")
+    summary = Table(box=box.SIMPLE, show_header=False, title=result.config.name)
     summary.add_column(style="bold")
     summary.add_column()
     summary.add_row("records at the sinks", f"{statistics.records:,}")
-    summary.add_row(
-        "throughput",
-        f"{rate(statistics.throughput)} records/s over {statistics.window_seconds:.2f} s "
-        f"(sources {rate(statistics.source_throughput)})",
-    )
-    latency = statistics.latency
-    if latency.count:
-        summary.add_row(
-            "latency",
-            f"p50 {duration(latency.p50)}, p95 {duration(latency.p95)}, "
-            f"p99 {duration(latency.p99)}, p99.9 {duration(latency.p999)}, "
-            f"max {duration(latency.max)} ({latency.count:,} markers)",
-        )
+    if statistics.records:
+        summary.add_row("throughput", throughput(statistics))
+    if statistics.latency.count:
+        summary.add_row("latency", percentiles(statistics.latency))
     if statistics.clock_uncertainty_us:
         summary.add_row(
             "clocks", f"hosts' offsets known to ±{duration(statistics.clock_uncertainty_us)}"
@@ -44,61 +43,140 @@ def result_table(result: JobResult) -> str:
             f"{statistics.reconnects}, longest interruption "
             f"{duration(statistics.longest_interruption_ms * 1e3)}",
         )
-    summary.add_row(
-        "cpu",
-        f"{result.cpu_seconds_per_million:.3f} s per million records "
-        f"({statistics.cpu_seconds:.2f} s in all)",
-    )
+    summary.add_row("cpu", cost(statistics.cpu_seconds, statistics.records))
     if statistics.refused_connections or statistics.dropped_messages:
         summary.add_row(
             "strangers",
-            f"{statistics.refused_connections:,} connections refused, "
-            f"{statistics.dropped_messages:,} messages dropped",
+            f"{counted(statistics.refused_connections, 'connection')} refused, "
+            f"{counted(statistics.dropped_messages, 'message')} dropped",
         )
-    summary.add_row("wall time", f"{result.seconds:.2f} s, start and tear-down included")
+    summary.add_row("wall time", f"{duration(result.seconds * 1e6)}, start and tear-down included")
 
-    operators = Table(box=box.SIMPLE, header_style="bold")
-    for column in ("operator", "tasks", "in", "out", "busy", "blocked", "idle"):
-        operators.add_column(column, justify="left" if column == "operator" else "right")
-    for operator in statistics.operators:
-        operators.add_row(
+    operators = [
+        (
             operator.name,
             f"{operator.parallelism}",
             f"{operator.records_in:,}",
             f"{operator.records_out:,}",
-            *(f"{share:.0%}" for share in (operator.busy, operator.blocked, operator.idle)),
+            *(
+                f"{share:.0%}"
+                for share in (operator.busy, operator.waiting, operator.blocked, operator.idle)
+            ),
         )
-    return _printed(summary, operators)
+        for operator in statistics.operators
+    ]
+    return f"{_printed(summary)}\n{table(_OPERATORS, operators, names=1)}"
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A plain table; the first two columns are names, the others numbers."""
+def throughput(statistics: JobStatistics) -> str:
+    """Records per second over the steady window, where it is long enough to tell."""
+    seconds = duration(statistics.window_seconds * 1e6)
+    if statistics.window_seconds < _SHORTEST_WINDOW:
+        return f"all within {seconds}: too short for a rate"
+    return (
+        f"{rate(statistics.throughput)} records/s over {seconds} "
+        f"(sources {rate(statistics.source_throughput)})"
+    )
+
+
+def percentiles(latency: Latency) -> str:
+    """The percentiles that so many markers have: beyond each there is at least one."""
+    if latency.count == 1:
+        return f"{duration(latency.max)} (1 marker)"
+    told = [
+        f"{name} {duration(value)}"
+        for name, value, least in (
+            ("p50", latency.p50, 2),
+            ("p95", latency.p95, 20),
+            ("p99", latency.p99, 100),
+            ("p99.9", latency.p999, 1000),
+            ("max", latency.max, 1),
+        )
+        if latency.count >= least
+    ]
+    return f"{', '.join(told)} ({counted(latency.count, 'marker')})"
+
+
+def cost(cpu_seconds: float, records: int) -> str:
+    """CPU time of all workers, and what so many records take, as many as there were."""
+    total = f"{duration(cpu_seconds * 1e6)} in all"
+    for many, name in ((1_000_000, "million"), (1000, "thousand")):
+        if records >= many:
+            seconds = three_digits(cpu_seconds / records * many)
+            return f"{seconds} s per {name} records ({total})"
+    return total
+
+
+def table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], names: int = 2, keys: int | None = None
+) -> str:
+    """A plain table; the first `names` columns are text, the others numbers.
+
+    One that is wider than the terminal says above itself what all rows share, and goes on below
+    with the columns that had no room, behind the first `keys` again (the names, if it is None).
+    A long text goes on in the next line; nothing is cut.
+    """
+    shown = list(range(len(columns)))
+    whole = _drawn(columns, rows, names, shown)
+    if _width(whole) <= _columns():
+        return _printed(whole)
+    told = ""
+    if len(rows) > 1:
+        same = {at for at in shown if len({row[at] for row in rows if at < len(row)}) == 1}
+        shown = [at for at in shown if at not in same]
+        told = ", ".join(f"{columns[at]} {rows[0][at]}" for at in sorted(same) if rows[0][at])
+    first = [at for at in shown if at < (names if keys is None else keys)]
+    parts = [first]
+    for at in shown[len(first) :]:
+        wider = _drawn(columns, rows, names, [*parts[-1], at], _columns() // 3)
+        if parts[-1] != first and _width(wider) > _columns():
+            parts.append(first)
+        parts[-1] = [*parts[-1], at]
+    text = _printed(*(_drawn(columns, rows, names, part, _columns() // 3) for part in parts))
+    if not told:
+        return text
+    indent = "  "
+    every = f"in every row: {told}"
+    return f"\n{fill(every, _columns(), initial_indent=indent, subsequent_indent=indent)}\n{text}"
+
+
+def _drawn(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    names: int,
+    shown: Sequence[int],
+    widest_name: int | None = None,
+) -> Table:
     drawn = Table(box=box.SIMPLE, header_style="bold")
-    for at, column in enumerate(columns):
-        drawn.add_column(column, justify="left" if at < 2 else "right", no_wrap=True)
+    for at in shown:
+        if at < names:
+            drawn.add_column(columns[at], overflow="fold", max_width=widest_name)
+        else:
+            drawn.add_column(columns[at], justify="right", no_wrap=True)
     for row in rows:
-        drawn.add_row(*row)
-    return _printed(drawn)
+        drawn.add_row(*(row[at] if at < len(row) else "" for at in shown))
+    return drawn
 
 
-def rate(per_second: float) -> str:
-    """A rate for people: `1.23M`, `45.6k`, `789`."""
-    for factor, suffix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if per_second >= factor:
-            return f"{per_second / factor:.3g}{suffix}"
-    return f"{per_second:.3g}"
+def _width(drawn: Table) -> int:
+    console = Console(width=_WIDEST)
+    return console.measure(drawn).maximum
+
+
+def _columns() -> int:
+    """Those of the terminal that stdout is, and many where it is none."""
+    return max(_LEAST_COLUMNS, shutil.get_terminal_size((_MANY_COLUMNS, 0)).columns)
 
 
 def _printed(*drawn: Table) -> str:
     text = io.StringIO()
-    Console(file=text, width=200).print(*drawn)
+    Console(file=text, width=_columns()).print(*drawn)
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
 
 
-def duration(microseconds: float) -> str:
-    """A duration for people: `85 µs`, `1.2 ms`, `3.4 s`."""
-    if microseconds < 1e3:
-        return f"{microseconds:.3g} µs"
-    if microseconds < 1e6:
-        return f"{microseconds / 1e3:.3g} ms"
-    return f"{microseconds / 1e6:.3g} s"
+_OPERATORS = ("operator", "tasks", "in", "out", "busy", "waiting", "blocked", "idle")
+_WIDEST = 10_000
+_LEAST_COLUMNS = 60
+_MANY_COLUMNS = 200
+_SHORTEST_WINDOW = 0.1
+"""Seconds below which a rate is chance: a batch comes or does not."""

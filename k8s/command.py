@@ -9,16 +9,24 @@ from typing import Any
 import click
 
 from engine.cli import job_options
+from engine.cli_help import Group
+from engine.cli_pipeline import PipelineCommand
 from k8s.check.report import check, check_repository, tell
+from k8s.jobs import located
 from k8s.manifests import build, dump, load
 
 
-@click.group()
+@click.group(cls=Group)
 def command() -> None:
     """Manifests for Ray on Kubernetes (KubeRay)."""
 
 
-@command.command()
+class _Render(PipelineCommand):
+    def find(self, target: str) -> Any:
+        return super().find(located(target))
+
+
+@command.command(cls=_Render)
 @job_options
 @click.option(
     "--overlay", default="eks", show_default=True, help="A folder, or one of k8s/overlays."

@@ -115,9 +115,36 @@ class Load(SinkOperator[Any]):
         """Nothing is loaded before the model comes."""
         return _Loader(self._kind, self._copy, context.index)
 
-    def merge(self, results: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    def merge(self, results: list[list[dict[str, Any]]]) -> Reports:
         """The reports of all tasks, by task."""
-        return [report for reports in results for report in reports]
+        return Reports(report for reports in results for report in reports)
+
+
+class Reports(list[dict[str, Any]]):
+    """Reports of Load tasks; as text, a table of them.
+
+    Its seconds are counted from the moment when the bytes were ready to publish.
+    """
+
+    def __str__(self) -> str:
+        moments = list(self[0]["seconds"]) if self else []
+        lines = [
+            (
+                f"{report['task']}",
+                f"{report['address']} {report['node'][:8]}",
+                report["via"],
+                f"{report['version']}",
+                f"{report['bytes']:,}",
+                *(f"{report['seconds'][name]:.3f}" for name in moments),
+                report["checksum"],
+                "" if "accuracy" not in report else f"{report['accuracy']:.1%}",
+            )
+            for report in self
+        ]
+        seconds = [f"{name} s" for name in moments]
+        return table(
+            ("task", "node", "via", "version", "bytes", *seconds, "checksum", "accuracy"), lines
+        )
 
 
 class _Loader(SinkWriter):
@@ -187,28 +214,6 @@ def _this_node() -> tuple[str, str]:
     if ray is not None and ray.is_initialized():
         return str(ray.get_runtime_context().get_node_id()), str(ray.util.get_node_ip_address())
     return "local", "127.0.0.1"
-
-
-def show(reports: Sequence[dict[str, Any]]) -> str:
-    """The reports as a table; seconds are counted from the bytes' being ready to publish."""
-    moments = list(reports[0]["seconds"]) if reports else []
-    lines = [
-        (
-            f"{report['task']}",
-            f"{report['address']} {report['node'][:8]}",
-            report["via"],
-            f"{report['version']}",
-            f"{report['bytes']:,}",
-            *(f"{report['seconds'][name]:.3f}" for name in moments),
-            report["checksum"],
-            "" if "accuracy" not in report else f"{report['accuracy']:.1%}",
-        )
-        for report in reports
-    ]
-    seconds = [f"{name} s" for name in moments]
-    return table(
-        ("task", "node", "via", "version", "bytes", *seconds, "checksum", "accuracy"), lines
-    )
 
 
 @click.command(
@@ -288,7 +293,7 @@ def command(
         name="model broadcast",
         **settings,
     )
-    click.echo(json.dumps(result.output) if as_json else show(result.output))
+    click.echo(json.dumps(result.output) if as_json else str(result.output))
     if len({report["checksum"] for report in result.output}) != 1:
         raise EngineError("the Load tasks gave different answers: the model did not arrive whole")
 

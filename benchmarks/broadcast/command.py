@@ -23,6 +23,7 @@ from benchmarks.broadcast.job import Broadcast, measure
 from benchmarks.broadcast.rows import report, row
 from benchmarks.broadcast.sampler import take
 from benchmarks.broadcast.store import serving, variables
+from benchmarks.drawable import check_drawable
 from benchmarks.options import Choices
 from benchmarks.progress import Runs
 from benchmarks.result import Result
@@ -31,8 +32,8 @@ from benchmarks.testbed.cluster import Cluster, running_cluster
 from benchmarks.testbed.command import name_option
 from benchmarks.testbed.network import address
 from benchmarks.testbed.rate import UNLIMITED, parse_rate, show_rate
-from engine.distribution import install_hint
 from engine.errors import ConfigError, StartError
+from engine.units import counted
 from pipelines.models.kind import parse_size
 from pipelines.models.plain import Synthetic
 
@@ -95,18 +96,21 @@ def command(
     if size_bytes < 1:
         raise ConfigError(f"size is {size!r}, expected at least one byte", "564MB is the published")
     bits = parse_rate(UNLIMITED if rate == "none" else rate)
+    if plots is not None:
+        check_drawable()
+        results_file.check_writable(plots / "figure.png")
     wanted = cases(names, ways, encryption, size_bytes, in_memory, bits)
     result = Result("broadcast", {"repeats": repeats}, json_file, fresh, BroadcastCase)
     lacking = [group for group in wanted if not all(result.has(case) for case in group)]
     kept = sum(len(group) for group in wanted) - sum(len(group) for group in lacking)
     if kept:
-        print(f"{kept} rows are in {result.path} already, and kept", file=sys.stderr)
+        result.tell_found(kept)
     if lacking:
         _measure_all(lacking, size_bytes, repeats, result, name)
     click.echo(report(result.rows))
     if plots is not None:
         _draw(result, plots)
-    result.raise_failures()
+    result.raise_failures(case for group in wanted for case in group)
 
 
 def _measure_all(
@@ -114,10 +118,13 @@ def _measure_all(
 ) -> None:
     """Measure the groups, those of pods on a testbed of their own."""
     runs = sum(len(group) for group in groups) * (repeats + 1)
+    testbeds = [
+        [group for group in groups if group[0].layout.pods == pods] for pods in (False, True)
+    ]
+    _check_shared_memory(max(_hosts(alike) for alike in testbeds if alike) * _store_bytes(size))
     with _cache(size, groups), Runs(runs) as progress:
         try:
-            for pods in (False, True):
-                alike = [group for group in groups if group[0].layout.pods == pods]
+            for alike in testbeds:
                 if alike:
                     _measure_on_testbed(alike, size, repeats, result, progress, name)
         except BaseException:
@@ -133,11 +140,9 @@ def _measure_on_testbed(
     progress: Runs,
     name: str,
 ) -> None:
-    hosts = max(len(group[0].layout.loaders) for group in groups)
+    hosts = _hosts(groups)
     rate = groups[0][0].rate_bits_per_second
-    store = max(2 * size, _LEAST_STORE_BYTES)
-    _check_shared_memory(hosts * store)
-    about = f"{hosts} hosts, {show_rate(rate)}"
+    about = f"{counted(hosts, 'host')}, {show_rate(rate)}"
 
     def tell(line: str) -> None:
         print(f"{about}: {line}", file=sys.stderr, flush=True)
@@ -148,7 +153,7 @@ def _measure_on_testbed(
             hosts,
             rate=rate,
             cpus=_CPUS,
-            object_store_bytes=store,
+            object_store_bytes=_store_bytes(size),
             variables=variables(server),
             name=name,
             tell=tell,
@@ -244,6 +249,16 @@ def _cache(size: int, groups: Sequence[Sequence[BroadcastCase]]) -> Iterator[Non
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _hosts(groups: Sequence[Sequence[BroadcastCase]]) -> int:
+    """How many hosts a testbed for all of them has."""
+    return max(len(group[0].layout.loaders) for group in groups)
+
+
+def _store_bytes(size: int) -> int:
+    """What Ray's object store of each host has room for."""
+    return max(2 * size, _LEAST_STORE_BYTES)
+
+
 def _check_shared_memory(needed: int) -> None:
     """Ray moves a store that does not fit into /dev/shm to the disk, and plasma would be slow."""
     free = shutil.disk_usage("/dev/shm").free  # noqa: S108 - only asked for its size
@@ -256,13 +271,8 @@ def _check_shared_memory(needed: int) -> None:
 
 
 def _draw(result: Result, folder: Path) -> None:
-    try:
-        from benchmarks import plots
-    except ModuleNotFoundError as error:
-        raise ConfigError(
-            f"figures need the package {error.name}, which is not installed",
-            install_hint("report"),
-        ) from error
+    from benchmarks import plots
+
     for drawing in plots.draw(result.content):
         path = folder / f"{drawing.name}.png"
         results_file.write_whole(path, plots.render(drawing, "png"))

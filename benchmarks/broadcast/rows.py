@@ -60,9 +60,9 @@ def report(rows: Sequence[Mapping[str, Any]]) -> str:
     for found in sorted(rows, key=_order):
         place = (
             found["case"],
-            found["about"],
-            show_rate(found["rate_bits_per_second"]),
             way_name(found["api"], found["encryption"]),
+            show_rate(found["rate_bits_per_second"]),
+            found["about"],
         )
         usable, loaded = found["usable_seconds"], found["loaded_seconds"]
         if usable is None:
@@ -83,7 +83,7 @@ def report(rows: Sequence[Mapping[str, Any]]) -> str:
                 f"{max(received) / size:.2f}" if received else "",
             )
         )
-    return table(_COLUMNS, lines)
+    return table(_COLUMNS, lines, keys=3)
 
 
 def _others(found: Mapping[str, Any]) -> list[str]:
@@ -140,9 +140,9 @@ def _spread(values: Sequence[float]) -> dict[str, float] | None:
 
 _COLUMNS = (
     "case",
-    "what",
-    "rate",
     "way",
+    "rate",
+    "what",
     "usable s",
     "min-max",
     "loaded s",

@@ -16,6 +16,11 @@ class JvmPeer(Peer):
     start_seconds: float = 90.0
     needs_jar: bool = False
 
+    @property
+    def setup(self) -> str:
+        """The command that installs it."""
+        return super().setup if self.environment else "make peers-flink"
+
     def missing(self) -> str | None:
         """Why it cannot run here; None if it can."""
         if shutil.which("java") is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import importlib.util
 import json
 import os
 import random
@@ -41,6 +42,10 @@ class Peer:
     """Its virtual environment below `.peers/`, made by `make peers`; None: that of Oka."""
     program: str
     """Its file in `benchmarks/peers/`, or the name of a jar below `.peers/`."""
+    extra: str | None = None
+    """The extra of Oka that has its packages, where its environment is Oka's."""
+    modules: tuple[str, ...] = ()
+    """What it imports of them."""
     has_batches: bool = True
     """Whether the size of a batch is a setting of the system."""
     has_rate: bool = True
@@ -50,18 +55,29 @@ class Peer:
     start_seconds: float = 30.0
     """Longest that it may take from its start to its first word, and from its last to its end."""
 
+    @property
+    def setup(self) -> str:
+        """The command that installs it."""
+        if self.extra is not None:
+            return f"pip install 'oka[{self.extra}]'"
+        return f"make peers-{self.environment}" if self.environment else "make peers"
+
     def missing(self) -> str | None:
         """Why it cannot run here; None if it can."""
-        if self.environment is not None and not self._python().exists():
-            return f"{self.system} is not installed in {self._python().parents[1]}"
+        if self.environment is None:
+            absent = [name for name in self.modules if importlib.util.find_spec(name) is None]
+            return f"{self.system} needs {', '.join(absent)}, not installed" if absent else None
+        folder = ENVIRONMENTS / self.environment
+        # An installation that was broken off has a Python, but not the mark of `make`.
+        if not (self._python().exists() and (folder / ".installed").exists()):
+            return f"{self.system} is not installed in {folder}"
         return None
 
     def measure(self, case: Case, run: Run) -> Measurement:
         """Run it once; raises RuntimeError if it fails or its counts differ."""
         missing = self.missing()
         if missing is not None:
-            target = f"peers-{self.environment}" if self.environment else "peers"
-            raise RuntimeError(f"{missing}\n\nhint: make {target}")
+            raise RuntimeError(f"{missing}\n\nhint: {self.setup}")
         folder = Path(tempfile.mkdtemp(prefix="oka-peer-"))
         settings = {
             "folder": str(folder),

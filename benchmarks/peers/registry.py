@@ -10,14 +10,28 @@ from __future__ import annotations
 from benchmarks.peers.jvm import JVM_PEERS
 from benchmarks.peers.peer import Peer
 
-PYZMQ_PAIR = Peer("pyzmq_msgpack_pair", "lists", "per_record", None, "pyzmq_pair.py")
+PYZMQ_PAIR = Peer(
+    *("pyzmq_msgpack_pair", "lists", "per_record", None, "pyzmq_pair.py"),
+    extra="bench",
+    modules=("msgpack", "zmq"),
+)
 """The yardstick: whatever else is measured alternates with it."""
 
 PEERS: tuple[Peer, ...] = (
     PYZMQ_PAIR,
     Peer("multiprocessing_pipe", "lists", "map_batches", None, "multiprocessing_pipe.py"),
-    Peer("ray_actor_calls", "lists", "map_batches", None, "ray_actors.py", start_seconds=60.0),
-    Peer("ray_util_queue", "lists", "map_batches", None, "ray_queue.py", start_seconds=60.0),
+    *(
+        Peer(
+            *(system, "lists", "map_batches", None, program),
+            extra="ray",
+            modules=("ray",),
+            start_seconds=60.0,
+        )
+        for system, program in (
+            ("ray_actor_calls", "ray_actors.py"),
+            ("ray_util_queue", "ray_queue.py"),
+        )
+    ),
     Peer("bytewax", "per_record", "per_record", "bytewax", "bytewax_flow.py"),
     Peer("bytewax", "batches", "map_batches", "bytewax", "bytewax_flow.py"),
     Peer("bytewax", "combined", "map_batches", "bytewax", "bytewax_flow.py"),

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from benchmarks.plots import style
 from benchmarks.plots.drawing import Drawing
 from benchmarks.rows import Row, Spread
-from engine.tables import duration, rate
+from engine.units import duration, rate
 
 
 def draw(result: Mapping[str, Any], rows: Sequence[Row]) -> list[Drawing]:

@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks.plots import style
 from benchmarks.plots.drawing import Drawing
 from benchmarks.rows import Row
-from engine.tables import duration, rate
+from engine.units import duration, rate
 
 
 def draw(result: Mapping[str, Any], rows: Sequence[Row]) -> list[Drawing]:

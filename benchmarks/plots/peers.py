@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from benchmarks.plots import style
 from benchmarks.plots.drawing import Drawing
 from benchmarks.rows import Row, Spread
-from engine.tables import duration, rate
+from engine.units import duration, rate
 
 
 def draw(result: Mapping[str, Any], rows: Sequence[Row]) -> list[Drawing]:

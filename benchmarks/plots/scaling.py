@@ -18,7 +18,7 @@ from benchmarks.plots import style
 from benchmarks.plots.drawing import Drawing
 from benchmarks.references import Reference
 from benchmarks.rows import Row, Variant
-from engine.tables import duration, rate
+from engine.units import duration, rate
 
 
 def draw(result: Mapping[str, Any], rows: Sequence[Row]) -> list[Drawing]:

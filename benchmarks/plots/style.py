@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from benchmarks.rows import Row, Spread, Variant
-from engine.tables import duration, rate
+from engine.units import duration, rate
 
 
 def batch_color(batch_size: int | None) -> str:

@@ -11,7 +11,7 @@ from matplotlib.ticker import FuncFormatter
 from benchmarks.plots import style
 from benchmarks.plots.drawing import Drawing
 from benchmarks.rows import Row
-from engine.tables import rate
+from engine.units import rate
 
 
 def draw(result: Mapping[str, Any], rows: Sequence[Row]) -> list[Drawing]:

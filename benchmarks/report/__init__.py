@@ -10,8 +10,10 @@ from typing import Any
 import click
 
 from benchmarks import results_file
-from engine.distribution import install_hint
+from benchmarks.drawable import check_drawable
 from engine.errors import ConfigError
+from engine.progress import telling
+from engine.units import counted
 
 
 class Formats(click.ParamType[tuple[str, ...]]):
@@ -58,7 +60,7 @@ def command(files: tuple[Path, ...], output: Path, formats: tuple[str, ...]) -> 
     page = output / "index.html"
     results_file.check_writable(page)
     written = write(results, output, formats)
-    click.echo(f"{page} and {len(written) - 1} figures beside it")
+    click.echo(f"{page} and {counted(len(written) - 1, 'figure')} beside it")
 
 
 def write(
@@ -68,25 +70,25 @@ def write(
 
     Raises ConfigError where the packages that draw are missing, or the folder cannot be written.
     """
-    try:
-        from benchmarks import plots
-        from benchmarks.report import page
-    except ModuleNotFoundError as error:
-        raise ConfigError(
-            f"a report needs the package {error.name}, which is not installed",
-            install_hint("report"),
-        ) from error
+    check_drawable()
+    from benchmarks import plots
+    from benchmarks.report import page
+
     content: dict[str, bytes] = {}
     sections = []
-    for name, result in results.items():
-        pictures = []
-        for drawing in plots.draw(result):
-            svg = plots.render(drawing, "svg")
-            pictures.append(page.Picture(drawing.title, drawing.alt, drawing.note, svg))
-            for each in formats:
-                data = svg if each == "svg" else plots.render(drawing, each)
-                content[f"{name}_{drawing.name}.{each}"] = data
-        sections.append(page.Section.of(name, result, pictures))
+    with telling("drawing") as tell:
+        for name, result in results.items():
+            tell(f"drawing {name}")
+            pictures = []
+            drawings = plots.draw(result)
+            for number, drawing in enumerate(drawings, 1):
+                tell(f"drawing {name}: {number} of {counted(len(drawings), 'figure')}")
+                svg = plots.render(drawing, "svg")
+                pictures.append(page.Picture(drawing.title, drawing.alt, drawing.note, svg))
+                for each in formats:
+                    data = svg if each == "svg" else plots.render(drawing, each)
+                    content[f"{name}_{drawing.name}.{each}"] = data
+            sections.append(page.Section.of(name, result, pictures))
     content["index.html"] = page.render(sections).encode()
     _write_all(output, content)
     return [output / name for name in content]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jinja2
 
 from benchmarks.rows import Row, Spread
-from engine.tables import duration, rate
+from engine.units import duration, rate
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,10 @@ from rich.console import Console
 from benchmarks.testbed.cluster import Cluster, check_nodes
 from benchmarks.testbed.network import USUAL_NAME, Host, Network, named, remove
 from benchmarks.testbed.rate import RateType, show_rate
+from engine.cli_help import Group
 from engine.errors import ConfigError, StartError
 from engine.tables import table
+from engine.units import counted
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -35,7 +37,7 @@ def name_option(command: Command) -> Command:
     )(command)
 
 
-@click.group("testbed")
+@click.group("testbed", cls=Group)
 def command() -> None:
     """Hosts with links of a limited rate and a Ray node each, all on this machine. Needs root."""
 
@@ -59,7 +61,7 @@ def up(nodes: int, rate: int | None, cpus: int, name: str) -> None:
             f"cpus is {cpus}, expected at least 1", "a node without CPUs can run no task"
         )
     with _progress() as tell:
-        tell(f"making {nodes} hosts")
+        tell(f"making {counted(nodes, 'host')}")
         network = Network.create(name, hosts=nodes, rate=rate)
         cluster = Cluster(network)
         try:
@@ -69,7 +71,7 @@ def up(nodes: int, rate: int | None, cpus: int, name: str) -> None:
             remove(name)
             raise
     click.echo(
-        f"{nodes} hosts, links {show_rate(rate)}, Ray at {cluster.address} inside\n"
+        f"{counted(nodes, 'host')}, links {show_rate(rate)}, Ray at {cluster.address} inside\n"
         f"use it:      oka testbed exec{named(name)} -- oka run FILE --runtime ray\n"
         f"end it:      oka testbed down{named(name)}"
     )

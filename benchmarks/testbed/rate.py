@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from engine.errors import ConfigError
-from engine.tables import rate as short
+from engine.units import rate as short
 
 
 def parse_rate(text: str) -> int | None:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.testbed.rate import show_rate
-from engine.tables import duration, rate, table
+from engine.tables import table
+from engine.units import duration, rate
 
 
 def report(rows: Sequence[dict[str, Any]]) -> str:
@@ -38,7 +39,7 @@ def report(rows: Sequence[dict[str, Any]]) -> str:
                 "" if (share := link_share(found)) is None else f"{share:.0%}",
             )
         )
-    return table(_COLUMNS, lines)
+    return table(_COLUMNS, lines, keys=6)
 
 
 def bytes_per_word(found: dict[str, Any]) -> float:

@@ -20,14 +20,15 @@ import click
 from benchmarks.measurement import Case, row
 from benchmarks.options import Numbers, api_option, settings, sweep_options, words_options
 from benchmarks.result import Result
-from benchmarks.sweep import Cell, Settings, missing, sweep
+from benchmarks.sweep import Cell, Settings, every_case, missing, sweep
 from benchmarks.systems import OKA
-from benchmarks.testbed.cluster import running_cluster
+from benchmarks.testbed.cluster import check_nodes, running_cluster
 from benchmarks.testbed.command import name_option
 from benchmarks.testbed.job import measure
 from benchmarks.testbed.rate import RateType, show_rate
 from benchmarks.testbed.report import report
 from engine.errors import ConfigError, StartError
+from engine.units import counted
 
 
 class Rates(click.ParamType[tuple[int | None, ...]]):
@@ -86,8 +87,10 @@ def command(
                 f"nodes is {count}, expected an even number",
                 "one half of the hosts has the source tasks, the other the sink tasks",
             )
+        check_nodes(count)
     result = Result("testbed", dataclasses.asdict(chosen), json_file, fresh)
     secured = (True, False) if insecure else (True,)
+    testbeds = []
     for count, rate in itertools.product(nodes, rates):
         case = Case(
             OKA, "", "ray", "auto", 0, 0, count // 2, nodes=count, rate_bits_per_second=rate
@@ -109,9 +112,11 @@ def command(
             )
             for size, most in itertools.product(payload, batch)
         ]
+        testbeds.append(cells)
+    for cells in testbeds:
         _sweep(cells, chosen, result, name)
     click.echo(report(result.rows))
-    result.raise_failures()
+    result.raise_failures(case for cells in testbeds for case in every_case(cells))
 
 
 def _sweep(cells: Sequence[Cell], chosen: Settings, result: Result, name: str) -> None:
@@ -121,7 +126,7 @@ def _sweep(cells: Sequence[Cell], chosen: Settings, result: Result, name: str) -
         return
     nodes, rate = cells[0].cases[0].nodes, cells[0].cases[0].rate_bits_per_second
     assert nodes is not None
-    about = f"{nodes} hosts, {show_rate(rate)}"
+    about = f"{counted(nodes, 'host')}, {show_rate(rate)}"
 
     def tell(line: str) -> None:
         print(f"{about}: {line}", file=sys.stderr, flush=True)
@@ -132,9 +137,5 @@ def _sweep(cells: Sequence[Cell], chosen: Settings, result: Result, name: str) -
     except StartError as error:
         tell(f"failed: {error}")
         result.add(
-            [
-                row(dataclasses.replace(case, load=load), [], [str(error)])
-                for cell, load in lacking
-                for case in cell.cases
-            ]
+            [row(case, [], [str(error)]) for cell, load in lacking for case in cell.under(load)]
         )

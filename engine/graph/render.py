@@ -11,6 +11,7 @@ from engine.graph.execution import ExecutionGraph, ExecutionVertex
 from engine.graph.job import JobEdge, JobVertex
 from engine.graph.logical import LogicalEdge, LogicalGraph
 from engine.graph.partitioner import Hash
+from engine.units import counted
 
 
 class PlacedNode(Protocol):
@@ -84,8 +85,8 @@ def _job_lines(execution: ExecutionGraph) -> list[str]:
 
 
 def _execution_title(execution: ExecutionGraph) -> str:
-    tasks, channels = len(execution.vertices), len(execution.channels)
-    return f"execution graph: {tasks} tasks, {channels} channels"
+    tasks = counted(len(execution.vertices), "task")
+    return f"execution graph: {tasks}, {counted(len(execution.channels), 'channel')}"
 
 
 def _execution_lines(execution: ExecutionGraph) -> list[str]:
@@ -93,7 +94,7 @@ def _execution_lines(execution: ExecutionGraph) -> list[str]:
     channels = Counter(channel.edge.id for channel in execution.channels)
     return [
         f"{vertices[edge.source].name} -> {vertices[edge.target].name}: "
-        f"{channels[edge.id]} channels ({_label(edge)})"
+        f"{counted(channels[edge.id], 'channel')} ({_label(edge)})"
         for edge in execution.job.edges
     ]
 

@@ -100,11 +100,13 @@ class TaskStatistics:
     operators: tuple[OperatorStatistics, ...]
     elapsed_seconds: float
     busy_seconds: float
-    """Time in operators and encoding."""
+    """Time in operators and encoding, at work: on a core, or ready for one."""
+    waiting_seconds: float
+    """Time in operators and the source in which they waited: asleep, or for what is no channel."""
     idle_seconds: float
     """Time spent waiting for input, or for the moment an open-load source may emit."""
     blocked_seconds: float
-    """Time spent waiting for credit from downstream."""
+    """Time spent waiting for credit from downstream, and at the end for it to take the rest."""
     cpu_seconds: float
     """User + system time of the worker process, all threads, while the task ran."""
     backlog_bytes: int

@@ -54,7 +54,8 @@ class JobReport:
 class JobMaster:
     """Runs one job. `run` blocks; `cancel` and `statistics` may come from any thread.
 
-    `observe` is given the statistics of all tasks once a second.
+    `observe` is given the statistics of all tasks once a second; `tell` is given words where
+    starting or ending them takes longer than that.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class JobMaster:
         config: JobConfig,
         launcher: Launcher,
         observe: Observer | None,
+        tell: Callable[[str], None] = lambda _what: None,
     ) -> None:
         self._graph = graph
         self._placement = placement
@@ -73,6 +75,8 @@ class JobMaster:
         self._config = config
         self._launcher = launcher
         self._observe = observe
+        self._announce = tell
+        self._next_word = 0.0
         self._workers: Sequence[WorkerHandle] = ()
         self._cancelled: Future[None] = Future()
         self._asking = threading.Lock()
@@ -111,6 +115,7 @@ class JobMaster:
         return list(self._last_statistics.values())
 
     def _start(self) -> None:
+        self._next_word = time.monotonic() + _TICK_SECONDS
         descriptions = [self._describe(vertex) for vertex in self._graph.vertices]
         pickled = [_pickle(description) for description in descriptions]
         self._workers = self._launcher.launch(descriptions, self._placement)
@@ -155,6 +160,7 @@ class JobMaster:
         return tuple(self._last_statistics.values())
 
     def _commit(self) -> dict[str, list[Any]]:
+        self._next_word = time.monotonic() + _TICK_SECONDS
         outputs: dict[str, list[Any]] = {}
         for worker, results in zip(self._workers, self._ask("commit"), strict=True):
             if isinstance(results, TaskFailure):
@@ -174,7 +180,8 @@ class JobMaster:
         limit = None if method == "commit" else self._config.connect_timeout_seconds
         deadline = None if limit is None else time.monotonic() + limit
         while pending:
-            patience = None if deadline is None else max(0.0, deadline - time.monotonic())
+            until = min(self._next_word, deadline or self._next_word)
+            patience = max(0.0, until - time.monotonic())
             done, pending = wait({*pending, self._cancelled}, patience, FIRST_COMPLETED)
             if self._cancelled in done:
                 raise JobCancelled(f"job {self._config.name!r} was cancelled")
@@ -184,7 +191,11 @@ class JobMaster:
                     outcomes[call] = outcome = _outcome(call)
                     if isinstance(outcome, Exception):
                         raise _start_error(worker, method, outcome) from None
-            if not done:
+            now = time.monotonic()
+            if now >= self._next_word:
+                self._next_word = now + _TICK_SECONDS
+                self._announce(f"{_STEPS[method]} {len(calls) - len(pending)} of {len(calls)}")
+            if not done and deadline is not None and now >= deadline:
                 late = [
                     w.task.name for w, c in zip(self._workers, calls, strict=True) if c in pending
                 ]
@@ -330,6 +341,13 @@ def _operator_error(worker: WorkerHandle, failure: TaskFailure) -> OperatorError
     )
 
 
+_STEPS = {
+    "process_id": "starting workers",
+    "bind": "setting up workers",
+    "connect": "connecting workers",
+    "commit": "finishing workers",
+}
+"""What the calls of `_ask` are to the user."""
 _TICK_SECONDS = 1.0
 _ANSWER_SECONDS = 0.5
 _GRACE_SECONDS = 0.8

@@ -10,7 +10,7 @@ import resource
 import threading
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from engine.columns import is_columns, refusal
 from engine.graph.operator import SideFunction, SourceOperator, TaskContext
@@ -31,6 +31,7 @@ from engine.runtime.description import (
     TaskStatistics,
 )
 from engine.runtime.side import receive_beside
+from engine.runtime.thread_time import ThreadTime
 from engine.runtime.window import SteadyWindow
 
 if TYPE_CHECKING:
@@ -67,8 +68,10 @@ class Task:
         self._is_sink = not description.outputs
         self._latency = LatencyHistogram()
         self._window = SteadyWindow(config.warmup_seconds, self._records)
-        self._started: tuple[int, float] | None = None
-        self._ended: tuple[int, float] | None = None
+        self._thread: ThreadTime | None = None
+        self._started: _Moment | None = None
+        self._emitted: _Moment | None = None
+        self._ended: _Moment | None = None
         self._pacer: _Pacer | None = None
 
     def run(self) -> TaskStatistics:
@@ -88,7 +91,8 @@ class Task:
             use(None)
 
     def _run(self) -> TaskStatistics:
-        self._started = (time.monotonic_ns(), time.process_time())
+        self._thread = ThreadTime()
+        self._started = self._now()
         use_precise_timers()
         config = self.description.config
         context = TaskContext(
@@ -106,10 +110,11 @@ class Task:
         else:
             self._run_from_source(self._source, context, deliver)
         self._window.end()
+        self._emitted = self._now()
         if self._models is not None:
             self._models.finish()
         self._network.finish()
-        self._ended = (time.monotonic_ns(), time.process_time())
+        self._ended = self._now()
         return self.statistics()
 
     def commit(self) -> dict[str, Any]:
@@ -132,19 +137,25 @@ class Task:
     def statistics(self) -> TaskStatistics:
         """What the task has done up to now."""
         network = self._network.statistics()
-        now = (time.monotonic_ns(), time.process_time())
+        now = self._now()
         started, ended = self._started or now, self._ended or now
-        elapsed = (ended[0] - started[0]) / 1e9
+        emitted = self._emitted or ended
+        elapsed = (ended.ns - started.ns) / 1e9
         idle = network.idle_seconds + (self._pacer.waited_seconds if self._pacer else 0.0)
+        blocked = network.blocked_seconds + (ended.ns - emitted.ns) / 1e9
+        inside = max(0.0, elapsed - idle - blocked)
+        at_work = inside if emitted.at_work is None else emitted.at_work
+        waiting = max(0.0, inside - at_work)
         return TaskStatistics(
             vertex=self.description.vertex,
             index=self.description.index,
             operators=tuple(self._operators()),
             elapsed_seconds=elapsed,
-            busy_seconds=max(0.0, elapsed - idle - network.blocked_seconds),
+            busy_seconds=inside - waiting,
+            waiting_seconds=waiting,
             idle_seconds=idle,
-            blocked_seconds=network.blocked_seconds,
-            cpu_seconds=ended[1] - started[1],
+            blocked_seconds=blocked,
+            cpu_seconds=ended.process_seconds - started.process_seconds,
             backlog_bytes=network.backlog_bytes,
             dropped_messages=network.dropped_messages,
             refused_connections=network.refused_connections,
@@ -154,6 +165,10 @@ class Task:
             link=_link(network),
             latency=self._latency.to_bytes() if self._is_sink else None,
         )
+
+    def _now(self) -> _Moment:
+        at_work = self._thread.seconds_at_work() if self._thread is not None else None
+        return _Moment(time.monotonic_ns(), time.process_time(), at_work)
 
     def _operators(self) -> list[OperatorStatistics]:
         records = self._records_in
@@ -292,6 +307,16 @@ def _link(network: NetworkStatistics) -> LinkStatistics:
             (output.clock_uncertainty_seconds for output in outputs), default=0.0
         ),
     )
+
+
+class _Moment(NamedTuple):
+    """The clocks of a task, read together."""
+
+    ns: int
+    process_seconds: float
+    """CPU time of the process."""
+    at_work: float | None
+    """Of the task's thread, since the task began."""
 
 
 class _Pacer:

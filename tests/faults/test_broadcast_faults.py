@@ -224,7 +224,6 @@ import sys
 from pathlib import Path
 
 import engine
-from engine.runtime.reply import open_reply
 from tests import jobfolders
 from tests.faults.test_broadcast_faults import loading, slow_model
 

@@ -14,7 +14,7 @@ import pytest
 
 import engine
 from engine.errors import OperatorError, PlacementError
-from pipelines.model_broadcast import model_broadcast, show
+from pipelines.model_broadcast import Reports, model_broadcast
 from pipelines.models.digits import held_out, train
 
 ROOT = Path(__file__).parents[2]
@@ -87,7 +87,7 @@ def test_a_copy_in_each_tasks_own_memory() -> None:
     reports = run(model_broadcast("channels", "memory:2MB", 2, copy=True))
     for report in reports:
         assert report["usable_ns"] <= report["copied_ns"] <= report["loaded_ns"]
-    assert "copied s" in show(reports)
+    assert "copied s" in str(Reports(reports))
 
 
 @pytest.mark.parametrize("via", ["s3", "channels"])
@@ -155,7 +155,7 @@ def test_oka_run_and_the_program_itself(trained: tuple[str, float]) -> None:
     assert own.returncode == 0, own.stderr
     reports = json.loads(own.stdout)
     check_answers(reports, trained)
-    shown = show(reports)
+    shown = str(Reports(reports))
     assert shown.count(f"{trained[1]:.1%}") == 3
     assert shown.count(reports[0]["checksum"]) == 3
 

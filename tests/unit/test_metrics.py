@@ -17,6 +17,7 @@ def task(
     index: int,
     *,
     blocked: float = 0.0,
+    waiting: float = 0.0,
     link: LinkStatistics = NO_NETWORK,
     **ends: object,
 ) -> TaskStatistics:
@@ -27,7 +28,8 @@ def task(
         index=index,
         operators=(OperatorStatistics(name, 100, 100),),
         elapsed_seconds=10.0,
-        busy_seconds=10.0 - blocked,
+        busy_seconds=10.0 - blocked - waiting,
+        waiting_seconds=waiting,
         idle_seconds=0.0,
         blocked_seconds=blocked,
         cpu_seconds=2.0,
@@ -76,6 +78,21 @@ def test_links_are_summed_up_along_a_records_way() -> None:
     )
     assert (statistics.reconnects, statistics.longest_interruption_ms) == (3, 1500)
     assert round(statistics.clock_uncertainty_us, 6) == 70
+
+
+def test_what_waits_for_a_service_holds_others_up_and_a_source_does_not() -> None:
+    second = 1_000_000_000
+    statistics = JobStatistics.of(
+        [
+            task("words", 0, blocked=8.0, source=Window(0, second, 100, 100)),
+            task("slow source", 0, source=Window(0, second, 100, 100)),
+            task("asks", 0, waiting=9.0),
+            task("sink", 0, waiting=1.0, sink=Window(0, second, 100, 100)),
+        ]
+    )
+    asks = next(each for each in statistics.operators if each.name == "asks")
+    assert (asks.busy, asks.waiting, asks.blocked, asks.idle) == (0.1, 0.9, 0.0, 0.0)
+    assert statistics.bottleneck == "asks"
 
 
 def test_no_tasks_give_zeros() -> None:

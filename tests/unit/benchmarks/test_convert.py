@@ -60,7 +60,7 @@ def test_from_volga_and_back_loses_nothing(tmp_path: Path) -> None:
     published, ours, back = (tmp_path / name for name in ("volga.json", "oka.json", "back.json"))
     published.write_text(json.dumps(PUBLISHED))
     assert "2 rows" in convert(published, ours, "--to", "oka")
-    assert "2 entries" in convert(ours, back, "--to", "volga")
+    assert "2 rows" in convert(ours, back, "--to", "volga")
     assert approximately(json.loads(back.read_text())) == PUBLISHED
     assert json.loads(back.read_text())["stats"][0]["latency_ms"]["p75"] == 0
 
@@ -115,7 +115,7 @@ def test_failures_and_open_load_are_left_out_and_counted(tmp_path: Path) -> None
     rows = [a_row(), a_row(load="0.5", offered=5e5), a_failed_row(batch_size=1)]
     results_file.write(ours, a_result(rows))
     output = convert(ours, volga, "--to", "volga")
-    assert "1 entries; 2 rows of failures or open load are left out" in output
+    assert "1 row; left out: 2 rows of failures or open load" in output
     assert len(json.loads(volga.read_text())["stats"]) == 1
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.measurement import Case, Measurement, Run
 from benchmarks.result import Result
-from benchmarks.sweep import Cell, Settings, sweep
+from benchmarks.sweep import Cell, Settings, every_case, sweep
 from engine.errors import ConfigError, EngineError
 
 SETTINGS = Settings(seconds=1.0, warmup=0.1, repeats=3, seed=7)
@@ -69,7 +69,8 @@ def test_a_run_that_fails_is_a_failure_of_its_row_and_the_sweep_goes_on() -> Non
     assert slow["throughput"] is None
     assert slow_open["failures"] == ["the closed load failed, so there is no rate to offer"] * 3
     with pytest.raises(EngineError, match="6 runs failed, the first with: slow is broken"):
-        result.raise_failures()
+        result.raise_failures(every_case([cell]))
+    result.raise_failures(every_case([Cell((case("fast"),), ("closed", "0.5"))]))
 
 
 def test_a_stopped_sweep_goes_on_where_it_stopped(tmp_path: Path) -> None:
@@ -92,7 +93,7 @@ def test_what_failed_is_measured_again(tmp_path: Path) -> None:
     measured(cell, path=path, machine=Machine(fail="slow"))
     result = measured(cell, path=path)
     assert len(result.rows) == 2
-    result.raise_failures()
+    result.raise_failures(every_case([cell]))
 
 
 def test_rows_of_other_settings_are_not_mixed(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from engine.config import JobConfig
 from engine.graph.logical import LogicalOperator
 from engine.network import Cancelled
 from engine.runtime.description import TaskDescription
+from engine.runtime.imports import ImportPath
 from engine.runtime.relay import BlobPeers, BlobRole
 from engine.runtime.worker import Worker
 from operators.sinks import Discard
@@ -31,7 +32,7 @@ def described(task: int = 0, **models: Any) -> bytes:
 
 def bound(folder: Path, description: bytes) -> tuple[Worker, dict[str, str]]:
     worker = Worker(dedicated=False)
-    return worker, worker.bind(description, str(folder), "127.0.0.1", [])
+    return worker, worker.bind(description, str(folder), "127.0.0.1", ImportPath((), ()))
 
 
 @pytest.fixture

@@ -1,0 +1,18 @@
+"""Whether figures can be drawn: a command that draws at its end asks before it measures."""
+
+from __future__ import annotations
+
+from engine.distribution import install_hint
+from engine.errors import ConfigError
+
+
+def check_drawable() -> None:
+    """Raise ConfigError where the packages that draw are missing."""
+    try:
+        from benchmarks import plots  # noqa: F401 - it is only asked for
+        from benchmarks.report import page  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"drawing needs the package {error.name}, which is not installed",
+            install_hint("report"),
+        ) from error

@@ -1,0 +1,88 @@
+"""Commands that are given a pipeline: `--help` behind FILE says what arguments it takes."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import click
+
+from engine.program import find_pipeline
+
+
+class PipelineCommand(click.Command):
+    """A command with a parameter `target`, FILE[:FUNCTION]; where that is given, help is on it."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse; keep what was given, since `--help` is looked at before anything else is."""
+        ctx.meta[_GIVEN] = list(args)
+        return super().parse_args(ctx, args)
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the help on the pipeline, or the usual one."""
+        given, _, _ = self.make_parser(ctx).parse_args(list(ctx.meta.get(_GIVEN, ())))
+        target = given.get("target")
+        if not isinstance(target, str):
+            super().format_help(ctx, formatter)
+            return
+        found = self.find(target)
+        formatter.write_usage(ctx.command_path, f"{target} [NAME=VALUE]... [OPTIONS]")
+        if about := inspect.getdoc(found) if callable(found) else None:
+            formatter.write_paragraph()
+            with formatter.indentation():
+                formatter.write_text(about)
+        with formatter.section("Arguments"):
+            if rows := arguments(found) if callable(found) else []:
+                formatter.write_dl(rows)
+            else:
+                formatter.write_text("It takes none.")
+        self.format_options(ctx, formatter)
+
+    def find(self, target: str) -> Any:
+        """What the target names."""
+        return find_pipeline(target)[0]
+
+
+def arguments(function: Callable[..., Any]) -> list[tuple[str, str]]:
+    """The arguments that can be given by name: `NAME=`, and its type and default."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # some built-in functions do not tell
+        return []
+    try:
+        hints = get_type_hints(function)
+    except Exception:  # noqa: BLE001 - of names that only a type checker imports, for one
+        hints = {}
+    return [
+        (f"{each.name}=", _described(each, hints.get(each.name, each.annotation)))
+        for each in parameters
+        if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
+    ]
+
+
+def _described(parameter: inspect.Parameter, annotation: Any) -> str:
+    default = parameter.default
+    if default is parameter.empty:
+        told = "[required]"
+    else:
+        told = f"[default: {default if isinstance(default, str) and default else repr(default)}]"
+    return told if annotation is parameter.empty else f"{type_name(annotation)}  {told}"
+
+
+def type_name(annotation: Any) -> str:
+    """The type as one reads it: `int | None`, `plain | fast`."""
+    if isinstance(annotation, str):
+        return annotation
+    if annotation is NoneType:
+        return "None"
+    if get_origin(annotation) is Literal:
+        return " | ".join(map(str, get_args(annotation)))
+    if get_origin(annotation) in (Union, UnionType):
+        return " | ".join(map(type_name, get_args(annotation)))
+    return re.sub(r"\b(?:\w+\.)+", "", inspect.formatannotation(annotation))
+
+
+_GIVEN = "engine.cli_pipeline.given"

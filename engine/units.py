@@ -1,0 +1,46 @@
+"""Figures as a person reads them: three digits, in a unit that suits, never as 1e+03."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def rate(per_second: float) -> str:
+    """A rate: `1.23M`, `45.6k`, `789`, `0.5`."""
+    return _in_units(per_second, _FACTORS)
+
+
+def duration(microseconds: float) -> str:
+    """A duration: `85 µs`, `1.2 ms`, `3.4 s`, `12.5 min`."""
+    return _in_units(microseconds, _TIMES)
+
+
+def counted(number: int, what: str) -> str:
+    """So many of them: `1 task`, `1,200 tasks`."""
+    return f"{number:,} {what if number == 1 else what + 's'}"
+
+
+def three_digits(value: float) -> str:
+    """The value to three significant digits, with all of those before the point: `12,345`."""
+    return f"{value:.3g}" if abs(value) < _ALMOST_1000 else f"{value:,.0f}"
+
+
+def _in_units(value: float, units: Sequence[tuple[float, float, str]]) -> str:
+    """In the last unit that the value has reached, as it is rounded."""
+    size, unit = next(
+        (size, unit) for least, size, unit in reversed(units) if abs(value) >= least or not least
+    )
+    return f"{three_digits(value / size)}{unit}"
+
+
+_ALMOST_1000 = 999.5
+"""What three digits round up to 1000."""
+_FACTORS = ((0.0, 1.0, ""), (_ALMOST_1000, 1e3, "k"), (999.5e3, 1e6, "M"), (999.5e6, 1e9, "G"))
+_TIMES = (
+    (0.0, 1.0, " µs"),
+    (_ALMOST_1000, 1e3, " ms"),
+    (999.5e3, 1e6, " s"),
+    (600e6, 60e6, " min"),
+    (2 * 3600e6, 3600e6, " h"),
+)
+"""From what on, in units of how much, and the unit."""

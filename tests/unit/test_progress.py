@@ -1,0 +1,84 @@
+"""What a job says while it starts and ends."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from engine.config import JobConfig
+from engine.job import JobHandle, Plan
+from engine.progress import telling
+from engine.runtime.threads import ThreadLauncher
+from operators import source
+from operators.sinks import Collect
+from operators.sources import Collection
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+
+
+class SlowToArrive:
+    """A function that takes longer to unpickle than the job is silent."""
+
+    def __call__(self, record: int) -> int:
+        return record
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"slow": True}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        time.sleep(1.5)
+
+
+class SlowToCommit(Collect):
+    """A sink whose output takes as long to become final."""
+
+    def open(self, context: Any) -> Any:
+        writer = super().open(context)
+        close = writer.close
+
+        def slow() -> Any:
+            time.sleep(1.5)
+            return close()
+
+        writer.close = slow
+        return writer
+
+
+def run(pipeline: Any, progress: Any) -> Any:
+    config = JobConfig(progress=progress)
+    handle = JobHandle(Plan.of(pipeline, config), ThreadLauncher())
+    try:
+        return handle.wait_finished().output
+    finally:
+        handle.wait_stopped()
+
+
+def test_a_start_and_an_end_that_take_long_say_so(capsys: pytest.CaptureFixture[str]) -> None:
+    slow = source(Collection([1, 2])).map(SlowToArrive()).sink(SlowToCommit())
+    assert run(slow, "line") == [1, 2]
+    said = capsys.readouterr().err.splitlines()
+    assert "setting up workers 0 of 1" in said
+    assert "finishing workers 0 of 1" in said
+
+
+def test_a_quick_job_says_nothing_of_its_start(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(source(Collection([1])).map(lambda n: n).sink(Collect()), "line") == [1]
+    assert "workers" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("progress", ["none", "json"])
+def test_nobody_is_told_who_does_not_want_to_be(
+    progress: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(source(Collection([1])).map(SlowToArrive()).sink(Collect()), progress)
+    assert "workers" not in "".join(capsys.readouterr())
+
+
+def test_what_goes_on_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with telling("connecting to Ray", "line"):
+        pass
+    with telling("connecting to Ray", "none"):
+        pass
+    assert capsys.readouterr().err == "connecting to Ray\n"
