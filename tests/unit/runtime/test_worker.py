@@ -12,10 +12,13 @@ from engine.config import JobConfig
 from engine.graph.logical import LogicalOperator
 from engine.network import Cancelled
 from engine.runtime.description import TaskDescription
+from engine.runtime.imports import ImportPath
 from engine.runtime.relay import BlobPeers, BlobRole
 from engine.runtime.worker import Worker
 from operators.sinks import Discard
 from operators.sources import Collection
+
+IMPORTS = ImportPath.of_this_process()
 
 
 def described(task: int = 0, **models: Any) -> bytes:
@@ -31,7 +34,7 @@ def described(task: int = 0, **models: Any) -> bytes:
 
 def bound(folder: Path, description: bytes) -> tuple[Worker, dict[str, str]]:
     worker = Worker(dedicated=False)
-    return worker, worker.bind(description, str(folder), "127.0.0.1", [])
+    return worker, worker.bind(description, str(folder), "127.0.0.1", IMPORTS)
 
 
 @pytest.fixture
@@ -63,7 +66,7 @@ def test_a_closed_worker_opens_nothing(folder: Path) -> None:
     worker.close()
     with pytest.raises(Cancelled):
         worker.bind(
-            described(models=True, blobs=BlobRole(origin=True)), str(folder), "127.0.0.1", []
+            described(models=True, blobs=BlobRole(origin=True)), str(folder), "127.0.0.1", IMPORTS
         )
     assert not folder.exists()
 
