@@ -88,7 +88,8 @@ def _load(path: Path) -> ModuleType:
     folder = path.resolve().parent
     if (hiding := shadows.hiding(folder)) is not None:
         raise ConfigError(shadows.told(*hiding), shadows.HINT)
-    name, file = _module_name(path), str(path.absolute())
+    file = str(path.absolute())
+    name = _module_name(file)
     spec = importlib.util.spec_from_file_location(name, file, loader=SourceFileLoader(name, file))
     assert spec is not None
     assert spec.loader is not None
@@ -106,16 +107,20 @@ def _load(path: Path) -> ModuleType:
     return module
 
 
-def _module_name(path: Path) -> str:
+def _module_name(file: str) -> str:
     """The file's name, or one like it that no other module has."""
-    name = re.sub(r"\W", "_", path.stem)
-    while (
-        importlib.util.find_spec(name) is not None
-        if name not in sys.modules
-        else getattr(sys.modules[name], "__file__", None) != str(path.absolute())
-    ):
+    name = re.sub(r"\W", "_", Path(file).stem)
+    while _file_of(name) not in (None, file):
         name += "_"
     return name
+
+
+def _file_of(name: str) -> str | None:
+    """Where the module of that name is from; None if there is none."""
+    if name in sys.modules:
+        return getattr(sys.modules[name], "__file__", None) or "built in"
+    spec = importlib.util.find_spec(name)
+    return None if spec is None else spec.origin or "a folder"
 
 
 def _chosen(module: ModuleType, path: Path, name: str) -> Any:

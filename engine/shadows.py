@@ -32,7 +32,7 @@ def explained(error: ImportError, folder: Path) -> str | None:
     file = getattr(sys.modules.get(package), "__file__", None)
     if not dot or package not in _PACKAGES or file is None:
         return None
-    if Path(file).resolve().parents[1] != _FOLDER:
+    if Path(file).resolve().parent.parent != _FOLDER:
         return told(Path(file), package)
     if (folder / package).is_dir():
         return f"Oka's package {package!r}, which is in {_FOLDER}, hides {folder / package}"
@@ -49,10 +49,10 @@ def _other(spec: ModuleSpec | None) -> Path | None:
     if spec is None or spec.origin is None:
         return None
     file = Path(spec.origin)
-    return None if file.resolve().parents[1] == _FOLDER else file
+    return None if file.resolve().parent.parent == _FOLDER else file
 
 
 HINT = "give it another name; programs need Oka's packages engine and operators"
 _NEEDED = ("engine", "operators")
 _PACKAGES = (*_NEEDED, "pipelines", "benchmarks", "k8s")
-_FOLDER = Path(__file__).resolve().parents[1]
+_FOLDER = Path(__file__).resolve().parent.parent

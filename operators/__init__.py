@@ -7,7 +7,7 @@ from pathlib import Path
 
 import engine
 
-if Path(engine.__file__ or "").resolve().parents[1] != Path(__file__).resolve().parents[1]:
+if Path(engine.__file__ or "").resolve().parent.parent != Path(__file__).resolve().parent.parent:
     raise ImportError(  # nothing of the engine that could say it
         f"{engine.__file__} hides Oka's package 'engine'\n\n"
         "hint: give it another name; programs need Oka's packages engine and operators"

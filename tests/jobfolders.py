@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TextIO
 
 import pytest
 
@@ -22,9 +23,10 @@ def recorded() -> Iterator[list[str]]:
         yield folders
 
 
-def announce() -> None:
-    """Print each folder as it is made: for programs that tests start, and read line by line."""
-    Launcher.folder = _Noted(lambda folder: print(folder, flush=True))  # type: ignore[assignment]
+def announce(to: TextIO) -> None:
+    """Write each folder to the file, a line each: for programs that tests start."""
+    noted = _Noted(lambda folder: print(folder, file=to, flush=True))
+    Launcher.folder = noted  # type: ignore[assignment]
 
 
 class _Noted:

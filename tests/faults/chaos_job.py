@@ -1,6 +1,7 @@
 """The job of the fault sweep: records through two tasks each, over channels, into files and a dict.
 
-Arguments: the folder for files, runtime, transport. It prints the counts as JSON when the job has
+Arguments: the folder for files, runtime, transport. Beside the first it writes `job`, a file with
+the path of the job's folder. It prints the counts as JSON when the job has
 succeeded, and exits with 1 when it has failed with an error of the engine.
 """
 
@@ -10,12 +11,14 @@ import json
 import signal
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import engine
 from operators import source
 from operators.sinks import Counts, JsonLines
 from operators.sources import Function
+from tests import jobfolders
 
 KEYS, RECORDS = 100, 30_000
 
@@ -29,6 +32,7 @@ def main() -> None:
     """Run the job."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     folder, runtime, transport = sys.argv[1:]
+    jobfolders.announce(Path(folder).with_name("job").open("w"))
     keyed = source(Function(numbers)).map(lambda n: (n % KEYS, n)).key_by(0)
     counts = keyed.reduce(lambda a, b: (a[0], a[1] + b[1])).sink(Counts())
     files = keyed.map_batches(lambda batch: batch).sink(JsonLines(folder))

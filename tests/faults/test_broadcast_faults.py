@@ -228,7 +228,7 @@ from tests import jobfolders
 from tests.faults.test_broadcast_faults import loading, slow_model
 
 mark = Path(sys.argv[1])
-jobfolders.announce()
+jobfolders.announce(sys.stdout)
 engine.execute(loading(lambda: slow_model(mark)), parallelism=2, progress="none")
 """
 

@@ -21,7 +21,7 @@ from operators.sinks import Discard
 from operators.sources import RandomWords
 from tests import jobfolders
 
-jobfolders.announce()
+jobfolders.announce(sys.stdout)
 engine.execute(
     source(RandomWords(length=8)).key_by().count().sink(Discard()),
     parallelism=2,
@@ -32,10 +32,12 @@ engine.execute(
 
 
 COMMAND = """
+import sys
+
 from engine.cli import main
 from tests import jobfolders
 
-jobfolders.announce()
+jobfolders.announce(sys.stdout)
 main()
 """
 

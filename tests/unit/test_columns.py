@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -247,3 +249,37 @@ def test_slices_and_conversions() -> None:
     assert as_columns(batch.schema.empty_table()).num_rows == 0
     assert as_columns([1]) is None
     assert not is_columns(pa.array([1]))
+
+
+WITHOUT_PYARROW = """
+import sys
+
+import pyarrow
+
+from engine.graph.partitioner import Forward
+from engine.network import Network, open_output_gate
+
+sender, receiver = (Network([f"ipc://{sys.argv[1]}/{name}"]) for name in ("sender", "receiver"))
+sender.connect([(0, receiver.endpoints[0])], [])
+receiver.connect([], [(0, sender.endpoints[0])])
+open_output_gate(sender, Forward(), [0]).emit(pyarrow.record_batch({"n": [1]}), [0])
+sys.modules["pyarrow"] = None
+try:
+    receiver.receive().decode()
+except Exception as error:
+    print(f"{type(error).__name__}: {error}")
+"""
+
+
+def test_a_receiver_without_pyarrow_says_what_to_install(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_PYARROW, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout == (
+        "GraphError: a stream of columns needs PyArrow, which is not installed\n\n"
+        "hint: pip install 'oka-streams[arrow]'\n"
+    ), done.stderr

@@ -18,6 +18,8 @@ from engine.runtime.worker import Worker
 from operators.sinks import Discard
 from operators.sources import Collection
 
+IMPORTS = ImportPath.of_this_process()
+
 
 def described(task: int = 0, **models: Any) -> bytes:
     operators = (
@@ -32,7 +34,7 @@ def described(task: int = 0, **models: Any) -> bytes:
 
 def bound(folder: Path, description: bytes) -> tuple[Worker, dict[str, str]]:
     worker = Worker(dedicated=False)
-    return worker, worker.bind(description, str(folder), "127.0.0.1", ImportPath((), ()))
+    return worker, worker.bind(description, str(folder), "127.0.0.1", IMPORTS)
 
 
 @pytest.fixture
@@ -64,7 +66,7 @@ def test_a_closed_worker_opens_nothing(folder: Path) -> None:
     worker.close()
     with pytest.raises(Cancelled):
         worker.bind(
-            described(models=True, blobs=BlobRole(origin=True)), str(folder), "127.0.0.1", []
+            described(models=True, blobs=BlobRole(origin=True)), str(folder), "127.0.0.1", IMPORTS
         )
     assert not folder.exists()
 
