@@ -15,6 +15,7 @@ import logging
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -25,7 +26,7 @@ import cloudpickle
 
 from engine import console
 from engine.config import JobConfig, Progress, Runtime, Strategy, Transport
-from engine.errors import ConfigError, EngineError
+from engine.errors import ConfigError, EngineError, is_debugging
 from engine.job import Plan, execute, open_launcher
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -52,7 +53,8 @@ def run_command(command: click.Command) -> NoReturn:
         console.write(shown.getvalue())
         sys.exit(2)
     except EngineError as error:
-        console.write(f"error: {error}\n")
+        told = traceback.format_exc() if is_debugging() else f"error: {error}\n"
+        console.write(told)
         sys.exit(2 if isinstance(error, ConfigError) else 1)
     except (click.Abort, KeyboardInterrupt):
         console.write("stopped\n")
