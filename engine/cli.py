@@ -12,6 +12,7 @@ import logging
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar, get_args
@@ -23,7 +24,7 @@ from engine.cli_help import Group
 from engine.cli_pipeline import PipelineCommand
 from engine.config import JobConfig, Progress, Runtime, Strategy, Transport
 from engine.distribution import DISTRIBUTION
-from engine.errors import ConfigError, EngineError
+from engine.errors import ConfigError, EngineError, is_debugging
 from engine.job import Plan, execute, open_launcher
 from engine.program import load_pipeline, split_assignment
 
@@ -51,7 +52,8 @@ def run_command(command: click.Command) -> NoReturn:
         console.write(shown.getvalue())
         sys.exit(2)
     except EngineError as error:
-        console.write(f"error: {error}\n")
+        told = traceback.format_exc() if is_debugging() else f"error: {error}\n"
+        console.write(told)
         sys.exit(2 if isinstance(error, ConfigError) else 1)
     except (click.Abort, KeyboardInterrupt):
         console.write("stopped\n")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from engine.distribution import install_hint
@@ -22,24 +24,93 @@ def is_columns(batch: object) -> bool:
     return pyarrow is not None and isinstance(batch, pyarrow.RecordBatch)
 
 
-def slices(batch: pa.RecordBatch, rows: int) -> list[pa.RecordBatch]:
+def slices(batch: pa.RecordBatch, most_rows: int) -> list[pa.RecordBatch]:
     """The batch in slices of at most so many rows, in order and without a copy."""
-    if batch.num_rows <= rows:
+    check_columns(batch)
+    if batch.num_rows <= most_rows:
         return [batch]
-    return [batch.slice(start, rows) for start in range(0, batch.num_rows, rows)]
+    return [batch.slice(start, most_rows) for start in range(0, batch.num_rows, most_rows)]
 
 
 def as_columns(result: object) -> Any:
-    """A RecordBatch as it is, a Table as one RecordBatch, None for anything else."""
+    """A RecordBatch as it is, a Table as one RecordBatch, None for anything else.
+
+    ValueError for a Table that does not fit into one.
+    """
     pyarrow = sys.modules.get("pyarrow")
-    if pyarrow is None:
+    if pyarrow is None or not isinstance(result, pyarrow.RecordBatch | pyarrow.Table):
         return None
+    check_columns(result)
     if isinstance(result, pyarrow.RecordBatch):
         return result
-    if isinstance(result, pyarrow.Table):
-        parts = result.combine_chunks().to_batches()
-        return parts[0] if parts else pyarrow.RecordBatch.from_pylist([], result.schema)
-    return None
+    return joined(result.to_batches() or [pyarrow.RecordBatch.from_pylist([], result.schema)])
+
+
+def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """One batch of all rows, in order; ValueError where it cannot hold them."""
+    if len(batches) == 1:
+        return batches[0]
+    pyarrow = import_pyarrow("a batch of columns")
+    try:
+        batch: pa.RecordBatch = pyarrow.concat_batches(batches)
+    except pyarrow.ArrowInvalid as error:
+        count = sum(batch.num_rows for batch in batches)
+        raise ValueError(
+            f"{count} rows cannot be one RecordBatch: {error}\n\n"
+            "hint: make smaller tables of one schema; a string or binary column of a batch holds "
+            "2 GiB, a large_string or large_binary column any number of bytes"
+        ) from None
+    return batch
+
+
+def columns_of(records: Sequence[Any], schema: pa.Schema | None = None) -> pa.RecordBatch:
+    """A RecordBatch of dicts, with the schema's fields or else with all that any of them has.
+
+    A value that a dict lacks is null. TypeError for what cannot be columns.
+    """
+    pyarrow = import_pyarrow("to_columns()")
+    names: dict[Any, None] = {}
+    for record in records:  # `record` is the name that error reports look for
+        if type(record) is not dict and not isinstance(record, Mapping):
+            raise TypeError(f"to_columns() got {type(record).__name__}, expected a dict")
+        if record.keys() != names.keys():
+            names.update(dict.fromkeys(record))
+    if schema is not None:
+        batch: pa.RecordBatch = pyarrow.RecordBatch.from_pylist(records, schema=schema)
+    elif names:
+        values = [_column(name, [record.get(name) for record in records]) for name in names]
+        batch = pyarrow.RecordBatch.from_arrays(values, list(names))
+    else:
+        raise TypeError(f"to_columns() got {len(records)} dicts without a field, expected one")
+    check_columns(batch)
+    return batch
+
+
+def rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    """A dict of each row; ValueError where columns share a name, of which a dict has one."""
+    names = batch.schema.names
+    if len(set(names)) < len(names):
+        shared = ", ".join(name for name, count in Counter(names).items() if count > 1)
+        raise ValueError(
+            f"the columns are {', '.join(names)}; a dict of a row would have {shared} once\n\n"
+            "hint: batch.rename_columns([...]) in map_batches tells them apart"
+        )
+    found: list[dict[str, Any]] = batch.to_pylist()
+    return found
+
+
+def lacks_columns(batch: Any) -> bool:
+    """Whether it has rows and no column: PyArrow forgets them when they are cut or pickled."""
+    return not batch.num_columns and batch.num_rows > 0
+
+
+def check_columns(batch: pa.RecordBatch | pa.Table) -> None:
+    """ValueError for rows without a column."""
+    if lacks_columns(batch):
+        raise ValueError(
+            f"{batch.num_rows} rows without a column cannot travel, expected a column at least\n\n"
+            "hint: keep one, whatever is in it"
+        )
 
 
 def import_pyarrow(what: str) -> Any:
@@ -59,3 +130,20 @@ def refusal(operator: str) -> TypeError:
         f"{operator} got columns (a pyarrow.RecordBatch), expected records\n\n"
         "hint: map_batches takes a function of a RecordBatch; to_records() makes a dict of each row"
     )
+
+
+def _column(name: Any, values: list[Any]) -> pa.Array:
+    import pyarrow
+
+    if not isinstance(name, str):
+        raise TypeError(f"to_columns() got the field name {name!r:.80}, expected a str")
+    try:
+        return pyarrow.array(values)
+    except (
+        pyarrow.ArrowInvalid,
+        pyarrow.ArrowTypeError,
+        pyarrow.ArrowNotImplementedError,
+    ) as error:
+        raise TypeError(
+            f"field {name!r}: {error}\n\nhint: to_columns(schema) says what types the columns have"
+        ) from None

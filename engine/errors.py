@@ -1,9 +1,18 @@
-"""Every exception that Oka raises, under one root.
+"""Every exception that Oka raises, under one root, and how much of it a user sees.
 
 A message names the value and what was expected; a `hint`, where there is one, says what to do.
+Frames of the engine are left out of what is raised and told, unless OKA_DEBUG=1 is set.
 """
 
 from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class EngineError(Exception):
@@ -16,6 +25,10 @@ class EngineError(Exception):
         super().__init__(message if hint is None else f"{message}\n\nhint: {hint}")
         self.message = message
         self.hint = hint
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The fields as they are: what `__init__` takes differs from class to class."""
+        return _restored, (type(self), self.args, self.__dict__)
 
 
 class ConfigError(EngineError):
@@ -34,23 +47,33 @@ class OperatorError(EngineError):
     """A user function raised, or emitted something that cannot travel.
 
     `operator` is the operator's name, `task` the task it ran in, `record` the shortened repr of
-    what it was given (None if it failed without a record), `user_traceback` the part of the
-    traceback that lies in the user's code.
+    what it was given (None if it failed without a record), `error` the exception in words,
+    `user_traceback` the part of its traceback that lies in the user's code, `full_traceback` all of
+    it, which is told where OKA_DEBUG=1 is set.
     """
 
     def __init__(
-        self, operator: str, task: str, record: str | None, error: str, user_traceback: str
+        self,
+        operator: str,
+        task: str,
+        record: str | None,
+        error: str,
+        user_traceback: str,
+        hint: str | None = None,
+        full_traceback: str = "",
     ) -> None:
         at = "" if record is None else f" on record {record}"
         message = f"operator {operator!r} (task {task}) failed{at}: {error}"
-        if user_traceback:
-            message += f"\n\n{user_traceback.rstrip()}"
-        super().__init__(message)
+        told = full_traceback if is_debugging() else user_traceback
+        if told:
+            message += f"\n\n{told.rstrip()}"
+        super().__init__(message, hint)
         self.operator = operator
         self.task = task
         self.record = record
         self.error = error
         self.user_traceback = user_traceback
+        self.full_traceback = full_traceback
 
 
 class WorkerLost(EngineError):
@@ -95,3 +118,34 @@ class StorageError(EngineError):
     def __init__(self, message: str, hint: str | None = None, *, code: str | None = None) -> None:
         super().__init__(message, hint)
         self.code = code
+
+
+def _restored(
+    kind: type[EngineError], arguments: tuple[Any, ...], fields: dict[str, Any]
+) -> EngineError:
+    error = kind.__new__(kind, *arguments)
+    error.__dict__.update(fields)
+    return error
+
+
+def is_debugging() -> bool:
+    """Whether OKA_DEBUG asks for the engine's part of every traceback."""
+    return os.environ.get("OKA_DEBUG", "") not in ("", "0")
+
+
+def without_frames(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a function so that its EngineErrors leave it without the frames inside of it.
+
+    They keep what they came from as `__context__`, which is not printed.
+    """
+
+    @functools.wraps(function)
+    def call(*arguments: P.args, **settings: P.kwargs) -> R:
+        try:
+            return function(*arguments, **settings)
+        except EngineError as error:
+            if is_debugging():
+                raise
+            raise error.with_traceback(None) from None
+
+    return call

@@ -13,7 +13,7 @@ from typing import Any
 from engine import broadcast
 from engine.config import JobConfig
 from engine.distribution import install_hint
-from engine.errors import ConfigError
+from engine.errors import ConfigError, without_frames
 from engine.graph.chaining import chain
 from engine.graph.declaration import Sunk, logical_graph
 from engine.graph.execution import ExecutionGraph, expand
@@ -24,11 +24,13 @@ from engine.placement import Placement, place
 from engine.progress import ProgressLine, telling
 from engine.runtime.launcher import Launcher
 from engine.runtime.master import JobMaster, JobReport
+from engine.runtime.ports import check_ports
 
 Pipelines = Sunk | Sequence[Sunk]
 logger = logging.getLogger("oka")
 
 
+@without_frames
 def execute(pipelines: Pipelines, config: JobConfig | None = None, **settings: Any) -> JobResult:
     """Run the pipeline (or several that share operators) to its end.
 
@@ -47,6 +49,7 @@ def execute(pipelines: Pipelines, config: JobConfig | None = None, **settings: A
         raise
 
 
+@without_frames
 def submit(pipelines: Pipelines, config: JobConfig | None = None, **settings: Any) -> JobHandle:
     """Start the pipeline and return at once. Arguments and planning errors as for `execute`."""
     if config is not None and settings:
@@ -97,6 +100,7 @@ class Plan:
                     "nodes, expected one node",
                     "'auto' takes shm on one node and tcp between nodes",
                 )
+        check_ports(self.execution, placement, self.config)
         return placement
 
 
@@ -139,6 +143,7 @@ class JobHandle:
         """Stop the job: `wait_finished` then raises JobCancelled, within two seconds."""
         self._master.cancel()
 
+    @without_frames
     def wait_finished(self, timeout: float | None = None) -> JobResult:
         """Wait for the end; the result, or the error that ended the job.
 

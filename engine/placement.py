@@ -13,7 +13,7 @@ Both fill a node before they take the next, nodes in the order given. Tasks that
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
@@ -34,6 +34,11 @@ class Node:
     id: str
     address: str
     resources: Mapping[str, float]
+
+    @property
+    def name(self) -> str:
+        """What to call it in a message: where it is, which says more than its id."""
+        return self.address or self.id
 
 
 @dataclass(frozen=True)
@@ -98,7 +103,7 @@ def _pinned(
         able = [node for node in nodes if _tasks_that_fit(node, vertex)]
         alone = len(able) == 1 and not strict
         if alone and max(vertex.nodes):
-            notes.append(f"{vertex.name!r} is pinned to several nodes; it shares {able[0].id}")
+            notes.append(f"{vertex.name!r} is pinned to several nodes; it shares {able[0].name}")
         for task in graph.vertices:
             if task.job_vertex.id != vertex.id:
                 continue
@@ -111,7 +116,7 @@ def _pinned(
                 )
             if not room.take(task, able[number]):
                 raise PlacementError(
-                    f"task {task.name} is pinned to node {able[number].id}, which has no room "
+                    f"task {task.name} is pinned to node {able[number].name}, which has no room "
                     f"left for it; needed: {_listed(vertex.resources)}",
                     _MORE_ROOM,
                 )
@@ -126,7 +131,7 @@ def _operator_first(graph: ExecutionGraph, nodes: Sequence[Node], strict: bool) 
         if shared is None:
             raise _error("operator_first", graph, nodes, "", _MORE_ROOM)
         note = f"operator_first needs a node for each of {len(vertices)} vertices; all of them "
-        return Placement(shared, (f"{note}share {nodes[0].id}, the only node",))
+        return Placement(shared, (f"{note}share {nodes[0].name}, the only node",))
     hosts = _Division(vertices, nodes).hosts()
     if hosts is None:
         own = ", no node shared by two vertices"
@@ -313,11 +318,23 @@ def _error(
         f"{vertex.parallelism} x ({vertex.name}: {_listed(vertex.resources)})"
         for vertex in graph.job.vertices
     )
-    there_is = ", ".join(f"{node.id} ({_listed(node.resources)})" for node in nodes) or "no node"
+    in_all = _listed(_sum(_needs(task) for task in graph.vertices))
+    there_is = [f"{node.name} ({_listed(node.resources)})" for node in nodes[:_MOST_NAMED]]
+    there_is += [f"{len(nodes) - _MOST_NAMED} more"] * (len(nodes) > _MOST_NAMED)
     return PlacementError(
-        f"{strategy} found no place for all tasks; needed: {needed}{also}; there is: {there_is}",
+        f"{strategy} found no place for all tasks; needed: {needed}, in all {in_all}{also}; "
+        f"there is: {', '.join(there_is) or 'no node'}, in all "
+        f"{_listed(_sum(node.resources for node in nodes))}",
         hint=hint,
     )
+
+
+def _sum(amounts: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    total: dict[str, float] = {}
+    for each in amounts:
+        for name, amount in each.items():
+            total[name] = total.get(name, 0.0) + amount
+    return total
 
 
 def _listed(resources: Mapping[str, float]) -> str:
@@ -329,5 +346,6 @@ _MORE_NODES = "add nodes, lower the parallelism, or use placement='parallelism_f
 _NOT_STRICT = "lower the resources of a task, or allow dividing with strict_placement=False"
 
 _STRATEGIES = {"operator_first": _operator_first, "parallelism_first": _parallelism_first}
+_MOST_NAMED = 8
 _ROUNDING = 1e-9  # sums of fractions such as 10 x 0.1
 _SEARCH_STEPS = 20_000

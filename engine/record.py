@@ -18,10 +18,13 @@ and are refused; so are NumPy arrays of objects, and objects in general: pickle 
 
 from __future__ import annotations
 
+import cmath
+import math
 import struct
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal
+from operator import is_
 from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -91,6 +94,31 @@ def plain_key(value: object) -> object:
         "time types, Decimal, complex, UUID, NumPy numbers and texts, or tuples and frozensets of "
         "them\n\nhint: key by something that names it, with key_by(lambda record: …)"
     )
+
+
+def dict_key(value: Any) -> Any:
+    """`value` as a dict finds it again: itself, but `math.nan` for what is a NaN of any type.
+
+    So it is inside tuples and frozensets. A NaN is unequal to itself: a dict finds it by its
+    identity alone, and a signaling one not at all.
+    """
+    kind = type(value)
+    if kind is str or kind is int or kind is bytes:
+        return value
+    if kind is float:
+        return value if value == value else math.nan
+    if kind is tuple or kind is frozenset:
+        items = [dict_key(item) for item in value]
+        return value if all(map(is_, items, value)) else kind(items)
+    if kind is Decimal:
+        return math.nan if value.is_nan() else value
+    if kind is complex:
+        return math.nan if cmath.isnan(value) else value
+    if kind.__module__ == "numpy":
+        from engine import record_numpy
+
+        return math.nan if record_numpy.is_nan(value) else value
+    return value
 
 
 def _name(kind: type) -> str:
@@ -207,7 +235,7 @@ def _decode_complex(payload: bytes) -> complex:
 
 def _decimal_key(value: Decimal) -> object:
     if not value.is_finite():
-        return float("nan") if value.is_nan() else float(value)
+        return math.nan if value.is_nan() else float(value)
     if abs(value.adjusted()) > 5_000:  # nothing equals it but a Decimal, for all practical purposes
         return ("Decimal", str(value.normalize()))
     ratio = value.as_integer_ratio()
@@ -231,6 +259,8 @@ def _time_key(value: time) -> object:
 
 
 def _complex_key(value: complex) -> object:
+    if cmath.isnan(value):
+        return math.nan
     return value.real if value.imag == 0 else ("complex", value.real, value.imag)
 
 

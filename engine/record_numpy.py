@@ -57,7 +57,20 @@ def is_key(value: object) -> bool:
 
 def plain_key(value: Any) -> object:
     """The Python value that equals what `is_key`."""
-    return complex(value) if isinstance(value, np.complexfloating) else value.item()
+    if isinstance(value, np.complexfloating):
+        return plain_key(value.real) if value.imag == 0 else complex(value)
+    if not isinstance(value, np.longdouble):
+        return value.item()
+    number = float(value)
+    if number == value or value != value:
+        return number
+    ratio = value.as_integer_ratio()
+    return ratio[0] if ratio[1] == 1 else ("longdouble", *ratio)
+
+
+def is_nan(value: object) -> bool:
+    """Whether `value` is a NumPy number that is not one."""
+    return isinstance(value, np.inexact) and bool(np.isnan(value))
 
 
 def _join(head: str, data: bytes) -> bytes:

@@ -256,6 +256,12 @@ def _told(endpoint: str | None, bucket: str, key: str | None) -> Iterator[None]:
     except StorageFailed as failed:
         message, code = failed.args
         place = f"s3://{bucket}" + (f"/{key}" if key is not None else "")
+        if code == "File":
+            raise StorageError(
+                f"a file of this machine, to be written to {place}, cannot be read: {message}",
+                "check the path; S3 had no part in it",
+                code=code,
+            ) from None
         at = f" at {endpoint}" if endpoint is not None else ""
         raise StorageError(f"{place}{at}: {message}", _HINTS.get(code), code=code) from None
 

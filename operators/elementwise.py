@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from engine.columns import as_columns, import_pyarrow, is_columns, slices
+from engine.columns import as_columns, columns_of, import_pyarrow, is_columns, joined, rows, slices
 from engine.errors import GraphError
 from engine.graph.operator import BatchOperator, TaskContext
 
@@ -61,7 +61,8 @@ class MapBatches(BatchOperator):
 class ToColumns(BatchOperator):
     """Makes a `pyarrow.RecordBatch` of each batch of dicts; columns pass as they are.
 
-    `schema` is a `pyarrow.Schema`; without one, types follow from the values of each batch.
+    `schema` is a `pyarrow.Schema`, which says what fields there are; without one, those of all
+    dicts of a batch are its columns, and types follow from the values.
     """
 
     schema: Any = None
@@ -74,12 +75,12 @@ class ToColumns(BatchOperator):
 
     def open(self, context: TaskContext) -> Callable[[Any], Any]:
         """The conversion."""
-        pyarrow, schema = import_pyarrow("to_columns()"), self.schema
+        schema = self.schema
 
         def to_columns(batch: Any) -> Any:
             if is_columns(batch) or not batch:
                 return batch
-            return pyarrow.RecordBatch.from_pylist(batch, schema=schema)
+            return columns_of(batch, schema)
 
         return to_columns
 
@@ -94,7 +95,7 @@ class ToRecords(BatchOperator):
         """The conversion."""
 
         def to_records(batch: Any) -> Any:
-            return batch.to_pylist() if is_columns(batch) else batch
+            return rows(batch) if is_columns(batch) else batch
 
         return to_records
 
@@ -139,11 +140,15 @@ def checked_batch(result: object, method: str = "map_batches") -> Any:
 
 
 def _joined(results: list[Any]) -> Any:
-    """One batch of those of all pieces, which are of one kind."""
-    first = results[0]
-    if type(first) is list:
-        return [record for result in results for record in result]
-    return import_pyarrow("map_batches()").concat_batches(results)
+    """One batch of those of all pieces, which are of one kind; an empty list is of any."""
+    columns = [result for result in results if is_columns(result)]
+    records = [record for result in results if type(result) is list for record in result]
+    if columns and records:
+        raise TypeError(
+            "the function of map_batches returned a list for one piece of a batch and columns for "
+            "another, expected one kind"
+        )
+    return joined(columns) if columns else records
 
 
 def _name(function: object) -> str:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from engine.errors import GraphError
 from engine.graph.operator import BatchOperator, TaskContext
+from engine.record import dict_key
 from operators.elementwise import check_function
 
 Item: TypeAlias = int | str
@@ -110,7 +111,8 @@ def check_item(method: str, item: object) -> None:
 
 
 # The loops below are the hot path of a program with reduce: a batch in, a list out, one dict, no
-# call but that of the user's function. `record` is the name that error reports look for.
+# call but that of the user's function. `record` is the name that error reports look for. A key that
+# is not there may be a NaN, which only `dict_key` finds again.
 
 
 def _reduce_by_item(function: Callable[[Any, Any], Any], item: Any) -> Callable[..., list[Any]]:
@@ -123,12 +125,15 @@ def _reduce_by_item(function: Callable[[Any, Any], Any], item: Any) -> Callable[
             key = record[index]
             try:
                 value = values[key]
-            except KeyError:
-                values[key] = record
-                out.append(record)
-            else:
-                values[key] = value = combine(value, record)
-                out.append(value)
+            except (KeyError, TypeError):
+                key = dict_key(key)
+                value = values.get(key, _NONE)
+                if value is _NONE:
+                    values[key] = record
+                    out.append(record)
+                    continue
+            values[key] = value = combine(value, record)
+            out.append(value)
         return out
 
     return reduce
@@ -141,14 +146,18 @@ def _reduce_records(function: Callable[[Any, Any], Any]) -> Callable[..., list[A
         values, combine = state, function
         out: list[Any] = []
         for record in batch:
+            key = record
             try:
-                value = values[record]
-            except KeyError:
-                values[record] = record
-                out.append(record)
-            else:
-                values[record] = value = combine(value, record)
-                out.append(value)
+                value = values[key]
+            except (KeyError, TypeError):
+                key = dict_key(key)
+                value = values.get(key, _NONE)
+                if value is _NONE:
+                    values[key] = record
+                    out.append(record)
+                    continue
+            values[key] = value = combine(value, record)
+            out.append(value)
         return out
 
     return reduce
@@ -163,12 +172,19 @@ def _reduce_pairs(function: Callable[[Any, Any], Any]) -> Callable[..., list[Any
         for key, record in batch:
             try:
                 value = values[key]
-            except KeyError:
-                values[key] = record
-                out.append(record)
-            else:
-                values[key] = value = combine(value, record)
-                out.append(value)
+            except (KeyError, TypeError):
+                key = dict_key(key)
+                value = values.get(key, _NONE)
+                if value is _NONE:
+                    values[key] = record
+                    out.append(record)
+                    continue
+            values[key] = value = combine(value, record)
+            out.append(value)
         return out
 
     return reduce
+
+
+_NONE: Any = object()
+"""Stands for no value: None is one."""

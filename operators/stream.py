@@ -149,7 +149,8 @@ class Stream(Generic[T]):
         """Records that are dicts as columns: a `pyarrow.RecordBatch` of each batch.
 
         Give a schema where a column may be all None in a batch, or integer in one and float in the
-        next: without one, each batch has the types of its own values.
+        next: without one, each batch has the fields of all its dicts and the types of its own
+        values. A schema also says which fields there are: others are left out.
         """
         return _then(self._inputs, ToColumns(schema), "to_columns")
 

@@ -27,6 +27,7 @@ from typing import Any
 import psutil
 
 from benchmarks.measurement import Case, Measurement, Run
+from engine.distribution import install_hint
 from engine.network import LatencyHistogram
 
 
@@ -59,7 +60,7 @@ class Peer:
     def setup(self) -> str:
         """The command that installs it."""
         if self.extra is not None:
-            return f"pip install 'oka[{self.extra}]'"
+            return install_hint(self.extra)
         return f"make peers-{self.environment}" if self.environment else "make peers"
 
     def missing(self) -> str | None:

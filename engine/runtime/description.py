@@ -135,4 +135,8 @@ class TaskFailure:
     operator: str
     record: str | None
     error: str
+    """The exception in words."""
     traceback: str
+    """The part of its traceback that lies in the user's code."""
+    hint: str | None = None
+    full_traceback: str = ""

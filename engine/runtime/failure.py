@@ -1,68 +1,200 @@
-"""From an exception in a task to a TaskFailure: operator, record, and the user's traceback."""
+"""From an exception in a task to a TaskFailure: operator, record, and the user's traceback.
+
+Invariant: nothing here raises, whatever the user's exceptions and records do when they are looked
+at. A part that cannot be told is left out or said to be so; the others are told all the same.
+"""
 
 from __future__ import annotations
 
-import operator
 import os
+import re
 import traceback
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from traceback import TracebackException
+from types import FrameType, TracebackType
+from typing import Any, TypeVar
 
 from engine.errors import EngineError
-from engine.network import Cancelled, ChannelLost, EncodeError, KeyExtractError
+from engine.network import AggregateError, Cancelled, ChannelLost, EncodeError, KeyExtractError
 from engine.runtime.chain import Chain
 from engine.runtime.description import TaskDescription, TaskFailure
+
+T = TypeVar("T")
 
 
 def describe(error: BaseException, description: TaskDescription, chain: Chain) -> TaskFailure:
     """What went wrong in this task, as data that can travel to the job master."""
-    kind = "operator"
-    if isinstance(error, Cancelled):
-        kind = "cancelled"
-    elif isinstance(error, ChannelLost):
-        kind = "channel_lost"
-    frames = list(traceback.walk_tb(error.__traceback__))
-    by_code = {frame.f_code: frame for frame, _ in frames}
-    if at_work := chain.failed(by_code):
-        name = at_work
-    elif Chain.open.__code__ in by_code or Chain.close.__code__ in by_code:
-        name = chain.opening
-    elif isinstance(error, EncodeError | KeyExtractError):
-        name = description.operators[-1].name
+    frames: list[FrameType] = _guarded(lambda: _frames(error), [])
+    kind, text, hint = _kind(error), in_words(error), ""
+    if kind == "operator":
+        text, _, hint = text.partition("\n\nhint: ")
+    told, full = _tracebacks(error)
+    if not (hint or told or issubclass(type(error), _TOLD)) and _ended_in_engine(frames):
+        hint = "OKA_DEBUG=1 shows where in the engine that was"
+    return TaskFailure(
+        kind=kind,
+        operator=_operator(error, frames, description, chain),
+        record=_guarded(lambda: _record(frames), None),
+        error=text,
+        traceback=told,
+        hint=hint or None,
+        full_traceback=full,
+    )
+
+
+def in_words(error: BaseException) -> str:
+    """The exception's type and what it says, as in the last lines of a traceback; never raises."""
+    kind = type(error)
+    if issubclass(kind, ChannelLost):
+        words = _guarded(lambda: _plain(str(error)), "")
+    elif issubclass(kind, SyntaxError):  # Python shows the line that it is about first
+        words = _guarded(lambda: _plain(f"{kind.__qualname__}: {error}"), "")
     else:
-        name = description.operators[0].name
-    record = None
-    user_frames = []
-    for frame, line in frames:
-        if not frame.f_code.co_filename.startswith(_OWN_FOLDERS):
-            user_frames.append((frame, line))
-        elif "record" in frame.f_locals:
-            record = shortened(frame.f_locals["record"])
-        elif "records" in frame.f_locals and type(frame.f_locals["batch"]) is list:
-            batch, left = frame.f_locals["batch"], operator.length_hint(frame.f_locals["records"])
-            record = shortened(batch[len(batch) - left - 1])
-    lines = traceback.format_exception_only(type(error), error)
-    summary = str(error) if kind == "channel_lost" else lines[-1].strip()
-    if user_frames:
-        stack = traceback.StackSummary.extract(iter(user_frames))
-        lines = ["Traceback (most recent call last):\n", *stack.format(), *lines]
-    elif isinstance(error, _TOLD):
-        lines = []
-    else:
-        lines = traceback.format_exception(error)
-    return TaskFailure(kind, name, record, summary, "".join(lines))
+        words = _guarded(lambda: "".join(traceback.format_exception_only(kind, error)), "")
+        words = re.sub(r"^engine\.[\w.]*\.", "", words)
+    return _cut(words.strip(), _MOST_WORDS) or f"{_type_name(error)}, which says nothing of itself"
 
 
 def shortened(value: object, limit: int = 200) -> str:
     """The repr of `value`, cut to `limit` characters; never raises."""
     try:
-        text = repr(value)
-    except Exception as error:  # noqa: BLE001 - a repr of the user's may raise anything
-        text = f"<{type(value).__name__}, whose repr raised {type(error).__name__}>"
+        text = _plain(repr(value))
+    except BaseException as error:  # noqa: BLE001 - a repr of the user's may raise anything
+        text = f"<{_type_name(value)}, whose repr raised {_type_name(error)}>"
+    return _cut(text, limit)
+
+
+def _kind(error: BaseException) -> str:
+    if issubclass(type(error), Cancelled):
+        return "cancelled"
+    return "channel_lost" if issubclass(type(error), ChannelLost) else "operator"
+
+
+def _traceback(error: BaseException) -> TracebackType | None:
+    """As Python has it, whatever the exception says of itself."""
+    found: TracebackType | None = vars(BaseException)["__traceback__"].__get__(error)
+    return found
+
+
+def _frames(error: BaseException) -> list[FrameType]:
+    return [frame for frame, _ in traceback.walk_tb(_traceback(error))]
+
+
+def _operator(
+    error: BaseException, frames: Sequence[FrameType], description: TaskDescription, chain: Chain
+) -> str:
+    """The name of the operator that was at work: one of the chain, or the end that it meets."""
+    by_code = {frame.f_code: frame for frame in frames}
+    if at_work := _guarded(lambda: chain.failed(by_code), None):
+        return at_work
+    if Chain.open.__code__ in by_code or Chain.close.__code__ in by_code:
+        return chain.opening
+    files = [frame.f_code.co_filename for frame in frames]
+    is_sent = any(file.startswith(_RECORDS) for file in files)
+    if is_sent or issubclass(type(error), EncodeError | KeyExtractError):
+        return description.operators[-1].name  # it left the chain and could not be encoded
+    if any(file.startswith(_BROADCAST) for file in files):
+        for operator in description.operators:
+            if getattr(operator.operator, "publishes", None):
+                return operator.name
+    return description.operators[0].name  # a source, or what takes the input
+
+
+def _record(frames: Sequence[FrameType]) -> str | None:
+    """The record that the innermost loop of ours was at: `record`, or the last of `records`.
+
+    `records` is then the iterator of a list.
+    """
+    for frame in reversed(frames):
+        if not frame.f_code.co_filename.startswith(_OWN_FOLDERS):
+            continue
+        if "record" in frame.f_locals:
+            return shortened(frame.f_locals["record"])
+        if type(frame.f_locals.get("records")) is type(iter([])):
+            state: Any = frame.f_locals["records"].__reduce__()
+            if len(state) == 3:  # not at its end: the list, and where it goes on
+                (batch,), following = state[1:]
+                return shortened(batch[following - 1]) if following else None
+    return None
+
+
+def _tracebacks(error: BaseException) -> tuple[str, str]:
+    """The user's part of the traceback, without the words of `in_words` at its end; and all."""
+    try:
+        told = TracebackException(type(error), error, _traceback(error))
+        full = "".join(told.format())
+        return _plain(_users_part(told)), _plain(full)
+    except BaseException:  # noqa: BLE001 - what Python asks of an exception may raise anything
+        return "", ""
+
+
+def _users_part(told: TracebackException) -> str:
+    for each in _linked(told):
+        each.stack[:] = [frame for frame in each.stack if not _is_own(frame.filename)]
+    for each in _linked(told):
+        each.__cause__, each.__context__ = _seen(each.__cause__), _seen(each.__context__)
+    if getattr(told, "exceptions", None):
+        return "".join(told.format())
+    before = told.__cause__ or (None if told.__suppress_context__ else told.__context__)
+    if before is None:
+        return "".join(told.stack.format())
+    if not told.stack:
+        return "".join(before.format())
+    words = len(list(told.format_exception_only()))
+    return "".join(list(told.format())[:-words])
+
+
+def _linked(told: TracebackException) -> Iterator[TracebackException]:
+    """The exception, and those that it came from or holds."""
+    waiting = [told]
+    while waiting:
+        each = waiting.pop()
+        yield each
+        others = (each.__cause__, each.__context__, *(getattr(each, "exceptions", None) or ()))
+        waiting += filter(None, others)
+
+
+def _seen(told: TracebackException | None) -> TracebackException | None:
+    """The exception, or the first before it, that passed through the user's code."""
+    while told is not None and not told.stack and not getattr(told, "exceptions", None):
+        told = told.__cause__ or (None if told.__suppress_context__ else told.__context__)
+    return told
+
+
+def _ended_in_engine(frames: Sequence[FrameType]) -> bool:
+    return bool(frames) and frames[-1].f_code.co_filename.startswith(_OWN_FOLDERS[0])
+
+
+def _is_own(file: str) -> bool:
+    return file.startswith(_OWN_FOLDERS)
+
+
+def _type_name(value: object) -> str:
+    return _guarded(lambda: _plain(type(value).__name__), "?")
+
+
+def _plain(text: str) -> str:
+    """A `str` where it may be of a class of the user's, which need not be found by the driver."""
+    return "".join(str.__iter__(text))
+
+
+def _cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
-_TOLD = (EncodeError, KeyExtractError, Cancelled, ChannelLost, EngineError)
+def _guarded(tell: Callable[[], T], otherwise: T) -> T:
+    try:
+        return tell()
+    except BaseException:  # noqa: BLE001 - the user's code is asked, and may raise anything
+        return otherwise
+
+
+_TOLD = (EncodeError, KeyExtractError, AggregateError, Cancelled, ChannelLost, EngineError)
 """Errors of our own, which say all that a user needs: our frames add nothing."""
 
+_MOST_WORDS = 2000
 _PACKAGES = Path(__file__).resolve().parents[2]
+_RECORDS = str(_PACKAGES / "engine" / "record")  # and what begins with it
+_BROADCAST = f"{_PACKAGES / 'engine' / 'broadcast'}{os.sep}"
 _OWN_FOLDERS = tuple(f"{_PACKAGES / package}{os.sep}" for package in ("engine", "operators"))

@@ -38,6 +38,7 @@ from engine.runtime.imports import ImportPath
 from engine.runtime.launcher import Launcher, WorkerDied, WorkerHandle
 from engine.runtime.relay import BlobPeers, blob_roles, model_tasks
 from engine.runtime.reply import CallFailed, open_reply, text_of
+from engine.runtime.unpicklable import unpicklable
 
 Observer = Callable[[Sequence[TaskStatistics]], None]
 
@@ -298,11 +299,7 @@ def _pickle(description: TaskDescription) -> bytes:
     try:
         data: bytes = cloudpickle.dumps(description)
     except Exception as error:
-        names = ", ".join(operator.name for operator in description.operators)
-        raise StartError(
-            f"the operators {names} cannot be pickled: {type(error).__name__}: {error}",
-            "open files, sockets and locks inside the function, not around it",
-        ) from error
+        raise unpicklable(description.operators, error) from error
     return data
 
 
@@ -337,7 +334,13 @@ def _start_error(worker: WorkerHandle, method: str, error: Exception) -> EngineE
 
 def _operator_error(worker: WorkerHandle, failure: TaskFailure) -> OperatorError:
     return OperatorError(
-        failure.operator, worker.task.name, failure.record, failure.error, failure.traceback
+        failure.operator,
+        worker.task.name,
+        failure.record,
+        failure.error,
+        failure.traceback,
+        failure.hint,
+        failure.full_traceback,
     )
 
 

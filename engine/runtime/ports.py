@@ -7,11 +7,15 @@ through one range and nothing else.
 from __future__ import annotations
 
 import errno
+from collections import Counter
 from collections.abc import Callable
 from typing import TypeVar
 
-from engine.config import ports
-from engine.errors import StartError
+from engine.config import JobConfig, ports
+from engine.errors import ConfigError, StartError
+from engine.graph.execution import ExecutionGraph
+from engine.placement import Placement
+from engine.runtime.relay import blob_roles
 
 Opened = TypeVar("Opened")
 
@@ -41,6 +45,26 @@ def listen(
         "widen port_range, and the network policy that names it; two for each task of a node, "
         "times the jobs that run at the same time",
     )
+
+
+def check_ports(graph: ExecutionGraph, placement: Placement, config: JobConfig) -> None:
+    """Raise ConfigError if the tasks of a host need more ports than `port_range` has."""
+    if config.port_range is None:
+        return
+    needed: Counter[str] = Counter()
+    for task in blob_roles(graph, placement):
+        needed[placement.nodes[task].address] += 1
+    if config.transport in ("auto", "tcp"):
+        needed.update(placement.node(task).address for task in graph.vertices)
+    there_are = len(ports(config.port_range))
+    for address, count in needed.most_common(1):
+        if count > there_are:
+            raise ConfigError(
+                f"port_range is {config.port_range!r}, {there_are} ports, and the tasks on "
+                f"{address} listen on {count}, expected at least as many",
+                f"widen port_range, and the network policy that names it, by {count - there_are} "
+                "for each job that runs at the same time",
+            )
 
 
 _LISTENERS = 2

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from engine.columns import is_columns, refusal
+from engine.columns import check_columns, is_columns, refusal
 from engine.graph.operator import SideFunction, SourceOperator, TaskContext
 from engine.network import (
     Cancelled,
@@ -293,6 +293,7 @@ class Task:
             return [item]
         if not self.chain.accepts_columns:
             raise refusal(self._chained[0].name)
+        check_columns(item)
         return item
 
 

@@ -168,8 +168,10 @@ class Worker:
             return self._task.run()
         except BaseException as error:  # noqa: BLE001 - whatever the user raised fails the job
             self._end_fork()
-            failure = describe(error, self._task.description, self._task.chain)
-            self._task.abort()
+            try:
+                failure = describe(error, self._task.description, self._task.chain)
+            finally:
+                self._task.abort()
             if self._blob_peers is not None:
                 return replace(failure, error=self._blob_peers.named(failure.error))
             return failure
@@ -180,7 +182,10 @@ class Worker:
         try:
             results = self._task.commit()
         except BaseException as error:  # noqa: BLE001 - whatever the user raised fails the job
-            return describe(error, self._task.description, self._task.chain)
+            try:
+                return describe(error, self._task.description, self._task.chain)
+            finally:
+                self._task.abort()
         pickled = {}
         for name, result in results.items():
             try:

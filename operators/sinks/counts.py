@@ -1,11 +1,12 @@
 """A sink that keeps the last value of each key."""
 
-import math
+from itertools import islice
 from typing import Any, ClassVar
 
 from engine.columns import is_columns
 from engine.graph.operator import SinkOperator, SinkWriter, TaskContext
 from engine.network import Latest
+from engine.record import dict_key
 
 
 class Counts(SinkOperator[tuple[Any, Any]]):
@@ -27,7 +28,7 @@ class Counts(SinkOperator[tuple[Any, Any]]):
         """The dicts of the tasks in one; each key was in one task only."""
         merged: dict[Any, Any] = {}
         for result in results:
-            merged.update(result)
+            merged.update((dict_key(key), value) for key, value in result.items())
         return merged
 
 
@@ -40,16 +41,27 @@ class _CountsWriter(SinkWriter):
         if is_columns(records):
             self._write_columns(records)
             return
+        values, known = self._values, len(self._values)
         try:
-            self._values.update(records)
+            values.update(records)
         except (TypeError, ValueError):
-            # Find the record; `record` is the name that error reports look for.
-            for record in records:
-                if not isinstance(record, tuple | list) or len(record) != 2:
-                    raise TypeError(
-                        f"Counts got {type(record).__name__}, expected pairs (key, value)"
-                    ) from None
-                self._values[record[0]] = record[1]
+            self._write_one_by_one(records)
+            return
+        if len(values) > known:
+            added = list(islice(reversed(values), len(values) - known))
+            if nans := [key for key in added if dict_key(key) is not key]:
+                for key in nans:
+                    del values[key]
+                self._write_one_by_one(records)
+
+    def _write_one_by_one(self, records: list[Any]) -> None:
+        """For keys that may be NaN, and to find what is no pair."""
+        for record in records:  # `record` is the name that error reports look for
+            if not isinstance(record, tuple | list) or len(record) != 2:
+                raise TypeError(
+                    f"Counts got {type(record).__name__}, expected pairs (key, value)"
+                ) from None
+            self._values[dict_key(record[0])] = record[1]
 
     def close(self) -> dict[Any, Any]:
         self._update(self._columns.take())
@@ -67,4 +79,4 @@ class _CountsWriter(SinkWriter):
     def _update(self, batch: Any) -> None:
         if batch is not None:
             pairs = zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True)
-            self._values.update((math.nan if key != key else key, value) for key, value in pairs)
+            self._values.update((dict_key(key), value) for key, value in pairs)

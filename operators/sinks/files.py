@@ -5,6 +5,7 @@ file has a temporary name in the same folder; a job that fails or is cancelled r
 that of a task that was killed (where the driver sees the folder).
 """
 
+import contextlib
 import json
 import os
 import re
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 from uuid import uuid4
 
-from engine.columns import is_columns
+from engine.columns import is_columns, rows
 from engine.errors import GraphError
 from engine.graph.operator import SinkOperator, SinkWriter, TaskContext
 
@@ -50,7 +51,7 @@ class _Files(SinkOperator[Any]):
         return _FileWriter(self, context)
 
     @abstractmethod
-    def encode(self, records: Any) -> str:
+    def encode(self, batch: Any) -> str:
         """The text of a batch that is not empty, every record with its line's end."""
 
 
@@ -66,11 +67,12 @@ class LineFiles(_Files):
 
     suffix = ".txt"
 
-    def encode(self, records: list[Any]) -> str:
+    def encode(self, batch: list[Any]) -> str:
         """A line for each record."""
         try:
-            return "\n".join(records) + "\n"
+            return "\n".join(batch) + "\n"
         except TypeError:
+            records = iter(batch)  # error reports find the record that it is at
             return "\n".join(map(str, records)) + "\n"
 
 
@@ -87,17 +89,16 @@ class JsonLines(_Files):
     suffix = ".jsonl"
     accepts_columns = True
 
-    def encode(self, records: Any) -> str:
+    def encode(self, batch: Any) -> str:
         """A line for each record."""
-        if is_columns(records):
-            records = records.to_pylist()
-        encode = _JSON.encode
-        lines: list[str] = []
-        append = lines.append
-        for record in records:
-            append(encode(record))
-        append("")
-        return "\n".join(lines)
+        records = iter(rows(batch) if is_columns(batch) else batch)
+        try:
+            lines = list(map(_JSON.encode, records))
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"JSON cannot express it: {error}\n\nhint: map records to what JSON has first"
+            ) from None
+        return "\n".join(lines) + "\n"
 
 
 class _FileWriter(SinkWriter):
@@ -112,8 +113,15 @@ class _FileWriter(SinkWriter):
         self._removes = context.index == 0
 
     def write(self, records: Any) -> None:
-        if len(records):
-            self._file.write(self._encode(records))
+        if not len(records):
+            return
+        text = self._encode(records)
+        try:
+            self._file.write(text)
+        except UnicodeEncodeError:
+            for record in records:
+                self._encode([record]).encode()
+            raise
 
     def close(self) -> str:
         self._file.flush()
@@ -126,10 +134,9 @@ class _FileWriter(SinkWriter):
         return str(self._final)
 
     def abort(self) -> None:
-        try:
+        with contextlib.suppress(OSError):  # what cannot be flushed is removed all the same
             self._file.close()
-        finally:  # what cannot be flushed is removed all the same
-            self._temporary.unlink(missing_ok=True)
+        self._temporary.unlink(missing_ok=True)
 
     def _remove_parts_beyond(self) -> None:
         """Parts that an earlier job with more tasks left would else pass for this job's."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
-from engine.columns import is_columns, slices
+from engine.columns import is_columns, lacks_columns, slices
 from engine.errors import GraphError
 from engine.graph.operator import SourceOperator, TaskContext
 from operators.sources.rate import check_rate
@@ -36,6 +36,8 @@ class Collection(SourceOperator[T]):
                 "Collection got record batches among other records, expected one kind",
                 hint="make columns of the others: pyarrow.RecordBatch.from_pylist",
             )
+        if self.emits_columns and any(lacks_columns(batch) for batch in self.records):
+            raise GraphError("Collection got rows without a column, expected a column at least")
         self.rate = rate
 
     def open(self, context: TaskContext) -> Iterator[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import signal
 import time
@@ -143,6 +144,27 @@ def test_a_record_that_cannot_be_encoded(runtime: str) -> None:
     with pytest.raises(engine.OperatorError, match=r"operator 'map' .*object") as caught:
         engine.execute(pipeline, runtime=runtime)
     assert "hint:" in str(caught.value)
+
+
+def test_a_record_that_is_too_large_names_the_setting(runtime: str) -> None:
+    pipeline = source(Collection([10, 200_000])).map(lambda n: "x" * n).rebalance().sink(Discard())
+    message = (
+        r"operator 'map' .* EncodeError: record 1 of the batch, 'xxx.*': it takes 200005 bytes, "
+        r"expected at most 100000\n\nhint: raise max_record_bytes, or split it$"
+    )
+    with pytest.raises(engine.OperatorError, match=message):
+        engine.execute(pipeline, runtime=runtime, max_record_bytes=100_000)
+
+
+def test_what_a_record_raises_while_it_is_encoded(runtime: str) -> None:
+    class Zone(datetime.tzinfo):
+        def __repr__(self) -> str:
+            raise KeyError("mine")
+
+    zone = datetime.datetime(2020, 1, 1, tzinfo=Zone())
+    pipeline = source(Collection([1])).map(lambda _: zone).rebalance().sink(Discard())
+    with pytest.raises(engine.OperatorError, match=r"operator 'map' .*failed: KeyError: 'mine'"):
+        engine.execute(pipeline, runtime=runtime)
 
 
 def test_a_key_that_is_not_there(runtime: str) -> None:

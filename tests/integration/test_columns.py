@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import engine
+from engine.testing import run
 from operators import Stream, source
 from operators.sinks import Callback, Collect, Counts, Discard, JsonLines, LineFiles
 from operators.sources import Collection, Function, RandomWords
@@ -104,6 +105,48 @@ def test_tables_and_empty_batches_are_fine() -> None:
     result = execute(source(Function(numbers)).map_batches(few).rebalance().sink(Collect()))
     assert pa.Table.from_batches(result.output)["n"].to_pylist() == list(range(150))
     assert result.statistics.records == 150
+
+
+def test_rows_without_a_column_fail_the_job_wherever_they_come_from() -> None:
+    def bare(*_: Any) -> pa.RecordBatch:
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * 5, pa.struct([])))
+
+    def bare_batches() -> Iterator[pa.RecordBatch]:
+        yield bare()
+
+    for stream, operator in [
+        (source(Function(bare_batches)), "function"),
+        (source(Function(numbers)).map_batches(bare), "map_batches"),
+        (source(Collection([{}] * 5)).to_columns(), "to_columns"),
+    ]:
+        for sink in (Collect(), Discard()):
+            for batch_size in (2, 100):
+                with pytest.raises(
+                    engine.OperatorError, match=r"without a (column|field)"
+                ) as raised:
+                    run(stream.sink(sink), batch_size=batch_size)
+                assert raised.value.operator == operator
+
+
+def test_no_field_of_a_dict_is_lost() -> None:
+    records = [{"a": 1}, {"a": 2, "b": "x"}, {"c": None, "b": "y"}]
+    out = run(source(Collection(records)).to_columns().to_records().sink(Collect()))["collect"]
+    assert out == [{"a": None, "b": None, "c": None} | record for record in records]
+
+
+def test_pieces_of_a_batch_are_joined_whole_and_of_one_kind() -> None:
+    def one_and_none(batch: pa.RecordBatch) -> Any:
+        return batch if batch["n"][0].as_py() % 20 else []
+
+    stream = source(Function(numbers)).map_batches(one_and_none, max_records=10)
+    (*_, last) = run(stream.sink(Collect()))["collect"]
+    assert last.num_rows == 50
+
+    def mixed(batch: pa.RecordBatch) -> Any:
+        return batch if batch["n"][0].as_py() % 20 else [1]
+
+    with pytest.raises(engine.OperatorError, match="a list for one piece of a batch and columns"):
+        run(source(Function(numbers)).map_batches(mixed, max_records=10).sink(Collect()))
 
 
 def test_numpy_sees_a_column_in_place() -> None:

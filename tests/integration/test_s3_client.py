@@ -167,10 +167,17 @@ def test_what_s3_says_is_told(s3: S3, tmp_path: Path) -> None:
             call()
     with failing("Invalid"):
         s3.put("a//b", b"x")
-    with failing("File", str(tmp_path / "none")):
-        s3.put_file("key", tmp_path / "none")
-    with failing("File"):
-        s3.put_file("key", tmp_path)
+    for path, why in ((tmp_path / "none", "No such file or directory"), (tmp_path, "not a file")):
+        with pytest.raises(StorageError) as caught:
+            s3.put_file("key", path)
+        place = "to be written to s3://models/v1/key"
+        assert caught.value.code == "File"
+        assert caught.value.message.startswith(
+            f"a file of this machine, {place}, cannot be read: {path}: "
+        )
+        assert why in caught.value.message
+        assert s3.endpoint not in caught.value.message
+        assert caught.value.hint == "check the path; S3 had no part in it"
 
 
 def test_settings_that_cannot_work(keys: None) -> None:

@@ -107,3 +107,13 @@ def test_large_batches_are_counted_the_same() -> None:
     for key, number in records:
         totals[key] = totals.get(key, 0) + number
     assert dict(update(Aggregate("sum", [0], [1]), *records)) == totals
+
+
+def test_texts_with_lone_surrogates_are_in_the_order_of_code_points() -> None:
+    texts = ["\ud800", "\ue000", "z", "\U00010000", "\udfff"]
+    records = [("k", text) for text in texts]
+    assert update(Aggregate("min", [0], [1]), *records) == [("k", min(texts))]
+    assert update(Aggregate("max", [0], [1]), *records) == [("k", max(texts))]
+    lone = [("k", "\udfff"), ("k", "\ud800"), ("k", "a\ud800")]
+    assert update(Aggregate("max", [0], [1]), *lone) == [("k", "\udfff")]
+    assert update(Aggregate("min", [0], [1]), *lone[:2]) == [("k", "\ud800")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import mmap
 import subprocess
 import sys
 import threading
@@ -13,18 +14,21 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from engine.columns import as_columns, is_columns, slices
+from engine.columns import as_columns, check_columns, columns_of, is_columns, rows, slices
+from engine.errors import GraphError
 from engine.graph.partitioner import Broadcast, Forward, Hash, Partitioner, Rebalance
 from engine.network import (
     Aggregate,
     AggregateError,
     Cancelled,
     ChannelLost,
+    EncodeError,
     KeyExtractError,
     Network,
     open_output_gate,
     partition,
 )
+from operators.sources import Collection
 
 Received = list[tuple[Any, list[int]]]
 Send = Callable[..., list[Received]]
@@ -239,6 +243,121 @@ def test_a_batch_without_a_key_is_refused(
 def test_only_lists_and_columns_are_emitted(send: Send) -> None:
     with pytest.raises(TypeError, match=r"got a dict, expected a list or a pyarrow\.RecordBatch"):
         send(Forward(), [{"word": "a"}])
+
+
+def test_a_name_that_several_columns_have_names_none(send: Send) -> None:
+    batch = pa.record_batch([pa.array([1, 2]), pa.array([3, 4]), pa.array([5, 6])], ["a", "b", "a"])
+    message = 'there is more than one column "a"; the columns are a, b, a'
+    with pytest.raises(KeyExtractError, match=message):
+        send(Hash("a"), [batch], 2)
+    for aggregate in (Aggregate("count", ["a"]), Aggregate("sum", ["b"], ["a"])):
+        (((error, _),),) = send(Forward(), [batch], aggregate=aggregate)
+        assert isinstance(error, AggregateError)
+        assert message in str(error)
+        assert "hint: name one of these columns, or say its index" in str(error)
+    (((sums, _),),) = send(Forward(), [batch], aggregate=Aggregate("sum", [1], [2]))
+    assert sums.to_pylist() == [{"b": 3, "sum": 5}, {"b": 4, "sum": 6}]
+    with pytest.raises(ValueError, match=r"columns are a, b, a; a dict of a row would have a once"):
+        rows(batch)
+
+
+def test_a_schema_that_nests_too_deeply_does_not_leave(send: Send) -> None:
+    def nested(levels: int) -> pa.RecordBatch:
+        column: pa.Array = pa.array([1])
+        for _ in range(levels - 1):
+            column = pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), column)
+        return pa.record_batch([column], ["n"])
+
+    (received,) = send(Forward(), [nested(61)])
+    assert table(received).equals(pa.Table.from_batches([nested(61)]))
+    with pytest.raises(EncodeError, match="nests 70 levels deep, expected at most 61") as raised:
+        send(Forward(), [nested(70)])
+    assert "same version" not in str(raised.value)
+
+
+def test_a_table_of_more_than_a_batch_can_hold_is_refused_whole() -> None:
+    """Its bytes are never touched: it takes no memory, here or where it is refused."""
+    rows, size = 1200, 1 << 20
+    ends = pa.array(range(0, (rows + 1) * size, size), pa.int32())
+    zeros = pa.py_buffer(mmap.mmap(-1, rows * size))
+    texts = pa.StringArray.from_buffers(rows, ends.buffers()[1], zeros)
+    whole = pa.table(
+        {
+            "n": pa.chunked_array([pa.array(range(2 * rows))]),
+            "text": pa.chunked_array([texts, texts]),
+        }
+    )
+    with pytest.raises(
+        ValueError, match=r"2400 rows cannot be one RecordBatch: .*overflow"
+    ) as raised:
+        as_columns(whole)
+    assert "hint: make smaller tables" in str(raised.value)
+    lists = pa.ListArray.from_arrays(pa.array([0, rows], pa.int32()), texts)
+    with pytest.raises(ValueError, match="cannot be one RecordBatch"):
+        as_columns(pa.table({"texts": pa.chunked_array([lists, lists])}))
+    assert as_columns(whole.slice(0, rows)).num_rows == rows
+
+
+def test_tables_of_several_chunks_are_whole() -> None:
+    columns = {"n": [[1, 2], [3]], "m": [[1], [2, 3]], "word": [["a"], ["b", "a"]]}
+    chunked = {
+        name: pa.chunked_array(
+            [pa.array(c).dictionary_encode() if name == "word" else pa.array(c) for c in chunks]
+        )
+        for name, chunks in columns.items()
+    }
+    batch = as_columns(pa.table(chunked))
+    assert batch.to_pydict() == {"n": [1, 2, 3], "m": [1, 2, 3], "word": ["a", "b", "a"]}
+    twice = pa.schema([("a", pa.int64()), ("a", pa.string())], metadata={"k": "v"})
+    assert as_columns(twice.empty_table()).schema.equals(twice, check_metadata=True)
+
+
+def test_rows_without_a_column_are_refused() -> None:
+    batch = pa.RecordBatch.from_struct_array(pa.array([{}] * 5, pa.struct([])))
+    whole = pa.table({"a": [1, 2, 3]}).select([])
+    assert (batch.num_rows, whole.num_rows) == (5, 3)
+    for refuse in (
+        lambda: as_columns(batch),
+        lambda: as_columns(whole),
+        lambda: slices(batch, 2),
+        lambda: slices(batch, 9),
+        lambda: check_columns(batch),
+    ):
+        with pytest.raises(ValueError, match=r"^[53] rows without a column cannot travel"):
+            refuse()
+    with pytest.raises(GraphError, match="Collection got rows without a column"):
+        Collection([batch])
+    check_columns(batch.slice(0, 0))
+
+
+def test_dicts_become_columns_of_all_their_fields() -> None:
+    batch = columns_of([{"a": 1}, {"b": "x", "a": None}, {}, {"c": 2.5}])
+    assert batch.schema.names == ["a", "b", "c"]
+    assert batch.to_pylist() == [
+        {"a": 1, "b": None, "c": None},
+        {"a": None, "b": "x", "c": None},
+        {"a": None, "b": None, "c": None},
+        {"a": None, "b": None, "c": 2.5},
+    ]
+    schema = pa.schema([("b", pa.large_string()), ("a", pa.int8())])
+    batch = columns_of([{"a": 1, "c": 0}, {"b": "x"}], schema)
+    assert batch.schema == schema
+    assert batch.to_pylist() == [{"b": None, "a": 1}, {"b": "x", "a": None}]
+
+
+@pytest.mark.parametrize(
+    ("records", "message"),
+    [
+        ([{"a": 1}, 5], "to_columns() got int, expected a dict"),
+        ([{}, {}], "to_columns() got 2 dicts without a field, expected one"),
+        ([{"a": 1}, {1: 2}], "to_columns() got the field name 1, expected a str"),
+        ([{"a": 1}, {"a": "x"}], "field 'a': Could not convert 'x'"),
+    ],
+)
+def test_dicts_that_are_no_columns_are_refused(records: list[Any], message: str) -> None:
+    with pytest.raises(TypeError) as raised:
+        columns_of(records)
+    assert message in str(raised.value)
 
 
 def test_slices_and_conversions() -> None:

@@ -141,6 +141,31 @@ def test_large_records_are_frames_of_their_own(connected: Open) -> None:
     assert received == records
 
 
+@pytest.mark.parametrize("partitioner", [Forward(), Hash(None), Rebalance(), Broadcast()])
+def test_a_record_that_is_too_large_is_named_and_alone_refused(
+    connected: Open, partitioner: Any
+) -> None:
+    receivers = 1 if partitioner == Forward() else 2
+    sender, targets = connected(receivers, max_frame_bytes=100_000)
+    gate = open_output_gate(sender, partitioner, list(range(receivers)))
+    fine = [
+        "small",
+        *(letter * 60_000 for letter in "abcdef"),
+    ]  # two of them are too large together
+    message = (
+        r"^record 7 of the batch, 'zz.*zz': it takes 200005 bytes, expected at most 100000\n\n"
+        "hint: raise max_record_bytes, or split it"
+    )
+    with ThreadPoolExecutor(receivers) as pool:
+        gathered = [pool.submit(gather, target) for target in targets]
+        with pytest.raises(EncodeError, match=message):
+            gate.emit([*fine, "z" * 200_000, "never"])
+        sender.finish(timeout_seconds=30)
+    received = [record for future in gathered for record in future.result()[0]]
+    copies = receivers if partitioner == Broadcast() else 1
+    assert sorted(received) == sorted(fine * copies)
+
+
 def test_a_record_that_cannot_travel_leaves_the_ones_before_it(connected: Open) -> None:
     sender, targets = connected(2)
     gate = open_output_gate(sender, Rebalance(), [0, 1])

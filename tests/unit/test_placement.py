@@ -1,6 +1,7 @@
 """Placement by hand; tests/property/test_placement.py has it for any graph and nodes."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -92,9 +93,24 @@ def test_parallelism_first_divides_what_fits_nowhere_with_a_note() -> None:
 def test_infeasible_says_what_is_needed_and_what_there_is(strategy: Strategy) -> None:
     with pytest.raises(PlacementError) as caught:
         place(two_vertices(2), nodes(1, 2), strategy)
-    assert "needed: 2 x (words: cpus 1), 2 x (count -> collect: cpus 1)" in str(caught.value)
-    assert "there is: n0 (cpus 1), n1 (cpus 2)" in str(caught.value)
-    assert "\n\nhint: " in str(caught.value)
+    needed = "needed: 2 x (words: cpus 1), 2 x (count -> collect: cpus 1), in all cpus 4"
+    assert needed in str(caught.value)
+    assert "there is: n0 (cpus 1), n1 (cpus 2), in all cpus 3\n\nhint: " in str(caught.value)
+
+
+def test_nodes_are_called_by_their_addresses_and_many_are_not_listed() -> None:
+    many = [Node(f"{n:056x}", f"10.0.0.{n}", {"cpus": 1, "gpus": 0.5}) for n in range(20)]
+    with pytest.raises(PlacementError) as caught:
+        place(two_vertices(11), many)
+    message = caught.value.message
+    assert "0000" not in message
+    assert "there is: 10.0.0.0 (cpus 1, gpus 0.5), 10.0.0.1 (cpus 1, gpus 0.5), " in message
+    assert message.endswith("10.0.0.7 (cpus 1, gpus 0.5), 12 more, in all cpus 20, gpus 10")
+    (note,) = place(two_vertices(2), [replace(many[3], resources={"cpus": 9})]).notes
+    assert note.endswith("all of them share 10.0.0.3, the only node")
+    full = replace(many[0], resources={"cpus": 1})
+    with pytest.raises(PlacementError, match=r"pinned to node 10\.0\.0\.1, which has no room"):
+        place(pinned(2, (0,), (1,)), [full, replace(many[1], resources={"cpus": 1})])
 
 
 @pytest.mark.parametrize("strategy", ["operator_first", "parallelism_first"])

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from engine.network import Batch, DecodeError, EncodeError
+from engine.network import Batch, DecodeError, EncodeError, partition
+from engine.record import dict_key
 
 
 class Point(NamedTuple):
@@ -188,3 +189,34 @@ def test_a_payload_does_not_make_objects_of_its_bytes() -> None:
     data = b"\xc7" + bytes([len(payload), 49]) + payload
     with pytest.raises(DecodeError, match="has objects"):
         Batch.from_bytes(data, 1).to_list()
+
+
+@pytest.mark.parametrize(
+    ("key", "equal"),
+    [
+        (np.longdouble(2), 2),
+        (np.longdouble(0.1), 0.1),
+        (np.longdouble(2**63 + 1), 2**63 + 1),
+        (np.longdouble("1e4000"), int(np.longdouble("1e4000"))),
+        (np.longdouble("-inf"), float("-inf")),
+        (np.clongdouble(2**60), 2**60),
+        (np.clongdouble(1 + 2j), 1 + 2j),
+        (np.longdouble("0.1"), np.longdouble("0.1")),
+        (np.complex64(2), 2.0),
+        (np.float16(0.5), decimal.Decimal("0.5")),
+        ("\ud800", "\ud800"),
+    ],
+    ids=repr,
+)
+def test_equal_keys_go_to_one_task(key: Any, equal: Any) -> None:
+    assert key == equal
+    assert len(set(partition([key, equal], 1_000_003))) == 1
+
+
+def test_a_key_as_a_dict_finds_it_again() -> None:
+    for key in ("a", 1, 1.5, b"a", None, (), (1, ("a",)), frozenset([1]), decimal.Decimal(1), 1j):
+        assert dict_key(key) is key
+    assert dict_key((1, (decimal.Decimal("sNaN"), 2))) == (1, (math.nan, 2))
+    assert dict_key(frozenset([np.float64("nan")])) == frozenset([math.nan])
+    unhashable = [1]
+    assert dict_key(unhashable) is unhashable

@@ -16,12 +16,19 @@ impl Selector {
     /// The index of the column in batches of this schema.
     pub fn find(&self, schema: &Schema) -> Result<usize, ColumnError> {
         let count = schema.fields().len();
+        let names = || schema.fields().iter().map(|field| field.name());
         let missing = || ColumnError {
             selector: self.clone(),
-            columns: schema.fields().iter().map(|f| f.name().clone()).collect(),
+            columns: names().cloned().collect(),
         };
         match self {
-            Self::Name(name) => schema.index_of(name).map_err(|_| missing()),
+            Self::Name(name) => {
+                let mut found = (0..).zip(names()).filter(|(_, other)| *other == name);
+                match (found.next(), found.next()) {
+                    (Some((index, _)), None) => Ok(index),
+                    _ => Err(missing()),
+                }
+            }
             Self::Index(index) => {
                 let index = if *index < 0 {
                     index + count as isize
@@ -46,12 +53,43 @@ impl fmt::Display for Selector {
     }
 }
 
-/// A batch has no such column.
+/// A batch has no such column, or several.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("there is no column {selector}; the columns are {}", .columns.join(", "))]
+#[error("there is {} column {selector}; the columns are {}", self.how_many(), .columns.join(", "))]
 pub struct ColumnError {
     /// What was asked for.
     pub selector: Selector,
     /// The names of the columns there are.
     pub columns: Vec<String>,
+}
+
+impl ColumnError {
+    fn how_many(&self) -> &'static str {
+        match &self.selector {
+            Selector::Name(name) if self.columns.contains(name) => "more than one",
+            _ => "no",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_schema::{DataType, Field};
+
+    #[test]
+    fn a_name_that_several_columns_have_names_none() {
+        let field = |name: &str| Field::new(name, DataType::Int64, true);
+        let schema = Schema::new(vec![field("a"), field("b"), field("a")]);
+        let find = |name: &str| Selector::Name(name.to_owned()).find(&schema);
+        assert_eq!(find("b"), Ok(1));
+        let told = |name| find(name).unwrap_err().to_string();
+        let expected = "there is more than one column \"a\"; the columns are a, b, a";
+        assert_eq!(told("a"), expected);
+        assert_eq!(
+            told("c"),
+            "there is no column \"c\"; the columns are a, b, a"
+        );
+        assert_eq!(Selector::Index(-1).find(&schema), Ok(2));
+    }
 }

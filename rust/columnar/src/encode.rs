@@ -76,10 +76,44 @@ impl Encoder {
 pub struct EncodeError(#[from] ArrowError);
 
 fn begin(schema: &Schema, body: &mut Vec<u8>) -> Result<StreamWriter<Vec<u8>>, ArrowError> {
+    let deepest = schema.fields().iter().map(|field| depth(field.data_type()));
+    let deepest = deepest.max().unwrap_or_default();
+    if deepest > MAX_DEPTH {
+        return Err(ArrowError::SchemaError(format!(
+            "a column nests {deepest} levels deep, expected at most {MAX_DEPTH}"
+        )));
+    }
     let options = IpcWriteOptions::try_new(ALIGNMENT, false, MetadataVersion::V5)?;
     let mut writer = StreamWriter::try_new_with_options(Vec::new(), schema, options)?;
     body.append(writer.get_mut());
     Ok(writer)
+}
+
+/// Levels of a type: 1 for one that has no others in it.
+fn depth(data_type: &DataType) -> usize {
+    use DataType::{
+        Dictionary, FixedSizeList, LargeList, LargeListView, List, ListView, Map, RunEndEncoded,
+        Struct, Union,
+    };
+    let inside = match data_type {
+        List(field) | LargeList(field) | ListView(field) | LargeListView(field) => {
+            depth(field.data_type())
+        }
+        FixedSizeList(field, _) | Map(field, _) => depth(field.data_type()),
+        Struct(fields) => fields
+            .iter()
+            .map(|f| depth(f.data_type()))
+            .max()
+            .unwrap_or(0),
+        Union(fields, _) => {
+            let depths = fields.iter().map(|(_, field)| depth(field.data_type()));
+            depths.max().unwrap_or(0)
+        }
+        RunEndEncoded(_, values) => depth(values.data_type()),
+        Dictionary(_, values) => depth(values),
+        _ => 0,
+    };
+    inside + 1
 }
 
 /// The batch with views of just the bytes that it shows; `None` if it has no views.
@@ -101,5 +135,7 @@ fn compact(batch: &RecordBatch) -> Result<Option<RecordBatch>, ArrowError> {
     RecordBatch::try_new_with_options(batch.schema(), columns.collect(), &options).map(Some)
 }
 
+/// Readers of Arrow IPC, ours and others, refuse schemas that nest deeper.
+const MAX_DEPTH: usize = 61;
 /// Buffers start at multiples of this many bytes from the start of the body.
 const ALIGNMENT: usize = 8;

@@ -10,6 +10,8 @@ use arrow_array::{
     Int64Array, LargeStringArray, ListArray, RecordBatch, StringArray, StringViewArray,
     UInt64Array,
 };
+use arrow_buffer::OffsetBuffer;
+use arrow_schema::Field;
 use arrow_select::concat::concat_batches;
 use bytes::Bytes;
 use oka_columnar::{Columns, Decoder, Encoder, Partitioner, Selector, pieces};
@@ -206,4 +208,28 @@ fn views_travel_without_what_they_do_not_show() {
     assert!(body.len() < 3_000, "{} bytes", body.len());
     assert_eq!(through_a_channel(std::slice::from_ref(&slice)), [slice]);
     assert!(pieces(&batch, 10_000).count() > 5);
+}
+
+/// One column of lists in lists, so many levels deep.
+fn nested(levels: usize) -> RecordBatch {
+    let mut column: ArrayRef = Arc::new(Int32Array::from(vec![1, 2]));
+    for _ in 1..levels {
+        let field = Arc::new(Field::new("item", column.data_type().clone(), true));
+        let lengths = OffsetBuffer::from_lengths(std::iter::repeat_n(1, column.len()));
+        column = Arc::new(ListArray::new(field, lengths, column, None));
+    }
+    RecordBatch::try_from_iter([("n", column)]).unwrap()
+}
+
+#[test]
+fn what_nests_as_deep_as_it_may_arrives_and_what_nests_deeper_does_not_leave() {
+    let deepest = nested(61);
+    assert_eq!(through_a_channel(&[deepest.clone()]), [deepest]);
+    let mut body = Vec::new();
+    let error = Encoder::default()
+        .append(&nested(62), &mut body)
+        .unwrap_err();
+    let expected = "a column nests 62 levels deep, expected at most 61";
+    assert!(error.to_string().contains(expected), "{error}");
+    assert!(body.is_empty());
 }

@@ -30,7 +30,7 @@ pub enum Accumulated {
     Bool(bool),
     Integer(i128),
     Float(f64),
-    /// UTF-8.
+    /// UTF-8, maybe with lone surrogates.
     Text(Box<[u8]>),
     Bytes(Box<[u8]>),
     /// A value of any kind, encoded.
@@ -348,7 +348,9 @@ fn number(encoded: &[u8]) -> Result<Accumulated, Problem> {
 fn ordered(encoded: &[u8]) -> Result<Accumulated, Problem> {
     Ok(match Reader::new(encoded).read()? {
         Value::Bool(truth) => Accumulated::Bool(truth),
-        Value::Str(utf8) => Accumulated::Text(utf8.into()),
+        Value::Str(utf8) | Value::Extension(extension::TEXT, utf8) => {
+            Accumulated::Text(utf8.into()) // whose bytes are in the order of code points
+        }
         Value::Bytes(data) => Accumulated::Bytes(data.into()),
         _ => match number(encoded) {
             Err(Problem::NotANumber) => return Err(Problem::NotOrdered),

@@ -58,6 +58,8 @@ pub mod extension {
     pub const FROZENSET: i8 = 3;
     /// Payload: 0 or 1 for plus or minus, then the magnitude, least significant byte first.
     pub const BIG_INT: i8 = 4;
+    /// Payload: a text with lone surrogates, encoded as UTF-8 encodes all else.
+    pub const TEXT: i8 = 16;
     /// The codes whose payloads compare as their values do.
     pub const COMPARABLE: std::ops::RangeInclusive<i8> = 16..=31;
 }

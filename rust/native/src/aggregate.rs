@@ -198,7 +198,13 @@ fn object<'py>(py: Python<'py>, value: &Accumulated) -> PyResult<Bound<'py, PyAn
         .map_err(PyErr::from),
         Accumulated::Bool(truth) => Ok(truth.into_pyobject(py)?.to_owned().into_any()),
         Accumulated::Float(number) => Ok(number.into_pyobject(py)?.into_any()),
-        Accumulated::Text(utf8) => Ok(PyString::from_bytes(py, utf8)?.into_any()),
+        Accumulated::Text(utf8) => {
+            let text = PyString::from_bytes(py, utf8).or_else(|_| {
+                let utf8 = PyBytes::new(py, utf8);
+                PyString::from_encoded_object(&utf8, Some(c"utf-8"), Some(c"surrogatepass"))
+            });
+            Ok(text?.into_any())
+        }
         Accumulated::Bytes(data) => Ok(PyBytes::new(py, data).into_any()),
         Accumulated::Encoded(encoded) => Decoder::new(py).first(encoded),
     }
@@ -227,7 +233,7 @@ fn raise_columns(error: &oka_columnar::AggregateError) -> PyErr {
     use oka_columnar::AggregateError as Error;
     let hint = match error {
         Error::Decode(error) => return not_columns(error),
-        Error::Column(_) => "name one of these columns",
+        Error::Column(_) => "name one of these columns, or say its index",
         _ => "cast the column in map_batches first",
     };
     AggregateError::new_err(format!("{error}\n\nhint: {hint}"))

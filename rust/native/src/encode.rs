@@ -20,6 +20,11 @@ pub(crate) enum Refused {
     TooLarge,
     /// A dict or list changed its size meanwhile.
     Changed,
+    /// It takes more than a frame may.
+    Oversized {
+        bytes: usize,
+        limit: usize,
+    },
     Raised(PyErr),
 }
 
@@ -73,6 +78,13 @@ pub(crate) fn refusal(index: usize, record: &Bound<'_, PyAny>, refused: Refused)
         Refused::Changed => (
             "it changed while it was encoded\n\nhint: emit a copy of what other threads change"
                 .to_owned(),
+            None,
+        ),
+        Refused::Oversized { bytes, limit } => (
+            format!(
+                "it takes {bytes} bytes, expected at most {limit}\n\nhint: raise \
+                 max_record_bytes, or split it"
+            ),
             None,
         ),
         Refused::Raised(error) if error.is_instance_of::<PyTypeError>(py) => {

@@ -51,7 +51,8 @@ impl OutputGate {
                 self.encode(&mut state, records)
             }
             Err(_) => {
-                columns::import(records).and_then(|batch| self.encode_columns(&mut state, &batch))
+                let batch = columns::import(records).map_err(|error| no_batch(py, error));
+                batch.and_then(|batch| self.encode_columns(&mut state, &batch))
             }
         };
         let last = state.last;
@@ -141,9 +142,8 @@ impl OutputGate {
             Partitioner::Single => {
                 let frame = state.open(0);
                 for_each(records, |index, record| {
-                    append(&mut frame.body, index, record)?;
-                    add_record(&channels[0], frame);
-                    Ok(())
+                    let start = append(&mut frame.body, index, record)?;
+                    add_record(&channels[0], frame, start, index, record)
                 })
             }
             Partitioner::Hash(key) => for_each(records, |index, record| {
@@ -161,8 +161,9 @@ impl OutputGate {
                 append(&mut encoded, index, record)?;
                 for (channel, output) in channels.iter().enumerate() {
                     let frame = state.open(channel);
+                    let start = frame.body.len();
                     frame.body.extend_from_slice(&encoded);
-                    add_record(output, frame);
+                    add_record(output, frame, start, index, record)?;
                 }
                 state.scratch = encoded;
                 Ok(())
@@ -269,9 +270,8 @@ impl State {
     ) -> PyResult<()> {
         self.last = channel;
         let frame = self.open(channel);
-        append(&mut frame.body, index, record)?;
-        add_record(&channels[channel], frame);
-        Ok(())
+        let start = append(&mut frame.body, index, record)?;
+        add_record(&channels[channel], frame, start, index, record)
     }
 
     /// Between two emissions all frames are empty, and may change their encoding.
@@ -325,24 +325,64 @@ impl State {
     }
 }
 
-/// Appends a record, or leaves the bytes as they were.
+/// Appends a record, or leaves the bytes as they were; where it starts.
 #[inline]
-fn append(out: &mut Vec<u8>, index: usize, record: &Bound<'_, PyAny>) -> PyResult<()> {
+fn append(out: &mut Vec<u8>, index: usize, record: &Bound<'_, PyAny>) -> PyResult<usize> {
     let start = out.len();
     // SAFETY: there is a `Bound`, so the GIL is held and the record is valid.
-    unsafe { encode::append(record.py(), out, record.as_ptr(), 0) }.map_err(|refused| {
-        out.truncate(start);
-        refusal(index, record, refused)
-    })
+    match unsafe { encode::append(record.py(), out, record.as_ptr(), 0) } {
+        Ok(()) => Ok(start),
+        Err(refused) => {
+            out.truncate(start);
+            Err(refusal(index, record, refused))
+        }
+    }
 }
 
-/// Counts the record that was just appended, and sends the frame off when that made it full.
+/// Counts the record that was appended from `start` on, and sends the frame off when that made it
+/// full.
 #[inline]
-fn add_record(channel: &OutputChannel, frame: &mut OpenFrame) {
+fn add_record(
+    channel: &OutputChannel,
+    frame: &mut OpenFrame,
+    start: usize,
+    index: usize,
+    record: &Bound<'_, PyAny>,
+) -> PyResult<()> {
     frame.records += 1;
     if frame.is_full() {
+        if frame.body_bytes() > channel.max_frame_bytes() {
+            make_room(channel, frame, start, index, record)?;
+        }
         channel.push(frame);
     }
+    Ok(())
+}
+
+/// Sends off what is in the frame before its last record, which is too large together with it; or
+/// takes that out and refuses it where it is too large by itself.
+#[cold]
+fn make_room(
+    channel: &OutputChannel,
+    frame: &mut OpenFrame,
+    start: usize,
+    index: usize,
+    record: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    let last = frame.body.split_off(start);
+    frame.records -= 1;
+    let (bytes, limit) = (last.len(), channel.max_frame_bytes());
+    if bytes > limit {
+        return Err(refusal(
+            index,
+            record,
+            Refused::Oversized { bytes, limit }.into(),
+        ));
+    }
+    channel.push(frame);
+    frame.body.extend(last);
+    frame.records = 1;
+    Ok(())
 }
 
 /// Counts the rows that were just appended, and sends the frame off when they made it full.
@@ -354,9 +394,16 @@ fn add_rows(channel: &OutputChannel, frame: &mut OpenFrame, rows: &RecordBatch) 
 }
 
 #[cold]
+fn no_batch(py: Python<'_>, error: PyErr) -> PyErr {
+    let raised = EncodeError::new_err(error.value(py).to_string());
+    raised.set_cause(py, Some(error));
+    raised
+}
+
+#[cold]
 fn no_columns(error: &oka_columnar::EncodeError) -> PyErr {
     EncodeError::new_err(format!(
-        "{error}\n\nhint: cast the column in map_batches first"
+        "{error}\n\nhint: cast the column or take it apart in map_batches first"
     ))
 }
 

@@ -165,8 +165,8 @@ pub enum EmitError {
     Lost(#[from] ChannelLost),
     /// A frame is larger than the network carries.
     #[error(
-        "a frame of {bytes} bytes on channel {channel} exceeds the limit of {limit} bytes\n\nhint: \
-         raise max_frame_bytes, or split the record"
+        "a frame of {bytes} bytes on channel {channel}, expected at most {limit}\n\nhint: raise \
+         max_record_bytes, or split what is in one record"
     )]
     Oversized {
         /// Id of the channel.

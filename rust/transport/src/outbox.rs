@@ -35,7 +35,7 @@ pub(crate) struct Outbox {
     linger: Duration,
     reconnect_timeout: Duration,
     send_buffer_bytes: usize,
-    max_frame_bytes: usize,
+    pub(crate) max_frame_bytes: usize,
     socket: Socket,
     pool: Arc<BufferPool>,
     health: Arc<Health>,

@@ -71,6 +71,14 @@ impl OutputChannel {
         }
     }
 
+    /// The largest frame that the channel takes, in bytes of its body.
+    pub fn max_frame_bytes(&self) -> usize {
+        match &self.end {
+            SendingEnd::Ring(ring) => ring.max_frame_bytes,
+            SendingEnd::Socket(outbox) => outbox.max_frame_bytes,
+        }
+    }
+
     /// Takes what is in the frame, which is empty afterwards and may be filled again. It leaves now
     /// if the channel is free, else as soon as it is.
     #[inline]

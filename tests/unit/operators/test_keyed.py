@@ -1,11 +1,14 @@
 """reduce, keys, and what the native aggregates are told."""
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pytest
 
 from engine.graph import BatchOperator, TaskContext
+from engine.network import partition
 from operators import Stream, source
 from operators.keyed import KeyRecords, NativeAggregate, Reduce
 from operators.sources import Collection
@@ -61,6 +64,58 @@ def test_keys_are_equal_as_in_python(emitted: Emitted) -> None:
     stream = records(*((key, 1) for key in keys)).key_by(0)
     counts = emitted(stream.reduce(lambda a, b: (a[0], a[1] + b[1])).map(lambda pair: pair[1]))
     assert counts == [1, 2, 3, 1, 1, 1, 1, 2, 1, 2]
+
+
+NANS: list[Callable[[], Any]] = [
+    lambda: float("nan"),
+    lambda: -float("nan"),
+    lambda: np.float16("nan"),
+    lambda: np.float32("nan"),
+    lambda: np.float64("nan"),
+    lambda: np.longdouble("nan"),
+    lambda: Decimal("NaN"),
+    lambda: Decimal("-NaN123"),
+    lambda: Decimal("sNaN"),
+    lambda: complex("nan"),
+    lambda: complex(1, float("nan")),
+    lambda: np.complex64(complex(float("nan"), 1)),
+]
+
+
+@pytest.mark.parametrize(
+    "wrap", [lambda key: key, lambda key: (1, (key,)), lambda key: frozenset([key])]
+)
+@pytest.mark.parametrize("key", [0, lambda record: record[0], None])
+def test_all_nan_are_one_key(wrap: Callable[[Any], Any], key: Any, task: Task) -> None:
+    if wrap(0) == frozenset([0]):  # a set of a signaling NaN cannot be
+        nans = [nan for nan in NANS if not (type(nan()) is Decimal and nan().is_snan())]
+    else:
+        nans = NANS
+    records = [(wrap(nan()), 1) for nan in nans for _ in range(2)]
+    if key is None:
+        records = [(wrap(nan()),) for nan in nans for _ in range(2)]
+        reduce = Reduce(lambda a, b: (*a, 1), key=None).open(task())
+        sizes = [len(record) for batch in (records[:3], records[3:]) for record in reduce(batch)]
+    else:
+        paired = callable(key)
+        reduce = Reduce(lambda a, b: (a[0], a[1] + b[1]), key=0, paired=paired).open(task())
+        given = [(key(record), record) for record in records] if paired else records
+        sizes = [count for batch in (given[:3], given[3:]) for _, count in reduce(batch)]
+    assert sizes == list(range(1, 2 * len(nans) + 1))
+    assert len({partition([wrap(nan())], 7)[0] for nan in nans}) == 1
+
+
+def test_nan_is_one_key_beside_others_and_keeps_its_spelling(task: Task) -> None:
+    add = Reduce(lambda a, b: (a[0], a[1] + b[1]), key=0).open(task())
+    records = [(1.0, 1), (np.float64("nan"), 1), (True, 1), (Decimal("NaN"), 1), ("nan", 1)]
+    counts = add(records) + add(records)
+    assert [count for _, count in counts] == [1, 1, 2, 2, 1, 3, 3, 4, 4, 2]
+    assert type(counts[1][0]) is np.float64
+
+
+def test_an_unhashable_key_is_refused(task: Task) -> None:
+    with pytest.raises(TypeError, match="unhashable type: 'list'"):
+        Reduce(lambda a, b: a, key=0).open(task())([([1], 1)])
 
 
 def test_tasks_share_no_state(task: Task) -> None:

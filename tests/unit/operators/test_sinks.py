@@ -4,9 +4,11 @@ import datetime
 import json
 import math
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -53,6 +55,24 @@ def test_counts_take_columns_of_any_keys_one_kind_after_another(task: Task) -> N
     assert counts == {"a": None, None: 2, day: 2, 1.5: 1, math.nan: 3}
     with pytest.raises(TypeError, match="the columns key, expected two"):
         Counts().open(task()).write(pa.record_batch({"key": ["a"]}))
+
+
+def test_counts_have_one_nan_with_its_last_value(task: Task) -> None:
+    def nans(first: int) -> list[Any]:
+        kinds = [float, np.float64, Decimal, complex]
+        return [(kind("nan"), first + at) for at, kind in enumerate(kinds)]
+
+    first = [[*nans(1), ("a", 0)], [("a", 1)], nans(5), [(math.nan, 9), ("b", 2)]]
+    second = [[(("a", np.float32("nan")), 1), (("a", math.nan), 2)], [((1, 2), 3)]]
+    for last in ([], [nans(10)], [[(Decimal("sNaN"), 13)]]):
+        counts = result(Counts(), task, [*first, *last], second)
+        assert counts == {
+            math.nan: 13 if last else 9,
+            "a": 1,
+            "b": 2,
+            ("a", math.nan): 2,
+            (1, 2): 3,
+        }
 
 
 def test_counts_of_what_is_no_pair(task: Task) -> None:

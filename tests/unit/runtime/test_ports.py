@@ -5,14 +5,18 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 
 import pytest
 
 import engine
-from engine.config import ports
-from engine.errors import StartError
+from engine.config import JobConfig, ports
+from engine.errors import ConfigError, StartError
+from engine.job import Plan
 from engine.network import Network
-from engine.runtime.ports import listen
+from engine.placement import Node, Placement
+from engine.runtime.ports import check_ports, listen
+from engine.runtime.threads import ThreadLauncher
 from pipelines.model_broadcast import model_broadcast
 from pipelines.word_count import word_count
 from tests.integration.test_word_count import expected_counts
@@ -102,12 +106,38 @@ def test_a_job_over_tcp_listens_within_its_range(free: range) -> None:
         word_count(), parallelism=2, transport="tcp", port_range=text(free)
     ).output
     assert counts == expected_counts()
-    with pytest.raises(engine.StartError, match="port_range is"):
-        engine.execute(word_count(), parallelism=2, transport="tcp", port_range=text(free[:3]))
+
+
+def test_a_range_that_is_too_small_is_refused_before_anything_starts() -> None:
+    for transport, port_range in (("tcp", "20000-20002"), ("auto", "20000-20000")):
+        with pytest.raises(ConfigError) as caught:
+            Plan.of(
+                word_count(),
+                JobConfig(parallelism=2, transport=transport, port_range=port_range),  # type: ignore[arg-type]
+            ).place(ThreadLauncher())
+        there_are = 3 if transport == "tcp" else 1
+        assert caught.value.message == (
+            f"port_range is '{port_range}', {there_are} ports, and the tasks on 127.0.0.1 listen "
+            "on 4, expected at least as many"
+        )
+        assert f"by {4 - there_are} for each job" in str(caught.value.hint)
+
+
+def test_only_what_listens_and_shares_a_host_needs_ports() -> None:
+    config = JobConfig(parallelism=2, port_range="20000-20001")
+    graph = Plan.of(word_count(), config).execution
+    first, second = (Node(host, host, {}) for host in ("10.0.0.1", "10.0.0.2"))
+    apart = Placement(dict(enumerate([first, first, second, second])))
+    check_ports(graph, apart, config)
+    same = Placement(dict(enumerate([first, replace(first, id="other"), first, second])))
+    with pytest.raises(ConfigError, match=r"on 10\.0\.0\.1 listen on 3"):
+        check_ports(graph, same, config)
+    check_ports(graph, same, replace(config, transport="ipc"))
+    check_ports(graph, same, replace(config, port_range=None))
 
 
 def test_large_values_take_ports_of_the_same_range(free: range) -> None:
     pipeline = model_broadcast(model="memory:2MB", loaders=1)
     engine.execute(pipeline, port_range=text(free[:4]))  # two for each of two tasks
-    with pytest.raises(engine.StartError, match="all 3 of its ports"):
+    with pytest.raises(ConfigError, match=r"3 ports, and the tasks on 127\.0\.0\.1 listen on 4"):
         engine.execute(pipeline, port_range=text(free[:3]))

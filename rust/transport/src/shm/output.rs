@@ -25,7 +25,7 @@ pub(crate) struct RingOutput {
     /// Whether something waits in the queue, or was refused.
     stuck: AtomicBool,
     blocked_ns: AtomicU64,
-    max_frame_bytes: usize,
+    pub(crate) max_frame_bytes: usize,
     reader_bell: Doorbell<SharedBell>,
     /// What tells the reader which channel has something.
     mark: usize,

@@ -1,0 +1,151 @@
+"""A sink that cannot write fails the job by name, with the record, and leaves no file."""
+
+from __future__ import annotations
+
+import math
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import engine
+from operators import Pipeline, source
+from operators.sinks import Callback, Counts, JsonLines, LineFiles, Print
+from operators.sources import Collection
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+
+
+class NoText:
+    def __str__(self) -> str:
+        raise SystemExit("no text")
+
+    __repr__ = __str__
+
+
+def no_text(n: int) -> Any:
+    return NoText() if n == 3 else n
+
+
+def limit_files(text: str) -> str:
+    """From now on the disk is full, as far as this process goes."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+    return text
+
+
+def refuse(_: Any) -> None:
+    raise ValueError("no room")
+
+
+def numbers() -> Any:
+    return source(Collection(range(5)))
+
+
+CASES: dict[str, tuple[Callable[[Path], Pipeline], str]] = {
+    "full disk": (
+        lambda out: source(Collection(["x" * 99] * 10_000)).map(limit_files).sink(LineFiles(out)),
+        r"operator 'line_files' .* failed: OSError: \[Errno 27\] File too large$",
+    ),
+    "disk that is full at the end": (
+        lambda out: source(Collection(["x" * 99] * 1_003)).map(limit_files).sink(LineFiles(out)),
+        r"operator 'line_files' .* failed: OSError: \[Errno 27\] File too large$",
+    ),
+    "nan": (
+        lambda out: source(Collection([1.5, math.nan])).sink(JsonLines(out)),
+        r"operator 'json_lines' .* failed on record nan: ValueError: JSON cannot express it: ",
+    ),
+    "callback of batches": (
+        lambda out: numbers().rebalance().sink(Callback(refuse, batches=True)),
+        r"operator 'callback' .* failed: ValueError: no room\n\n  File .*\n    raise ValueError",
+    ),
+    "callback": (
+        lambda out: numbers().rebalance().sink(Callback(refuse)),
+        r"operator 'callback' .* failed on record 0: ValueError: no room\n\n  File ",
+    ),
+    "a failing str": (
+        lambda out: numbers().map(no_text).sink(LineFiles(out)),
+        r"'line_files' .* failed on record <NoText, whose repr raised SystemExit>: SystemExit: no",
+    ),
+    "a failing str to print": (
+        lambda out: numbers().map(no_text).sink(Print()),
+        r"'print' .* failed on record <NoText, whose repr raised SystemExit>: SystemExit: no",
+    ),
+    "three columns": (
+        lambda out: source(Collection([pa.record_batch({"a": [1], "b": [1], "c": [1]})])).sink(
+            Counts()
+        ),
+        r"operator 'counts' .* failed: TypeError: Counts got the columns a, b, c, expected two",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_sink_that_cannot_write(case: str, runtime: str, tmp_path: Path) -> None:
+    build, message = CASES[case]
+    out = tmp_path / "out"
+    with pytest.raises(engine.OperatorError, match=message):
+        engine.execute(build(out), runtime=runtime)
+    assert not out.exists() or not list(out.iterdir())
+
+
+PRINTING = """
+import sys
+import engine
+from operators import source
+from operators.sinks import Print
+from operators.sources import Collection
+
+if __name__ == "__main__":
+    try:
+        engine.execute(source(Collection([1])).sink(Print()), progress="none")
+    except engine.OperatorError as error:
+        sys.stderr.write(f"told: {error.operator}: {error.error}")
+    else:
+        sys.stderr.write("printed")
+"""
+
+
+@pytest.mark.parametrize(
+    ("redirection", "told"),
+    [
+        (">&-", "told: print: OSError: there is no standard output to print to: it was closed"),
+        (">/dev/full", "told: print: OSError: [Errno 28] No space left on device"),
+        ("| head -c 0; sleep 0", "told: print: BrokenPipeError: [Errno 32] Broken pipe"),
+        (">/dev/null", "printed"),
+    ],
+)
+def test_printing_where_nobody_reads_is_an_error(
+    redirection: str, told: str, tmp_path: Path
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(PRINTING)
+    environment = {**os.environ, "PYTHONPATH": str(Path(engine.__file__).parents[1])}
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} {script} {redirection}"],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        timeout=60,
+    )
+    assert done.stderr.startswith(told)
+
+
+@pytest.mark.parametrize("parallelism", [1, 3])
+def test_all_nan_are_one_key_of_a_job(runtime: str, parallelism: int) -> None:
+    nans = [math.nan, np.float32("nan"), Decimal("NaN"), Decimal("sNaN"), complex("nan")]
+    records = [(nan, 1) for nan in nans * 3] + [(1, 1)]
+    stream = source(Collection(records)).with_parallelism(1)
+    for key in (0, lambda record: record[0]):
+        counted = stream.key_by(key).reduce(lambda a, b: (a[0], a[1] + b[1]))
+        output = engine.execute(
+            counted.sink(Counts()), runtime=runtime, parallelism=parallelism
+        ).output
+        assert output == {math.nan: 15, 1: 1}
