@@ -19,6 +19,7 @@ from benchmarks.options import Choices, Numbers, parallelism_option, settings, s
 from benchmarks.peers.peer import Peer
 from benchmarks.peers.registry import PEERS
 from benchmarks.result import Result, Row
+from benchmarks.rows import OWN
 from benchmarks.sweep import Cell, every_case, missing, sweep
 from benchmarks.systems import OKA, check_installed, measure
 from engine.errors import ConfigError
@@ -98,7 +99,7 @@ def _cell(
 ) -> Cell:
     name = f"{peer.system} {peer.api}"
     oka = Case(OKA, peer.like, "local", "shm", payload_bytes, batch_size, tasks, beside=name)
-    other = Case(peer.system, peer.api, "own", "own", payload_bytes, batch_size, tasks, beside=name)
+    other = Case(peer.system, peer.api, OWN, OWN, payload_bytes, batch_size, tasks, beside=name)
     return Cell((oka, other), load if peer.has_rate else ("closed",))
 
 

@@ -37,9 +37,13 @@ class Variant:
 
     @property
     def way(self) -> str:
-        """Where it ran and how its records travelled: `local, tcp encrypted`."""
-        transport = f"{self.transport} encrypted" if self.encryption else self.transport
-        return ", ".join(part for part in (self.runtime, transport, self.placement) if part)
+        """Where it ran and how its records travelled, as far as that is said: `local, shm`."""
+        told = [part for part in (self.runtime, self.transport) if part not in (None, OWN)]
+        if self.encryption:
+            told.append("encrypted")
+        if self.system == "oka" and self.placement not in (None, _USUAL_PLACEMENT):
+            told.append(str(self.placement))
+        return ", ".join(map(str, told))
 
 
 @dataclass(frozen=True)
@@ -139,3 +143,6 @@ def _spread(found: Mapping[str, float] | None) -> Spread | None:
 
 
 CLOSED = "closed"
+OWN = "own"
+"""The runtime and the transport of a peer that has none of ours."""
+_USUAL_PLACEMENT = "operator_first"

@@ -9,12 +9,12 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from benchmarks.broadcast.cases import BY_NODES, LAYOUTS, way_name
-from benchmarks.plots import style
+from benchmarks.broadcast.cases import BY_NODES, LAYOUTS, WAYS, way_name
+from benchmarks.plots import colors, style
 from benchmarks.plots.drawing import Drawing
 from benchmarks.references import Experiment, plasma_vs_s3
-from benchmarks.rows import Row
-from benchmarks.testbed.rate import show_rate
+from benchmarks.rows import Row, Spread
+from benchmarks.testbed.rate import link_name, show_rate
 
 Found = Mapping[str, Any]
 
@@ -38,7 +38,8 @@ def _timeline(result: Mapping[str, Any], rows: Sequence[Found]) -> Drawing:
     columns = min(3, len(names))
     figure, panels = style.grid(-(-len(names) // columns), columns, height=2.9, share=False)
     flat = [panel for line in panels for panel in line]
-    for panel in flat[len(names) :]:
+    free = flat[len(names) :]
+    for panel in free:
         panel.set_axis_off()
     for panel, name in zip(flat, names, strict=False):
         case = [row for row in rows if row["case"] == name]
@@ -48,19 +49,20 @@ def _timeline(result: Mapping[str, Any], rows: Sequence[Found]) -> Drawing:
         panel.set_xlabel("seconds since the model was ready")
     title = f"Model broadcast, {_about(rows)}: when each Load task had the model"
     figure.suptitle(style.heading(result, title))
-    style.legends(
-        figure,
-        [style.series_handle(_LOOKS[way], way) for way in ways],
-        [
-            style.gray_handle("all bytes usable, read in place", linewidth=6),
-            style.gray_handle("all bytes read once", linewidth=6, alpha=_PALE),
-        ],
-    )
-    told = "; ".join(
+    told = [Line2D([], [], color=_look(way)["color"], linewidth=6, label=way) for way in ways]
+    read = [
+        style.gray_handle("all bytes usable, read in place", linewidth=6),
+        style.gray_handle("all bytes read once", linewidth=6, alpha=_PALE),
+    ]
+    if free:
+        free[0].legend(handles=[*told, *read], loc="center", fontsize=10.5)
+    else:
+        style.legends(figure, told, read)
+    seconds = "; ".join(
         f"case {row['case']} {_way(row)} {row['usable_seconds']['median']:.2f} s" for row in rows
     )
     return Drawing(
-        f"timeline{_suffix(rows)}", title, f"Seconds until the last task had it: {told}.",
+        f"timeline{_suffix(rows)}", title, f"Seconds until the last task had it: {seconds}.",
         "Medians over the runs. A bar is a Load task; h1 is the Download task's host. Pods of one "
         "machine (cases 2) have no limit between them.", figure,
     )  # fmt: skip
@@ -71,7 +73,7 @@ def _bars(panel: Axes, rows: Sequence[Found]) -> None:
     labels = []
     place = 0.0
     for row in rows:
-        color = style.series_style(_LOOKS[_way(row)])["color"]
+        color = _look(_way(row))["color"]
         for loader in row["loaders"]:
             panel.barh(place, loader["usable"], height=0.8, color=color)
             read = loader["loaded"] - loader["usable"]
@@ -93,44 +95,66 @@ def _bars(panel: Axes, rows: Sequence[Found]) -> None:
 
 
 def _against_nodes(result: Mapping[str, Any], rows: Sequence[Found]) -> Drawing:
-    """A line per way over 1 to 5 nodes, beside what was published and what the link allows."""
-    figure, ((panel,),) = style.grid(1, 1, height=4.6)
-    ways = _ways(rows)
-    told = []
-    for way in ways:
-        points = [
-            (nodes, row["usable_seconds"])
-            for nodes, name in BY_NODES.items()
-            for row in rows
-            if row["case"] == name and _way(row) == way
-        ]
-        medians = [spread["median"] for _, spread in points]
-        panel.errorbar(
-            [nodes for nodes, _ in points],
-            medians,
-            yerr=[
-                [spread["median"] - spread["min"] for _, spread in points],
-                [spread["max"] - spread["median"] for _, spread in points],
-            ],
-            **style.series_style(_LOOKS[way]),
-        )
-        told.append(f"{way}: " + ", ".join(f"{median:.2f} s" for median in medians))
-    handles = [style.series_handle(_LOOKS[way], way) for way in ways]
+    """A line per way over 1 to 5 nodes, beside what was published and what the link allows.
+
+    Ways that take nearly the same time would hide one another: a second panel has them alone, with
+    an axis of their own.
+    """
+    lines = {way: _by_nodes(rows, way) for way in _ways(rows)}
+    slowest = {way: max(each["max"] for each in line.values()) for way, line in lines.items()}
+    close = [way for way in lines if slowest[way] <= _CLOSE * min(slowest.values())]
+    zoomed = 1 < len(close) < len(lines)
+    figure, ((panel, *more),) = style.grid(1, 1 + zoomed, height=4.2, share=False)
+    for way, line in lines.items():
+        _line(panel, way, line, 0.0)
     others = [*_ideal(panel, rows[0]), *_published(panel, rows[0])]
-    panel.set_xlabel("nodes beside the Download task's, one Load task on each")
-    panel.set_ylabel("seconds until the last one had the model")
     panel.set_ylim(bottom=0)
-    panel.xaxis.set_major_locator(MaxNLocator(integer=True))
+    panel.set_title("all ways")
+    for side in more:
+        for at, way in enumerate(close):
+            _line(side, way, lines[way], _APART * (at - (len(close) - 1) / 2))
+        _ideal(side, rows[0])
+        side.set_title("the fast ones, closer: this axis does not begin at 0")
+        side.margins(y=0.08)
+    for side in (panel, *more):
+        side.set_xlabel("nodes beside the Download task's, one Load task on each")
+        side.xaxis.set_major_locator(MaxNLocator(integer=True))
+    panel.set_ylabel("seconds until the last one had the model")
     title = f"Model broadcast, {_about(rows)}: time against nodes"
     figure.suptitle(style.heading(result, title))
-    style.legends(figure, handles, *([others] if others else []))
+    style.legends(figure, [_handle(way) for way in lines], *([others] if others else []))
+    told = [
+        f"{way}: " + ", ".join(f"{spread['median']:.2f} s" for spread in line.values())
+        for way, line in lines.items()
+    ]
     return Drawing(
         f"nodes{_suffix(rows)}",
         title,
         f"Seconds by number of nodes. {'; '.join(told)}.",
-        "Medians, from the fastest to the slowest run. The published figures are of other hardware "
-        "and software: they tell the shape of a curve, not who is faster by how much.",
+        "Medians, from the fastest to the slowest run; points of one number of nodes stand side by "
+        "side in the right panel. The published figures are of other hardware and software: they "
+        "tell the shape of a curve, not who is faster by how much.",
         figure,
+    )
+
+
+def _by_nodes(rows: Sequence[Found], way: str) -> dict[int, Mapping[str, float]]:
+    """The spread of seconds of a way by the number of nodes."""
+    return {
+        nodes: row["usable_seconds"]
+        for nodes, name in BY_NODES.items()
+        for row in rows
+        if row["case"] == name and _way(row) == way
+    }
+
+
+def _line(panel: Axes, way: str, line: Mapping[int, Mapping[str, float]], aside: float) -> None:
+    spreads = [Spread(each["median"], each["min"], each["max"]) for each in line.values()]
+    panel.errorbar(
+        [nodes + aside for nodes in line],
+        [spread.median for spread in spreads],
+        yerr=style.error(spreads),
+        **_look(way),
     )
 
 
@@ -140,8 +164,8 @@ def _ideal(panel: Axes, row: Found) -> list[Line2D]:
     if rate is None:
         return []
     look: dict[str, Any] = {"linestyle": ":"}
-    panel.axhline(row["payload_bytes"] * 8 / rate, color="#555555", **look)
-    return [style.gray_handle(f"size / rate ({show_rate(rate)})", **look)]
+    panel.axhline(row["payload_bytes"] * 8 / rate, color=colors.GRAY, **look)
+    return [style.gray_handle(f"size / rate ({link_name(rate)})", **look)]
 
 
 def _published(panel: Axes, row: Found) -> list[Line2D]:
@@ -155,19 +179,33 @@ def _published(panel: Axes, row: Found) -> list[Line2D]:
         look: dict[str, Any] = {"marker": marker, "linestyle": "--", "alpha": 0.8, "markersize": 8}
         panel.plot(
             [each.machines for each in points], [each.seconds for each in points],
-            color="#555555", **look,
+            color=colors.GRAY, **look,
         )  # fmt: skip
         handles.append(style.gray_handle(f"{experiment}, {Experiment.SOURCE}", **look))
     slope: dict[str, Any] = {"linestyle": (0, (1, 3)), "marker": "x"}
     machines = list(BY_NODES)
     seconds = [each * Experiment.SIZE / Experiment.BYTES_PER_SECOND for each in machines]
-    panel.plot(machines, seconds, color="#555555", **slope)
+    panel.plot(machines, seconds, color=colors.GRAY, **slope)
     handles.append(style.gray_handle("plasma, the slope as published in words", **slope))
     return handles
 
 
 def _ways(rows: Sequence[Found]) -> list[str]:
-    return [way for way in _LOOKS if any(_way(row) == way for row in rows)]
+    """Those of the rows, each after the one that is it in plain."""
+    return [
+        name
+        for way in WAYS
+        for name in (way_name(way, False), way_name(way, True))
+        if any(_way(row) == name for row in rows)
+    ]
+
+
+def _look(way: str) -> dict[str, Any]:
+    return {"color": colors.color("oka", way), "marker": colors.markers("oka", way)[0]}
+
+
+def _handle(way: str) -> Line2D:
+    return Line2D([], [], label=way, **_look(way))
 
 
 def _way(row: Found) -> str:
@@ -190,7 +228,7 @@ def _is_pods(row: Found, setting: tuple[int, bool, int | None]) -> bool:
 def _about(rows: Sequence[Found]) -> str:
     row = rows[0]
     where = "in memory" if row["in_memory"] else "in files"
-    return f"{row['payload_bytes'] / 1e6:g} MB {where}, links {show_rate(_link(rows))}"
+    return f"{row['payload_bytes'] / 1e6:g} MB {where}, links: {link_name(_link(rows))}"
 
 
 def _link(rows: Sequence[Found]) -> int | None:
@@ -204,8 +242,9 @@ def _suffix(rows: Sequence[Found]) -> str:
     return f"_{row['payload_bytes']}_{show_rate(_link(rows)).replace('.', '_')}{where}"
 
 
-_LOOKS = {"channels": 0, "channels, encrypted": 5, "plasma": 1, "s3": 3}
-"""The looks of `style.series_style` by way."""
+_CLOSE = 1.5
+"""Ways whose slowest times differ by less than this factor hide one another."""
+_APART = 0.07
 _PALE = 0.45
 _GAP = 0.5
 _SMALL = 8

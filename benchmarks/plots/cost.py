@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchmarks import references
-from benchmarks.plots import style
+from benchmarks.plots import colors, style
 from benchmarks.plots.drawing import Drawing
 from benchmarks.rows import Row, Variant
 
@@ -50,7 +50,7 @@ def draw(result: Mapping[str, Any], rows: Sequence[Row]) -> list[Drawing]:
         panel.plot(
             [each.batch_size for each in beside],
             [each.cpu or 0.0 for each in beside],
-            color="#555555",
+            color=colors.GRAY,
             **_VOLGA,
         )
         panel.set_title(f"{payload:,}-byte words")
@@ -61,7 +61,7 @@ def draw(result: Mapping[str, Any], rows: Sequence[Row]) -> list[Drawing]:
     figure.suptitle(style.heading(result, title))
     style.legends(
         figure,
-        [style.series_handle(system.at, system.name) for system in names.values()],
+        [system.handle for system in names.values()],
         [
             *(
                 style.gray_handle(f"parallelism {tasks}", linestyle=_line_style(at))

@@ -43,14 +43,12 @@ def draw(result: Mapping[str, Any], rows: Sequence[Row]) -> list[Drawing]:
         style.log_axis(panel, "y", "time")
     ticks = range(math.floor(farthest) + 1)
     for panel in panels:
-        panel.set_xticks(list(ticks), [_LABELS[tick] for tick in ticks])
+        panel.set_xticks(list(ticks), [_LABELS[tick] for tick in ticks], fontsize=8.5)
     style.label_grid([panels], "percentile", ["latency"])
     cell = f"{payload:,}-byte words, parallelism {tasks}, {known[0].load_name}"
     title = f"Distribution of latency: {cell}"
     figure.suptitle(style.heading(result, title))
-    style.legends(
-        figure, *([style.series_handle(system.at, system.name)] for system in names.values())
-    )
+    style.legends(figure, *([system.handle] for system in names.values()))
     return [
         Drawing(
             "distribution",

@@ -60,7 +60,7 @@ def _draw(result: Mapping[str, Any], rows: Sequence[Row], tasks: int) -> Drawing
     figure.suptitle(style.heading(result, title))
     style.legends(
         figure,
-        [style.series_handle(system.at, system.name) for system in names.values()],
+        [system.handle for system in names.values()],
         [
             style.gray_handle("p50 (filled)", marker="o"),
             style.gray_handle("p99 (hollow)", marker="o", linestyle="--", markerfacecolor="white"),

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from benchmarks.plots import style
+from benchmarks.plots import colors, style
 from benchmarks.plots.drawing import Drawing
 
 
@@ -99,5 +99,5 @@ _NOTE = (
 _PYWREN = {"read": 40, "write": 30}  # MB/s of an object
 _PYWREN_ALL = {"read": "over 60", "write": "50"}
 _PERIODS = 100
-_COLOR = "#0072B2"
-_PYWREN_COLOR = "#D55E00"
+_COLOR = colors.color("oka", "s3")
+_PYWREN_COLOR = colors.GRAY

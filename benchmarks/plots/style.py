@@ -1,37 +1,19 @@
-"""How every figure looks: colours with one meaning everywhere, axes, legends, titles."""
+"""How every figure looks: axes, legends, titles; `colors` says what has which colour."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from benchmarks.rows import Row, Spread, Variant
-from engine.units import duration, rate
-
-
-def batch_color(batch_size: int | None) -> str:
-    """The colour of a batch size, the same in every figure (Okabe and Ito's palette)."""
-    if batch_size is None:
-        return _NEUTRAL
-    if batch_size in _BATCHES:
-        return _BATCHES[batch_size][0]
-    return _OTHER_BATCHES[int(math.log2(batch_size)) % len(_OTHER_BATCHES)]
-
-
-def batch_marker(batch_size: int | None) -> str:
-    """The marker of a batch size, so that colour is not all that tells it."""
-    return _BATCHES[batch_size][1] if batch_size in _BATCHES else "P"
-
-
-def series_style(at: int) -> dict[str, Any]:
-    """Colour and marker of the at-th system (Paul Tol's muted palette, none of a batch size's)."""
-    return {"color": _SERIES[at % len(_SERIES)], "marker": _MARKERS[at % len(_MARKERS)]}
+from benchmarks.plots import colors
+from benchmarks.rows import Spread, Variant
+from engine.units import counted, duration, rate, three_digits
 
 
 def heading(result: Mapping[str, Any], what: str) -> str:
@@ -44,7 +26,7 @@ def machine_name(result: Mapping[str, Any]) -> str:
     machine = result.get("machine") or {}
     parts = [str(machine.get("processor") or "unknown machine")]
     if machine.get("cores"):
-        parts.append(f"{machine['cores']} cores")
+        parts.append(counted(machine["cores"], "core"))
     return ", ".join(parts)
 
 
@@ -52,10 +34,7 @@ def grid(
     rows: int, columns: int, height: float = 3.2, *, share: bool = True
 ) -> tuple[Figure, list[list[Axes]]]:
     """A figure of panels, by rows; they share their scales along each row and column."""
-    figure = Figure(
-        figsize=(max(_LEAST_WIDTH, _PANEL_WIDTH * columns + 0.8), height * rows + 2.2),
-        layout="constrained",
-    )
+    figure = Figure(figsize=(WIDTH, height * rows + 1.6), layout="constrained")
     axes = figure.subplots(
         rows,
         columns,
@@ -101,58 +80,48 @@ def label_grid(axes: Sequence[Sequence[Axes]], x: str, y: Sequence[str]) -> None
         row[0].set_ylabel(name)
 
 
-def batch_handles(rows: Sequence[Row]) -> list[Line2D]:
-    """Legend entries for the batch sizes of these rows."""
-    sizes = sorted({row.batch_size for row in rows if row.batch_size is not None})
-    return [
-        Line2D([], [], color=batch_color(size), marker=batch_marker(size), label=f"batch {size:,}")
-        for size in sizes
-    ]
-
-
 class Series(NamedTuple):
     """How a system is named and drawn in a figure."""
 
     name: str
-    at: int
-    """Its place among the looks of `series_style`."""
+    color: str
+    marker: str
 
     @property
     def look(self) -> dict[str, Any]:
         """Colour and marker."""
-        return series_style(self.at)
+        return {"color": self.color, "marker": self.marker}
+
+    @property
+    def handle(self) -> Line2D:
+        """Its legend entry."""
+        return Line2D([], [], label=self.name, **self.look)
 
 
 def series(variants: Sequence[Variant]) -> dict[Variant, Series]:
     """Each different one, Oka first; its name is as short as tells it from the others.
 
-    Oka's APIs look the same in every figure.
+    Those of one system that have the same colour have different markers.
     """
     different = sorted(dict.fromkeys(variants), key=lambda variant: variant.system != "oka")
     short = [variant.name for variant in different]
     found: dict[Variant, Series] = {}
-    others = len(_OKA)
     for variant in different:
-        taken = {each.at for each in found.values()}
-        at = _OKA.index(variant.name) if variant.name in _OKA else others
-        if at in taken or at == others:
-            at, others = others, others + 1
         name = f"{variant.name} ({variant.way})" if short.count(variant.name) > 1 else variant.name
-        found[variant] = Series(name, at)
+        color = colors.color(variant.system, variant.api)
+        taken = {each.marker for each in found.values() if each.color == color}
+        markers = colors.markers(variant.system, variant.api)
+        marker = next((each for each in markers if each not in taken), markers[0])
+        found[variant] = Series(name, color, marker)
     return found
-
-
-def series_handle(at: int, label: str) -> Line2D:
-    """The legend entry of the at-th system."""
-    return Line2D([], [], label=label, **series_style(at))
 
 
 def gray_handle(label: str, **look: Any) -> Line2D:
     """A legend entry for what is told by line or marker and not by colour."""
-    return Line2D([], [], color=_NEUTRAL, label=label, **look)
+    return Line2D([], [], color=colors.GRAY, label=label, **look)
 
 
-def legends(figure: Figure, *groups: Sequence[Line2D]) -> None:
+def legends(figure: Figure, *groups: Sequence[Artist]) -> None:
     """One legend below all panels, columns by group; outside, it can cover nothing."""
     filled = [
         list(group[at : at + _MOST_ENTRIES])
@@ -196,34 +165,14 @@ RC: Any = {  # matplotlib types its keys as literals
     "savefig.facecolor": "white",
     "svg.hashsalt": "oka",  # the same figure is the same file
 }
+ERROR_BARS = {"elinewidth": 1.2, "capthick": 1.2, "ecolor": "#808080"}
+"""Of bars: to be seen on dark ones and on white."""
 _FEW = 200.0
 _MOST_ENTRIES = 5
-_OKA = ("oka per_record", "oka map_batches", "oka native", "oka columnar")
-_PANEL_WIDTH = 3.9
-_LEAST_WIDTH = 11.0
-_NEUTRAL = "#555555"
-_BATCHES = {
-    1: ("#D55E00", "o"),
-    10: ("#E69F00", "s"),
-    100: ("#009E73", "^"),
-    1000: ("#0072B2", "D"),
-    10_000: ("#CC79A7", "v"),
-}
-_OTHER_BATCHES = ("#56B4E9", "#B8A000", "#000000")
-_SERIES = (
-    "#332288",
-    "#CC6677",
-    "#117733",
-    "#999933",
-    "#882255",
-    "#44AA99",
-    "#AA4499",
-    "#88CCEE",
-    "#777777",
-)
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
+WIDTH = 12.6
+"""Inches, of every figure: at 96 pixels each it is as wide as a page of 1280."""
 _UNITS: dict[str, Callable[[float], str]] = {
     "words": rate,
     "time": duration,
-    "seconds": lambda value: f"{value:g} s",
+    "seconds": lambda value: f"{three_digits(value)} s",
 }

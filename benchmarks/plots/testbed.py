@@ -3,75 +3,104 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
+from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter
 
 from benchmarks.plots import style
 from benchmarks.plots.drawing import Drawing
 from benchmarks.rows import Row
+from benchmarks.testbed.rate import link_name
 from engine.units import rate
 
 
 def draw(result: Mapping[str, Any], rows: Sequence[Row]) -> list[Drawing]:
-    """One figure: a panel per link rate, a group of bars per number of nodes."""
+    """One figure: a row of panels per payload, a column per link rate, bars by number of nodes."""
     known = [row for row in rows if row.nodes]
     if not known:
         return []
-    names = style.series([row.variant for row in known])
-    lines: dict[str, list[Row]] = {}
-    for row in sorted(known, key=lambda row: row.nodes or 0):
-        batch = f", batch {row.batch_size:,}" if row.batch_size else ""
-        name = f"{names[row.variant].name}, {row.payload_bytes:,}-byte words{batch}"
-        lines.setdefault(f"{name}, {row.load_name}" if row.is_open else name, []).append(row)
-    # An API looks as in other figures, unless it has several lines here.
-    looks = [
-        names[line[0].variant].at if len(lines) == len(names) else at
-        for at, line in enumerate(lines.values())
-    ]
+    lines = _lines(known)
     nodes = sorted({row.nodes for row in known if row.nodes})
     links = sorted({row.rate_bits_per_second for row in known}, key=lambda bits: bits or 1e99)
-    figure, (panels,) = style.grid(1, len(links), height=4.2, share=False)
-    for panel, link in zip(panels, links, strict=True):
-        for at, (look, line) in enumerate(zip(looks, lines.values(), strict=True)):
-            shown = [row for row in line if row.rate_bits_per_second == link]
-            _bars(panel, shown, nodes, look, at, len(lines))
-        panel.set_title(_link(link))
-        panel.set_xticks(range(len(nodes)), [str(number) for number in nodes])
-        panel.set_xlabel("nodes")
-        panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: rate(value)))
-        panel.margins(y=0.15)
-        panel.grid(visible=False, axis="x")
-    panels[0].set_ylabel("throughput (words/s)")
+    payloads = sorted({row.payload_bytes for row in known})
+    figure, axes = style.grid(len(payloads), len(links), height=2.6, share=False)
+    for panels, payload in zip(axes, payloads, strict=True):
+        for panel, link in zip(panels, links, strict=True):
+            for at, line in enumerate(lines.values()):
+                shown = [
+                    row
+                    for row in line.rows
+                    if (row.rate_bits_per_second, row.payload_bytes) == (link, payload)
+                ]
+                _bars(panel, shown, nodes, line, _GROUP / len(lines), at)
+            panel.set_title(f"{payload:,}-byte words, {link_name(link)}")
+            panel.set_xticks(range(len(nodes)), [str(number) for number in nodes])
+            panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: rate(value)))
+            panel.margins(y=0.2)
+            panel.grid(visible=False, axis="x")
+    style.label_grid(axes, "nodes", ["throughput (words/s)"] * len(payloads))
     title = "Word count across hosts, by the rate of their links"
     figure.suptitle(style.heading(result, title))
     style.legends(
-        figure, [style.series_handle(at, name) for at, name in zip(looks, lines, strict=True)]
+        figure,
+        [
+            Patch(facecolor=line.color, hatch=line.hatch, edgecolor="white", label=name)
+            for name, line in lines.items()
+        ],
     )
     return [Drawing("testbed", title, _alt(lines), _NOTE, figure)]
 
 
+class _Line(NamedTuple):
+    """What has the same bar in each group."""
+
+    color: str
+    hatch: str
+    """Tells those of one system from one another."""
+    rows: Sequence[Row]
+
+
+def _lines(rows: Sequence[Row]) -> dict[str, _Line]:
+    """By name: each system, and where they differ, each batch size and load."""
+    names = style.series([row.variant for row in rows])
+    several = len({row.batch_size for row in rows}) > 1
+    found: dict[str, _Line] = {}
+    for row in sorted(rows, key=lambda row: row.nodes or 0):
+        name = names[row.variant].name
+        if several and row.batch_size:
+            name += f", batch {row.batch_size:,}"
+        if row.is_open:
+            name += f", {row.load_name}"
+        if name not in found:
+            color = names[row.variant].color
+            alike = sum(line.color == color for line in found.values())
+            found[name] = _Line(color, _HATCHES[alike % len(_HATCHES)], [])
+        found[name] = found[name]._replace(rows=[*found[name].rows, row])
+    return found
+
+
 def _bars(
-    panel: Axes, rows: Sequence[Row], nodes: Sequence[int], look: int, at: int, of: int
+    panel: Axes, rows: Sequence[Row], nodes: Sequence[int], line: _Line, width: float, at: int
 ) -> None:
     """The bars of one line, which is the at-th in each group."""
     spreads = [row.throughput for row in rows if row.throughput]
-    places = [
-        nodes.index(row.nodes) + _GROUP * ((at + 0.5) / of - 0.5) for row in rows if row.nodes
-    ]
+    places = [nodes.index(row.nodes) + width * (at + 0.5) - _GROUP / 2 for row in rows if row.nodes]
     panel.bar(
         places,
         [spread.median for spread in spreads],
-        width=_GROUP / of * 0.92,
+        width=width * 0.92,
         yerr=style.error(spreads),
-        color=style.series_style(look)["color"],
-        error_kw={"elinewidth": 1, "ecolor": "#333333"},
+        color=line.color,
+        hatch=line.hatch,
+        edgecolor="white",
+        error_kw=style.ERROR_BARS,
     )
     for place, spread, row in zip(places, spreads, rows, strict=True):
         share = _share(row)
         panel.annotate(
-            rate(spread.median) + (f"\n{share:.0%}" if share is not None else ""),
+            rate(spread.median) + (f" ({share:.0%})" if share is not None else ""),
             (place, spread.max),
             xytext=(0, 3),
             textcoords="offset points",
@@ -80,23 +109,18 @@ def _bars(
         )
 
 
-def _alt(lines: Mapping[str, Sequence[Row]]) -> str:
+def _alt(lines: Mapping[str, _Line]) -> str:
     told = "; ".join(
         f"{name}: "
         + ", ".join(
-            f"{rate(row.throughput.median)} on {row.nodes} ({_link(row.rate_bits_per_second)})"
-            for row in line
+            f"{rate(row.throughput.median)} on {row.nodes} ({link_name(row.rate_bits_per_second)}, "
+            f"{row.payload_bytes} bytes)"
+            for row in line.rows
             if row.throughput
         )
         for name, line in lines.items()
     )
     return f"Words per second by number of nodes: {told}."
-
-
-def _link(bits: float | None) -> str:
-    if bits is None:
-        return "no limit"
-    return f"{bits / 1e9:g} Gbit/s" if bits >= 1e9 else f"{bits / 1e6:g} Mbit/s"
 
 
 def _share(row: Row) -> float | None:
@@ -107,6 +131,7 @@ def _share(row: Row) -> float | None:
 
 
 _GROUP = 0.8
+_HATCHES = ("", "//", "..", "xx", "--")
 _NOTE = (
     "Medians, from the slowest to the fastest run. The percentage is what the words alone (payload "
     "× words per second) take of the rate of one link, without what carries them; it is above "

@@ -34,6 +34,15 @@ def show_rate(bits_per_second: int | None) -> str:
     return UNLIMITED if bits_per_second is None else f"{short(bits_per_second).lower()}bit"
 
 
+def link_name(bits_per_second: float | None) -> str:
+    """The rate as figures call it: `1 Gbit/s`, `no limit`."""
+    if bits_per_second is None:
+        return "no limit"
+    if bits_per_second >= _FACTORS["g"]:
+        return f"{bits_per_second / _FACTORS['g']:g} Gbit/s"
+    return f"{bits_per_second / _FACTORS['m']:g} Mbit/s"
+
+
 class RateType(click.ParamType[Any]):
     """A rate on the command line, which `parse_rate` understands."""
 

@@ -4,6 +4,7 @@ import base64
 import random
 from typing import Any
 
+from benchmarks.broadcast.cases import LAYOUTS
 from engine.metrics import Latency
 from engine.network import LatencyHistogram
 
@@ -195,6 +196,46 @@ def a_testbed() -> dict[str, Any]:
                 )
                 rows.append({**row, "nodes": nodes, "rate_bits_per_second": bits})
     return a_result(rows, benchmark="testbed")
+
+
+def a_broadcast() -> dict[str, Any]:
+    """Each way over 1 to 3 nodes: plasma takes as long as there are nodes, the others as one."""
+    rows = []
+    for nodes, case in enumerate(("1", "5-2", "5-3"), 1):
+        for at, (api, encryption) in enumerate(
+            (("channels", False), ("channels", True), ("plasma", False), ("s3", False))
+        ):
+            seconds = 4.7 + 0.1 * nodes + 0.02 * at if api != "plasma" else 5.0 * nodes
+            spread = {"median": seconds, "min": seconds - 0.05, "max": seconds + 0.1}
+            rows.append(
+                {
+                    "system": "oka",
+                    "api": api,
+                    "encryption": encryption,
+                    "case": case,
+                    "about": LAYOUTS[case].about,
+                    "in_memory": False,
+                    "payload_bytes": 564_000_000,
+                    "rate_bits_per_second": 10**9,
+                    "batch_size": None,
+                    "parallelism": nodes,
+                    "nodes": nodes + 1,
+                    "runs": 5,
+                    "usable_seconds": spread,
+                    "loaded_seconds": {name: value + 0.1 for name, value in spread.items()},
+                    "gigabytes_per_second": 0.564 / seconds,
+                    "cpu_seconds_per_gib": spread,
+                    "peak_memory_bytes": {"1": 570_000_000, "2": 560_000_000},
+                    "loaders": [
+                        {"task": task, "host": task + 2, "usable": seconds, "loaded": seconds + 0.1}
+                        for task in range(nodes)
+                    ],
+                    "throughput": None,
+                    "latency_us": None,
+                    "failures": [],
+                }
+            )
+    return a_result(rows, benchmark="broadcast")
 
 
 def _of_sweep(

@@ -111,7 +111,7 @@ def test_figures() -> None:
     timeline, nodes = drawings
     assert len([panel for panel in timeline.figure.axes if panel.get_title()]) == len(LAYOUTS)
     lines = [line.get_label() for line in nodes.figure.legends[0].legend_handles]
-    assert {"channels", "channels, encrypted", "plasma", "s3", "size / rate (1gbit)"} <= {*lines}
+    assert {"channels", "channels, encrypted", "plasma", "s3", "size / rate (1 Gbit/s)"} <= {*lines}
     assert any("published 2022: t2.xlarge" in line for line in lines)
     if folder := os.environ.get("OKA_TEST_FIGURES"):  # to look at them
         for drawing in drawings:

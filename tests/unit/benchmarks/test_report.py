@@ -6,6 +6,7 @@ import functools
 import json
 import re
 import struct
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,12 @@ import pytest
 from click.testing import CliRunner
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import same_color
+from matplotlib.colors import same_color, to_hex
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
 from benchmarks import plots, references, report, results_file
-from benchmarks.plots import style
+from benchmarks.plots import colors, style
 from engine.errors import ConfigError
 from tests.unit.benchmarks import results
 
@@ -38,29 +41,31 @@ def lines_of(panel: Axes) -> list[Any]:
 
 def test_the_three_figures_of_the_article() -> None:
     drawings = drawn("a_sweep")
-    scaling = [drawing for name, drawing in drawings.items() if name.startswith("scaling_oka")]
-    assert len(scaling) == len(results.APIS)
-    native = drawings["scaling_oka_native_local_shm_operator_first"]
-    panels = native.figure.axes
-    assert len(panels) == 3 * len(PAYLOADS)
-    for panel, payload in zip(panels, PAYLOADS, strict=False):
-        assert panel.get_title() == f"{payload:,}-byte words"
-        # A line of ours with its error bars per batch size, in the colour of that size.
-        assert len(panel.containers) == len(BATCHES)
-        for batch, container in zip(BATCHES, panel.containers, strict=True):
-            line = container[0]
-            assert list(line.get_xdata()) == [1, 2]
-            assert same_color(line.get_color(), style.batch_color(batch))
-        # Volga: three sources, and the pair at parallelism 1.
-        others = [line for line in lines_of(panel) if line not in {c[0] for c in panel.containers}]
-        overlays = [line for line in others if line.get_marker() in ("None", "*")]
-        assert len(overlays) == 3 * len(BATCHES)
-        assert len([line for line in others if line.get_marker() == "x"]) == len(BATCHES)
+    assert [name for name in drawings if name.startswith("scaling")] == [
+        f"scaling_{payload}" for payload in PAYLOADS
+    ]
+    figure = drawings["scaling_256"].figure
+    panels = figure.axes
+    assert len(panels) == 3 * len(BATCHES)
+    for at, panel in enumerate(panels):
+        assert panel.get_title() == (f"batch {BATCHES[at]:,}" if at < len(BATCHES) else "")
+        # A line of each API with its error bars, in the colour of that API; the pair has one point.
+        for api, container in zip(results.APIS, panel.containers, strict=False):
+            assert list(container[0].get_xdata()) == [1, 2]
+            assert same_color(container[0].get_color(), colors.color("oka", api))
+        assert list(panel.containers[-1][0].get_xdata()) == [1]
+        # Volga: two curves and what was measured, no farther than helps to read the others.
+        systems = {container[0] for container in panel.containers}
+        volga = [line for line in lines_of(panel) if line not in systems]
+        curves = [line for line in volga if line.get_marker() in ("None", "*")]
+        assert len(curves) == (3 if at < 2 * len(BATCHES) else 2)
+        assert all(same_color(line.get_color(), colors.GRAY) for line in curves)
+        assert max(max(line.get_xdata()) for line in curves) == 8
         assert panel.get_xscale() == panel.get_yscale() == "log"
-    legend = [text.get_text() for text in native.figure.legends[0].get_texts()]
+    legend = [text.get_text() for text in figure.legends[0].get_texts()]
     for source in references.VOLGA_SOURCES.values():
         assert source in legend
-    title = native.figure.get_suptitle()
+    title = figure.get_suptitle()
     assert "Xeon" in title
     assert "2 cores" in title
     assert "2026-11-21" in title
@@ -68,20 +73,68 @@ def test_the_three_figures_of_the_article() -> None:
 
 def test_the_points_are_the_rows() -> None:
     sweep = results.a_sweep()
-    figure = drawn("a_sweep")["scaling_oka_columnar_local_shm_operator_first"].figure
+    panels = drawn("a_sweep")["scaling_256"].figure.axes
     rows = [
         row
         for row in sweep["rows"]
         if (row["api"], row["payload_bytes"], row["batch_size"]) == ("columnar", 256, 100)
     ]
-    at = BATCHES.index(100)
-    throughput, p99, mean = (figure.axes[3 * metric + 1].containers[at] for metric in range(3))
+    at, api = BATCHES.index(100), list(results.APIS).index("columnar")
+    throughput, p99, mean = (
+        panels[len(BATCHES) * metric + at].containers[api] for metric in range(3)
+    )
     assert list(throughput[0].get_ydata()) == [row["throughput"]["median"] for row in rows]
     assert list(p99[0].get_ydata()) == [row["latency_us"]["p99"] for row in rows]
     assert list(mean[0].get_ydata()) == [row["latency_us"]["mean"] for row in rows]
     ends = [(low[1], high[1]) for low, high in throughput[2][0].get_segments()]
     expected = [(row["throughput"]["min"], row["throughput"]["max"]) for row in rows]
     assert ends == [pytest.approx(each) for each in expected]
+
+
+RESULTS = [
+    *("a_sweep", "a_sweep_of_loads", "some_peers", "several_systems", "a_testbed", "a_broadcast"),
+]
+
+
+def colors_of(figure: Figure) -> Iterator[tuple[str, str]]:
+    """Each system that a legend or a bar's label names, and the colour that it has there."""
+    legends = [*figure.legends, *(panel.get_legend() for panel in figure.axes)]
+    for legend in filter(None, legends):
+        for handle, text in zip(legend.legend_handles, legend.get_texts(), strict=True):
+            color = handle.get_facecolor() if isinstance(handle, Patch) else handle.get_color()
+            if not same_color(color, colors.GRAY):
+                yield text.get_text(), to_hex(color)
+    labels = [label.get_text().lower() for label in figure.axes[0].get_yticklabels()]
+    if any(label.startswith("oka ") or "\noka " in label for label in labels):
+        # Labels of two lines are of two bars, of which the upper one comes second.
+        names = [name for label in labels for name in reversed(label.split("\n"))]
+        bars = sorted(figure.axes[0].patches, key=lambda bar: bar.get_y())
+        yield from zip(names, [to_hex(bar.get_facecolor()) for bar in bars], strict=True)
+
+
+def test_a_system_has_one_colour_and_a_colour_one_system() -> None:
+    found: dict[str, set[str]] = {}
+    for make in RESULTS:
+        for drawing in drawn(make).values():
+            for name, color in colors_of(drawing.figure):
+                found.setdefault(name.partition(" (")[0], set()).add(color)
+    assert {name: len(each) for name, each in found.items()} == dict.fromkeys(found, 1)
+    assert len(found) > 15
+    owners: dict[str, set[str]] = {}
+    for name, (color,) in found.items():
+        # One system's ways to count words may share its colour, Oka's do not.
+        owner = name if name.startswith("oka ") or "lists" not in name else name.split()[0]
+        owners.setdefault(color, set()).add(owner)
+    assert {color: each for color, each in owners.items() if len(each) > 1} == {}
+
+
+def test_ways_that_take_nearly_the_same_time_are_seen() -> None:
+    wide, close = drawn("a_broadcast")["nodes_564000000_1gbit"].figure.axes
+    assert len(wide.containers) == 4
+    assert len(close.containers) == 3  # without plasma
+    places = [tuple(container[0].get_xdata()) for container in close.containers]
+    assert len({place[0] for place in places}) == 3
+    assert wide.get_ylim()[0] == 0 < close.get_ylim()[0]
 
 
 def test_cost_has_a_line_per_system_and_parallelism() -> None:
@@ -155,18 +208,16 @@ def test_systems_are_bars_with_ratios_to_the_pair() -> None:
 def test_the_testbed_has_a_panel_per_link_rate() -> None:
     (drawing,) = drawn("a_testbed").values()
     assert [panel.get_title() for panel in drawing.figure.axes] == [
-        "100 Mbit/s",
-        "1 Gbit/s",
-        "no limit",
+        "256-byte words, 100 Mbit/s",
+        "256-byte words, 1 Gbit/s",
+        "256-byte words, no limit",
     ]
     for panel in drawing.figure.axes:
         assert len(panel.patches) == 2 * 3
-    assert drawing.figure.axes[0].texts[0].get_text() == "37.5k\n77%"
+    assert drawing.figure.axes[0].texts[0].get_text() == "37.5k (77%)"
 
 
-@pytest.mark.parametrize(
-    "make", ["a_sweep", "a_sweep_of_loads", "some_peers", "several_systems", "a_testbed"]
-)
+@pytest.mark.parametrize("make", RESULTS)
 def test_no_text_lies_outside_its_figure_or_on_another_title(make: str) -> None:
     for drawing in drawn(make).values():
         figure = drawing.figure
@@ -244,7 +295,7 @@ def test_the_page_holds_its_figures_and_every_row(tmp_path: Path) -> None:
     sweep = results.a_sweep()
     sweep["rows"].append(results.a_failed_row(api="native", parallelism=4))
     page, output = make_report(tmp_path, sweep, results.some_peers())
-    assert len(page.images) == len(results.APIS) + 2 + 1
+    assert len(page.images) == len(PAYLOADS) + 2 + 1
     for image in page.images:
         assert len(image["alt"]) > 80
         kind, _, data = image["src"].partition(",")
@@ -257,7 +308,7 @@ def test_the_page_holds_its_figures_and_every_row(tmp_path: Path) -> None:
     assert len(peers) == 1 + len(results.some_peers()["rows"])
     columns = {name: at for at, name in enumerate(rows[0])}
     for row, shown in zip(sweep["rows"], rows[1:], strict=True):
-        assert shown[columns["api"]] == row["api"]
+        assert shown[columns["API"]] == row["api"]
         assert shown[columns["batch"]] == f"{row['batch_size']:,}"
         assert bool(shown[columns["words/s"]]) == bool(row["throughput"])
     for told in (
@@ -272,6 +323,44 @@ def test_the_page_holds_its_figures_and_every_row(tmp_path: Path) -> None:
     # Escaped on the page, so that the parser gives it back.
     assert "oka native, 32 bytes, batch 100, parallelism 4, closed load: worker of" in page.text
     assert "killed by <signal> 9 & gone" in page.text
+
+
+def test_what_all_rows_share_is_no_column(tmp_path: Path) -> None:
+    page, _ = make_report(tmp_path, results.some_peers())
+    (rows,) = page.tables
+    assert rows[0] == [
+        *("system", "API", "in turn with", "runs", "words/s", "CPU s per million"),
+        *("mean", "p50", "p95", "p99", "p99.9", "max", "words in all", "failures"),
+    ]
+    shared = "In every row: where local, shm, bytes 32, batch 100, tasks 1, load closed."
+    assert shared in " ".join(page.text.split())
+    by_system = {row[0]: row for row in rows}
+    assert by_system["oka"][2] == "spark native"
+    assert by_system["bytewax"][2] == ""
+
+
+def test_the_table_of_a_broadcast_has_its_results(tmp_path: Path) -> None:
+    result = results.a_broadcast()
+    page, _ = make_report(tmp_path, result)
+    assert "None" not in page.text
+    (rows,) = page.tables
+    assert rows[0] == [
+        *("case", "what", "way", "hosts", "tasks", "usable, s", "loaded, s", "GB/s"),
+        *("CPU s per GiB", "memory, models"),
+    ]
+    first, encrypted = rows[1:3]
+    assert "links 1 Gbit/s" in page.text
+    assert first[:3] == ["1", "one other node", "channels"]
+    assert encrypted[2] == "channels, encrypted"
+    assert first[5].startswith(f"{result['rows'][0]['usable_seconds']['median']:.2f}")
+    assert " to " in first[5]
+
+
+def test_many_rows_are_shown_when_they_are_asked_for(tmp_path: Path) -> None:
+    _, many = make_report(tmp_path / "many", results.a_sweep())
+    _, few = make_report(tmp_path / "few", results.some_peers())
+    assert '<details class="rows">' in (many / "index.html").read_text()
+    assert '<details class="rows" open>' in (few / "index.html").read_text()
 
 
 def test_figures_beside_the_page_are_images(tmp_path: Path) -> None:
@@ -305,7 +394,8 @@ def test_the_same_results_make_the_same_files(tmp_path: Path) -> None:
         ([results.a_row(load="sustainable")], 2),
         ([results.a_row(batch_size=None, parallelism=None)], 1),
         ([results.a_row(batch_size=50, payload_bytes=7)], 3),
-        ([results.a_row(api="native"), results.a_row(api="native", transport="tcp")], 4),
+        ([results.a_row(api="native"), results.a_row(api="native", transport="tcp")], 3),
+        ([results.a_row(), results.a_row(payload_bytes=64)], 4),
         ([results.a_row(throughput=0.0, cpu=0.0)], 0),
         ([results.a_row(cpu=0.0)], 2),
     ],

@@ -1,0 +1,47 @@
+"""The colour and the marker of each system: one of each, the same in every figure.
+
+Blue to green is Oka, in the shade of its API or of the way in which models travel; other systems
+have each their own of the rest. Gray is no system: lines that others published, bounds, text.
+"""
+
+from __future__ import annotations
+
+import zlib
+
+
+def color(system: str, api: str | None = None) -> str:
+    """That of an API that has one of its own, or else of the system."""
+    found = _LOOKS.get(f"{system} {api}") or _LOOKS.get(system)
+    return found[0] if found else _OTHERS[zlib.crc32(system.encode()) % len(_OTHERS)]
+
+
+def markers(system: str, api: str | None = None) -> str:
+    """Markers, of which the first is its own; the next are for others of the same colour."""
+    found = _LOOKS.get(f"{system} {api}") or _LOOKS.get(system)
+    first = found[1] if found else "o"
+    return first + "".join(each for each in _MARKERS if each != first)
+
+
+GRAY = "#6b6b6b"
+_LOOKS = {
+    "oka per_record": ("#5ab4f0", "o"),
+    "oka map_batches": ("#1f78c8", "s"),
+    "oka native": ("#0b2f6b", "^"),
+    "oka columnar": ("#12a594", "D"),
+    "oka channels": ("#3d4ed0", "o"),
+    "oka channels, encrypted": ("#9b6fd6", "P"),
+    "oka plasma": ("#f0a030", "s"),  # Ray's object store
+    "oka s3": ("#4b9b3a", "D"),
+    "pyzmq_msgpack_pair": ("#c2185b", "v"),
+    "multiprocessing_pipe": ("#8a6a52", "X"),
+    "ray_actor_calls": ("#e8710a", "<"),
+    "ray_util_queue": ("#a34a00", ">"),
+    "bytewax": ("#b8a200", "h"),
+    "pathway": ("#e0524d", "d"),
+    "flink_java": ("#f06aa8", "p"),
+    "pyflink": ("#8e3a80", "H"),
+    "spark": ("#7a1414", "*"),
+}
+"""By system and API, or by system."""
+_OTHERS = ("#c9a0dc", "#d8b365", "#ff9896", "#bcbd22")
+_MARKERS = "os^DvPX<>hdpH*"

@@ -1,0 +1,94 @@
+"""Horizontal bars on a log axis, with figures at their ends, and what such figures are of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator
+
+from benchmarks.plots import colors, style
+from benchmarks.rows import Row, Spread
+from engine.units import duration, rate, three_digits
+
+
+class Metric(NamedTuple):
+    """What a panel of bars shows of a row."""
+
+    label: str
+    axis: str
+    unit: str
+    written: Callable[[float], str]
+    of_row: Callable[[Row], Spread | None]
+    more_is_better: bool
+
+
+class Bar(NamedTuple):
+    """One bar; without a spread only its text is there."""
+
+    place: float
+    spread: Spread | None
+    color: str
+    text: str
+
+
+def bar(metric: Metric, row: Row, place: float, behind: str = "") -> Bar:
+    """The bar of a row, in the colour of its system; `behind` its figure stands that text."""
+    spread = metric.of_row(row)
+    text = f"{metric.written(spread.median)}{behind}" if spread else "not measured"
+    return Bar(place, spread, colors.color(row.variant.system, row.variant.api), text)
+
+
+def draw_bars(panel: Axes, metric: Metric, bars: Sequence[Bar], height: float = 0.8) -> None:
+    """Draw them; their places are those of the y axis."""
+    known = [(each, each.spread) for each in bars if each.spread]
+    panel.barh(
+        [each.place for each, _ in known],
+        [spread.median for _, spread in known],
+        height=height,
+        xerr=style.error([spread for _, spread in known]),
+        color=[each.color for each, _ in known],
+        error_kw=style.ERROR_BARS,
+    )
+    # A log axis has no zero to start bars from. A third of it is for the figures at their ends.
+    start = min(spread.min or spread.median for _, spread in known) / 2
+    most = max(spread.max for _, spread in known)
+    style.log_axis(panel, "x", metric.unit)
+    panel.set_xlim(start, most * (most / start) ** 0.5)
+    panel.xaxis.set_major_locator(
+        FixedLocator([tick for tick in panel.get_xticks() if start <= tick <= _BEYOND * most])
+    )
+    for each in bars:
+        panel.annotate(
+            each.text,
+            (each.spread.max if each.spread else start, each.place),
+            xytext=(5, 0),
+            textcoords="offset points",
+            verticalalignment="center",
+            fontsize=9,
+            color="#111111" if each.spread else colors.GRAY,
+        )
+    panel.set_xlabel(metric.axis)
+    panel.set_title(f"{metric.label} ({'more' if metric.more_is_better else 'less'} is better)")
+    panel.grid(visible=False, axis="y")
+
+
+def _p99(row: Row) -> Spread | None:
+    return Spread(row.p99, row.p99, row.p99) if row.p99 else None
+
+
+METRICS = (
+    Metric("throughput", "words/s", "words", rate, lambda row: row.throughput, True),
+    Metric(
+        "CPU time",
+        "CPU seconds per million words",
+        "seconds",
+        lambda seconds: f"{three_digits(seconds)} s",
+        lambda row: row.cpu,
+        False,
+    ),
+    Metric("p99 latency", "latency", "time", duration, _p99, False),
+)
+_BEYOND = 2
+"""Ticks go on for so many times the longest bar; behind it there is text."""
