@@ -50,10 +50,9 @@ impl OutputGate {
                 state.begin_records();
                 self.encode(&mut state, records)
             }
-            Err(_) => {
-                let batch = columns::import(records).map_err(|error| no_batch(py, error));
-                batch.and_then(|batch| self.encode_columns(&mut state, &batch))
-            }
+            Err(_) => columns::import(records)
+                .map_err(|error| no_batch(py, error))
+                .and_then(|batch| self.encode_columns(&mut state, &batch)),
         };
         let last = state.last;
         if let Some(stamps) = stamps.filter(|stamps| !stamps.is_empty() && emitted.is_ok()) {
