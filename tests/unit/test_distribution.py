@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.peers.registry import PEERS
 from engine.distribution import DISTRIBUTION, install_hint
 
 if sys.version_info >= (3, 11):
@@ -38,18 +39,21 @@ def test_every_hint_names_an_extra_that_there_is() -> None:
     hints = set()
     for path in sources("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("install_hint"):
-                hints.add(ast.literal_eval(node.args[0]))
+            is_hint = isinstance(node, ast.Call) and ast.unparse(node.func) == "install_hint"
+            if is_hint and isinstance(node.args[0], ast.Constant):
+                hints.add(node.args[0].value)
+    hints |= {peer.extra for peer in PEERS if peer.extra is not None}
     assert {"arrow", "models", "ray", "report", "speech"} <= hints
     assert hints <= set(PROJECT["optional-dependencies"])
 
 
 @pytest.mark.parametrize("kind", ["*.py", "*.rs", "*.md", "*.yaml", "Dockerfile", "Makefile"])
 def test_nothing_tells_people_to_install_a_strangers_package(kind: str) -> None:
+    stranger = r"(?<![\w/-])oka\[\w+|pip install '?oka(?![\w-])"
     told = [
         f"{path.relative_to(ROOT)}: {found[0]}"
         for path in sources(kind)
-        for found in re.finditer(r"(?<![\w-])oka\[\w+|pip install '?oka(?![\w-])", path.read_text())
+        for found in re.finditer(stranger, path.read_text())
         if path != Path(__file__)
     ]
     assert told == []
