@@ -224,7 +224,7 @@ fn nested(levels: usize) -> RecordBatch {
 #[test]
 fn what_nests_as_deep_as_it_may_arrives_and_what_nests_deeper_does_not_leave() {
     let deepest = nested(61);
-    assert_eq!(through_a_channel(&[deepest.clone()]), [deepest]);
+    assert_eq!(through_a_channel(std::slice::from_ref(&deepest)), [deepest]);
     let mut body = Vec::new();
     let error = Encoder::default()
         .append(&nested(62), &mut body)
