@@ -49,7 +49,7 @@ class RunningJob:
 
     def worker(self) -> psutil.Process:
         """The process that listens on the port."""
-        for child in psutil.Process().children():
+        for child in psutil.Process().children(recursive=True):
             if any(each.laddr.port == self.port for each in child.net_connections("tcp")):
                 return child
         raise AssertionError(f"no worker listens on port {self.port}")
@@ -210,7 +210,7 @@ def test_the_secret_keys_are_nowhere(job: RunningJob) -> None:
         assert_closed(stranger)
     digits = re.compile(rb"[0-9a-f]{64}")
     ours = set(digits.findall(Path("/proc/self/environ").read_bytes()))
-    workers = psutil.Process(os.getpid()).children()
+    workers = psutil.Process(os.getpid()).children(recursive=True)
     assert len(workers) >= 4
     for worker in workers:
         for name in ("cmdline", "environ"):
