@@ -115,7 +115,8 @@ def _run(size: int, rate: float | None, seconds: float, runtime: Any) -> dict[st
 def _footprints(workers: int, runtime: str) -> Sequence[Footprint]:
     """Of the processes that run tasks now."""
     if runtime == "local":
-        processes = psutil.Process().children()
+        servers = psutil.Process().children()  # each forks the workers of a job
+        processes = [worker for server in servers for worker in server.children()]
     else:
         processes = [p for p in psutil.process_iter() if p.name().startswith("ray::Worker")]
     found = []

@@ -135,7 +135,8 @@ def _soak(each: Round, seconds: float, parallelism: int, payload: int) -> list[s
     started = told = time.monotonic()
     while (result := _result(handle)) is None:
         now = time.monotonic()
-        for worker in psutil.Process().children():
+        servers = psutil.Process().children()  # the one that forks the workers
+        for worker in (worker for server in servers for worker in server.children()):
             sample = _sample(worker, now - started)
             if sample is not None and now - started < seconds:
                 samples.setdefault(worker, []).append(sample)
