@@ -31,7 +31,7 @@ def test_text() -> None:
         "",
         "placement",
         '  here: the "words" [0, 1], count -> counts [0, 1]',
-        "  note: operator_first needs a node for each of 2 vertices; all of them share here, "
+        "  note: operator_first needs a node for each of 2 vertices; all of them share 127.0.0.1, "
         "the only node",
     ]
 
