@@ -16,6 +16,12 @@ from engine.program import find_pipeline
 class PipelineCommand(click.Command):
     """A command with a parameter `target`, FILE[:FUNCTION]; where that is given, help is on it."""
 
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        # Said here, too, since click keeps the option that it made for the first context.
+        super().__init__(
+            *arguments, context_settings={"help_option_names": ["-h", "--help"]}, **settings
+        )
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse; keep what was given, since `--help` is looked at before anything else is."""
         ctx.meta[_GIVEN] = list(args)
