@@ -18,9 +18,8 @@ class PipelineCommand(click.Command):
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         # Said here, too, since click keeps the option that it made for the first context.
-        super().__init__(
-            *arguments, context_settings={"help_option_names": ["-h", "--help"]}, **settings
-        )
+        settings.setdefault("context_settings", {"help_option_names": ["-h", "--help"]})
+        super().__init__(*arguments, **settings)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse; keep what was given, since `--help` is looked at before anything else is."""
