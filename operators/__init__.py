@@ -3,6 +3,8 @@
 Composing does nothing; `engine.execute` runs what a sink has closed.
 """
 
-from operators.stream import KeyedStream, Pipeline, Stream, source
+from operators.keyed_stream import KeyedStream
+from operators.pipeline import Pipeline
+from operators.stream import Stream, source
 
 __all__ = ["KeyedStream", "Pipeline", "Stream", "source"]

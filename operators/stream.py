@@ -13,7 +13,6 @@ number of others. Wrong use raises `GraphError` here, where the mistake is, not 
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from engine.errors import GraphError
@@ -29,18 +28,15 @@ from engine.graph.partitioner import Broadcast, Forward, Hash, Partitioner, Reba
 from engine.model import Model, Via
 from operators.broadcast import Publish
 from operators.elementwise import MapBatches, ToColumns, ToRecords, check_function
-from operators.keyed import (
-    Aggregation,
-    Item,
-    KeyRecords,
-    NativeAggregate,
-    Reduce,
-    check_item,
-)
+from operators.keyed import KeyRecords, check_item
+from operators.pipeline import Pipeline
+from operators.settings import named, on_nodes, with_parallelism, with_resources
 from operators.with_model import MapBatchesWithModel
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from operators.keyed_stream import KeyedStream
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -74,17 +70,17 @@ class Stream(Generic[T]):
     def map(self, function: Callable[[T], R]) -> "Stream[R]":
         """One record for each: `words.map(lambda word: (word, 1))`."""
         check_function("map", function, 1)
-        return _then(self._inputs, RecordOperator("map", function), "map")
+        return then(self._inputs, RecordOperator("map", function), "map")
 
     def flat_map(self, function: Callable[[T], Iterable[R]]) -> "Stream[R]":
         """Any number of records for each: `lines.flat_map(lambda line: line.split())`."""
         check_function("flat_map", function, 1)
-        return _then(self._inputs, RecordOperator("flat_map", function), "flat_map")
+        return then(self._inputs, RecordOperator("flat_map", function), "flat_map")
 
     def filter(self, function: Callable[[T], object]) -> "Stream[T]":
         """The records that the function is true for: `words.filter(lambda word: len(word) > 3)`."""
         check_function("filter", function, 1)
-        return _then(self._inputs, RecordOperator("filter", function), "filter")
+        return then(self._inputs, RecordOperator("filter", function), "filter")
 
     @overload
     def map_batches(
@@ -103,7 +99,7 @@ class Stream(Generic[T]):
         engine's business: at most `max_records`, where that is given. On a stream of columns it
         gets a `pyarrow.RecordBatch`. It may return a list, a RecordBatch or a Table in any case.
         """
-        return _then(self._inputs, MapBatches(function, max_records), "map_batches")
+        return then(self._inputs, MapBatches(function, max_records), "map_batches")
 
     def map_batches_with_model(
         self,
@@ -143,7 +139,7 @@ class Stream(Generic[T]):
                 )
         operator = MapBatchesWithModel(load, function, load_in_background)
         sides = tuple(Input(edge.source, edge.partitioner, side=True) for edge in models.inputs)
-        return _then((*self._inputs, *sides), operator, "map_batches_with_model")
+        return then((*self._inputs, *sides), operator, "map_batches_with_model")
 
     def to_columns(self, schema: "pa.Schema | None" = None) -> "Stream[Any]":
         """Records that are dicts as columns: a `pyarrow.RecordBatch` of each batch.
@@ -151,11 +147,11 @@ class Stream(Generic[T]):
         Give a schema where a column may be all None in a batch, or integer in one and float in the
         next: without one, each batch has the types of its own values.
         """
-        return _then(self._inputs, ToColumns(schema), "to_columns")
+        return then(self._inputs, ToColumns(schema), "to_columns")
 
     def to_records(self) -> "Stream[dict[str, Any]]":
         """Columns as records: a dict of each row."""
-        return _then(self._inputs, ToRecords(), "to_records")
+        return then(self._inputs, ToRecords(), "to_records")
 
     @overload
     def key_by(self, key: None = None) -> "KeyedStream[T, T]": ...
@@ -172,6 +168,8 @@ class Stream(Generic[T]):
         ways; with a function the key travels beside the record. On a stream of columns, `key` is
         the name or the index of a column.
         """
+        from operators.keyed_stream import KeyedStream  # which makes streams again
+
         if key is None or isinstance(key, int | str):
             if key is not None:
                 check_item("key_by", key)
@@ -251,7 +249,7 @@ class Stream(Generic[T]):
 
     def named(self, name: str) -> "Stream[T]":
         """Give the last operator a name, unique in the job."""
-        return self._with(_named(self._last("named"), name))
+        return self._with(named(self._last("named"), name))
 
     def with_parallelism(self, parallelism: int) -> "Stream[T]":
         """Run the last operator in this many tasks, whatever the job's parallelism.
@@ -259,14 +257,14 @@ class Stream(Generic[T]):
         Towards fewer tasks each task sends to one, which keeps the order; towards more tasks
         records are dealt out in turn, which does not keep it between them.
         """
-        return self._with(_with_parallelism(self._last("with_parallelism"), parallelism))
+        return self._with(with_parallelism(self._last("with_parallelism"), parallelism))
 
     def with_resources(self, cpus: float | None = None, **custom: float) -> "Stream[T]":
         """What each task of the last operator takes of its node: `.with_resources(cpus=2, gpu=1)`.
 
         One CPU unless it says otherwise; operators in one chain take the most that one asks for.
         """
-        return self._with(_with_resources(self._last("with_resources"), cpus, custom))
+        return self._with(with_resources(self._last("with_resources"), cpus, custom))
 
     def on_nodes(self, *numbers: int) -> "Stream[T]":
         """Pin the tasks of the last operator to nodes, in turn: `.on_nodes(0)`, `.on_nodes(1, 2)`.
@@ -274,7 +272,7 @@ class Stream(Generic[T]):
         Node k is the k-th, in the cluster's order, of the nodes that could run such a task; where
         there is only one node, all of them are on it. Other operators are placed as ever.
         """
-        return self._with(_on_nodes(self._last("on_nodes"), numbers))
+        return self._with(on_nodes(self._last("on_nodes"), numbers))
 
     def _last(self, method: str) -> Declaration:
         (edge, *others) = self._inputs
@@ -290,122 +288,10 @@ class Stream(Generic[T]):
         return Stream((Input(declaration, Forward()),))
 
 
-class KeyedStream(Generic[K, T]):
-    """Records of type T, all those of one key of type K in one task, in order of arrival.
-
-    `reduce` is Python per record. `count`, `sum`, `min`, `max` and `first` run in Rust on the
-    encoded records: they emit, once per batch of input, a pair (key, value) for every key that the
-    batch had, with the latest value. On a stream of columns those are the two columns of a
-    `pyarrow.RecordBatch`: the key's, which keeps its name and has a dictionary if it is a string or
-    binary (batches share it), and one that is named "count", "sum" and so on. Null values are left
-    out there, and a sum must fit into 64 bits.
-    """
-
-    def __init__(self, inputs: tuple[Input, ...], key: Item | None, paired: bool) -> None:
-        self._inputs = inputs
-        self._key = key
-        self._paired = paired
-
-    @property
-    def inputs(self) -> tuple[Input, ...]:
-        """The edges that the next operator will have."""
-        return self._inputs
-
-    def reduce(self, function: Callable[[T, T], T]) -> Stream[T]:
-        """Combine the records of each key: `.reduce(lambda a, b: (a[0], a[1] + b[1]))`.
-
-        For every record it emits what its key has come to: the first record of a key as it is, then
-        `function(so far, record)`.
-        """
-        return _then(self._inputs, Reduce(function, self._key, self._paired), "reduce")
-
-    def count(self) -> Stream[tuple[K, int]]:
-        """How many records each key has had."""
-        return self._aggregate("count", None)
-
-    def sum(self, item: int | str | None = None) -> Stream[tuple[K, Any]]:
-        """The sum of an item of the records, or of the records themselves; integers exactly."""
-        return self._aggregate("sum", item)
-
-    def min(self, item: int | str | None = None) -> Stream[tuple[K, Any]]:
-        """The least of an item of the records, or of the records themselves."""
-        return self._aggregate("min", item)
-
-    def max(self, item: int | str | None = None) -> Stream[tuple[K, Any]]:
-        """The greatest of an item of the records, or of the records themselves."""
-        return self._aggregate("max", item)
-
-    def first(self, item: int | str | None = None) -> Stream[tuple[K, Any]]:
-        """The first that each key had of an item of the records, or of the records themselves."""
-        return self._aggregate("first", item)
-
-    @overload
-    def map_batches(
-        self, function: Callable[[list[T]], list[R]], max_records: int | None = None
-    ) -> Stream[R]: ...
-    @overload
-    def map_batches(
-        self, function: Callable[["pa.RecordBatch"], Any], max_records: int | None = None
-    ) -> Stream[Any]: ...
-    def map_batches(
-        self, function: Callable[[Any], Any], max_records: int | None = None
-    ) -> Stream[Any]:
-        """As `Stream.map_batches`, in the task that has all records of the batch's keys.
-
-        State of the function's own, such as a dict by key, is per task: make it in a callable
-        object's `__call__` or a closure that is unpickled in each task.
-        """
-        operator = MapBatches(function, max_records, self._paired)
-        return _then(self._inputs, operator, "map_batches")
-
-    def _aggregate(self, kind: Aggregation, item: int | str | None) -> Stream[Any]:
-        if item is not None:
-            check_item(kind, item)
-        operator = NativeAggregate.of(kind, self._key, item, self._paired)
-        return _then(self._inputs, operator, kind)
-
-
-class Pipeline:
-    """A stream that ends in a sink: what `engine.execute` takes, alone or in a list."""
-
-    def __init__(self, declaration: Declaration) -> None:
-        self._declaration = declaration
-
-    @property
-    def declaration(self) -> Declaration:
-        """The sink, with all that it reads from."""
-        return self._declaration
-
-    def named(self, name: str) -> "Pipeline":
-        """Give the sink a name, unique in the job: its output is `result.outputs[name]`."""
-        return Pipeline(_named(self._declaration, name))
-
-    def with_parallelism(self, parallelism: int) -> "Pipeline":
-        """Run the sink in this many tasks, whatever the job's parallelism."""
-        return Pipeline(_with_parallelism(self._declaration, parallelism))
-
-    def with_resources(self, cpus: float | None = None, **custom: float) -> "Pipeline":
-        """What each task of the sink takes of its node."""
-        return Pipeline(_with_resources(self._declaration, cpus, custom))
-
-    def on_nodes(self, *numbers: int) -> "Pipeline":
-        """Pin the tasks of the sink to nodes, in turn; see `Stream.on_nodes`."""
-        return Pipeline(_on_nodes(self._declaration, numbers))
-
-    if not TYPE_CHECKING:  # a type checker sees that these methods do not exist
-
-        def __getattr__(self, name: str) -> Any:
-            if name in vars(Stream) and not name.startswith("_"):
-                raise GraphError(
-                    f".{name}() follows .sink(), which ends a stream",
-                    hint=f"call .{name}() on the stream before its sink",
-                )
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-
-def _then(
+def then(
     inputs: tuple[Input, ...], operator: RecordOperator | BatchOperator, name: str
 ) -> Stream[Any]:
+    """The stream behind an operator that reads these edges."""
     return Stream((Input(Declaration(operator, name, inputs), Forward()),))
 
 
@@ -417,40 +303,6 @@ def _parallelism(inputs: tuple[Input, ...]) -> int | None:
     """That of all inputs, so that an operator shares their tasks; None if they have several."""
     parallelisms = {edge.source.parallelism for edge in inputs}
     return parallelisms.pop() if len(parallelisms) == 1 else None
-
-
-def _named(declaration: Declaration, name: str) -> Declaration:
-    if not isinstance(name, str) or not name.strip():
-        raise GraphError(f"named() got {name!r}, expected a text that is not empty")
-    return replace(declaration, name=name, named=True)
-
-
-def _with_parallelism(declaration: Declaration, parallelism: int) -> Declaration:
-    if not isinstance(parallelism, int) or isinstance(parallelism, bool) or parallelism < 1:
-        raise GraphError(f"with_parallelism() got {parallelism!r}, expected an integer >= 1")
-    return replace(declaration, parallelism=parallelism)
-
-
-def _with_resources(
-    declaration: Declaration, cpus: float | None, custom: dict[str, float]
-) -> Declaration:
-    resources = custom if cpus is None else {"cpus": cpus, **custom}
-    if not resources:
-        raise GraphError("with_resources() got nothing, expected such as cpus=2")
-    for name, amount in resources.items():
-        if not isinstance(amount, int | float) or not 0 <= amount < float("inf"):
-            raise GraphError(f"with_resources() got {name}={amount!r}, expected a number >= 0")
-    amounts = {name: float(amount) for name, amount in resources.items()}
-    return replace(declaration, resources={**declaration.resources, **amounts})
-
-
-def _on_nodes(declaration: Declaration, numbers: tuple[int, ...]) -> Declaration:
-    if not numbers:
-        raise GraphError("on_nodes() got nothing, expected numbers of nodes such as 0, 1")
-    for number in numbers:
-        if not isinstance(number, int) or isinstance(number, bool) or number < 0:
-            raise GraphError(f"on_nodes() got {number!r}, expected integers >= 0")
-    return replace(declaration, nodes=numbers)
 
 
 def _default_name(operator: Operator) -> str:
