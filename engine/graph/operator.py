@@ -90,6 +90,9 @@ class BatchOperator(ABC):
     compacts: ClassVar[bool] = False
     """True if updates of one batch are merged: fewer records leave than count as emitted."""
 
+    limit: int | None = None
+    """The most records that all its tasks emit; the job ends sources that can bring no more."""
+
     @abstractmethod
     def open(self, context: TaskContext) -> Callable[[Any], Any]:
         """Make the function of one task.

@@ -6,13 +6,14 @@ The first failure decides how the job ends; everything else is then stopped.
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, InvalidStateError, wait
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +37,7 @@ from engine.runtime.description import (
     TaskStatistics,
 )
 from engine.runtime.launcher import Launcher, WorkerDied, WorkerHandle
+from engine.runtime.limits import Limits
 from engine.runtime.relay import BlobPeers, blob_roles, model_tasks
 from engine.runtime.reply import CallFailed, open_reply, text_of
 
@@ -52,7 +54,7 @@ class JobReport:
 
 
 class JobMaster:
-    """Runs one job. `run` blocks; `cancel` and `statistics` may come from any thread.
+    """Runs one job. `run` blocks; `stop`, `cancel` and `statistics` may come from any thread.
 
     `observe` is given the statistics of all tasks once a second.
     """
@@ -78,6 +80,8 @@ class JobMaster:
         self._asking = threading.Lock()
         self._asked: dict[WorkerHandle, Future[bytes]] = {}
         self._last_statistics: dict[WorkerHandle, TaskStatistics] = {}
+        self._limits = Limits(graph)
+        self._stopped: Future[None] = Future()
 
     def run(self) -> JobReport:
         """Start, run to the end, tear down. Raises the EngineError that ended the job."""
@@ -93,6 +97,11 @@ class JobMaster:
             self._launcher.shutdown()
 
     def cancel(self) -> None:
+    def stop(self) -> None:
+        """End all sources: `run` then comes to its end as if they had no more; idempotent."""
+        with contextlib.suppress(InvalidStateError):
+            self._stopped.set_result(None)
+
         """Stop the job: `run` raises JobCancelled within two seconds; idempotent."""
         if not self._cancelled.done():
             self._cancelled.set_result(None)
@@ -134,24 +143,43 @@ class JobMaster:
     def _run(self) -> tuple[TaskStatistics, ...]:
         runs = [worker.call("run") for worker in self._workers]
         pending: set[Future[Any]] = set(runs)
-        tick = time.monotonic() + _TICK_SECONDS
+        sources = {each.id for each in self._graph.vertices if each.job_vertex.is_source}
+        shown = looked = time.monotonic()
         while pending:
-            done, _ = wait(
-                {*pending, self._cancelled}, max(0.0, tick - time.monotonic()), FIRST_COMPLETED
-            )
+            period = _LOOK_SECONDS if self._limits and sources else _TICK_SECONDS
+            signals = {self._cancelled, self._stopped} if sources else {self._cancelled}
+            patience = max(0.0, looked + period - time.monotonic())
+            done, _ = wait({*pending, *signals}, patience, FIRST_COMPLETED)
             if done & pending:
                 self._raise_if_failed(runs)
             if self._cancelled in done:
                 raise JobCancelled(f"job {self._config.name!r} was cancelled")
             pending -= done
-            if pending and time.monotonic() >= tick:
+            if self._stopped in done:
+                self._end(sources)
+                sources = set()
+            now = time.monotonic()
+            if not pending or now < looked + period:
+                continue
+            looked = now
+            if self._limits and sources:
+                idle = self._limits.idle_sources(self.statistics()) & sources
+                self._end(idle)
+                sources -= idle
+            if now >= shown + _TICK_SECONDS:
+                shown = now
                 if self._observe is not None:
                     self._observe(self.statistics())
-                tick = time.monotonic() + _TICK_SECONDS
         self._last_statistics = {
             worker: _outcome(run) for worker, run in zip(self._workers, runs, strict=True)
         }
         return tuple(self._last_statistics.values())
+
+    def _end(self, sources: Collection[int]) -> None:
+        """Have the tasks of these ids end their sources."""
+        for worker in self._workers:
+            if worker.task.id in sources:
+                worker.call("stop")
 
     def _commit(self) -> dict[str, list[Any]]:
         outputs: dict[str, list[Any]] = {}
@@ -332,3 +360,5 @@ def _operator_error(worker: WorkerHandle, failure: TaskFailure) -> OperatorError
 _TICK_SECONDS = 1.0
 _ANSWER_SECONDS = 0.5
 _GRACE_SECONDS = 0.8
+_LOOK_SECONDS = 0.1
+"""How often a job with a limit looks whether its sources can end."""

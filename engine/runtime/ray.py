@@ -150,4 +150,4 @@ def _status(error: RayActorError) -> str:
 _LOGS = Path("/tmp/ray/session_latest/logs")  # noqa: S108 - where Ray documents its logs
 _RAY_NAMES = {"cpus": "CPU", "gpus": "GPU", "memory": "memory"}
 _CONCURRENT_CALLS = 4
-"""`run`, and beside it `statistics` and `cancel`."""
+"""`run`, and beside it `statistics`, `stop` and `cancel`."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import resource
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from engine.columns import is_columns, refusal
@@ -60,6 +60,10 @@ class Task:
         self._network = network
         self._models = models
         self._cancelled = threading.Event()
+        self._stopping: list[None] = []
+        """Empty until it is told to stop: the cheapest thing to look at, as each batch does."""
+        self._roused = threading.Event()
+        """Stopped or cancelled: wakes a source that waits for its moment."""
         self._source = first.operator if isinstance(first.operator, SourceOperator) else None
         self._source_name = first.name
         self._records_in = 0
@@ -120,9 +124,15 @@ class Task:
         """Drop what the sinks hold, unless it has become final or was dropped; from any thread."""
         self.chain.abort()
 
+    def stop(self) -> None:
+        """End the source behind its current batch, as if it had no more; idempotent."""
+        self._stopping.append(None)
+        self._roused.set()
+
     def cancel(self) -> None:
         """Make `run` raise Cancelled at its next batch; idempotent."""
         self._cancelled.set()
+        self._roused.set()
         self._network.cancel()
         if self._models is not None:
             self._models.cancel()
@@ -229,12 +239,14 @@ class Task:
         if source.rate is None:
             self._run_closed(items, deliver)
         else:
-            self._pacer = _Pacer(source.rate / context.parallelism, self._cancelled)
+            self._pacer = _Pacer(source.rate / context.parallelism, self._roused)
             self._run_open(items, deliver, self._pacer)
+        if isinstance(items, Generator):
+            items.close()  # it may have more, where the task was told to stop
 
     def _run_closed(self, items: Iterable[Any], deliver: Deliver) -> None:
         """As fast as the pipeline takes it. Records are counted when they bring a marker."""
-        process = self.chain.process
+        process, stopping = self.chain.process, self._stopping
         interval = self.description.config.marker_interval
         until_marker = interval
         for item in items:
@@ -242,11 +254,13 @@ class Task:
             until_marker -= len(batch)
             if until_marker > 0:
                 deliver(process(batch))
-                continue
-            markers = 1 - until_marker // interval
-            until_marker += markers * interval
-            deliver(process(batch), [time.monotonic_ns()] * markers)
-            self._records_in += markers * interval
+            else:
+                markers = 1 - until_marker // interval
+                until_marker += markers * interval
+                deliver(process(batch), [time.monotonic_ns()] * markers)
+                self._records_in += markers * interval
+            if stopping:
+                break
         self._records_in += interval - until_marker
 
     def _run_open(self, items: Iterable[Any], deliver: Deliver, pacer: _Pacer) -> None:
@@ -271,6 +285,8 @@ class Task:
             deliver(process(batch), stamps)
             emitted += records
             self._records_in = emitted
+            if self._stopping:
+                break
 
     def _batch_of(self, item: Any) -> Any:
         """A batch of columns as it is, or of the only record."""
@@ -297,12 +313,12 @@ def _link(network: NetworkStatistics) -> LinkStatistics:
 class _Pacer:
     """Open load: holds each batch back until the moment its rate intends for it."""
 
-    def __init__(self, rate: float, cancelled: threading.Event) -> None:
+    def __init__(self, rate: float, roused: threading.Event) -> None:
         self.ns_per_record = 1e9 / rate
         self.now_ns = time.monotonic_ns()
         """When the clock was last looked at."""
         self.waited_seconds = 0.0
-        self._cancelled = cancelled
+        self._roused = roused
 
     def wait_until(self, due_ns: float) -> None:
         """Wait for this moment, or not at all if it has passed."""
@@ -314,7 +330,7 @@ class _Pacer:
         if delay < _SHORT_WAIT_SECONDS:
             time.sleep(delay)  # more exact than a wait that can be interrupted
         else:
-            self._cancelled.wait(delay)
+            self._roused.wait(delay)
         self.waited_seconds += delay
         self.now_ns = time.monotonic_ns()
 

@@ -1,7 +1,8 @@
 """A worker hosts one task. The same class runs in a local process and in a Ray actor.
 
-The job master calls, in this order: `bind`, `connect`, `run`, `commit` and `close`; `statistics`
-and `cancel` come at any time from another thread. All calls go through `answer`, which gives bytes.
+The job master calls, in this order: `bind`, `connect`, `run`, `commit` and `close`; `statistics`,
+`stop` and `cancel` come at any time from another thread. All calls go through `answer`, which gives
+bytes.
 """
 
 from __future__ import annotations
@@ -197,6 +198,11 @@ class Worker:
         """What the task has done up to now."""
         assert self._task is not None
         return self._task.statistics()
+
+    def stop(self) -> None:
+        """End the task's source behind its current batch; what it emitted goes on to its end."""
+        if self._task is not None:
+            self._task.stop()
 
     def cancel(self) -> None:
         """Stop the task at its next batch; it then reports that it was cancelled."""
