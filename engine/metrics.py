@@ -64,6 +64,10 @@ class OperatorSummary:
     busy: float
     blocked: float
     idle: float
+    errors: int = 0
+    """Records that its function failed on, where `on_error` says that this is not the job's end."""
+    first_error: str | None = None
+    """What one of the first of them was, and why."""
 
 
 @dataclass(frozen=True)
@@ -298,6 +302,10 @@ def _operators(tasks: Sequence[TaskStatistics]) -> tuple[OperatorSummary, ...]:
             busy=_share(members, "busy_seconds"),
             blocked=_share(members, "blocked_seconds"),
             idle=_share(members, "idle_seconds"),
+            errors=sum(task.operators[at].errors for task in members),
+            first_error=next(
+                filter(None, (task.operators[at].first_error for task in members)), None
+            ),
         )
         for vertex, members in vertices.items()
         for at, operator in enumerate(members[0].operators)

@@ -86,6 +86,8 @@ class ProgressLine:
         )
         if statistics.bottleneck is not None:
             line += f"  backpressure: {statistics.bottleneck} ({_blocked(statistics):.0%} blocked)"
+        if errors := sum(operator.errors for operator in statistics.operators):
+            line += f"  errors: {errors:,}"
         if statistics.reconnects:
             line += f"  reconnects: {statistics.reconnects}"
         console.write(f"\r{line}\x1b[K" if self._renews else f"{line}\n", patience=0.0)

@@ -57,6 +57,13 @@ def result_table(result: JobResult) -> str:
         )
     summary.add_row("wall time", f"{result.seconds:.2f} s, start and tear-down included")
 
+    failed = [each for each in statistics.operators if each.errors]
+    for operator in failed:
+        summary.add_row(
+            "errors",
+            f"{operator.name}: {operator.errors:,} records, such as {operator.first_error}",
+        )
+
     operators = Table(box=box.SIMPLE, header_style="bold")
     for column in ("operator", "tasks", "in", "out", "busy", "blocked", "idle"):
         operators.add_column(column, justify="left" if column == "operator" else "right")

@@ -18,6 +18,8 @@ class OutputDescription:
     partitioner: Partitioner
     channels: tuple[int, ...]
     """Channel ids, one per task of the target vertex, in the order of their index."""
+    side_output: tuple[str, str] | None = None
+    """The operator and its side output that it is for; None is what leaves the chain."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,10 @@ class OperatorStatistics:
     name: str
     records_in: int
     records_out: int
+    errors: int = 0
+    """Records that its function failed on, where that does not fail the job."""
+    first_error: str | None = None
+    """What the first of them was, and why."""
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,11 @@ def describe(error: BaseException, description: TaskDescription, chain: Chain) -
     return TaskFailure(kind, name, record, summary, "".join(lines))
 
 
+def in_words(error: BaseException) -> str:
+    """The exception's type and what it says, as in the last line of a traceback."""
+    return traceback.format_exception_only(type(error), error)[-1].strip()
+
+
 def shortened(value: object, limit: int = 200) -> str:
     """The repr of `value`, cut to `limit` characters; never raises."""
     try:

@@ -266,7 +266,9 @@ class JobMaster:
             resources=vertex.job_vertex.resources,
             inputs=tuple(channel.id for channel in self._graph.inputs(vertex)),
             outputs=tuple(
-                OutputDescription(edge.partitioner, tuple(channel.id for channel in channels))
+                OutputDescription(
+                    edge.partitioner, tuple(channel.id for channel in channels), edge.output
+                )
                 for edge, channels in self._graph.outputs(vertex)
             ),
             config=self._config,

@@ -1,17 +1,17 @@
 """The chain of a task: input batch, operators, expected batch and counters."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from engine.config import JobConfig
 from engine.graph.logical import LogicalOperator
-from engine.graph.operator import RecordOperator, TaskContext
+from engine.graph.operator import BatchOperator, EndingFunction, RecordOperator, TaskContext
 from engine.runtime.chain import Chain
 from engine.runtime.description import TaskDescription
 from engine.runtime.failure import describe, shortened
-from operators.keyed import Reduce
+from operators.reduce import Reduce
 from operators.sinks import Collect
 
 CONTEXT = TaskContext("task[0]", 0, 1, 100, "job")
@@ -65,6 +65,66 @@ def test_a_failure_in_reduce_names_its_record() -> None:
     chain, description = opened(Reduce(lambda a, b: a + b, key=0))
     failure = failure_of(lambda: chain.process([("a", 1), ("a",), ["a"]]), description, chain)
     assert failure.record == "['a']"
+
+
+class Held(BatchOperator):
+    """Holds all records back until the end."""
+
+    def __init__(self, fails: bool = False) -> None:
+        self.fails = fails
+
+    def open(self, context: TaskContext) -> EndingFunction:
+        return _Held(self.fails)
+
+
+class _Held(EndingFunction):
+    def __init__(self, fails: bool) -> None:
+        self.held: list[Any] = []
+        self.fails = fails
+
+    def process(self, batch: list[Any]) -> list[Any]:
+        self.held += batch
+        return []
+
+    def on_end(self) -> Iterator[list[Any]]:
+        yield self.held
+        if self.fails:
+            raise ValueError("at the end")
+
+
+def test_what_operators_hold_comes_at_the_end_through_those_behind() -> None:
+    chain, _ = opened(
+        RecordOperator("map", lambda n: n * 2),
+        Held(),
+        RecordOperator("filter", lambda n: n > 2),
+        Held(),
+        Collect(),
+    )
+    assert chain.process([1, 2]) == []
+    assert chain.process([3]) == []
+    assert list(chain.end()) == [[], [4, 6]]
+    counted = [(s.records_in, s.records_out) for s in chain.statistics(3)]
+    assert counted == [(3, 3), (3, 3), (3, 2), (2, 2), (2, 2)]
+    assert chain.close() == {"operator-4": [4, 6]}
+
+
+@pytest.mark.parametrize(
+    ("operators", "failed"),
+    [
+        ((Held(fails=True), Collect()), "operator-0"),
+        ((Held(), RecordOperator("map", lambda n: 1 // n), Collect()), "operator-1"),
+        (
+            (RecordOperator("map", abs), Held(), RecordOperator("map", lambda n: 1 // n)),
+            "operator-2",
+        ),
+    ],
+)
+def test_a_failure_at_the_end_names_the_operator(operators: Any, failed: str) -> None:
+    chain, description = opened(*operators)
+    chain.process([0])
+    failure = failure_of(lambda: list(chain.end()), description, chain)
+    assert failure.operator == failed
+    assert failure.record == (None if failed == "operator-0" else "0")
 
 
 def failure_of(work: Callable[[], Any], description: TaskDescription, chain: Chain) -> Any:
