@@ -1,51 +1,31 @@
-"""Operators on keyed streams: `reduce` in Python, the aggregates in Rust.
+"""`reduce`: a function of two records combines those of each key.
 
 Each task sees all records of its keys and keeps one value per key, for as long as the job runs.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeAlias
+from itertools import islice
+from typing import Any, TypeAlias
 
-from engine.errors import GraphError
-from engine.graph.operator import BatchOperator, TaskContext
+from engine.graph.operator import BatchOperator, EndingFunction, OnError, Rescue, TaskContext
+from operators.aggregates import Emit
 from operators.elementwise import check_function
+from operators.keys import Key, key_finder, unhashable, with_keys
 
-Item: TypeAlias = int | str
-"""Where in a record a value is: the index of a tuple's or list's item, or a dict's field name."""
-
-Aggregation: TypeAlias = Literal["count", "sum", "min", "max", "first"]
-
-
-@dataclass(frozen=True)
-class KeyRecords(BatchOperator):
-    """Puts each record behind its key: record -> (key, record), for keys that a function finds.
-
-    The key then travels with its record, so that the function runs once, before the network.
-    """
-
-    function: Callable[[Any], Any]
-
-    def open(self, context: TaskContext) -> Callable[[list[Any]], list[Any]]:
-        """The loop over a batch."""
-        function = self.function
-
-        def key_records(batch: list[Any]) -> list[Any]:
-            out: list[Any] = []
-            append = out.append
-            for record in batch:
-                append((function(record), record))
-            return out
-
-        return key_records
+Combine: TypeAlias = Callable[[Any, Any], Any]
+State: TypeAlias = dict[Any, Any]
+Loop: TypeAlias = Callable[[list[Any]], list[Any]]
+Pairs: TypeAlias = Callable[[list[Any]], Iterable[tuple[Any, Any]]]
+"""Gives the records of a batch behind their keys."""
 
 
 @dataclass(frozen=True)
 class Reduce(BatchOperator):
-    """Combines the records of each key; emits what the key has come to, for every record.
+    """Combines the records of each key; emits what it has come to, for every record or at the end.
 
-    `key` is the item of a record that is its key, None if the record itself is; `paired` tells
-    that what arrives are pairs of a key and a record.
+    `key` says where in a record its key is, None if the record itself is; `paired` tells that what
+    arrives are pairs of a key and a record.
 
     >>> context = TaskContext("reduce[0]", 0, 1, 100, "job")
     >>> add = Reduce(lambda a, b: (a[0], a[1] + b[1]), key=0)
@@ -53,69 +33,58 @@ class Reduce(BatchOperator):
     [('a', 1), ('b', 1), ('a', 2)]
     """
 
-    function: Callable[[Any, Any], Any]
-    key: Item | None
+    function: Combine
+    key: Key
     paired: bool = False
+    emit: Emit = "updates"
+    on_error: OnError = "fail"
 
     def __post_init__(self) -> None:
         check_function("reduce", self.function, 2)
 
-    def open(self, context: TaskContext) -> Callable[[list[Any]], list[Any]]:
+    def open(self, context: TaskContext) -> Loop | EndingFunction:
         """The loop over a batch, made for the kind of key, with a dict of its own."""
+        state: State = {}
+        loop = self._loop(state, context.rescue)
+        return loop if self.emit == "updates" else _Final(loop, state, context.batch_size)
+
+    def _loop(self, state: State, rescue: Rescue | None) -> Loop:
+        function, key = self.function, self.key
+        if rescue is not None:
+            pairs = iter if self.paired else with_keys(key)
+            return _reduce_rescued(pairs, function, state, rescue)
         if self.paired:
-            return _reduce_pairs(self.function)
-        if self.key is None:
-            return _reduce_records(self.function)
-        return _reduce_by_item(self.function, self.key)
+            return _reduce_pairs(function, state)
+        if key is None:
+            return _reduce_records(function, state)
+        if isinstance(key, tuple):
+            return _reduce_by_items(function, key_finder(key), state)
+        return _reduce_by_item(function, key, state)
 
 
-@dataclass(frozen=True)
-class NativeAggregate(BatchOperator):
-    """An aggregation in Rust, on records as they came over the network.
+class _Final(EndingFunction):
+    """Combines records as ever, and gives what each key has come to at the end."""
 
-    It emits, once per batch, (key, value) for every key in the batch with the latest value; over
-    columns, a `pyarrow.RecordBatch` of two columns, named as the key's and for the aggregation.
-    `key_path` and `value_path` lead from a record to its key and value; empty is the record.
-    """
+    def __init__(self, reduce: Loop, state: State, batch_size: int) -> None:
+        self._reduce = reduce
+        self._state = state
+        self._batch_size = batch_size
 
-    kind: Aggregation
-    key_path: tuple[Item, ...]
-    value_path: tuple[Item, ...]
+    def process(self, batch: list[Any]) -> list[Any]:
+        self._reduce(batch)
+        return []
 
-    accepts_encoded: ClassVar[bool] = True
-    accepts_columns: ClassVar[bool] = True
-    compacts: ClassVar[bool] = True
-
-    @classmethod
-    def of(
-        cls, kind: Aggregation, key: Item | None, item: Item | None, paired: bool
-    ) -> "NativeAggregate":
-        """The aggregation of `item` by `key`, of records or of pairs of a key and a record."""
-        key_path = () if key is None else (key,)
-        value_path = () if item is None else (item,)
-        return cls(kind, key_path, (1, *value_path) if paired else value_path)
-
-    def open(self, context: TaskContext) -> Callable[[Any], Any]:
-        """The native function, with a table of its own."""
-        from engine.network import Aggregate
-
-        return Aggregate(self.kind, list(self.key_path), list(self.value_path)).update
-
-
-def check_item(method: str, item: object) -> None:
-    """Raise `GraphError` unless it can lead to an item of a record."""
-    if isinstance(item, str) or (type(item) is int and item >= 0):
-        return
-    raise GraphError(f"{method}() got {item!r:.80}, expected an index >= 0 or a field name")
+    def on_end(self) -> Iterator[list[Any]]:
+        values = iter(self._state.values())
+        while batch := list(islice(values, self._batch_size)):
+            yield batch
 
 
 # The loops below are the hot path of a program with reduce: a batch in, a list out, one dict, no
 # call but that of the user's function. `record` is the name that error reports look for.
 
 
-def _reduce_by_item(function: Callable[[Any, Any], Any], item: Any) -> Callable[..., list[Any]]:
-    state: dict[Any, Any] = {}
-
+def _reduce_by_item(function: Combine, item: Any, state: State) -> Loop:
     def reduce(batch: list[Any]) -> list[Any]:
         values, combine, index = state, function, item
         out: list[Any] = []
@@ -126,6 +95,8 @@ def _reduce_by_item(function: Callable[[Any, Any], Any], item: Any) -> Callable[
             except KeyError:
                 values[key] = record
                 out.append(record)
+            except TypeError:
+                raise unhashable(key) from None
             else:
                 values[key] = value = combine(value, record)
                 out.append(value)
@@ -134,9 +105,28 @@ def _reduce_by_item(function: Callable[[Any, Any], Any], item: Any) -> Callable[
     return reduce
 
 
-def _reduce_records(function: Callable[[Any, Any], Any]) -> Callable[..., list[Any]]:
-    state: dict[Any, Any] = {}
+def _reduce_by_items(function: Combine, find: Callable[[Any], Any], state: State) -> Loop:
+    def reduce(batch: list[Any]) -> list[Any]:
+        values, combine = state, function
+        out: list[Any] = []
+        for record in batch:
+            key = find(record)
+            try:
+                value = values[key]
+            except KeyError:
+                values[key] = record
+                out.append(record)
+            except TypeError:
+                raise unhashable(key) from None
+            else:
+                values[key] = value = combine(value, record)
+                out.append(value)
+        return out
 
+    return reduce
+
+
+def _reduce_records(function: Combine, state: State) -> Loop:
     def reduce(batch: list[Any]) -> list[Any]:
         values, combine = state, function
         out: list[Any] = []
@@ -146,6 +136,8 @@ def _reduce_records(function: Callable[[Any, Any], Any]) -> Callable[..., list[A
             except KeyError:
                 values[record] = record
                 out.append(record)
+            except TypeError:
+                raise unhashable(record) from None
             else:
                 values[record] = value = combine(value, record)
                 out.append(value)
@@ -154,9 +146,7 @@ def _reduce_records(function: Callable[[Any, Any], Any]) -> Callable[..., list[A
     return reduce
 
 
-def _reduce_pairs(function: Callable[[Any, Any], Any]) -> Callable[..., list[Any]]:
-    state: dict[Any, Any] = {}
-
+def _reduce_pairs(function: Combine, state: State) -> Loop:
     def reduce(batch: list[Any]) -> list[Any]:
         values, combine = state, function
         out: list[Any] = []
@@ -166,8 +156,36 @@ def _reduce_pairs(function: Callable[[Any, Any], Any]) -> Callable[..., list[Any
             except KeyError:
                 values[key] = record
                 out.append(record)
+            except TypeError:
+                raise unhashable(key) from None
             else:
                 values[key] = value = combine(value, record)
+                out.append(value)
+        return out
+
+    return reduce
+
+
+def _reduce_rescued(pairs: Pairs, function: Combine, state: State, rescue: Rescue) -> Loop:
+    """As the others, but that a record which the function fails on leaves its key as it was."""
+
+    def reduce(batch: list[Any]) -> list[Any]:
+        values, combine = state, function
+        out: list[Any] = []
+        for key, record in pairs(batch):
+            try:
+                value = values[key]
+            except KeyError:
+                values[key] = record
+                out.append(record)
+                continue
+            except TypeError:
+                raise unhashable(key) from None
+            try:
+                values[key] = value = combine(value, record)
+            except Exception as error:  # noqa: BLE001 - the user's function may raise anything
+                rescue(record, error)
+            else:
                 out.append(value)
         return out
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from engine.errors import GraphError
 from engine.graph.declaration import Declaration
+from operators.take import Take
 
 
 def named(declaration: Declaration, name: str) -> Declaration:
@@ -17,6 +18,11 @@ def with_parallelism(declaration: Declaration, parallelism: int) -> Declaration:
     """The operator in this many tasks."""
     if not isinstance(parallelism, int) or isinstance(parallelism, bool) or parallelism < 1:
         raise GraphError(f"with_parallelism() got {parallelism!r}, expected an integer >= 1")
+    if isinstance(declaration.operator, Take) and parallelism > 1:
+        raise GraphError(
+            f"with_parallelism() got {parallelism} for {declaration.name!r}, expected 1: there is "
+            "one count of what was taken"
+        )
     return replace(declaration, parallelism=parallelism)
 
 

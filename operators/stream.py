@@ -12,13 +12,17 @@ number of others. Wrong use raises `GraphError` here, where the mistake is, not 
 """
 
 import re
+import sys
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args, overload
 
+from engine.columns import is_columns
 from engine.errors import GraphError
 from engine.graph.declaration import Declaration, Input
 from engine.graph.operator import (
     BatchOperator,
+    OnError,
     Operator,
     RecordOperator,
     SinkOperator,
@@ -28,9 +32,11 @@ from engine.graph.partitioner import Broadcast, Forward, Hash, Partitioner, Reba
 from engine.model import Model, Via
 from operators.broadcast import Publish
 from operators.elementwise import MapBatches, ToColumns, ToRecords, check_function
-from operators.keyed import KeyRecords, check_item
+from operators.keys import HasKey, KeyRecords, check_key
 from operators.pipeline import Pipeline
 from operators.settings import named, on_nodes, with_parallelism, with_resources
+from operators.sinks.collect import Collect
+from operators.take import Take, check_count
 from operators.with_model import MapBatchesWithModel
 
 if TYPE_CHECKING:
@@ -42,6 +48,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 K = TypeVar("K")
 M = TypeVar("M")
+Form = Literal["map", "filter", "flat_map"]
 L = TypeVar("L")
 
 
@@ -67,20 +74,24 @@ class Stream(Generic[T]):
         """The edges that the next operator will have."""
         return self._inputs
 
-    def map(self, function: Callable[[T], R]) -> "Stream[R]":
-        """One record for each: `words.map(lambda word: (word, 1))`."""
-        check_function("map", function, 1)
-        return then(self._inputs, RecordOperator("map", function), "map")
+    def map(self, function: Callable[[T], R], *, on_error: OnError = "fail") -> "Stream[R]":
+        """One record for each: `words.map(lambda word: (word, 1))`.
 
-    def flat_map(self, function: Callable[[T], Iterable[R]]) -> "Stream[R]":
+        `on_error` says what becomes of a record that the function raises an exception on, here and
+        elsewhere: it fails the job, `"skip"` leaves it out, `"side"` sends it to `side("errors")`.
+        The last two count it: the result shows how many there were and what the first one was.
+        """
+        return self._per_record("map", function, on_error)
+
+    def flat_map(
+        self, function: Callable[[T], Iterable[R]], *, on_error: OnError = "fail"
+    ) -> "Stream[R]":
         """Any number of records for each: `lines.flat_map(lambda line: line.split())`."""
-        check_function("flat_map", function, 1)
-        return then(self._inputs, RecordOperator("flat_map", function), "flat_map")
+        return self._per_record("flat_map", function, on_error)
 
-    def filter(self, function: Callable[[T], object]) -> "Stream[T]":
+    def filter(self, function: Callable[[T], object], *, on_error: OnError = "fail") -> "Stream[T]":
         """The records that the function is true for: `words.filter(lambda word: len(word) > 3)`."""
-        check_function("filter", function, 1)
-        return then(self._inputs, RecordOperator("filter", function), "filter")
+        return self._per_record("filter", function, on_error)
 
     @overload
     def map_batches(
@@ -138,7 +149,7 @@ class Stream(Generic[T]):
                     hint="call .broadcast() on the stream of models",
                 )
         operator = MapBatchesWithModel(load, function, load_in_background)
-        sides = tuple(Input(edge.source, edge.partitioner, side=True) for edge in models.inputs)
+        sides = tuple(replace(edge, side=True) for edge in models.inputs)
         return then((*self._inputs, *sides), operator, "map_batches_with_model")
 
     def to_columns(self, schema: "pa.Schema | None" = None) -> "Stream[Any]":
@@ -153,32 +164,86 @@ class Stream(Generic[T]):
         """Columns as records: a dict of each row."""
         return then(self._inputs, ToRecords(), "to_records")
 
+    def take(self, n: int) -> "Stream[T]":
+        """The first n records that come, of all tasks together; rows, where they are columns.
+
+        It runs in one task. Sources that only it reads from end when it has them, within a second,
+        so that it also ends streams without end. Where several tasks send to it, which records come
+        first is not determined.
+        """
+        declaration = Declaration(Take(n), "take", self._inputs, parallelism=1)
+        return Stream((Input(declaration, Forward()),))
+
+    def show(self, n: int = 10) -> None:
+        """Print the first n records, for a look: runs what leads here, in threads of this process.
+
+        Unlike all else here it does something, so it has no place in a pipeline's module. It waits
+        for n records or the end; Ctrl-C ends it.
+
+            >>> from operators.sources import Collection
+            >>> source(Collection(["to", "be", "or"])).map(len).show(2)
+            2
+            2
+        """
+        check_count("show", n)
+        from engine.testing import run  # which runs what is declared here
+
+        (found,) = run(self.take(n).sink(Collect()), parallelism=1).values()
+        for each in found:
+            for record in each.to_pylist() if is_columns(each) else [each]:
+                sys.stdout.write(f"{record!r}\n")
+
     @overload
-    def key_by(self, key: None = None) -> "KeyedStream[T, T]": ...
+    def key_by(self, key: None = None, /, *, on_error: OnError = "fail") -> "KeyedStream[T, T]": ...
     @overload
-    def key_by(self, key: int | str) -> "KeyedStream[Any, T]": ...
+    def key_by(self, key: int | str, /, *, on_error: OnError = "fail") -> "KeyedStream[Any, T]": ...
     @overload
-    def key_by(self, key: Callable[[T], K]) -> "KeyedStream[K, T]": ...
-    def key_by(self, key: int | str | Callable[[T], Any] | None = None) -> "KeyedStream[Any, T]":
+    def key_by(
+        self, key: int | str, /, *more: int | str, on_error: OnError = "fail"
+    ) -> "KeyedStream[tuple[Any, ...], T]": ...
+    @overload
+    def key_by(
+        self, key: Callable[[T], K], /, *, on_error: OnError = "fail"
+    ) -> "KeyedStream[K, T]": ...
+    def key_by(self, *keys: Any, on_error: OnError = "fail") -> "KeyedStream[Any, T]":
         """Bring the records of one key to one task.
 
-        `key` is the index of a tuple's or list's item, the name of a dict's field, a function of
-        the record, or None: the record itself. Keys are equal as in Python (`True == 1 == 1.0` is
-        one key, `"a"` and `b"a"` are two), and all NaN are one key. Index and name are the fast
-        ways; with a function the key travels beside the record. On a stream of columns, `key` is
-        the name or the index of a column.
+        A key is the index of a tuple's or list's item, the name of a dict's field, several of those
+        (`key_by("city", "day")`: the key is a tuple), a function of the record, or nothing: the
+        record itself. Keys are equal as in Python (`True == 1 == 1.0` is one key, `"a"` and `b"a"`
+        are two), and all NaN are one key. Index and name are the fast ways; with a function the key
+        travels beside the record. On a stream of columns, keys are names or indexes of columns.
+
+        `on_error`, as in `map`, is for records on which a function fails, or that have no such item
+        or one that cannot be a key.
         """
         from operators.keyed_stream import KeyedStream  # which makes streams again
 
-        if key is None or isinstance(key, int | str):
-            if key is not None:
-                check_item("key_by", key)
-            return KeyedStream(_towards(self._inputs, Hash(key)), key, paired=False)
-        check_function("key_by", key, 1, expected="an index >= 0, a field name or a function")
-        pairs = Declaration(
-            KeyRecords(key), "key_by", self._inputs, parallelism=_parallelism(self._inputs)
-        )
-        return KeyedStream((Input(pairs, Hash(0)),), 0, paired=True)
+        key = check_key(keys)
+        check_on_error("key_by", on_error)
+        if callable(key):
+            keyed = self._beside(KeyRecords(key, on_error), "key_by")
+            return KeyedStream(_towards(keyed, Hash(0)), 0, paired=True)
+        inputs = self._inputs
+        if on_error != "fail":
+            inputs = self._beside(RecordOperator("filter", HasKey(key), on_error), "key_by")
+        return KeyedStream(_towards(inputs, Hash(key)), key, paired=False)
+
+    def side(self, name: str) -> "Stream[Any]":
+        """A side output of the last operator.
+
+        An operator with `on_error="side"` has one, "errors": pairs of the record that its function
+        failed on and what the exception said.
+
+            >>> import engine.testing
+            >>> from operators.sinks import Collect
+            >>> from operators.sources import Collection
+            >>> numbers = source(Collection(["1", "x"])).map(int, on_error="side")
+            >>> bad = numbers.side("errors").map(lambda pair: pair[0])
+            >>> engine.testing.run([numbers.sink(Collect()), bad.sink(Collect()).named("bad")])
+            {'collect': [1], 'bad': ['x']}
+        """
+        return side(self._inputs, name)
 
     def union(self, *others: "Stream[T]") -> "Stream[T]":
         """The records of all the streams; those of each stay in their order."""
@@ -233,10 +298,7 @@ class Stream(Generic[T]):
         publish = Publish(via, **settings)
         for edge in self._inputs:
             publish.check_source(edge.source.operator)
-        published = Declaration(
-            publish, "publish", self._inputs, parallelism=_parallelism(self._inputs)
-        )
-        return Stream((Input(published, Broadcast()),))
+        return Stream(_towards(self._beside(publish, "publish"), Broadcast()))
 
     def sink(self, operator: SinkOperator[T]) -> "Pipeline":
         """End the stream: `counts.sink(Counts())`. What it returns can be executed."""
@@ -249,7 +311,7 @@ class Stream(Generic[T]):
 
     def named(self, name: str) -> "Stream[T]":
         """Give the last operator a name, unique in the job."""
-        return self._with(named(self._last("named"), name))
+        return self._with(named(last(self._inputs, "named"), name))
 
     def with_parallelism(self, parallelism: int) -> "Stream[T]":
         """Run the last operator in this many tasks, whatever the job's parallelism.
@@ -257,14 +319,14 @@ class Stream(Generic[T]):
         Towards fewer tasks each task sends to one, which keeps the order; towards more tasks
         records are dealt out in turn, which does not keep it between them.
         """
-        return self._with(with_parallelism(self._last("with_parallelism"), parallelism))
+        return self._with(with_parallelism(last(self._inputs, "with_parallelism"), parallelism))
 
     def with_resources(self, cpus: float | None = None, **custom: float) -> "Stream[T]":
         """What each task of the last operator takes of its node: `.with_resources(cpus=2, gpu=1)`.
 
         One CPU unless it says otherwise; operators in one chain take the most that one asks for.
         """
-        return self._with(with_resources(self._last("with_resources"), cpus, custom))
+        return self._with(with_resources(last(self._inputs, "with_resources"), cpus, custom))
 
     def on_nodes(self, *numbers: int) -> "Stream[T]":
         """Pin the tasks of the last operator to nodes, in turn: `.on_nodes(0)`, `.on_nodes(1, 2)`.
@@ -272,20 +334,69 @@ class Stream(Generic[T]):
         Node k is the k-th, in the cluster's order, of the nodes that could run such a task; where
         there is only one node, all of them are on it. Other operators are placed as ever.
         """
-        return self._with(on_nodes(self._last("on_nodes"), numbers))
+        return self._with(on_nodes(last(self._inputs, "on_nodes"), numbers))
 
-    def _last(self, method: str) -> Declaration:
-        (edge, *others) = self._inputs
-        if others or not isinstance(edge.partitioner, Forward):
-            what = "union" if others else edge.partitioner.name
-            raise GraphError(
-                f".{method}() follows {what}(), expected an operator",
-                hint=f"call .{method}() right after the operator that it is for",
-            )
-        return edge.source
+    def _per_record(
+        self, form: Form, function: Callable[[T], Any], on_error: OnError
+    ) -> "Stream[Any]":
+        check_function(form, function, 1)
+        check_on_error(form, on_error)
+        return then(self._inputs, RecordOperator(form, function, on_error), form)
+
+    def _beside(self, operator: RecordOperator | BatchOperator, name: str) -> tuple[Input, ...]:
+        """The edges behind an operator in the tasks of those before it, before the network."""
+        parallelism = _parallelism(self._inputs)
+        declaration = Declaration(operator, name, self._inputs, parallelism=parallelism)
+        return (Input(declaration, Forward()),)
 
     def _with(self, declaration: Declaration) -> "Stream[T]":
         return Stream((Input(declaration, Forward()),))
+
+    if not TYPE_CHECKING:  # a type checker sees that these methods do not exist
+
+        def __getattr__(self, name: str) -> Any:
+            from operators.keyed_stream import KeyedStream
+
+            if name in vars(KeyedStream) and not name.startswith("_"):
+                raise GraphError(
+                    f".{name}() needs to know what the key of a record is, expected .key_by(...) "
+                    "before it",
+                    hint=f".key_by(0).{name}(...) has a result for each value of item 0, "
+                    f".key_by(lambda record: None).{name}(...) one for all records",
+                )
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+def side(inputs: tuple[Input, ...], name: str) -> Stream[Any]:
+    """The side output of this name of the operator that the edges come from."""
+    operator = last(inputs, "side").operator
+    names = getattr(operator, "side_outputs", ())
+    if name not in names:
+        found = f"those of {inputs[0].source.name!r} are {', '.join(names)}"
+        raise GraphError(
+            f"side() got {name!r:.80}, expected a side output: "
+            + (found if names else f"{inputs[0].source.name!r} has none"),
+            hint="on_error='side' gives an operator the side output 'errors'",
+        )
+    return Stream((Input(inputs[0].source, Forward(), output=name),))
+
+
+def last(inputs: tuple[Input, ...], method: str) -> Declaration:
+    """The one operator that the edges come from; a `GraphError` names the method if it is not."""
+    (edge, *others) = inputs
+    what = None
+    if others:
+        what = "union"
+    elif edge.output is not None:
+        what = "side"
+    elif not isinstance(edge.partitioner, Forward):
+        what = edge.partitioner.name
+    if what is not None:
+        raise GraphError(
+            f".{method}() follows {what}(), expected an operator",
+            hint=f"call .{method}() right after the operator that it is for",
+        )
+    return edge.source
 
 
 def then(
@@ -295,8 +406,16 @@ def then(
     return Stream((Input(Declaration(operator, name, inputs), Forward()),))
 
 
+def check_on_error(method: str, on_error: object) -> None:
+    """Raise `GraphError` unless it says what becomes of a record that fails."""
+    if on_error not in get_args(OnError):
+        raise GraphError(
+            f"{method}() got on_error={on_error!r:.80}, expected 'fail', 'skip' or 'side'"
+        )
+
+
 def _towards(inputs: tuple[Input, ...], partitioner: Partitioner) -> tuple[Input, ...]:
-    return tuple(Input(edge.source, partitioner) for edge in inputs)
+    return tuple(replace(edge, partitioner=partitioner) for edge in inputs)
 
 
 def _parallelism(inputs: tuple[Input, ...]) -> int | None:

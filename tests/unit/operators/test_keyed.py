@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 from engine.graph import BatchOperator, TaskContext
-from operators import Stream, source
-from operators.keyed import KeyRecords, NativeAggregate, Reduce
+from operators import Count, Max, Mean, Stream, Sum, source
+from operators.aggregates import NativeAggregate
+from operators.keys import KeyRecords
+from operators.reduce import Reduce
 from operators.sources import Collection
 
 Emitted = Callable[..., list[Any]]
@@ -101,14 +103,24 @@ def aggregate(stream: Stream[Any]) -> NativeAggregate:
 
 
 def test_native_aggregates_are_told_where_key_and_value_are() -> None:
+    def one(kind: str, key: tuple[Any, ...], value: tuple[Any, ...]) -> NativeAggregate:
+        return NativeAggregate((key,), ((kind, value),))
+
     pairs = records(("a", 1))
-    assert aggregate(pairs.key_by(0).count()) == NativeAggregate("count", (0,), ())
-    assert aggregate(pairs.key_by(0).sum(1)) == NativeAggregate("sum", (0,), (1,))
-    assert aggregate(pairs.key_by("k").min("n")) == NativeAggregate("min", ("k",), ("n",))
-    assert aggregate(pairs.key_by().max()) == NativeAggregate("max", (), ())
+    assert aggregate(pairs.key_by(0).count()) == one("count", (0,), ())
+    assert aggregate(pairs.key_by(0).sum(1)) == one("sum", (0,), (1,))
+    assert aggregate(pairs.key_by("k").min("n")) == one("min", ("k",), ("n",))
+    assert aggregate(pairs.key_by().max()) == one("max", (), ())
     by_function = pairs.key_by(lambda pair: pair[0])
-    assert aggregate(by_function.first(1)) == NativeAggregate("first", (0,), (1, 1))
-    assert aggregate(by_function.sum()) == NativeAggregate("sum", (0,), (1,))
+    assert aggregate(by_function.first(1)) == one("first", (0,), (1, 1))
+    assert aggregate(by_function.sum()) == one("sum", (0,), (1,))
+    several = pairs.key_by("a", 2).aggregate(n=Count(), most=Max("x"), emit="final")
+    assert aggregate(several) == NativeAggregate(
+        (("a",), (2,)), (("count", ()), ("max", ("x",))), ("n", "most"), "final"
+    )
+    of_pairs = by_function.aggregate(total=Sum(), mean=Mean("x"))
+    wanted = (("sum", (1,)), ("mean", (1, "x")))
+    assert aggregate(of_pairs) == NativeAggregate(((0,),), wanted, ("total", "mean"))
 
 
 def test_native_aggregates_take_the_encoded_batch_and_merge_updates() -> None:
