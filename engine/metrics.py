@@ -159,7 +159,12 @@ class JobResult:
     @property
     def output(self) -> Any:
         """What the only driver sink gathered; raises AttributeError if there is none or more."""
-        if len(self.outputs) != 1:
+        if not self.outputs:
+            raise AttributeError(
+                "no sink of the job brings anything to the driver, expected one that does\n\n"
+                "hint: end the stream with .sink(Collect()) or .sink(Counts())"
+            )
+        if len(self.outputs) > 1:
             raise AttributeError(
                 f"the job has {len(self.outputs)} driver sinks ({', '.join(self.outputs)}), "
                 "expected 1\n\nhint: take one from result.outputs"

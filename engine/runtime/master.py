@@ -40,6 +40,7 @@ from engine.runtime.launcher import Launcher, WorkerDied, WorkerHandle
 from engine.runtime.limits import Limits
 from engine.runtime.relay import BlobPeers, blob_roles, model_tasks
 from engine.runtime.reply import CallFailed, open_reply, text_of
+from engine.runtime.unpicklable import what_cannot_be_pickled
 
 Observer = Callable[[Sequence[TaskStatistics]], None]
 
@@ -76,12 +77,12 @@ class JobMaster:
         self._launcher = launcher
         self._observe = observe
         self._workers: Sequence[WorkerHandle] = ()
-        self._cancelled: Future[None] = Future()
         self._asking = threading.Lock()
         self._asked: dict[WorkerHandle, Future[bytes]] = {}
         self._last_statistics: dict[WorkerHandle, TaskStatistics] = {}
         self._limits = Limits(graph)
         self._stopped: Future[None] = Future()
+        self._cancelled: Future[None] = Future()
 
     def run(self) -> JobReport:
         """Start, run to the end, tear down. Raises the EngineError that ended the job."""
@@ -96,12 +97,12 @@ class JobMaster:
             self._tell("close")
             self._launcher.shutdown()
 
-    def cancel(self) -> None:
     def stop(self) -> None:
         """End all sources: `run` then comes to its end as if they had no more; idempotent."""
         with contextlib.suppress(InvalidStateError):
             self._stopped.set_result(None)
 
+    def cancel(self) -> None:
         """Stop the job: `run` raises JobCancelled within two seconds; idempotent."""
         if not self._cancelled.done():
             self._cancelled.set_result(None)
@@ -316,9 +317,9 @@ def _pickle(description: TaskDescription) -> bytes:
     try:
         data: bytes = cloudpickle.dumps(description)
     except Exception as error:
-        names = ", ".join(operator.name for operator in description.operators)
         raise StartError(
-            f"the operators {names} cannot be pickled: {type(error).__name__}: {error}",
+            f"{what_cannot_be_pickled(description.operators)} cannot be pickled: "
+            f"{type(error).__name__}: {error}",
             "open files, sockets and locks inside the function, not around it",
         ) from error
     return data
@@ -360,7 +361,7 @@ def _operator_error(worker: WorkerHandle, failure: TaskFailure) -> OperatorError
 
 
 _TICK_SECONDS = 1.0
-_ANSWER_SECONDS = 0.5
-_GRACE_SECONDS = 0.8
 _LOOK_SECONDS = 0.1
 """How often a job with a limit looks whether its sources can end."""
+_ANSWER_SECONDS = 0.5
+_GRACE_SECONDS = 0.8
