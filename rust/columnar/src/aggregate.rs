@@ -261,10 +261,10 @@ impl Shape {
     /// The shape, if these columns have it, too. Layouts of keys may differ.
     fn checked(self, schema: &Schema, places: &Places) -> Result<Self, AggregateError> {
         let (key, value) = places.fields(schema);
-        let same = |(result, field): (&Computed, &Option<&Field>)| {
+        let same = |(result, field): (&Computed, Option<&Field>)| {
             result.input.as_ref() == field.map(Field::data_type)
         };
-        if self.keys.suit(&key)? && self.results.iter().zip(&value).all(same) {
+        if self.keys.suit(&key)? && self.results.iter().zip(value.iter().copied()).all(same) {
             return Ok(self);
         }
         let inputs = self

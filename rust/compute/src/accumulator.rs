@@ -125,7 +125,7 @@ pub fn integer_mean(sum: i128, count: u64) -> f64 {
     // that the division leaves.
     let shift = (QUOTIENT_BITS + bits(count)).saturating_sub(bits(magnitude));
     let shifted = magnitude << shift;
-    let quotient = shifted / count | u128::from(shifted % count != 0);
+    let quotient = (shifted / count) | u128::from(shifted % count != 0);
     let mean = quotient as f64 * 2_f64.powi(-(shift as i32));
     if sum < 0 { -mean } else { mean }
 }
@@ -301,7 +301,8 @@ mod tests {
             (i128::MAX, 1, TWO_TO_127),
             (i128::MIN, u64::MAX, -9_223_372_036_854_775_808.0),
         ] {
-            assert_eq!(integer_mean(sum, count), mean, "{sum} / {count}");
+            let found = integer_mean(sum, count);
+            assert_eq!(found.to_bits(), f64::to_bits(mean), "{sum} / {count}");
         }
     }
 
@@ -309,7 +310,8 @@ mod tests {
         #[test]
         fn means_of_what_floats_hold_are_plain_divisions(sum in -(1_i64 << 53)..1 << 53, count in 1..1_u64 << 53) {
             let divided = sum as f64 / count as f64;
-            prop_assert_eq!(integer_mean(i128::from(sum), count), divided);
+            let mean = integer_mean(i128::from(sum), count);
+            prop_assert_eq!(mean.to_bits(), divided.to_bits());
         }
     }
 
