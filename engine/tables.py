@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from html import escape
 from typing import TYPE_CHECKING
 
 from rich import box
@@ -16,59 +17,55 @@ if TYPE_CHECKING:
 
 def result_table(result: JobResult) -> str:
     """The job's throughput, latency and cost, and a row per operator."""
-    statistics = result.statistics
     summary = Table(box=box.SIMPLE, show_header=False, title=f"job {result.config.name}")
     summary.add_column(style="bold")
     summary.add_column()
-    summary.add_row("records at the sinks", f"{statistics.records:,}")
-    summary.add_row(
-        "throughput",
-        f"{rate(statistics.throughput)} records/s over {statistics.window_seconds:.2f} s "
-        f"(sources {rate(statistics.source_throughput)})",
-    )
-    latency = statistics.latency
-    if latency.count:
-        summary.add_row(
-            "latency",
-            f"p50 {duration(latency.p50)}, p95 {duration(latency.p95)}, "
-            f"p99 {duration(latency.p99)}, p99.9 {duration(latency.p999)}, "
-            f"max {duration(latency.max)} ({latency.count:,} markers)",
-        )
-    if statistics.clock_uncertainty_us:
-        summary.add_row(
-            "clocks", f"hosts' offsets known to ±{duration(statistics.clock_uncertainty_us)}"
-        )
-    if statistics.reconnects:
-        summary.add_row(
-            "reconnects",
-            f"{statistics.reconnects}, longest interruption "
-            f"{duration(statistics.longest_interruption_ms * 1e3)}",
-        )
-    summary.add_row(
-        "cpu",
-        f"{result.cpu_seconds_per_million:.3f} s per million records "
-        f"({statistics.cpu_seconds:.2f} s in all)",
-    )
-    if statistics.refused_connections or statistics.dropped_messages:
-        summary.add_row(
-            "strangers",
-            f"{statistics.refused_connections:,} connections refused, "
-            f"{statistics.dropped_messages:,} messages dropped",
-        )
-    summary.add_row("wall time", f"{result.seconds:.2f} s, start and tear-down included")
-
+    for name, value in _summary(result):
+        summary.add_row(name, value)
     operators = Table(box=box.SIMPLE, header_style="bold")
-    for column in ("operator", "tasks", "in", "out", "busy", "blocked", "idle"):
+    for column in _OPERATOR_COLUMNS:
         operators.add_column(column, justify="left" if column == "operator" else "right")
-    for operator in statistics.operators:
-        operators.add_row(
-            operator.name,
-            f"{operator.parallelism}",
-            f"{operator.records_in:,}",
-            f"{operator.records_out:,}",
-            *(f"{share:.0%}" for share in (operator.busy, operator.blocked, operator.idle)),
-        )
+    for row in _operators(result):
+        operators.add_row(*row)
     return _printed(summary, operators)
+
+
+def result_html(result: JobResult) -> str:
+    """The same as two tables of HTML, for a notebook."""
+    summary = [
+        f"<tr><th style='text-align: left'>{escape(name)}</th>"
+        f"<td style='text-align: left'>{escape(value)}</td></tr>"
+        for name, value in _summary(result)
+    ]
+    operators = [
+        "<tr>"
+        + "".join(
+            f"<td style='text-align: {'right' if at else 'left'}'>{escape(cell)}</td>"
+            for at, cell in enumerate(row)
+        )
+        + "</tr>"
+        for row in _operators(result)
+    ]
+    heads = "".join(
+        f"<th style='text-align: {'right' if at else 'left'}'>{column}</th>"
+        for at, column in enumerate(_OPERATOR_COLUMNS)
+    )
+    return (
+        f"<b>job {escape(result.config.name)}</b>"
+        f"<table>{''.join(summary)}</table>"
+        f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(operators)}</tbody></table>"
+    )
+
+
+def result_line(result: JobResult) -> str:
+    """The job's name, records, throughput and latency in a line."""
+    statistics = result.statistics
+    latency = statistics.latency
+    return (
+        f"job {result.config.name!r}: {statistics.records:,} records in {result.seconds:.2f} s, "
+        f"{rate(statistics.throughput)} records/s"
+        + (f", p99 {duration(latency.p99)}" if latency.count else "")
+    )
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -89,6 +86,71 @@ def rate(per_second: float) -> str:
     return f"{per_second:.3g}"
 
 
+def _summary(result: JobResult) -> list[tuple[str, str]]:
+    """What is told of the whole job: names and values."""
+    statistics = result.statistics
+    rows = [
+        ("records at the sinks", f"{statistics.records:,}"),
+        (
+            "throughput",
+            f"{rate(statistics.throughput)} records/s over {statistics.window_seconds:.2f} s "
+            f"(sources {rate(statistics.source_throughput)})",
+        ),
+    ]
+    latency = statistics.latency
+    if latency.count:
+        rows.append(
+            (
+                "latency",
+                f"p50 {duration(latency.p50)}, p95 {duration(latency.p95)}, "
+                f"p99 {duration(latency.p99)}, p99.9 {duration(latency.p999)}, "
+                f"max {duration(latency.max)} ({latency.count:,} markers)",
+            )
+        )
+    if statistics.clock_uncertainty_us:
+        known = f"hosts' offsets known to ±{duration(statistics.clock_uncertainty_us)}"
+        rows.append(("clocks", known))
+    if statistics.reconnects:
+        rows.append(
+            (
+                "reconnects",
+                f"{statistics.reconnects}, longest interruption "
+                f"{duration(statistics.longest_interruption_ms * 1e3)}",
+            )
+        )
+    rows.append(
+        (
+            "cpu",
+            f"{result.cpu_seconds_per_million:.3f} s per million records "
+            f"({statistics.cpu_seconds:.2f} s in all)",
+        )
+    )
+    if statistics.refused_connections or statistics.dropped_messages:
+        rows.append(
+            (
+                "strangers",
+                f"{statistics.refused_connections:,} connections refused, "
+                f"{statistics.dropped_messages:,} messages dropped",
+            )
+        )
+    rows.append(("wall time", f"{result.seconds:.2f} s, start and tear-down included"))
+    return rows
+
+
+def _operators(result: JobResult) -> list[tuple[str, ...]]:
+    """A row for each operator, as `_OPERATOR_COLUMNS` names them."""
+    return [
+        (
+            operator.name,
+            f"{operator.parallelism}",
+            f"{operator.records_in:,}",
+            f"{operator.records_out:,}",
+            *(f"{share:.0%}" for share in (operator.busy, operator.blocked, operator.idle)),
+        )
+        for operator in result.statistics.operators
+    ]
+
+
 def _printed(*drawn: Table) -> str:
     text = io.StringIO()
     Console(file=text, width=200).print(*drawn)
@@ -102,3 +164,6 @@ def duration(microseconds: float) -> str:
     if microseconds < 1e6:
         return f"{microseconds / 1e3:.3g} ms"
     return f"{microseconds / 1e6:.3g} s"
+
+
+_OPERATOR_COLUMNS = ("operator", "tasks", "in", "out", "busy", "blocked", "idle")

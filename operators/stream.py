@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from engine.errors import GraphError
-from engine.graph.declaration import Declaration, Input
+from engine.graph.declaration import Declaration, Input, shown
 from engine.graph.operator import (
     BatchOperator,
     Operator,
@@ -65,6 +65,9 @@ class Stream(Generic[T]):
 
     def __init__(self, inputs: tuple[Input, ...]) -> None:
         self._inputs = inputs
+
+    def __repr__(self) -> str:
+        return f"<Stream {shown(self._inputs)}>"
 
     @property
     def inputs(self) -> tuple[Input, ...]:
@@ -306,6 +309,9 @@ class KeyedStream(Generic[K, T]):
         self._key = key
         self._paired = paired
 
+    def __repr__(self) -> str:
+        return f"<KeyedStream {shown(self._inputs)}>"
+
     @property
     def inputs(self) -> tuple[Input, ...]:
         """The edges that the next operator will have."""
@@ -370,6 +376,9 @@ class Pipeline:
 
     def __init__(self, declaration: Declaration) -> None:
         self._declaration = declaration
+
+    def __repr__(self) -> str:
+        return f"<Pipeline {shown([Input(self._declaration, Forward())])}>"
 
     @property
     def declaration(self) -> Declaration:

@@ -41,3 +41,10 @@ class Broadcast:
 
 
 Partitioner: TypeAlias = Forward | Rebalance | Hash | Broadcast
+
+
+def label(partitioner: Partitioner) -> str:
+    """The partitioner's name, with its key, for people."""
+    if not isinstance(partitioner, Hash):
+        return partitioner.name
+    return "hash by record" if partitioner.key is None else f"hash by {partitioner.key!r}"

@@ -10,7 +10,7 @@ from typing import Protocol
 from engine.graph.execution import ExecutionGraph, ExecutionVertex
 from engine.graph.job import JobEdge, JobVertex
 from engine.graph.logical import LogicalEdge, LogicalGraph
-from engine.graph.partitioner import Hash
+from engine.graph.partitioner import label
 
 
 class PlacedNode(Protocol):
@@ -149,11 +149,7 @@ def _by_node(execution: ExecutionGraph, placement: Placed) -> dict[str, list[Exe
 
 
 def _label(edge: LogicalEdge | JobEdge) -> str:
-    partitioner = edge.partitioner
-    if isinstance(partitioner, Hash):
-        name = "hash by record" if partitioner.key is None else f"hash by {partitioner.key!r}"
-    else:
-        name = partitioner.name
+    name = label(edge.partitioner)
     return f"side input, {name}" if edge.side else name
 
 
