@@ -134,6 +134,11 @@ class JobConfig:
             lambda v: isinstance(v, str) and v != "",
         )
 
+    @property
+    def is_private(self) -> bool:
+        """Whether nobody but the tasks of the job can send records to its tasks."""
+        return self.encryption or self.transport in ("shm", "ipc")
+
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> JobConfig:
         """The config with these settings; raises ConfigError for a name that does not exist."""

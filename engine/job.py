@@ -71,6 +71,7 @@ class Plan:
         logical = logical_graph(pipelines)
         logical.validate_ends()
         broadcast.check(logical.operators, config)
+        _check_pickling(logical, config)
         return cls(config, logical, expand(chain(logical, config.parallelism, config.resources)))
 
     @property
@@ -184,6 +185,17 @@ class JobHandle:
             statistics=JobStatistics.of(report.statistics),
             outputs=outputs,
         )
+
+
+def _check_pickling(logical: LogicalGraph, config: JobConfig) -> None:
+    for operator in logical.operators:
+        if operator.pickle and not config.is_private:
+            raise ConfigError(
+                f"operator {operator.name!r} has .with_pickle() and encryption is off, expected "
+                "channels that strangers cannot write to",
+                "leave encryption on, or take transport='shm' on one node: whoever can write a "
+                "pickle can run code",
+            )
 
 
 def open_launcher(config: JobConfig) -> Launcher:

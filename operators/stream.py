@@ -181,7 +181,11 @@ class Stream(Generic[T]):
             return KeyedStream(_towards(self._inputs, Hash(key)), key, paired=False)
         check_function("key_by", key, 1, expected="an index >= 0, a field name or a function")
         pairs = Declaration(
-            KeyRecords(key), "key_by", self._inputs, parallelism=_parallelism(self._inputs)
+            KeyRecords(key),
+            "key_by",
+            self._inputs,
+            parallelism=_parallelism(self._inputs),
+            pickle=_pickle(self._inputs),
         )
         return KeyedStream((Input(pairs, Hash(0)),), 0, paired=True)
 
@@ -250,7 +254,8 @@ class Stream(Generic[T]):
                 f"sink() got {_described(operator)}, expected a sink",
                 hint="wrap a function as Callback(f), gather records by Collect()",
             )
-        return Pipeline(Declaration(operator, _default_name(operator), self._inputs))
+        name, pickle = _default_name(operator), _pickle(self._inputs)
+        return Pipeline(Declaration(operator, name, self._inputs, pickle=pickle))
 
     def named(self, name: str) -> "Stream[T]":
         """Give the last operator a name, unique in the job."""
@@ -278,6 +283,14 @@ class Stream(Generic[T]):
         there is only one node, all of them are on it. Other operators are placed as ever.
         """
         return self._with(_on_nodes(self._last("on_nodes"), numbers))
+
+    def with_pickle(self) -> "Stream[T]":
+        """Pickle objects of the last operator that cannot travel otherwise, on their way from it.
+
+        Any object then travels that pickle takes, at ten times the cost of a record. All others go
+        as ever. A job with such a stream refuses to run over channels without encryption.
+        """
+        return self._with(replace(self._last("with_pickle"), pickle=True))
 
     def _last(self, method: str) -> Declaration:
         (edge, *others) = self._inputs
@@ -426,6 +439,11 @@ def _parallelism(inputs: tuple[Input, ...]) -> int | None:
     """That of all inputs, so that an operator shares their tasks; None if they have several."""
     parallelisms = {edge.source.parallelism for edge in inputs}
     return parallelisms.pop() if len(parallelisms) == 1 else None
+
+
+def _pickle(inputs: tuple[Input, ...]) -> bool:
+    """Whether what comes may be pickled on its way on: some of it was."""
+    return any(edge.source.pickle for edge in inputs)
 
 
 def _named(declaration: Declaration, name: str) -> Declaration:

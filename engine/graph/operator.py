@@ -32,6 +32,8 @@ class TaskContext:
     job_name: str
     models: "ModelStore | None" = None
     """Publishes and receives models; None in a task that has none."""
+    pickle: bool = False
+    """Whether what leaves the task may be pickled where it cannot travel otherwise."""
 
 
 class SourceOperator(ABC, Generic[Produced]):

@@ -53,6 +53,11 @@ class TaskDescription:
         return f"{self.vertex}[{self.index}]"
 
     @property
+    def pickle(self) -> bool:
+        """Whether what leaves its last operator may be pickled."""
+        return self.operators[-1].pickle
+
+    @property
     def output_channels(self) -> tuple[int, ...]:
         """Ids of all outgoing channels."""
         return tuple(channel for output in self.outputs for channel in output.channels)

@@ -37,7 +37,7 @@ def describe(error: BaseException, description: TaskDescription, chain: Chain) -
             user_frames.append((frame, line))
         elif "record" in frame.f_locals:
             record = shortened(frame.f_locals["record"])
-        elif "records" in frame.f_locals and type(frame.f_locals["batch"]) is list:
+        elif "records" in frame.f_locals and type(frame.f_locals.get("batch")) is list:
             batch, left = frame.f_locals["batch"], operator.length_hint(frame.f_locals["records"])
             record = shortened(batch[len(batch) - left - 1])
     lines = traceback.format_exception_only(type(error), error)

@@ -14,8 +14,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from typing import Any
 
-import cloudpickle
-
+from engine import record_registry
 from engine.config import JobConfig
 from engine.errors import (
     ChannelLost,
@@ -34,6 +33,7 @@ from engine.runtime.description import (
     TaskStatistics,
 )
 from engine.runtime.launcher import Launcher, WorkerDied, WorkerHandle
+from engine.runtime.pickling import pickle_descriptions
 from engine.runtime.relay import BlobPeers, blob_roles, model_tasks
 
 Observer = Callable[[Sequence[TaskStatistics]], None]
@@ -103,7 +103,8 @@ class JobMaster:
 
     def _start(self) -> None:
         descriptions = [self._describe(vertex) for vertex in self._graph.vertices]
-        pickled = [_pickle(description) for description in descriptions]
+        pickled = pickle_descriptions(descriptions)
+        record_registry.trust(True)  # the driver takes records from its own workers alone
         self._workers = self._launcher.launch(descriptions, self._placement)
         # Only a worker that lives is given work: one that is killed while it starts leaves nothing.
         self._ask("process_id")
@@ -270,18 +271,6 @@ class JobMaster:
             return self._config.transport
         same_node = self._workers[task].node == self._workers[other].node
         return "shm" if same_node else "tcp"
-
-
-def _pickle(description: TaskDescription) -> bytes:
-    try:
-        data: bytes = cloudpickle.dumps(description)
-    except Exception as error:
-        names = ", ".join(operator.name for operator in description.operators)
-        raise StartError(
-            f"the operators {names} cannot be pickled: {type(error).__name__}: {error}",
-            "open files, sockets and locks inside the function, not around it",
-        ) from error
-    return data
 
 
 def _lost(worker: WorkerHandle, error: BaseException) -> EngineError:

@@ -98,6 +98,7 @@ class Task:
             batch_size=config.batch_size,
             job_name=config.name,
             models=self._models,
+            pickle=self.description.pickle,
         )
         deliver = self._open_outputs()
         self.chain.open(self._chained, context, encoded=self._source is None)
@@ -168,7 +169,9 @@ class Task:
 
     def _open_outputs(self) -> Deliver:
         gates: list[OutputGate] = [
-            open_output_gate(self._network, output.partitioner, output.channels)
+            open_output_gate(
+                self._network, output.partitioner, output.channels, self.description.pickle
+            )
             for output in self.description.outputs
         ]
         if len(gates) == 1:

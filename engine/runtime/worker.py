@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
-import pickle
 import shutil
 import sys
 import threading
@@ -18,10 +17,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine import record_registry
 from engine.columns import import_pyarrow
 from engine.network import Cancelled, Network
 from engine.runtime.description import TaskDescription, TaskFailure, TaskStatistics
 from engine.runtime.failure import describe
+from engine.runtime.pickling import unpickle_description
 from engine.runtime.ports import listen
 from engine.runtime.relay import LOCAL, TCP, BlobPeers
 from engine.runtime.task import Task
@@ -67,10 +68,11 @@ class Worker:
         self, description: bytes, folder: str, address: str, sys_path: Sequence[str]
     ) -> dict[str, str]:
         _extend_sys_path(sys_path)
-        task: TaskDescription = pickle.loads(description)  # noqa: S301 - sent by our own driver
+        task = unpickle_description(description)
         if task.columns:
             import_pyarrow("a stream of columns")  # before the task's clock starts
         config = task.config
+        record_registry.trust(config.is_private)
         self._folder = Path(folder)
         self._folder.mkdir(mode=0o700, exist_ok=True)
         kinds = ("shm", "tcp") if config.transport == "auto" else (config.transport,)

@@ -4,15 +4,18 @@
 //! than there are bytes to back it.
 
 use crate::encode::MAX_DEPTH;
-use crate::error::{DecodeError, Raised};
+use crate::error::{DecodeError, Raised, type_name};
 use crate::extension::Extensions;
 use crate::record_cache::{self, RecordCache};
+use crate::shape::{self, Form, Members, References, Shape};
 use crate::text::TextCache;
 use oka_compute::value::{ReadError, Reader, Value, extension};
+use pyo3::exceptions::PyException;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyDict, PyFloat, PyFrozenSet, PyList, PySet};
+use pyo3::types::{PyBytes, PyDict, PyFloat, PyFrozenSet, PyList, PySet, PyTuple};
+use std::ptr;
 use std::sync::Mutex;
 
 /// Turns encoded values into Python objects.
@@ -21,8 +24,11 @@ pub(crate) struct Decoder<'py> {
     /// The caches of the process, or empty ones while another decoder has those.
     cache: TextCache,
     records: RecordCache,
+    references: References,
     has_cache: bool,
     nan: *mut ffi::PyObject,
+    /// The parts of the objects that are being decoded, one behind the other; owned.
+    parts: Vec<*mut ffi::PyObject>,
 }
 
 impl<'py> Decoder<'py> {
@@ -32,8 +38,10 @@ impl<'py> Decoder<'py> {
             py,
             cache: TextCache::new(),
             records: RecordCache::new(),
+            references: References::new(),
             has_cache: false,
             nan: nan.as_ptr(),
+            parts: Vec::new(),
         };
         decoder.take_cache();
         decoder
@@ -199,20 +207,186 @@ impl<'py> Decoder<'py> {
                     .into_ptr())
             }
             extension::BIG_INT => Ok(big_int(py, payload)?),
-            _ => {
-                // Python code runs, and may decode in turn.
-                self.return_cache();
-                let value = Extensions::of(py).and_then(|functions| {
-                    functions.decode(py, code, payload).map_err(|error| {
-                        let raised = PyErr::from(malformed(&format!("extension {code}: {error}")));
-                        raised.set_cause(py, Some(error));
-                        raised
-                    })
-                });
-                self.take_cache();
+            extension::NAMED_TUPLE
+            | extension::VALUE_ENUM
+            | extension::EQUAL_BY_PARTS
+            | extension::OBJECT
+            | extension::STATE => self.object(code, payload, depth + 1),
+            _ => self.in_python(|py| {
+                let value = Extensions::of(py)?.decode(py, code, payload);
+                let value = value.map_err(|error| because(py, error, &format!("extension {code}")));
                 Ok(value?.into_ptr())
+            }),
+        }
+    }
+
+    /// An object of a class of Python's.
+    #[inline(never)]
+    fn object(&mut self, code: i8, payload: &[u8], depth: usize) -> Decoded {
+        let mut reader = Reader::new(payload);
+        let Value::Array(count @ 1..) = reader.read().map_err(unreadable)? else {
+            return Err(malformed("an object without a class"));
+        };
+        check_count(count, &reader)?;
+        let start = reader.position();
+        reader.skip().map_err(unreadable)?;
+        let reference = reader.since(start);
+        let shape = match self.references.get(reference) {
+            Some(shape) => shape,
+            None => self.find_class(reference)?,
+        };
+        if let Form::Members { members, .. } = &shape.form
+            && code == shape.code
+        {
+            return self.member(members, shape, payload, reader, count - 1, depth);
+        }
+        self.made(shape, code, &mut reader, count - 1, depth)
+    }
+
+    /// The object of the next `count` parts, which must be all there are.
+    #[inline]
+    fn made(
+        &mut self,
+        shape: &Shape,
+        code: i8,
+        reader: &mut Reader,
+        count: usize,
+        depth: usize,
+    ) -> Decoded {
+        let first = self.parts.len();
+        let built = self
+            .read_parts(reader, count, depth)
+            .and_then(|()| self.build(shape, code, first));
+        for part in self.parts.drain(first..) {
+            // SAFETY: the GIL is held, and the part is owned.
+            unsafe { ffi::Py_DECREF(part) };
+        }
+        built
+    }
+
+    /// As [`Self::made`], or the one that was made of the same payload before.
+    fn member(
+        &mut self,
+        members: &Mutex<Members>,
+        shape: &Shape,
+        payload: &[u8],
+        mut reader: Reader,
+        count: usize,
+        depth: usize,
+    ) -> Decoded {
+        if let Some(member) = shape::lock(members).object(payload) {
+            return Ok(member.clone_ref(self.py).into_ptr());
+        }
+        let made = self.made(shape, shape.code, &mut reader, count, depth)?;
+        // SAFETY: the GIL is held, and `made` is a new reference.
+        let member = unsafe { Bound::from_owned_ptr(self.py, made) };
+        shape::lock(members).keep_object(payload, &member);
+        Ok(member.into_ptr())
+    }
+
+    /// Puts the next `count` values, which must be all there are, behind the other parts.
+    fn read_parts(
+        &mut self,
+        reader: &mut Reader,
+        count: usize,
+        depth: usize,
+    ) -> Result<(), Raised> {
+        for _ in 0..count {
+            let part = self.value(reader, depth)?;
+            self.parts.push(part);
+        }
+        if !reader.is_at_end() {
+            let rest = reader.rest().len();
+            return Err(malformed(&format!("{rest} bytes follow the last part")));
+        }
+        Ok(())
+    }
+
+    /// The object of the parts from `first` on. Nothing of the class but what Python says is called.
+    fn build(&mut self, shape: &Shape, code: i8, first: usize) -> Decoded {
+        let parts = &self.parts[first..];
+        let kind = shape.kind();
+        // SAFETY: the GIL is held, the parts are valid, the class was found fit for this; an object
+        // that lacks attributes may be freed.
+        unsafe {
+            match &shape.form {
+                Form::Fields { names, .. } if code == shape.code && parts.len() == names.len() => {
+                    let make = ffi::PyBaseObject_Type.tp_new;
+                    let object = make.map_or(ptr::null_mut(), |make| {
+                        make(
+                            kind,
+                            EMPTY.get_or_init(self.py, new_empty).as_ptr(),
+                            ptr::null_mut(),
+                        )
+                    });
+                    let object = self.or_raised(object)?;
+                    for (name, part) in names.iter().zip(parts) {
+                        if ffi::PyObject_GenericSetAttr(object, name.as_ptr(), *part) != 0 {
+                            ffi::Py_DECREF(object);
+                            return Err(raised(self.py));
+                        }
+                    }
+                    Ok(object)
+                }
+                Form::Items(count) if code == shape.code && parts.len() == *count => {
+                    let make = (*kind).tp_alloc;
+                    let tuple = make.map_or(ptr::null_mut(), |make| make(kind, *count as isize));
+                    let tuple = self.or_raised(tuple)?;
+                    let mut atomic = *count > 0;
+                    for (index, part) in parts.iter().enumerate() {
+                        atomic &= ffi::PyType_IS_GC(ffi::Py_TYPE(*part)) == 0;
+                        ffi::Py_INCREF(*part);
+                        ffi::PyTuple_SET_ITEM(tuple, index as isize, *part);
+                    }
+                    if atomic {
+                        ffi::PyObject_GC_UnTrack(tuple.cast()); // as in `tuple`
+                    }
+                    Ok(tuple)
+                }
+                Form::Parts { build, .. } | Form::Members { build, .. } if code == shape.code => {
+                    self.built(build, first)
+                }
+                Form::Fields { build, .. } if code == extension::STATE => self.built(build, first),
+                _ => Err(malformed(&format!(
+                    "{} parts of code {code}, which {} does not have",
+                    parts.len(),
+                    type_name(&Bound::from_borrowed_ptr(self.py, kind.cast()))
+                ))),
             }
         }
+    }
+
+    /// What the function makes of the parts from `first` on.
+    fn built(&mut self, build: &Py<PyAny>, first: usize) -> Decoded {
+        let parts = self.parts[first..].iter();
+        // SAFETY: the GIL is held, and the parts are valid.
+        let parts = parts.map(|part| unsafe { Bound::from_borrowed_ptr(self.py, *part) });
+        let parts = PyTuple::new(self.py, parts)?;
+        self.in_python(|py| {
+            let object = build.bind(py).call1(parts);
+            let object = object.map_err(|error| because(py, error, "an object"));
+            Ok(object?.into_ptr())
+        })
+    }
+
+    #[cold]
+    fn find_class(&mut self, reference: &[u8]) -> Result<&'static Shape, Raised> {
+        let mut found = Err(malformed("a class without a name"));
+        self.in_python(|py| {
+            found = shape::find_class(py, reference).map_err(|error| unknown_class(py, error));
+            Ok(ptr::null_mut())
+        })?;
+        let shape = found?;
+        self.references.put(shape);
+        Ok(shape)
+    }
+
+    /// Runs Python code, which may decode in turn.
+    fn in_python(&mut self, run: impl FnOnce(Python<'py>) -> Decoded) -> Decoded {
+        self.return_cache();
+        let value = run(self.py);
+        self.take_cache();
+        value
     }
 
     /// The elements of a list or a set.
@@ -276,9 +450,10 @@ impl<'py> Decoder<'py> {
 
     fn take_cache(&mut self) {
         if let Some(cache) = CACHE.try_lock().ok().and_then(|mut cache| cache.take()) {
-            (self.cache, self.records) = cache;
+            (self.cache, self.records, self.references) = cache;
             self.cache.prepare();
             self.records.prepare();
+            self.references.prepare();
             self.has_cache = true;
         }
     }
@@ -289,7 +464,8 @@ impl<'py> Decoder<'py> {
         {
             let texts = std::mem::replace(&mut self.cache, TextCache::new());
             let records = std::mem::replace(&mut self.records, RecordCache::new());
-            *cache = Some((texts, records));
+            let references = std::mem::replace(&mut self.references, References::new());
+            *cache = Some((texts, records, references));
             self.has_cache = false;
         }
     }
@@ -363,6 +539,32 @@ fn unsuitable(error: &PyErr) -> Raised {
     malformed(&error.to_string())
 }
 
+/// An error of the Python function that was to make a value of the bytes.
+#[cold]
+fn because(py: Python<'_>, error: PyErr, what: &str) -> Raised {
+    if error.is_instance_of::<DecodeError>(py) || !error.is_instance_of::<PyException>(py) {
+        return error.into();
+    }
+    let raised = PyErr::from(malformed(&format!("{what}: {error}")));
+    raised.set_cause(py, Some(error));
+    raised.into()
+}
+
+/// An error of the function that was to find a class, which has a hint of its own.
+#[cold]
+fn unknown_class(py: Python<'_>, error: PyErr) -> Raised {
+    if !error.is_instance_of::<PyException>(py) {
+        return error.into();
+    }
+    let raised = DecodeError::new_err(error.value(py).to_string());
+    raised.set_cause(py, Some(error));
+    raised.into()
+}
+
+fn new_empty() -> Py<PyTuple> {
+    Python::attach(|py| PyTuple::empty(py).unbind())
+}
+
 /// The exception that is set; text that is no UTF-8 is the sender's fault.
 #[cold]
 fn raised(py: Python<'_>) -> Raised {
@@ -374,7 +576,12 @@ fn raised(py: Python<'_>) -> Raised {
 }
 
 /// The cache of the process; None while a decoder has it. Locked only to take it or put it back.
-static CACHE: Mutex<Option<(TextCache, RecordCache)>> =
-    Mutex::new(Some((TextCache::new(), RecordCache::new())));
+static CACHE: Mutex<Option<(TextCache, RecordCache, References)>> = Mutex::new(Some((
+    TextCache::new(),
+    RecordCache::new(),
+    References::new(),
+)));
 /// Every NaN decodes to this object, so that all NaN are one key of a dict.
+/// The arguments of a constructor that takes none.
+static EMPTY: PyOnceLock<Py<PyTuple>> = PyOnceLock::new();
 static NAN: PyOnceLock<Py<PyFloat>> = PyOnceLock::new();

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import cloudpickle
 import pytest
 
 from engine.config import JobConfig
 from engine.graph.logical import LogicalOperator
 from engine.network import Cancelled
 from engine.runtime.description import TaskDescription
+from engine.runtime.pickling import pickle_descriptions
 from engine.runtime.relay import BlobPeers, BlobRole
 from engine.runtime.worker import Worker
 from operators.sinks import Discard
@@ -23,9 +23,8 @@ def described(task: int = 0, **models: Any) -> bytes:
         LogicalOperator(0, "numbers", Collection([1]), None, {}),
         LogicalOperator(1, "nowhere", Discard(), None, {}),
     )
-    data: bytes = cloudpickle.dumps(
-        TaskDescription(task, "v", task, 1, operators, {}, (), (), JobConfig(), **models)
-    )
+    description = TaskDescription(task, "v", task, 1, operators, {}, (), (), JobConfig(), **models)
+    (data,) = pickle_descriptions([description])
     return data
 
 
