@@ -167,11 +167,7 @@ class Worker:
         try:
             return self._task.run()
         except BaseException as error:  # noqa: BLE001 - whatever the user raised fails the job
-            self._end_fork()
-            try:
-                failure = describe(error, self._task.description, self._task.chain)
-            finally:
-                self._task.abort()
+            failure = self._failed(self._task, error)
             if self._blob_peers is not None:
                 return replace(failure, error=self._blob_peers.named(failure.error))
             return failure
@@ -182,10 +178,7 @@ class Worker:
         try:
             results = self._task.commit()
         except BaseException as error:  # noqa: BLE001 - whatever the user raised fails the job
-            try:
-                return describe(error, self._task.description, self._task.chain)
-            finally:
-                self._task.abort()
+            return self._failed(self._task, error)
         pickled = {}
         for name, result in results.items():
             try:
@@ -226,6 +219,14 @@ class Worker:
     def process_id(self) -> int:
         """The process that hosts the worker."""
         return os.getpid()
+
+    def _failed(self, task: Task, error: BaseException) -> TaskFailure:
+        """What went wrong. The sinks drop what they hold; a forked process ends before that."""
+        self._end_fork()
+        try:
+            return describe(error, task.description, task.chain)
+        finally:
+            task.abort()
 
     def _remove_names(self) -> None:
         assert self._network is not None
