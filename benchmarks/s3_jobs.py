@@ -60,6 +60,8 @@ def run(
     """A job per key, `workers` of them at one moment; a failure of one is no failure of others."""
     try:
         import ray
+
+        from engine.runtime.ray_address import check_ray_address
     except ImportError as error:
         raise StartError(f"Ray is not installed: {error}", install_hint("ray")) from error
     connected = ray.is_initialized()
@@ -67,6 +69,7 @@ def run(
         # Not whichever cluster happens to run here: its workers would not have our environment.
         local = {"address": "local", "num_cpus": workers, "include_dashboard": False}
         settings = local if ray_address is None else {"address": ray_address}
+        check_ray_address(ray_address or "local")
         try:
             ray.init(**settings, logging_level=logging.WARNING)
         except (ConnectionError, RuntimeError, ValueError) as error:

@@ -116,10 +116,18 @@ def _connect(tasks: int) -> None:
     """The cluster of RAY_ADDRESS, or a local one with a slot for each task."""
     import ray
 
-    if "RAY_ADDRESS" in os.environ:
+    from engine.runtime.ray_address import check_ray_address
+
+    if os.environ.get("RAY_ADDRESS"):
+        check_ray_address(None)
         ray.init(logging_level=logging.WARNING)
     else:
-        ray.init(num_cpus=tasks, include_dashboard=False, logging_level=logging.WARNING)
+        ray.init(
+            address="local",
+            num_cpus=tasks,
+            include_dashboard=False,
+            logging_level=logging.WARNING,
+        )
 
 
 def _wait_finished(

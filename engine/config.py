@@ -82,7 +82,9 @@ class JobConfig:
     progress: Progress = "auto"
     """Once a second: a line (`auto`: on a terminal), a JSON line, or nothing."""
     ray_address: str | None = None
-    """Cluster to connect to. None: the connected one, the one of RAY_ADDRESS, or a new local."""
+    """Cluster to connect to: `host:port`, `ray://host:port`, `auto`, or `local` for a new one on this
+    machine. None: the connected one, that of RAY_ADDRESS, the last that `ray start` has started
+    here, or a new local."""
 
     def __post_init__(self) -> None:
         for field, choices in _CHOICES.items():

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -25,11 +27,19 @@ S3_CREDENTIALS = {
 
 
 def pytest_configure() -> None:
-    """Let Ctrl-C reach the commands that tests start and interrupt.
+    """Let Ctrl-C reach the commands that tests start and interrupt; keep their Ray apart.
 
-    A shell's background job ignores it, and so would they.
+    A shell's background job ignores Ctrl-C, and so would they. Ray would find a cluster of the
+    machine by the file in its folder or by RAY_ADDRESS, and leave the address of the tests' there.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ.pop("RAY_ADDRESS", None)
+    os.environ["RAY_TMPDIR"] = tempfile.mkdtemp(prefix="oka-ray-")  # short: sockets are below
+
+
+def pytest_unconfigure() -> None:
+    """Remove what the tests' Ray has left."""
+    shutil.rmtree(os.environ.pop("RAY_TMPDIR"), ignore_errors=True)
 
 
 @pytest.fixture(params=["local", pytest.param("ray", marks=pytest.mark.ray)])

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
-from benchmarks.testbed.network import USUAL_NAME, Host, Network
+from benchmarks.testbed.network import RAY_FOLDER, USUAL_NAME, Host, Network
 from engine.errors import ConfigError, StartError
 
 LEAST_OBJECT_STORE_BYTES = 100 * 1024 * 1024
@@ -51,6 +51,8 @@ class Cluster:
             **os.environ,
             **self._variables,
             "RAY_ADDRESS": self.address,
+            # By TMPDIR it would be a folder of the machine, with the address of its own cluster.
+            "RAY_TMPDIR": str(RAY_FOLDER.parent),
             "RAY_USAGE_STATS_ENABLED": "0",
             # Nobody else reaches the hosts. With a token in the home folder, which `ray.init()`
             # writes, the head would ask for it, and nodes and drivers would not show it.

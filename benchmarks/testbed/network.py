@@ -34,6 +34,8 @@ from engine.errors import ConfigError, StartError
 
 USUAL_NAME = "tb"
 """Of a network that nobody has named."""
+RAY_FOLDER = Path("/tmp/ray")  # noqa: S108 - a host sees its own there
+"""Where Ray keeps sockets, logs and the address of its cluster, with `RAY_TMPDIR` above it."""
 
 
 def missing() -> str | None:
@@ -127,7 +129,7 @@ class Host:
     def _own(self) -> dict[str, Path]:
         """The folders that are the host's own, and where they lie."""
         shared_memory = f"testbed-{self.network}-{self.number}"
-        return {"/tmp/ray": self.folder, "/dev/shm": _SHARED_MEMORY / shared_memory}  # noqa: S108
+        return {str(RAY_FOLDER): self.folder, str(_SHARED_MEMORY): _SHARED_MEMORY / shared_memory}
 
     def _make(self, rate: int | None) -> None:
         for path, own in self._own().items():
@@ -256,7 +258,7 @@ def remove(name: str) -> bool:
             shutil.rmtree(folder)
         with suppress(OSError):  # another network is there
             _STATE.rmdir()
-            _MOUNT_POINT.rmdir()
+            RAY_FOLDER.rmdir()
     return True
 
 
@@ -350,7 +352,6 @@ MOST_HOSTS = 250
 _SUBNET = "10.213.0"
 _STATE = Path("/run/oka-testbed")
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - folders there are made with mode 0700
-_MOUNT_POINT = Path("/tmp/ray")  # noqa: S108 - where Ray keeps its sockets and logs
 _KILL_SECONDS = 10.0
 _BURST_SECONDS = 0.002
 _LEAST_BURST_BYTES = 70_000

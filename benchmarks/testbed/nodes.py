@@ -12,10 +12,17 @@ import time
 
 import ray
 
+from engine.errors import StartError
+from engine.runtime.ray_address import check_ray_address
+
 
 def main() -> None:
     """Wait for the nodes and print what they are."""
     expected, deadline = int(sys.argv[1]), time.monotonic() + float(sys.argv[2])
+    try:
+        check_ray_address(None)
+    except StartError as error:
+        sys.exit(error.message)
     ray.init(logging_level=logging.ERROR, log_to_driver=False)
     while len(alive := _alive()) < expected and time.monotonic() < deadline:
         time.sleep(0.1)

@@ -23,6 +23,7 @@ from engine.errors import StartError
 from engine.placement import Node, Placement
 from engine.runtime.description import TaskDescription
 from engine.runtime.launcher import Launcher, WorkerDied, WorkerHandle
+from engine.runtime.ray_address import by_client, check_ray_address
 from engine.runtime.reply import CallFailed, open_reply, text_of
 from engine.runtime.worker import Worker
 
@@ -35,6 +36,7 @@ class RayLauncher(Launcher):
         self.folder = f"/tmp/oka-job-{uuid.uuid4().hex[:12]}"  # noqa: S108 - made with mode 0700
         self._workers: list[RayWorker] = []
         self._connected_here = not ray.is_initialized()
+        check_ray_address(config.ray_address)
         if self._connected_here:
             try:
                 _init(config.ray_address, needed)
@@ -44,6 +46,7 @@ class RayLauncher(Launcher):
                     f"{error}",
                     "start one with `ray start --head`, or leave ray_address out for a local one",
                 ) from error
+        self._logs = _logs()
 
     def nodes(self, resources: Collection[str]) -> Sequence[Node]:
         """The living nodes of the cluster, in the order of their addresses and ids."""
@@ -64,7 +67,7 @@ class RayLauncher(Launcher):
     ) -> Sequence[WorkerHandle]:
         """Start one actor per task; a task's resources are reserved while it lives."""
         for task in tasks:
-            self._workers.append(RayWorker(task, placement.nodes[task.id]))
+            self._workers.append(RayWorker(task, placement.nodes[task.id], self._logs))
         return self._workers
 
     def shutdown(self) -> None:
@@ -85,9 +88,10 @@ class RayLauncher(Launcher):
 class RayWorker(WorkerHandle):
     """One actor that hosts a Worker."""
 
-    def __init__(self, task: TaskDescription, node: Node) -> None:
+    def __init__(self, task: TaskDescription, node: Node, logs: Path | None = None) -> None:
         self.task = task
         self.node = node
+        self._logs = logs
         needed = {_RAY_NAMES.get(name, name): amount for name, amount in task.resources.items()}
         self._actor: Any = (
             ray.remote(Worker)
@@ -130,10 +134,12 @@ class RayWorker(WorkerHandle):
 
     def _last_log_lines(self) -> str:
         """What the worker last wrote, where its log is on this machine."""
-        if not self._process_id.done() or self._process_id.exception() is not None:
+        if self._logs is None or not self._process_id.done():
+            return ""
+        if self._process_id.exception() is not None:
             return ""
         process_id = open_reply(self._process_id.result())
-        for path in _LOGS.glob(f"worker-*-{process_id}.err"):
+        for path in self._logs.glob(f"worker-*-{process_id}.err"):
             with path.open(errors="replace") as lines:
                 written = (line for line in lines if not line.startswith(":"))  # Ray's own marks
                 return "".join(deque(written, maxlen=20))
@@ -160,6 +166,14 @@ def _init(address: str | None, needed: Mapping[str, float]) -> None:
         ray.init(address=address, logging_level=logging.WARNING)
 
 
+def _logs() -> Path | None:
+    """Where the connected cluster keeps its logs on this machine; Ray's client does not know."""
+    if by_client():
+        return None
+    context = ray.get_runtime_context()
+    return Path(context.get_temp_dir()) / context.get_session_name() / "logs"
+
+
 def _status(error: RayActorError) -> str:
     """How the actor ended, in Ray's words without its advice."""
     text = str(error)
@@ -169,7 +183,6 @@ def _status(error: RayActorError) -> str:
     return text.strip().splitlines()[-1].strip()
 
 
-_LOGS = Path("/tmp/ray/session_latest/logs")  # noqa: S108 - where Ray documents its logs
 _RAY_NAMES = {"cpus": "CPU", "gpus": "GPU", "memory": "memory"}
 _CONCURRENT_CALLS = 4
 """`run`, and beside it `statistics` and `cancel`."""

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NoReturn
 
+import psutil
 import pytest
 
 import engine
@@ -14,6 +24,7 @@ from operators.sources import Collection
 from pipelines.word_count import count, random_word_count, word_count
 from tests.integration.test_word_count import expected_counts
 
+ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster", "nothing_left")]
 
 
@@ -114,6 +125,100 @@ def test_latency_crosses_ray_nodes() -> None:
     result = engine.execute(random_word_count(1.0, 8, rate=5000.0, api="native"), runtime="ray")
     assert result.latency.count > 10
     assert sum(result.output.values()) == result.statistics.source_records
+
+
+def test_the_connected_cluster_is_the_only_one() -> None:
+    import ray
+
+    address = ray.get_runtime_context().gcs_address
+    planned = word_count(api="native")
+    assert engine.execute(planned, runtime="ray", ray_address=address).output == expected_counts()
+    for other in ("127.0.0.1:1", "ray://127.0.0.1:10001", "local"):
+        with pytest.raises(engine.ConfigError, match=f"is connected to {address} already"):
+            engine.execute(planned, runtime="ray", ray_address=other)
+
+
+def test_the_tests_keep_their_ray_apart() -> None:
+    import ray
+
+    folder = Path(os.environ["RAY_TMPDIR"]) / "ray"
+    assert ray.get_runtime_context().get_temp_dir() == str(folder)
+    address = ray.get_runtime_context().gcs_address
+    of_the_machine = Path("/tmp/ray/ray_current_cluster")
+    assert not of_the_machine.exists() or of_the_machine.read_text() != address
+
+
+def dies(_record: object) -> NoReturn:
+    print("these are my last words", file=sys.stderr, flush=True)
+    os._exit(3)
+
+
+def test_the_last_words_of_a_worker_are_found_in_the_folder_of_its_cluster() -> None:
+    pipeline = source(Collection([1])).map(dies).sink(Collect())
+    with pytest.raises(engine.WorkerLost) as caught:
+        engine.execute(pipeline, runtime="ray")
+    assert "these are my last words" in caught.value.log
+
+
+@pytest.fixture
+def mortal() -> Iterator[tuple[subprocess.Popen[str], str, dict[str, str]]]:
+    """A cluster of its own, its address, and the environment in which Ray would find it."""
+    folder = tempfile.mkdtemp(prefix="oka-ray-")
+    environment = {**os.environ, "RAY_TMPDIR": folder}
+    program = subprocess.Popen(
+        [sys.executable, "-m", "tests.raycluster", '[{"cpus": 1}]'],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env=environment,
+    )
+    with program:
+        assert program.stdin is not None
+        assert program.stdout is not None
+        yield program, program.stdout.readline().strip(), environment
+        kill_all(program)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def kill_all(program: subprocess.Popen[str]) -> None:
+    if program.poll() is None:
+        members = psutil.Process(program.pid).children(recursive=True)
+        for process in (psutil.Process(program.pid), *members):
+            process.kill()
+        psutil.wait_procs(members, timeout=20)
+
+
+def planned(environment: dict[str, str]) -> str:
+    """What `oka plan` says of a cluster that it cannot use; it does not wait for it."""
+    arguments = ["plan", "pipelines/word_count.py", "--runtime", "ray"]
+    done = subprocess.run(
+        [sys.executable, "-c", "from engine.cli import main; main()", *arguments],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=40,  # 5 s on a quiet machine; Ray itself tries for a quarter of an hour
+        check=False,
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    return done.stderr
+
+
+def test_a_cluster_that_is_stopped_or_has_died_is_named(
+    mortal: tuple[subprocess.Popen[str], str, dict[str, str]],
+) -> None:
+    program, address, environment = mortal
+    file = Path(environment["RAY_TMPDIR"]) / "ray" / "ray_current_cluster"
+    members = psutil.Process(program.pid).children(recursive=True)
+    (gcs,) = (process for process in members if process.name() == "gcs_server")
+    gcs.send_signal(signal.SIGSTOP)
+    named = f"error: no Ray cluster answers at {address}, the address in the file {file}: "
+    assert f"{named}nothing was heard" in planned(environment)
+    kill_all(program)
+    told = planned(environment)
+    assert f"{named}Connection refused" in told
+    assert f"hint: the cluster that wrote it has ended: `ray stop` or `rm {file}`" in told
 
 
 @pytest.mark.parametrize("after", [0.0, 0.3, 0.6, 0.9, 1.2])

@@ -316,6 +316,11 @@ def test_status_and_exec() -> None:
     told = oka(*run, "--node", "2", "--", "sh", "-c", "echo $RAY_ADDRESS; exit 7")
     assert (told.returncode, told.stdout) == (7, "10.213.0.1:6379\n")
     assert "the hosts are 1, 2" in oka(*run, "--node", "3", "true").stderr
+    # The tests have a folder of their own for Ray: the testbed keeps out of it, and in its own.
+    remembered = oka(*run, "--", "cat", "/tmp/ray/ray_current_cluster")
+    assert remembered.stdout == "10.213.0.1:6379"
+    of_the_machine = Path(os.environ["RAY_TMPDIR"]) / "ray" / "ray_current_cluster"
+    assert not of_the_machine.exists() or of_the_machine.read_text() != "10.213.0.1:6379"
     waiting = subprocess.Popen(
         command(*run, "--", "sh", "-c", "echo started; exec sleep 60"),
         cwd=ROOT,

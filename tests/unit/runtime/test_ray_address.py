@@ -1,0 +1,216 @@
+"""Where Ray would look for a cluster, and whether there is one: servers that are none, or dumb."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+ray = pytest.importorskip("ray")
+
+from engine.errors import StartError  # noqa: E402
+from engine.runtime import ray_address  # noqa: E402
+from engine.runtime.ray_address import check_ray_address  # noqa: E402
+
+SETTINGS = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+ANSWER = bytes([0, 0, 1, 1, 4, 0, 0, 0, 1]) + b"\x88"
+UNIMPLEMENTED = bytes([0, 0, 15, 1, 5, 0, 0, 0, 1]) + b"\x0bgrpc-status\x0212"
+
+
+@pytest.fixture(autouse=True)
+def apart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A process that is not connected, and remembers no cluster; the file that would."""
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray_address, "_PATIENCE_SECONDS", 0.5)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.delenv("RAY_USE_TLS", raising=False)
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    processes(monkeypatch)  # and none of other tests
+    (tmp_path / "ray").mkdir()
+    return tmp_path / "ray" / "ray_current_cluster"
+
+
+@pytest.fixture
+def listening() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0), backlog=1) as server:
+        yield server
+
+
+def processes(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
+    """Those of all GCS that run on the machine."""
+    monkeypatch.setattr(
+        ray_address.services, "_find_address_from_flag", lambda _flag: set(addresses)
+    )
+
+
+def address(server: socket.socket) -> str:
+    return f"127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.fixture
+def dead() -> str:
+    """An address where nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return address(server)
+
+
+@pytest.fixture
+def answering(listening: socket.socket) -> Iterator[Callable[[bytes], str]]:
+    """The address of a server that waits for a word, says its own, byte by byte, and closes."""
+    with ExitStack() as threads:
+
+        def start(words: bytes) -> str:
+            def serve() -> None:
+                connection, _ = listening.accept()
+                with connection:
+                    connection.recv(1 << 16)
+                    for at in range(len(words)):
+                        connection.sendall(words[at : at + 1])
+
+            thread = threading.Thread(target=serve)
+            thread.start()
+            threads.callback(thread.join)
+            return address(listening)
+
+        yield start
+
+
+def refusal(setting: str | None = None) -> str:
+    with pytest.raises(StartError) as caught:
+        check_ray_address(setting)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("setting", [None, "auto"])
+def test_an_address_in_the_file_of_a_cluster_that_died(
+    apart: Path, dead: str, setting: str | None
+) -> None:
+    apart.write_text(dead)
+    assert refusal(setting) == (
+        f"no Ray cluster answers at {dead}, the address in the file {apart}: Connection refused"
+        "\n\nhint: the cluster that wrote it has ended: `ray stop` or `rm "
+        f"{apart}` forgets it; `ray start --head` starts another, ray_address='local' one for "
+        "this job alone"
+    )
+
+
+@pytest.mark.parametrize("setting", [None, "auto"])
+def test_an_address_in_the_environment(
+    apart: Path, dead: str, setting: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apart.write_text("never:1")
+    monkeypatch.setenv("RAY_ADDRESS", dead)
+    told = refusal(setting)
+    assert f"at {dead}, the address in the environment variable RAY_ADDRESS: Connection" in told
+    assert "hint: unset RAY_ADDRESS" in told
+
+
+def test_an_address_in_the_settings(
+    apart: Path, dead: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apart.write_text("never:1")
+    monkeypatch.setenv("RAY_ADDRESS", "never:2")
+    told = refusal(dead)
+    assert f"at {dead}, the address in the setting ray_address: Connection refused" in told
+    assert "hint: is it still running" in told
+
+
+def test_the_address_of_a_process_that_was_found(
+    dead: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    processes(monkeypatch, dead)
+    assert f"at {dead}, that of a GCS process of this machine: Connection refused" in refusal(
+        "auto"
+    )
+    check_ray_address(None)  # which starts a cluster of its own
+
+
+def test_no_cluster_to_find() -> None:
+    assert "no Ray cluster was found" in refusal("auto")
+
+
+@pytest.mark.parametrize("setting", [None, "local", "module://somewhere"])
+def test_what_needs_no_address_is_not_asked_for_one(setting: str | None) -> None:
+    check_ray_address(setting)
+
+
+def test_a_file_that_is_none(apart: Path) -> None:
+    apart.write_text("")
+    assert "'' is the address in the file" in refusal()
+    apart.unlink()
+    apart.mkdir()
+    assert "no Ray cluster was found: " in refusal()
+
+
+@pytest.mark.parametrize(
+    "setting", ["nonsense", ":6379", "host:", "host:port", "ray://host", "host:99999", "host:0"]
+)
+def test_what_is_no_address(setting: str) -> None:
+    assert f"'{setting}' is the address in the setting ray_address, expected host:port" in refusal(
+        setting
+    )
+
+
+@pytest.mark.parametrize(
+    ("setting", "problem"),
+    [
+        ("nowhere.invalid:6379", ""),
+        (f"{'a' * 70}.b:6379", "label"),
+        ("[::1]:1", "Connection refused"),
+        ("ray://127.0.0.1:1/?namespace=x", "Connection refused"),
+    ],
+)
+def test_addresses_that_lead_nowhere(setting: str, problem: str) -> None:
+    assert problem in refusal(setting)
+
+
+@pytest.mark.parametrize("scheme", ["", "ray://"])
+def test_a_server_that_is_stopped(listening: socket.socket, scheme: str) -> None:
+    # The kernel accepts for a process that never will.
+    assert "nothing was heard for" in refusal(scheme + address(listening))
+
+
+def test_an_address_that_swallows_packets(listening: socket.socket) -> None:
+    with ExitStack() as waiting:
+        for _ in range(4):  # once its queue is full, the kernel drops what asks to connect
+            connection = waiting.enter_context(socket.socket())
+            connection.setblocking(False)
+            connection.connect_ex(listening.getsockname())
+        assert "nothing was heard for" in refusal(address(listening))
+
+
+def test_a_name_that_takes_long_to_look_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    never = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_arguments: never.wait(10) and [])
+    assert "nothing was heard for" in refusal("slow:6379")
+    never.set()
+
+
+@pytest.mark.parametrize("scheme", ["", "ray://"])
+@pytest.mark.parametrize(
+    "words", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"-ERR unknown command\r\n", b"220 smtp", b""]
+)
+def test_something_else_that_listens(
+    words: bytes, scheme: str, answering: Callable[[bytes], str]
+) -> None:
+    assert "something else listens there" in refusal(scheme + answering(words))
+
+
+def test_a_server_with_grpc_that_is_no_gcs(answering: Callable[[bytes], str]) -> None:
+    assert "another server with gRPC listens there" in refusal(answering(SETTINGS + UNIMPLEMENTED))
+
+
+def test_one_that_greets_and_hangs_up_is_none(answering: Callable[[bytes], str]) -> None:
+    assert "closes the connection" in refusal(answering(SETTINGS))
+
+
+def test_one_that_answers_is_one(answering: Callable[[bytes], str]) -> None:
+    check_ray_address(answering(SETTINGS + SETTINGS + ANSWER))
+
+
+def test_a_server_for_clients_tells_its_settings(answering: Callable[[bytes], str]) -> None:
+    check_ray_address("ray://" + answering(SETTINGS))
