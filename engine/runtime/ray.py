@@ -98,6 +98,7 @@ class RayWorker(WorkerHandle):
             .options(
                 num_cpus=needed.pop("CPU", 0.0),
                 num_gpus=needed.pop("GPU", 0.0),
+                memory=needed.pop("memory", None),
                 resources=needed,
                 scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False),
                 max_concurrency=_CONCURRENT_CALLS,

@@ -113,6 +113,14 @@ def test_resources_of_the_settings_pin_tasks() -> None:
     assert len(set(nodes)) == 3
 
 
+def test_memory_is_a_resource() -> None:
+    little = source(Collection([1])).map(str).with_resources(memory=1e6)
+    assert engine.execute(little.sink(Collect()), runtime="ray").output == ["1"]
+    much = source(Collection([1])).map(str).with_resources(memory=1e18)
+    with pytest.raises(engine.PlacementError, match="memory"):
+        engine.execute(much.sink(Collect()), runtime="ray")
+
+
 def test_an_empty_job_starts_and_ends_quickly() -> None:
     empty = source(Collection([])).key_by().count().sink(Counts())
     engine.execute(empty, runtime="ray")
