@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 import yaml
 
 from engine.errors import ConfigError
+from engine.resources import check_names
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -78,13 +79,14 @@ class JobConfig:
     ports only. Two for each task of a node. None: any that is free."""
     resources: Mapping[str, Mapping[str, float]] = dataclasses.field(default_factory=dict)
     """What each task takes of its node, by the name of its operator, beside what the pipeline says,
-    as in `{"*": {"operator_slot": 1}, "load": {"cpus": 4}}`; `*` stands for every operator."""
+    as in `{"*": {"operator_slot": 1}, "load": {"cpus": 4}}`; `*` stands for every operator. Only
+    the runtime `ray` gives them out."""
     progress: Progress = "auto"
     """Once a second: a line (`auto`: on a terminal), a JSON line, or nothing."""
     ray_address: str | None = None
-    """Cluster to connect to: `host:port`, `ray://host:port`, `auto`, or `local` for a new one on this
-    machine. None: the connected one, that of RAY_ADDRESS, the last that `ray start` has started
-    here, or a new local."""
+    """Cluster to connect to: `host:port`, `ray://host:port`, `auto`, or `local` for a new one here.
+    None: the connected one, that of RAY_ADDRESS, the last that `ray start` has started on this
+    machine, or a new local. For the runtime `ray` alone."""
 
     def __post_init__(self) -> None:
         for field, choices in _CHOICES.items():
@@ -103,12 +105,24 @@ class JobConfig:
             _expect(field, value, "True or False", lambda v: isinstance(v, bool))
         _expect("port_range", self.port_range, _PORT_RANGE, _is_port_range)
         _expect("resources", self.resources, _RESOURCES, _are_resources)
+        for needed in self.resources.values():
+            try:
+                check_names(needed)
+            except ValueError as error:
+                raise ConfigError(f"resources has {error}") from None
         _expect(
             "name",
             self.name,
             "a string that is not empty",
-            lambda v: isinstance(v, str) and v != "",
+            _is_text,
         )
+        _expect("ray_address", self.ray_address, _ADDRESS, lambda v: v is None or _is_text(v))
+        if self.ray_address is not None and self.runtime != "ray":
+            raise ConfigError(
+                f"ray_address is {self.ray_address!r} and runtime is {self.runtime!r}, "
+                "expected 'ray'",
+                "add --runtime ray (runtime='ray'), or leave the address out (ray_address=None)",
+            )
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> JobConfig:
@@ -152,6 +166,10 @@ def _expect(field: str, value: object, expectation: str, check: Any) -> None:
         raise ConfigError(f"{field} is {value!r}, expected {expectation}")
 
 
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and value != ""
+
+
 def _is_port_range(value: object) -> bool:
     if value is None:
         return True
@@ -177,6 +195,7 @@ def _are_resources(value: object) -> bool:
 
 
 _PORT_RANGE = 'None or two ports from 1024 to 65535, the lower one first, as in "20000-20999"'
+_ADDRESS = "None or an address such as '10.0.0.1:6379'"
 _RESOURCES = "amounts of at least 0 by resource by operator, as in {'*': {'operator_slot': 1}}"
 _CHOICES: dict[str, tuple[str, ...]] = {
     "runtime": get_args(Runtime),

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from engine import broadcast
@@ -22,6 +22,7 @@ from engine.graph.operator import SinkOperator
 from engine.metrics import JobResult, JobStatistics
 from engine.placement import Placement, place
 from engine.progress import ProgressLine, telling
+from engine.resources import SHARED_ANYWAY
 from engine.runtime.launcher import Launcher
 from engine.runtime.master import JobMaster, JobReport
 from engine.runtime.ports import check_ports
@@ -86,6 +87,19 @@ class Plan:
                 total[name] = total.get(name, 0.0) + vertex.parallelism * amount
         return total
 
+    @property
+    def in_vain(self) -> str | None:
+        """What its tasks ask for and will not get on this runtime, as a note for the user."""
+        asked = [
+            name for name, amount in self.resources.items() if amount and name not in SHARED_ANYWAY
+        ]
+        if self.config.runtime != "local" or not asked:
+            return None
+        return (
+            f"runtime 'local' gives out no {', '.join(asked)}, which operators ask for: all tasks "
+            "share what this machine has"
+        )
+
     def place(self, launcher: Launcher) -> Placement:
         """Give every task a node of the launcher's; raises PlacementError."""
         nodes = launcher.nodes(self.resources)
@@ -101,6 +115,8 @@ class Plan:
                     "'auto' takes shm on one node and tcp between nodes",
                 )
         check_ports(self.execution, placement, self.config)
+        if self.in_vain is not None:
+            placement = replace(placement, notes=(*placement.notes, self.in_vain))
         return placement
 
 
@@ -120,7 +136,7 @@ class JobHandle:
             self._progress = ProgressLine(plan.config.progress, self.cancel)
             placement = plan.place(launcher)
             for note in placement.notes:
-                logger.info(note)
+                logger.log(logging.WARNING if note == plan.in_vain else logging.INFO, note)
             self._master = JobMaster(
                 plan.execution,
                 placement,

@@ -33,6 +33,14 @@ class Publish(BatchOperator):
             raise GraphError(
                 f"broadcast() got {', '.join(settings)}, expected settings of {names}"
             ) from error
+        in_vain = [each for each in ("s3_url", "share_per_node") if getattr(self.settings, each)]
+        if via != "s3" and in_vain:
+            raise GraphError(
+                f"broadcast() got {' and '.join(in_vain)} with via={via!r}, expected via='s3'",
+                "other ways upload nothing, and share each model per node in any case"
+                if via == "channels"
+                else "other ways upload nothing",
+            )
         self.via = via
         self.name = name
 

@@ -27,6 +27,7 @@ from engine.graph.operator import (
 )
 from engine.graph.partitioner import Broadcast, Forward, Hash, Partitioner, Rebalance
 from engine.model import Model, Via
+from engine.resources import check_names
 from operators.broadcast import Publish
 from operators.elementwise import MapBatches, ToColumns, ToRecords, check_function
 from operators.keyed import (
@@ -263,9 +264,11 @@ class Stream(Generic[T]):
         return self._with(_with_parallelism(self._last("with_parallelism"), parallelism))
 
     def with_resources(self, cpus: float | None = None, **custom: float) -> "Stream[T]":
-        """What each task of the last operator takes of its node: `.with_resources(cpus=2, gpu=1)`.
+        """What each task of the last operator takes of its node: `.with_resources(cpus=2, gpus=1)`.
 
-        One CPU unless it says otherwise; operators in one chain take the most that one asks for.
+        `cpus`, `gpus`, `memory` (bytes), and resources of the cluster's own. One CPU unless it says
+        otherwise; operators in one chain take the most that one asks for. The runtime `local` gives
+        nothing out: it warns of what is asked for in vain, but for CPUs and memory.
         """
         return self._with(_with_resources(self._last("with_resources"), cpus, custom))
 
@@ -441,6 +444,10 @@ def _with_resources(
     for name, amount in resources.items():
         if not isinstance(amount, int | float) or not 0 <= amount < float("inf"):
             raise GraphError(f"with_resources() got {name}={amount!r}, expected a number >= 0")
+    try:
+        check_names(resources)
+    except ValueError as error:
+        raise GraphError(f"with_resources() got {error}") from None
     amounts = {name: float(amount) for name, amount in resources.items()}
     return replace(declaration, resources={**declaration.resources, **amounts})
 

@@ -11,7 +11,7 @@ from engine.model import Descriptor, Fetched, Layout, Package
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of a broadcast; those of a backend that is not used have no effect."""
+    """Settings of a broadcast; `s3_url` and `share_per_node` are for `via="s3"`."""
 
     s3_url: str | None = None
     """Where models are uploaded: `s3://bucket/prefix`. Each job has a folder of its own there,

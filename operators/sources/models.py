@@ -44,6 +44,11 @@ class Models(SourceOperator[Any]):
                 raise GraphError(f"Models got {name}={value!r}, expected seconds > 0")
         if watch is None and seconds is not None:
             raise GraphError("Models got seconds without watch, expected both")
+        if watch is not None and every is not None:
+            raise GraphError(
+                "Models got every with watch, expected it with models",
+                hint="a watched path is published whenever it has changed",
+            )
         self.values = values
         self.every = every
         self.watch = None if watch is None else Path(watch).absolute()

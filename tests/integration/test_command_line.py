@@ -53,6 +53,14 @@ def test_run_as_json(tmp_path: Path) -> None:
     assert result["config"]["marker_interval"] == 1
 
 
+def test_plan_and_run_say_what_is_asked_for_in_vain() -> None:
+    resources = """resources={"*": {"gpus": 1}}"""
+    for command, said in (("plan", "note: runtime"), ("run", "WARNING oka: runtime")):
+        done = oka(command, "pipelines/word_count.py", "--set", resources)
+        assert done.returncode == 0, done.stderr
+        assert f"{said} 'local' gives out no gpus, which operators" in done.stdout + done.stderr
+
+
 def test_plan_runs_nothing() -> None:
     text = oka("plan", "pipelines/word_count.py", "--parallelism", "2")
     assert text.returncode == 0, text.stderr
@@ -70,6 +78,8 @@ def test_plan_runs_nothing() -> None:
         (["run", "pipelines/word_count.py", "color=3"], 2, "unexpected keyword argument 'color'"),
         (["run", "pipelines/word_count.py", "-p", "0"], 2, "parallelism is 0, expected"),
         (["run", "pipelines/word_count.py", "paths=/none"], 1, "/none"),
+        (["run", "pipelines/word_count.py", "--ray-address", "auto"], 2, "expected 'ray'"),
+        (["plan", "pipelines/word_count.py", "--set", "ray_address=x"], 2, "add --runtime ray"),
         (["run"], 2, "Missing argument"),
         (["bench", "word-count", "--batch", "0"], 2, "0 is below 1"),
         (["bench", "soak", "--seconds", "5"], 2, "--seconds is 5, expected at least 48"),

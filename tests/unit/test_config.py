@@ -24,12 +24,27 @@ from engine.errors import ConfigError
         ("port_range", 20000, "port_range is 20000, expected None or two ports from 1024"),
         ("resources", {"cpus": 2}, "resources is {'cpus': 2}, expected amounts of at least 0"),
         ("resources", {"*": {"slot": -1}}, "resources is {'*': {'slot': -1}}, expected amounts"),
+        ("resources", {"*": {"GPUs": 1}}, "resources has the resource 'GPUs', expected 'gpus'"),
         ("name", "", "name is '', expected a string that is not empty"),
+        ("ray_address", "", "ray_address is '', expected None or an address such as"),
+        ("ray_address", 6379, "ray_address is 6379, expected None or an address such as"),
+        ("ray_address", "auto", "ray_address is 'auto' and runtime is 'local', expected 'ray'"),
     ],
 )
 def test_a_value_that_cannot_work_is_refused(setting: str, value: object, message: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(message)):
         JobConfig.of({setting: value})
+
+
+def test_an_address_of_ray_is_for_ray_alone(tmp_path: Path) -> None:
+    assert JobConfig(runtime="ray", ray_address="10.0.0.1:6379").ray_address == "10.0.0.1:6379"
+    file = tmp_path / "job.toml"
+    file.write_text('runtime = "ray"\nray_address = "auto"\n')
+    with pytest.raises(ConfigError, match="expected 'ray'") as caught:
+        JobConfig.read(file, runtime="local")
+    assert caught.value.hint is not None
+    assert "leave the address out (ray_address=None)" in caught.value.hint
+    assert JobConfig.read(file, runtime="local", ray_address=None).ray_address is None
 
 
 def test_an_unknown_setting_lists_those_that_exist() -> None:

@@ -79,8 +79,8 @@ def test_a_union_does_not_fuse() -> None:
 
 
 def test_resources_are_the_most_that_one_operator_asks_for() -> None:
-    stream = numbers().with_resources(cpus=0.5, gpu=1).map(str).with_resources(cpus=2)
-    assert planned(stream.sink(Collect())).vertices[0].resources == {"cpus": 2.0, "gpu": 1.0}
+    stream = numbers().with_resources(cpus=0.5, gpus=1).map(str).with_resources(cpus=2)
+    assert planned(stream.sink(Collect())).vertices[0].resources == {"cpus": 2.0, "gpus": 1.0}
     assert planned(numbers().sink(Collect())).vertices[0].resources == {"cpus": 1.0}
 
 
@@ -90,14 +90,18 @@ def test_a_task_may_take_less_than_a_cpu() -> None:
 
 
 def test_resources_of_the_settings_are_by_operator_and_star_is_all_of_them() -> None:
-    pipeline = numbers().map(str).with_resources(gpu=1).rebalance().sink(Collect())
+    pipeline = numbers().map(str).with_resources(gpus=1).rebalance().sink(Collect())
     settings = {
-        "*": {"slot": 1, "gpu": 2, "cpus": 2},
+        "*": {"slot": 1, "gpus": 2, "cpus": 2},
         "collect": {"slot": 0, "cpus": 4, "disk": 1},
     }
     first, last = chain(logical_graph([pipeline]), 1, settings).vertices
-    assert first.resources == {"cpus": 2.0, "slot": 1.0, "gpu": 1.0}  # the pipeline's own gpu wins
-    assert last.resources == {"cpus": 4.0, "slot": 0.0, "gpu": 2.0, "disk": 1.0}
+    assert first.resources == {
+        "cpus": 2.0,
+        "slot": 1.0,
+        "gpus": 1.0,
+    }  # the pipeline's own number wins
+    assert last.resources == {"cpus": 4.0, "slot": 0.0, "gpus": 2.0, "disk": 1.0}
 
 
 def test_resources_of_an_operator_that_is_not_there_are_refused() -> None:

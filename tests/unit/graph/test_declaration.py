@@ -93,10 +93,10 @@ def test_given_names_must_be_unique() -> None:
 
 
 def test_parallelism_and_resources() -> None:
-    stream = numbers().with_parallelism(3).with_resources(cpus=2).with_resources(gpu=1)
+    stream = numbers().with_parallelism(3).with_resources(cpus=2).with_resources(gpus=1)
     operator = logical_graph(stream.sink(Collect())).operators[0]
     assert operator.parallelism == 3
-    assert operator.resources == {"cpus": 2.0, "gpu": 1.0}
+    assert operator.resources == {"cpus": 2.0, "gpus": 1.0}
 
 
 def test_a_long_pipeline() -> None:

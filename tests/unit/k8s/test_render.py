@@ -114,8 +114,8 @@ def test_more_loaders_have_more_pods(eks: Documents) -> None:
 
 
 def test_tasks_that_no_pod_can_take(eks: Documents) -> None:
-    with pytest.raises(PlacementError, match="gpu"):
-        rendered(eks, WORD_COUNT + """ --set 'resources={"*": {"gpu": 1}}'""")
+    with pytest.raises(PlacementError, match="gpus"):
+        rendered(eks, WORD_COUNT + """ --set 'resources={"*": {"gpus": 1}}'""")
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,8 @@ def test_records_are_broadcast_as_they_are_without_via() -> None:
         ({"via": "s3", "s3_url": "bucket"}, "s3_url is 'bucket'"),
         ({"via": "s3"}, "not in S3, and no s3_url"),
         ({"via": "channels", "name": ""}, "name=''"),
+        ({"via": "channels", "share_per_node": True}, "share_per_node with via='channels', exp"),
+        ({"via": "plasma", "s3_url": "s3://bucket/x"}, "s3_url with via='plasma', expected via='s"),
         ({"via": "channels", "speed": 3}, "speed, expected settings of name, s3_url"),
     ],
     ids=str,
@@ -138,6 +140,7 @@ def test_models_come_one_by_one_in_the_first_task(task: Task) -> None:
         {"seconds": 1},
         {"watch": "x", "seconds": -1},
         {"watch": "x", "seconds": float("inf")},
+        {"watch": "x", "every": 1},
     ],
     ids=str,
 )
