@@ -430,7 +430,7 @@ class Network:
         Ends every output channel and waits until the peers have consumed everything. Raises
         NetworkError after `timeout_seconds`, Cancelled, ChannelLost.
         """
-    def keep_apart(self, /, channels: "list[int]") -> None:
+    def set_side(self, /, channels: "list[int]") -> None:
         """
         Gives these input channels batches of their own: none of them holds records of two channels,
         so that `Batch.channel` tells whose they are. Raises ValueError for a channel that is no

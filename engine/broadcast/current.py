@@ -35,7 +35,7 @@ def current() -> ModelStore:
     if store is not None:
         return store  # type: ignore[no-any-return]
     with _lock:
-        if len(_in_use) == 1:
+        if len(set(_in_use)) == 1:  # several threads of one task may use it
             return _in_use[0]
     raise ModelError(
         "a model arrived where no task runs, expected a task with a model store",

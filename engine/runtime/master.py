@@ -36,6 +36,7 @@ from engine.runtime.description import (
 )
 from engine.runtime.imports import ImportPath
 from engine.runtime.launcher import Launcher, WorkerDied, WorkerHandle
+from engine.runtime.needed import unneeded_sources
 from engine.runtime.relay import BlobPeers, blob_roles, model_tasks
 from engine.runtime.reply import CallFailed, open_reply, text_of
 from engine.runtime.unpicklable import unpicklable
@@ -83,6 +84,7 @@ class JobMaster:
         self._asking = threading.Lock()
         self._asked: dict[WorkerHandle, Future[bytes]] = {}
         self._last_statistics: dict[WorkerHandle, TaskStatistics] = {}
+        self._ended_sources: set[int] = set()
 
     def run(self) -> JobReport:
         """Start, run to the end, tear down. Raises the EngineError that ended the job."""
@@ -148,6 +150,7 @@ class JobMaster:
             )
             if done & pending:
                 self._raise_if_failed(runs)
+                self._end_sources(runs)
             if self._cancelled in done:
                 raise JobCancelled(f"job {self._config.name!r} was cancelled")
             pending -= done
@@ -159,6 +162,17 @@ class JobMaster:
             worker: _outcome(run) for worker, run in zip(self._workers, runs, strict=True)
         }
         return tuple(self._last_statistics.values())
+
+    def _end_sources(self, runs: Sequence[Future[Any]]) -> None:
+        """Let sources end that work for nobody: else a job would not end that is done."""
+        finished = {
+            worker.task.id for worker, run in zip(self._workers, runs, strict=True) if run.done()
+        }
+        unneeded = unneeded_sources(self._graph, finished) - self._ended_sources
+        for worker in self._workers:
+            if worker.task.id in unneeded:
+                worker.call("end_source")  # its run tells if it is gone
+        self._ended_sources |= unneeded
 
     def _commit(self) -> dict[str, list[Any]]:
         self._next_word = time.monotonic() + _TICK_SECONDS

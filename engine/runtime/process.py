@@ -56,4 +56,4 @@ def serve(control: socket.socket) -> NoReturn:
         answer(calls.get())
 
 
-_ANSWERED_WHILE_RUNNING = {"statistics", "cancel", "process_id"}
+_ANSWERED_WHILE_RUNNING = {"statistics", "end_source", "cancel", "process_id"}

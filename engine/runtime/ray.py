@@ -186,4 +186,4 @@ def _status(error: RayActorError) -> str:
 
 _RAY_NAMES = {"cpus": "CPU", "gpus": "GPU", "memory": "memory"}
 _CONCURRENT_CALLS = 4
-"""`run`, and beside it `statistics` and `cancel`."""
+"""`run`, and beside it `statistics`, `end_source` and `cancel`."""

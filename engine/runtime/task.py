@@ -30,7 +30,7 @@ from engine.runtime.description import (
     TaskDescription,
     TaskStatistics,
 )
-from engine.runtime.side import receive_beside
+from engine.runtime.side import drop_rest, receive_beside
 from engine.runtime.thread_time import ThreadTime
 from engine.runtime.window import SteadyWindow
 
@@ -48,7 +48,7 @@ class Deliver(Protocol):
 class Task:
     """One execution vertex at work. `run` blocks until its input ends, it fails, or `cancel`.
 
-    `statistics` and `cancel` may be called from any thread.
+    `statistics`, `end_source` and `cancel` may be called from any thread.
     """
 
     def __init__(
@@ -61,6 +61,9 @@ class Task:
         self._network = network
         self._models = models
         self._cancelled = threading.Event()
+        self._source_ended = False
+        self._hurry = threading.Event()
+        """Set when the source need not be on time any more."""
         self._source = first.operator if isinstance(first.operator, SourceOperator) else None
         self._source_name = first.name
         self._records_in = 0
@@ -72,6 +75,7 @@ class Task:
         self._started: _Moment | None = None
         self._emitted: _Moment | None = None
         self._ended: _Moment | None = None
+        self._last: TaskStatistics | None = None
         self._pacer: _Pacer | None = None
 
     def run(self) -> TaskStatistics:
@@ -115,7 +119,8 @@ class Task:
             self._models.finish()
         self._network.finish()
         self._ended = self._now()
-        return self.statistics()
+        self._last = self.statistics()
+        return self._last
 
     def commit(self) -> dict[str, Any]:
         """Make the sinks' output final; what each gathered, by operator name."""
@@ -125,9 +130,15 @@ class Task:
         """Drop what the sinks hold, unless it has become final or was dropped; from any thread."""
         self.chain.abort()
 
+    def end_source(self) -> None:
+        """Let the source end after its next batch, as if it had no more; idempotent."""
+        self._source_ended = True
+        self._hurry.set()
+
     def cancel(self) -> None:
         """Make `run` raise Cancelled at its next batch; idempotent."""
         self._cancelled.set()
+        self._hurry.set()
         self._network.cancel()
         if self._models is not None:
             self._models.cancel()
@@ -136,6 +147,8 @@ class Task:
 
     def statistics(self) -> TaskStatistics:
         """What the task has done up to now."""
+        if self._last is not None:
+            return self._last
         network = self._network.statistics()
         now = self._now()
         started, ended = self._started or now, self._ended or now
@@ -235,6 +248,9 @@ class Task:
             raise
         finally:
             side.close()
+        threading.Thread(
+            target=drop_rest, args=(self._network, self._models), name="oka-side", daemon=True
+        ).start()
 
     def _run_from_source(
         self, source: SourceOperator[Any], context: TaskContext, deliver: Deliver
@@ -244,7 +260,7 @@ class Task:
         if source.rate is None:
             self._run_closed(items, deliver)
         else:
-            self._pacer = _Pacer(source.rate / context.parallelism, self._cancelled)
+            self._pacer = _Pacer(source.rate / context.parallelism, self._hurry)
             self._run_open(items, deliver, self._pacer)
 
     def _run_closed(self, items: Iterable[Any], deliver: Deliver) -> None:
@@ -257,11 +273,13 @@ class Task:
             until_marker -= len(batch)
             if until_marker > 0:
                 deliver(process(batch))
-                continue
-            markers = 1 - until_marker // interval
-            until_marker += markers * interval
-            deliver(process(batch), [time.monotonic_ns()] * markers)
-            self._records_in += markers * interval
+            else:
+                markers = 1 - until_marker // interval
+                until_marker += markers * interval
+                deliver(process(batch), [time.monotonic_ns()] * markers)
+                self._records_in += markers * interval
+            if self._source_ended:
+                break
         self._records_in += interval - until_marker
 
     def _run_open(self, items: Iterable[Any], deliver: Deliver, pacer: _Pacer) -> None:
@@ -286,6 +304,8 @@ class Task:
             deliver(process(batch), stamps)
             emitted += records
             self._records_in = emitted
+            if self._source_ended:
+                break
 
     def _batch_of(self, item: Any) -> Any:
         """A batch of columns as it is, or of the only record."""
@@ -323,12 +343,12 @@ class _Moment(NamedTuple):
 class _Pacer:
     """Open load: holds each batch back until the moment its rate intends for it."""
 
-    def __init__(self, rate: float, cancelled: threading.Event) -> None:
+    def __init__(self, rate: float, hurry: threading.Event) -> None:
         self.ns_per_record = 1e9 / rate
         self.now_ns = time.monotonic_ns()
         """When the clock was last looked at."""
         self.waited_seconds = 0.0
-        self._cancelled = cancelled
+        self._hurry = hurry
 
     def wait_until(self, due_ns: float) -> None:
         """Wait for this moment, or not at all if it has passed."""
@@ -340,7 +360,7 @@ class _Pacer:
         if delay < _SHORT_WAIT_SECONDS:
             time.sleep(delay)  # more exact than a wait that can be interrupted
         else:
-            self._cancelled.wait(delay)
+            self._hurry.wait(delay)
         self.waited_seconds += delay
         self.now_ns = time.monotonic_ns()
 

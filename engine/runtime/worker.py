@@ -1,7 +1,8 @@
 """A worker hosts one task. The same class runs in a local process and in a Ray actor.
 
-The job master calls, in this order: `bind`, `connect`, `run`, `commit` and `close`; `statistics`
-and `cancel` come at any time from another thread. All calls go through `answer`, which gives bytes.
+The job master calls, in this order: `bind`, `connect`, `run`, `commit` and `close`; `statistics`,
+`end_source` and `cancel` come at any time from another thread. All calls go through `answer`, which
+gives bytes.
 """
 
 from __future__ import annotations
@@ -192,6 +193,11 @@ class Worker:
         """What the task has done up to now."""
         assert self._task is not None
         return self._task.statistics()
+
+    def end_source(self) -> None:
+        """Let the task's source end, which nobody reads any more."""
+        assert self._task is not None
+        self._task.end_source()
 
     def cancel(self) -> None:
         """Stop the task at its next batch; it then reports that it was cancelled."""

@@ -195,16 +195,16 @@ impl Network {
         self.network.resume();
     }
 
-    /// Gives these input channels batches of their own: none of them holds records of two channels,
-    /// so that `Batch.channel` tells whose they are. Raises ValueError for a channel that is no
-    /// input.
+    /// Makes these input channels, and no others, a side input. Their batches hold nothing of other
+    /// channels, so that `Batch.channel` tells whose they are, and `receive` gives None once all
+    /// others have ended. Raises ValueError for a channel that is no input.
     #[pyo3(signature = (channels: "list[int]"))]
     #[allow(
         clippy::needless_pass_by_value,
         reason = "the list is converted anyway"
     )]
-    fn keep_apart(&self, channels: Vec<u32>) -> PyResult<()> {
-        self.network.keep_apart(&channels).map_err(Raise::raise)
+    fn set_side(&self, channels: Vec<u32>) -> PyResult<()> {
+        self.network.set_side(&channels).map_err(Raise::raise)
     }
 
     /// Ends every output channel and waits until the peers have consumed everything. Raises

@@ -53,6 +53,8 @@ struct InboxState {
     held: VecDeque<Queued>,
     /// Whether any channel is.
     has_paused: bool,
+    /// Whether any channel is of a side input.
+    has_side: bool,
     taken: Option<Taken>,
     connected: bool,
     ended: usize,
@@ -65,6 +67,8 @@ struct Input {
     receiver: Receiver,
     /// Whether what arrives is held.
     paused: bool,
+    /// Whether it is of a side input.
+    side: bool,
     /// Whether its end has arrived.
     ended: bool,
     records: u64,
@@ -112,6 +116,7 @@ impl Inbox {
                 channel: line.spec.id,
                 receiver: Receiver::new(window, clock),
                 paused: false,
+                side: false,
                 ended: false,
                 records: 0,
                 bytes: 0,
@@ -233,16 +238,27 @@ impl Inbox {
         self.receiving.ring();
     }
 
-    /// Lets what arrives on these channels share no batch with other channels; an id that is no
-    /// input of the task is given back.
-    pub(crate) fn keep_apart(&self, channels: &[u32]) -> Result<(), u32> {
+    /// Makes these channels, and no others, a side input; an id that is no input of the task is
+    /// given back.
+    pub(crate) fn set_side(&self, channels: &[u32]) -> Result<(), u32> {
         let mut state = self.lock();
-        for place in state.places(channels)? {
-            // What a socket brings is one batch of one channel anyway.
-            if let Place::Ring(input) = place {
-                state.rings.keep_apart(input);
+        let places = state.places(channels)?;
+        for input in &mut state.inputs {
+            input.side = false;
+        }
+        for input in 0..state.rings.len() {
+            state.rings.set_side(input, false);
+        }
+        for place in places {
+            match place {
+                Place::Ring(input) => state.rings.set_side(input, true),
+                // What a socket brings is one batch of one channel anyway.
+                Place::Socket(input) => state.inputs[input].side = true,
             }
         }
+        state.has_side = !channels.is_empty();
+        drop(state);
+        self.receiving.ring();
         Ok(())
     }
 
@@ -370,7 +386,8 @@ impl InboxState {
         }
         let ended = self.ended + self.rings.ended();
         let all = self.inputs.len() + self.rings.len();
-        if self.connected && (ended == all && !self.has_paused || self.others_ended()) {
+        let over = ended == all && !self.has_paused || self.others_ended() || self.main_ended();
+        if self.connected && over {
             Ok(TryReceive::Ended)
         } else {
             Ok(TryReceive::Empty)
@@ -382,6 +399,14 @@ impl InboxState {
         self.has_paused
             && self.rings.others_ended()
             && self.inputs.iter().all(|input| input.paused || input.ended)
+    }
+
+    /// Whether there is a side input, and everything else was consumed.
+    fn main_ended(&self) -> bool {
+        self.has_side
+            && self.held.is_empty()
+            && self.rings.main_ended()
+            && self.inputs.iter().all(|input| input.side || input.ended)
     }
 
     fn places(&self, channels: &[u32]) -> Result<Vec<Place>, u32> {

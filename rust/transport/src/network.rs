@@ -170,7 +170,7 @@ impl Network {
     }
 
     /// Blocks for the next batch, from any input; `None` once every input channel ended, or every
-    /// one that is not paused.
+    /// one that is not paused, or every one that is of no side input.
     ///
     /// Asking for a batch acknowledges the one before: its sender may then send more.
     pub fn receive(&self) -> Result<Option<Received>, ReceiveError> {
@@ -185,7 +185,8 @@ impl Network {
     /// Hands out nothing of these input channels until [`Network::resume`], from the next `receive`
     /// on.
     ///
-    /// What arrives on them stays where it is, so that credits bound it; they do not end meanwhile.
+    /// What arrives on them stays where it is, so that credits bound it; meanwhile only those end
+    /// that have nothing left.
     /// A batch that was taken before is not concerned.
     pub fn pause(&self, channels: &[u32]) -> Result<(), NoInput> {
         self.state.inbox.pause(channels).map_err(NoInput)
@@ -197,9 +198,10 @@ impl Network {
         self.state.inbox.resume();
     }
 
-    /// Lets batches of these input channels hold nothing of other channels.
-    pub fn keep_apart(&self, channels: &[u32]) -> Result<(), NoInput> {
-        self.state.inbox.keep_apart(channels).map_err(NoInput)
+    /// Makes these input channels, and no others, a side input: [`Network::receive`] does not wait
+    /// for their end, and their batches hold nothing of other channels.
+    pub fn set_side(&self, channels: &[u32]) -> Result<(), NoInput> {
+        self.state.inbox.set_side(channels).map_err(NoInput)
     }
 
     /// Ends every output channel and blocks until the tasks behind them consumed everything.

@@ -171,6 +171,19 @@ impl RingInput {
         })
     }
 
+    /// Takes the end if nothing is left to consume before it; whether it did.
+    pub(crate) fn take_end(&mut self) -> Result<bool, ChannelLost> {
+        if self.ended || self.large.is_some() || !self.reader.is_released() {
+            return Ok(false);
+        }
+        let available = self.reader.available();
+        let available = available.map_err(|error| self.lost(&error.to_string()))?;
+        if FrameHeader::decode(available).is_ok_and(|header| header.kind == FrameKind::End) {
+            self.take_frames(BatchShape::default())?;
+        }
+        Ok(self.ended)
+    }
+
     /// Whether nothing is there to take until the sender rings again.
     pub(crate) fn is_idle(&self) -> bool {
         self.reader.is_released() && self.reader.available().is_ok_and(<[u8]>::is_empty)

@@ -14,8 +14,8 @@ pub(crate) struct RingInputs {
     ready: Vec<bool>,
     /// Which of them are left alone: what they have stays where it is, and so does `ready`.
     paused: Vec<bool>,
-    /// Which of them share no batch with others.
-    apart: Vec<bool>,
+    /// Which of them are a side input, and share no batch with others.
+    side: Vec<bool>,
     /// For each mark, the channels whose senders leave it.
     of_mark: Vec<Vec<usize>>,
     /// The channel to look at first, so that every one has its turn.
@@ -38,7 +38,7 @@ impl RingInputs {
             slots: channels.iter().copied().map(Slot::Expected).collect(),
             ready: vec![false; channels.len()],
             paused: vec![false; channels.len()],
-            apart: vec![false; channels.len()],
+            side: vec![false; channels.len()],
             of_mark: vec![Vec::new(); MARKS],
             next: 0,
             ended: 0,
@@ -72,15 +72,24 @@ impl RingInputs {
         self.paused[input] = paused;
     }
 
-    /// Gives a channel batches of its own.
-    pub(crate) fn keep_apart(&mut self, input: usize) {
-        self.apart[input] = true;
+    /// Makes a channel one of a side input, or no longer.
+    pub(crate) fn set_side(&mut self, input: usize, side: bool) {
+        self.side[input] = side;
     }
 
     /// Whether every channel that is not paused has ended.
     pub(crate) fn others_ended(&self) -> bool {
-        let mut slots = self.slots.iter().zip(&self.paused);
-        slots.all(|(slot, paused)| *paused || matches!(slot, Slot::Ended(_)))
+        self.ended_but_for(&self.paused)
+    }
+
+    /// Whether every channel that is of no side input has ended.
+    pub(crate) fn main_ended(&self) -> bool {
+        self.ended_but_for(&self.side)
+    }
+
+    fn ended_but_for(&self, excepted: &[bool]) -> bool {
+        let mut slots = self.slots.iter().zip(excepted);
+        slots.all(|(slot, excepted)| *excepted || matches!(slot, Slot::Ended(_)))
     }
 
     /// Takes in the marks that senders have left.
@@ -97,12 +106,19 @@ impl RingInputs {
         let first = self.next;
         self.next = (first + 1) % self.slots.len().max(1);
         for input in (first..self.slots.len()).chain(0..first) {
-            if !self.ready[input] || self.paused[input] || (self.apart[input] && batch.is_some()) {
+            if !self.ready[input] || (self.side[input] && batch.is_some()) {
                 continue;
             }
             let Slot::Attached(ring) = &mut self.slots[input] else {
                 continue;
             };
+            if self.paused[input] {
+                if ring.take_end()? {
+                    self.ended += 1;
+                    self.slots[input] = Slot::Ended(ring.statistics());
+                }
+                continue;
+            }
             let room = FRAME_BYTES.saturating_sub(batch.as_ref().map_or(0, Received::size));
             if room == 0 {
                 break;
@@ -123,7 +139,7 @@ impl RingInputs {
                 (None, Some(taken)) => batch = Some(taken),
                 (_, None) => {}
             }
-            if self.apart[input] && batch.is_some() {
+            if self.side[input] && batch.is_some() {
                 break;
             }
         }

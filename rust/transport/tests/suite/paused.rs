@@ -16,7 +16,10 @@ over_every_kind!(
     markers_stay_with_their_records,
     large_records_wait_too,
     cancel_wakes_a_reader_of_paused_channels,
-    channels_apart_share_no_batch,
+    a_side_input_shares_no_batch,
+    a_side_input_is_not_waited_for,
+    a_paused_channel_without_records_ends,
+    what_is_held_comes_before_the_end,
 );
 
 /// Two sources, of channels 1 and 2, and their sink.
@@ -53,11 +56,14 @@ fn send(source: &Network, id: u32, numbers: std::ops::Range<u64>) {
     }
 }
 
-/// The channels of what comes until nothing has come for a while.
-fn channels_that_come(sink: &Network) -> Vec<u32> {
+/// Something comes of each of these channels, and then nothing comes for a while of any other.
+fn expect_channels(sink: &Network, expected: &[u32]) {
     let mut found = Vec::new();
     let mut last = Instant::now();
-    while last.elapsed() < Duration::from_millis(50) {
+    let missing = |found: &Vec<u32>| expected.iter().any(|channel| !found.contains(channel));
+    while last.elapsed() < Duration::from_millis(50)
+        || missing(&found) && last.elapsed() < Duration::from_secs(20)
+    {
         match sink.try_receive().unwrap() {
             TryReceive::Batch(batch) => {
                 found.extend(batch.frames().map(|(header, _)| header.channel));
@@ -68,7 +74,7 @@ fn channels_that_come(sink: &Network) -> Vec<u32> {
         }
     }
     found.dedup();
-    found
+    assert_eq!(found, expected);
 }
 
 fn a_paused_channel_waits_for_its_resume(kind: Kind) {
@@ -81,7 +87,7 @@ fn a_paused_channel_waits_for_its_resume(kind: Kind) {
                 source.finish(None).unwrap();
             });
         }
-        assert_eq!(channels_that_come(&three.sink), [2]);
+        expect_channels(&three.sink, &[2]);
         three.sink.resume();
         let counts = receive_rest(&three.sink);
         assert_eq!(counts, 1_000);
@@ -108,9 +114,9 @@ fn what_had_arrived_is_held_too(kind: Kind) {
         });
     }
     three.sink.pause(&[1]).unwrap();
-    assert_eq!(channels_that_come(&three.sink), [2]);
+    expect_channels(&three.sink, &[2]);
     send(&three.first, 1, 10..20);
-    assert_eq!(channels_that_come(&three.sink), []);
+    expect_channels(&three.sink, &[]);
     three.sink.resume();
     let Three { first, second, .. } = &three;
     thread::scope(|scope| {
@@ -125,10 +131,10 @@ fn an_end_counts_after_the_resume(kind: Kind) {
     three.sink.pause(&[1]).unwrap();
     thread::scope(|scope| {
         scope.spawn(|| three.first.finish(None).unwrap());
-        assert_eq!(channels_that_come(&three.sink), []);
+        expect_channels(&three.sink, &[]);
         assert_eq!(three.sink.try_receive().unwrap(), TryReceive::Empty);
         send(&three.second, 2, 0..1);
-        assert_eq!(channels_that_come(&three.sink), [2]);
+        expect_channels(&three.sink, &[2]);
         three.sink.resume();
         scope.spawn(|| three.second.finish(None).unwrap());
         assert_eq!(three.sink.receive().unwrap(), None);
@@ -199,7 +205,7 @@ fn markers_stay_with_their_records(kind: Kind) {
         frame.markers.push(u64::from(number));
         output.push(&mut frame);
     }
-    assert_eq!(channels_that_come(&three.sink), []);
+    expect_channels(&three.sink, &[]);
     three.sink.resume();
     let mut stamps = Vec::new();
     while stamps.len() < 100 {
@@ -232,11 +238,13 @@ fn large_records_wait_too(kind: Kind) {
             _ => 0,
         };
         three.sink.pause(&[1]).unwrap();
-        assert!(!channels_that_come(&three.sink).contains(&1));
+        expect_channels(&three.sink, &[2]);
         three.sink.resume();
         while let Some(batch) = three.sink.receive().unwrap() {
             assert_eq!(batch.size(), SIZE);
-            records += batch.records;
+            if batch.channel == 1 {
+                records += batch.records;
+            }
         }
         assert_eq!(records, 3);
     });
@@ -257,11 +265,11 @@ fn cancel_wakes_a_reader_of_paused_channels(kind: Kind) {
     });
 }
 
-fn channels_apart_share_no_batch(kind: Kind) {
+fn a_side_input_shares_no_batch(kind: Kind) {
     let three = three(kind);
-    assert_eq!(three.sink.keep_apart(&[7]), Err(NoInput(7)));
+    assert_eq!(three.sink.set_side(&[7]), Err(NoInput(7)));
     assert_eq!(three.sink.pause(&[1, 7]), Err(NoInput(7)));
-    three.sink.keep_apart(&[2]).unwrap();
+    three.sink.set_side(&[2]).unwrap();
     thread::scope(|scope| {
         for (source, id) in [(&three.first, 1), (&three.second, 2)] {
             scope.spawn(move || {
@@ -275,14 +283,69 @@ fn channels_apart_share_no_batch(kind: Kind) {
             });
         }
         let mut records = [0, 0];
+        let mut receive_all = || {
+            while let Some(batch) = three.sink.receive().unwrap() {
+                assert!(
+                    batch
+                        .frames()
+                        .all(|(header, _)| header.channel == batch.channel)
+                );
+                records[batch.channel as usize - 1] += batch.records;
+            }
+            records
+        };
+        assert_eq!(receive_all()[0], 500);
+        three.sink.set_side(&[]).unwrap();
+        assert_eq!(receive_all(), [500, 500]);
+    });
+}
+
+fn a_side_input_is_not_waited_for(kind: Kind) {
+    let three = three(kind);
+    three.sink.set_side(&[2]).unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            send(&three.first, 1, 0..5);
+            three.first.finish(None).unwrap();
+        });
+        let mut records = 0;
         while let Some(batch) = three.sink.receive().unwrap() {
-            assert!(
-                batch
-                    .frames()
-                    .all(|(header, _)| header.channel == batch.channel)
-            );
-            records[batch.channel as usize - 1] += batch.records;
+            records += batch.records;
         }
-        assert_eq!(records, [500, 500]);
+        assert_eq!(records, 5);
+        assert_eq!(three.sink.receive().unwrap(), None);
+
+        // What comes of it later can be taken all the same, to its end.
+        three.sink.set_side(&[]).unwrap();
+        assert_eq!(three.sink.try_receive().unwrap(), TryReceive::Empty);
+        send(&three.second, 2, 0..1);
+        assert_eq!(three.sink.receive().unwrap().unwrap().channel, 2);
+        scope.spawn(|| three.second.finish(None).unwrap());
+        assert_eq!(three.sink.receive().unwrap(), None);
+    });
+}
+
+fn a_paused_channel_without_records_ends(kind: Kind) {
+    let three = three(kind);
+    three.sink.set_side(&[2]).unwrap();
+    three.sink.pause(&[1]).unwrap();
+    thread::scope(|scope| {
+        let reader = scope.spawn(|| three.sink.receive().unwrap());
+        three.first.finish(None).unwrap();
+        assert_eq!(reader.join().unwrap(), None);
+    });
+}
+
+fn what_is_held_comes_before_the_end(kind: Kind) {
+    let three = three(kind);
+    three.sink.set_side(&[2]).unwrap();
+    three.sink.pause(&[1]).unwrap();
+    send(&three.first, 1, 0..5);
+    thread::scope(|scope| {
+        scope.spawn(|| three.first.finish(None).unwrap());
+        expect_channels(&three.sink, &[]);
+        assert_eq!(three.sink.try_receive().unwrap(), TryReceive::Empty);
+        three.sink.resume();
+        assert_eq!(receive_rest(&three.sink), 5);
     });
 }
