@@ -68,6 +68,8 @@ class OperatorSummary:
     waiting: float
     blocked: float
     idle: float
+    failures: int = 0
+    """What its tasks could not take in and went on without, such as models that do not load."""
 
 
 @dataclass(frozen=True)
@@ -306,6 +308,7 @@ def _operators(tasks: Sequence[TaskStatistics]) -> tuple[OperatorSummary, ...]:
             waiting=_share(members, "waiting_seconds"),
             blocked=_share(members, "blocked_seconds"),
             idle=_share(members, "idle_seconds"),
+            failures=sum(task.operators[at].failures for task in members),
         )
         for vertex, members in vertices.items()
         for at, operator in enumerate(members[0].operators)

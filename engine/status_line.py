@@ -22,6 +22,7 @@ def status(
     operator that causes backpressure stands last.
     """
     latency = statistics.latency
+    failures = sum(operator.failures for operator in statistics.operators)
     parts = {
         "time": f"{statistics.elapsed_seconds:4.0f} s",
         "rate": f"{rate(at_sinks)} records/s",
@@ -29,6 +30,7 @@ def status(
         "latency": f"p99 {duration(latency.p99)}",
         "records": counted(statistics.records, "record"),
         "reconnects": f"reconnects: {statistics.reconnects}" if statistics.reconnects else "",
+        "failures": f"failures: {failures}" if failures else "",
     }
     if latency.count < _LEAST_MARKERS:
         parts["latency"] = f"max {duration(latency.max)}" if latency.count else ""

@@ -52,6 +52,8 @@ def result_table(result: JobResult) -> str:
         )
     summary.add_row("wall time", f"{duration(result.seconds * 1e6)}, start and tear-down included")
 
+    failures = any(operator.failures for operator in statistics.operators)
+    columns = (*_OPERATORS, "failures") if failures else _OPERATORS
     operators = [
         (
             operator.name,
@@ -62,10 +64,11 @@ def result_table(result: JobResult) -> str:
                 f"{share:.0%}"
                 for share in (operator.busy, operator.waiting, operator.blocked, operator.idle)
             ),
+            *([f"{operator.failures:,}"] if failures else []),
         )
         for operator in statistics.operators
     ]
-    return f"{_printed(summary)}\n{table(_OPERATORS, operators, names=1)}"
+    return f"{_printed(summary)}\n{table(columns, operators, names=1)}"
 
 
 def throughput(statistics: JobStatistics) -> str:

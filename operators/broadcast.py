@@ -1,14 +1,17 @@
 """Publishing models: the operator behind `Stream.broadcast(via=…)`."""
 
+import logging
 import time
-from collections.abc import Callable
 from typing import Any, get_args
 
-from engine.broadcast import Settings
+from engine.broadcast import ModelStore, Settings
 from engine.errors import ConfigError, GraphError, ModelError
-from engine.graph.operator import BatchOperator, TaskContext
-from engine.model import Descriptor, Via, pack
+from engine.graph.operator import BatchOperator, TaskContext, TolerantFunction
+from engine.model import Descriptor, Package, Via, pack
+from engine.network import Cancelled, ChannelLost
 from operators.sources.models import Models
+
+logger = logging.getLogger("oka")
 
 
 class Publish(BatchOperator):
@@ -66,30 +69,59 @@ class Publish(BatchOperator):
                     hint="s3_url='s3://bucket/prefix' says where to upload it",
                 )
 
-    def open(self, context: TaskContext) -> Callable[[Any], Any]:
+    def open(self, context: TaskContext) -> TolerantFunction:
         """The function that publishes; it waits while two models are on their way."""
-        store = context.models
-        if store is None:
+        if context.models is None:
             raise ModelError(
                 f"{context.task_name} publishes models and has no model store, expected one",
                 "run the pipeline with engine.execute, or in a test with engine.testing.run",
             )
-        last = 0
+        return _Publisher(self, context.models, context.task_name)
 
-        def publish(batch: list[Any]) -> list[Descriptor]:
-            nonlocal last
-            published = []
-            for record in batch:
-                taken_ns = time.monotonic_ns()
-                version, value = _versioned(record, last)
-                package = pack(value, self.name)
-                published.append(
-                    store.publish(package, self.via, version, self.name, self.settings, taken_ns)
-                )
-                last = version
-            return published
 
-        return publish
+class _Publisher(TolerantFunction):
+    """The models of one task.
+
+    Its first one must be published. A later one that cannot be is told of, counted, and passed on
+    as a model without bytes: an operator that has a model keeps that, all others fail reading it.
+    """
+
+    def __init__(self, operator: Publish, store: ModelStore, task: str) -> None:
+        self._operator = operator
+        self._store = store
+        self._task = task
+        self._last = 0
+        self._published = False
+
+    def __call__(self, batch: list[Any]) -> list[Descriptor]:
+        return [self._publish(record) for record in batch]
+
+    def _publish(self, record: Any) -> Descriptor:
+        taken_ns = time.monotonic_ns()
+        version, value = _versioned(record, self._last)
+        via, name, settings = self._operator.via, self._operator.name, self._operator.settings
+        try:
+            package = self._packed(value, version)
+            descriptor = self._store.publish(package, via, version, name, settings, taken_ns)
+        except (Cancelled, ChannelLost):
+            raise
+        except Exception as error:
+            if not self._published:
+                raise
+            self.failures += 1
+            descriptor = self._store.unpublished(via, version, name or "model", error)
+            logger.warning(f"{descriptor.failure}; the models before it stay")
+        self._published, self._last = True, version
+        return descriptor
+
+    def _packed(self, value: Any, version: int) -> Package:
+        try:
+            return pack(value, self._operator.name)
+        except Exception as error:
+            message = error.message if isinstance(error, ModelError) else f"{error!r}"
+            hint = error.hint if isinstance(error, ModelError) else None
+            what = f"version {version} of the model cannot be packed in task {self._task}"
+            raise ModelError(f"{what}: {message}", hint) from error
 
 
 def _versioned(record: Any, last: int) -> tuple[int, Any]:

@@ -38,7 +38,7 @@ from operators.keyed import (
     Reduce,
     check_item,
 )
-from operators.with_model import MapBatchesWithModel
+from operators.with_model import MapBatchesWithModel, OnLoadError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -113,6 +113,7 @@ class Stream(Generic[T]):
         function: Callable[[L, list[T]], list[R]],
         *,
         load_in_background: bool = True,
+        on_load_error: OnLoadError = "keep",
     ) -> "Stream[R]":
         """A list for each batch, by a function with the latest model; models come while it runs.
 
@@ -128,7 +129,13 @@ class Stream(Generic[T]):
         records wait for it. Either way it takes over between two batches, so that no record is
         lost, met by two models or overtaken. Models with a `version` never go back to an older one.
 
-        When the records have ended, models that are still being loaded are not waited for.
+        A later model that `load` raises for, or that could not be published, is left out: the one
+        before serves on, the task tells of it once, and the operator's `failures` in the job's
+        statistics count it. With `on_load_error="fail"` it fails the job, as the first model does
+        in any case.
+
+        When the records have ended, models that are still being loaded are not waited for, and a
+        source of models that nobody else reads is ended at its next batch.
         """
         if not isinstance(models, Stream):
             raise GraphError(
@@ -142,7 +149,7 @@ class Stream(Generic[T]):
                     f"among tasks ({edge.partitioner.name}), expected all in every task",
                     hint="call .broadcast() on the stream of models",
                 )
-        operator = MapBatchesWithModel(load, function, load_in_background)
+        operator = MapBatchesWithModel(load, function, load_in_background, on_load_error)
         sides = tuple(Input(edge.source, edge.partitioner, side=True) for edge in models.inputs)
         return _then((*self._inputs, *sides), operator, "map_batches_with_model")
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, get_args
 
-from engine.errors import GraphError
+from engine.errors import GraphError, ModelError
 from engine.graph.operator import Gate, SideFunction, SideInputOperator, TaskContext
 from engine.model import Model
 from engine.network import Cancelled, ChannelLost
 from operators.elementwise import check_function, checked_batch
 
 L = TypeVar("L")
+OnLoadError: TypeAlias = Literal["keep", "fail"]
+logger = logging.getLogger("oka")
 
 
 @dataclass(frozen=True)
@@ -24,11 +27,15 @@ class MapBatchesWithModel(SideInputOperator):
     thread of its own while the one before serves (`load_in_background`), or at once, between the
     batch before its record and the one behind. It is then applied between two batches: each batch
     sees one model, and no record is lost, or overtakes another.
+
+    Where a later one cannot be loaded, or could not be published, the one before is kept
+    (`on_load_error`), or the job fails. Without a first one it fails in any case.
     """
 
     load: Callable[[Any], Any]
     function: Callable[[Any, Any], Any]
     load_in_background: bool = True
+    on_load_error: OnLoadError = "keep"
 
     accepts_columns: ClassVar[bool] = True
 
@@ -39,10 +46,12 @@ class MapBatchesWithModel(SideInputOperator):
             raise GraphError(
                 f"load_in_background is {self.load_in_background!r}, expected True or False"
             )
+        if self.on_load_error not in get_args(OnLoadError):
+            raise GraphError(f"on_load_error is {self.on_load_error!r}, expected 'keep' or 'fail'")
 
     def open(self, context: TaskContext) -> SideFunction:
         """The function of one task, without a model yet."""
-        return _WithModel(self.load, self.function, self.load_in_background)
+        return _WithModel(self, context.task_name)
 
 
 @dataclass(frozen=True)
@@ -62,12 +71,12 @@ class _WithModel(SideFunction):
 
     holds_records = True
 
-    def __init__(
-        self, load: Callable[[Any], Any], function: Callable[[Any, Any], Any], background: bool
-    ) -> None:
-        self._load = load
-        self._function = function
-        self._background = background
+    def __init__(self, operator: MapBatchesWithModel, task: str) -> None:
+        self._load = operator.load
+        self._function = operator.function
+        self._background = operator.load_in_background
+        self._keeps = operator.on_load_error == "keep"
+        self._task = task
         self._version = -1
         self._current: _Loaded[Any] | None = None
         self._changed = threading.Condition()
@@ -101,10 +110,13 @@ class _WithModel(SideFunction):
                 if model.version <= self._version:
                     continue  # it was overtaken on its way
                 self._version = model.version
+                if model.failure:
+                    self._leave_unpublished(model)
+                    continue
             if self._background:
                 self._load_soon(model)
-            else:
-                self._loaded = _Loaded(model, self._load_now(model))
+            elif (loaded := self._load_now(model)) is not None:
+                self._loaded = loaded
                 self._apply()
 
     def cancel(self) -> None:
@@ -121,8 +133,8 @@ class _WithModel(SideFunction):
     def _apply(self) -> None:
         """Put the loaded model in the place of the one before, which is let go of."""
         with self._changed:
-            loaded, self._loaded = self._loaded, None
-        before, self._current = self._current, loaded
+            before = self._current
+            self._current, self._loaded = self._loaded, None
         if before is None:
             assert self._gate is not None
             self._gate.resume()
@@ -148,7 +160,7 @@ class _WithModel(SideFunction):
                     self._changed.notify_all()
                     return
             try:
-                loaded = _Loaded(model, self._load_now(model))
+                loaded = self._load_now(model)
             except BaseException as error:  # noqa: BLE001 - it is raised in the task's thread
                 with self._changed:
                     if not self._cancelled:  # else the task is past its records
@@ -156,6 +168,8 @@ class _WithModel(SideFunction):
                         self._gate.fail()
                 self.cancel()
                 return
+            if loaded is None:
+                continue
             with self._changed:
                 if self._cancelled:
                     self._loading = False
@@ -166,13 +180,33 @@ class _WithModel(SideFunction):
             if first:
                 self._gate.resume()
 
-    def _load_now(self, model: Any) -> Any:
+    def _load_now(self, model: Any) -> _Loaded[Any] | None:
+        """The model, loaded; None if it cannot be, and is left out."""
         try:
-            return self._load(model)
+            return _Loaded(model, self._load(model))
         except _PASSED_ON:
             raise
         except Exception as error:
-            raise _told("load", model, error) from error
+            with self._changed:
+                serving = self._loaded or self._current
+            if serving is None or not self._keeps:
+                raise _told("load", model, error) from error
+            self.failures += 1
+            logger.warning(
+                f"task {self._task}: {serving.model!r:.200} stays, since load raised "
+                f"{type(error).__name__}: {error}, with {model!r:.200}",
+                exc_info=error,
+            )
+        if isinstance(model, Model):
+            model.release()
+        return None
+
+    def _leave_unpublished(self, model: Model) -> None:
+        """Go on without a model whose publisher has told why it did not come, and counted it."""
+        with self._changed:
+            awaited = self._loading or self._loaded is not None
+        if not self._keeps or (self._current is None and not awaited):
+            raise ModelError(model.failure)
 
     def _wait_first(self) -> _Loaded[Any]:
         """The first model, for records that came as the side input had ended."""

@@ -11,7 +11,7 @@ from collections import deque
 from engine.broadcast.backend import Backend, Node, Role, Settings
 from engine.config import JobConfig
 from engine.errors import EngineError, ModelError
-from engine.model import Descriptor, Fetched, Model, Package, Via
+from engine.model import Descriptor, Fetched, Layout, Model, Package, Via
 from engine.network import Cancelled, ChannelLost
 
 
@@ -84,9 +84,18 @@ class ModelStore:
             via, version, name, layout, self._task_id, number, reference, published_ns
         )
 
+    def unpublished(self, via: Via, version: int, name: str, error: Exception) -> Descriptor:
+        """The record to emit for a model that could not be published: whoever reads it is told."""
+        number = self._published = self._published + 1
+        failure = error.message if isinstance(error, EngineError) else f"{error!r}"
+        nothing = Layout.of("bytes", [])
+        return Descriptor(via, version, name, nothing, self._task_id, number, failure=failure)
+
     def model(self, descriptor: Descriptor) -> Model:
         """The model that a descriptor tells of."""
         self._discard_dropped()
+        if descriptor.failure:
+            return Model(descriptor, lambda _timeout: b"")  # it raises before it fetches
         key = (descriptor.origin, descriptor.number)
         with self._lock:
             model = self._models.get(key)
@@ -136,7 +145,10 @@ class ModelStore:
     def _discard_dropped(self) -> None:
         """What no one has read is taken from the node all the same: it waits for this task."""
         for _ in range(len(self._dropped)):
-            descriptor = self._dropped.popleft()
+            try:
+                descriptor = self._dropped.popleft()
+            except IndexError:  # another thread of the task is at it, too
+                return
             key = (descriptor.origin, descriptor.number)
             if key in self._taken:
                 continue

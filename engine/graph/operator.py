@@ -57,6 +57,9 @@ class SourceOperator(ABC, Generic[Produced]):
         Called once on the driver, before the operator is pickled and before any worker starts.
         """
 
+    def validate_here(self) -> None:
+        """As `validate`, of what tasks find on their machine: called if that is the driver's."""
+
     @abstractmethod
     def open(self, context: TaskContext) -> Iterator[Any]:
         """Iterate over this task's share: records, or batches of at most `batch_size` records."""
@@ -98,6 +101,19 @@ class BatchOperator(ABC):
         """
 
 
+class TolerantFunction(ABC):
+    """One task's function of batches that goes on when something fails, tells of it and counts it.
+
+    `failures` goes into the statistics of the operator.
+    """
+
+    failures: int = 0
+
+    @abstractmethod
+    def __call__(self, batch: Any) -> Any:
+        """What `BatchOperator.open` gives: a batch for a batch."""
+
+
 class Gate(Protocol):
     """What the function of an operator with a side input may do to its task, from any thread."""
 
@@ -108,7 +124,7 @@ class Gate(Protocol):
         """End the task with the function's `error`, even while it waits."""
 
 
-class SideFunction(ABC):
+class SideFunction(TolerantFunction):
     """One task's function of batches, which also takes the records of its side input.
 
     The task calls it from one thread, but for `cancel`. Records that it holds at the start stay in
@@ -122,21 +138,17 @@ class SideFunction(ABC):
     error: BaseException | None = None
     """Why the function called `Gate.fail`."""
 
-    def begin(self, gate: Gate) -> None:  # noqa: B027 - not every function needs its gate
+    def begin(self, gate: Gate) -> None:
         """Called once, before all others."""
-
-    @abstractmethod
-    def __call__(self, batch: Any) -> Any:
-        """What `BatchOperator.open` gives: a batch for a batch."""
 
     @abstractmethod
     def take_side(self, records: list[Any]) -> None:
         """Take records of the side input; between two batches."""
 
-    def cancel(self) -> None:  # noqa: B027 - not every function waits
+    def cancel(self) -> None:
         """Wake what waits in the function; it then raises `Cancelled`. From any thread."""
 
-    def close(self) -> None:  # noqa: B027 - not every function holds something
+    def close(self) -> None:
         """Let go of what it holds; called last, however the task ended."""
 
 

@@ -26,7 +26,8 @@ class Descriptor:
     `origin` is the task that published it and `number` counts that task's models from 1; together
     they name the blob. `reference` is what else the backend needs: nothing (channels), a pickled
     `ray.ObjectRef` (plasma), or a URL with its endpoint (s3). `published_ns` is when the publisher
-    took the model, in ns of its CLOCK_MONOTONIC: the start of every timing.
+    took the model, in ns of its CLOCK_MONOTONIC: the start of every timing. `failure` says why the
+    model could not be published: then there is no blob, and the layout is empty.
     """
 
     via: Via
@@ -37,6 +38,7 @@ class Descriptor:
     number: int
     reference: bytes = b""
     published_ns: int = 0
+    failure: str = ""
 
     def encode(self) -> bytes:
         """The payload of the extension."""
@@ -48,6 +50,7 @@ class Descriptor:
             "origin": self.origin,
             "number": self.number,
             "published_ns": self.published_ns,
+            "failure": self.failure,
             "kind": layout.kind,
             "size": layout.size,
             "files": [[file.name, file.offset, file.size] for file in layout.files],
@@ -73,6 +76,7 @@ class Descriptor:
                 number=_number(head["number"]),
                 reference=bytes(payload[end:]),
                 published_ns=_number(head["published_ns"]),
+                failure=_text(head["failure"]),
             )
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ModelError(

@@ -46,7 +46,7 @@ class Model:
         self._fetch: Callable[[float | None], Fetched] | None = fetch
         self._lock = threading.Lock()
         self._buffer: memoryview | None = None
-        self._error: Exception | None = None
+        self._error: Exception | None = ModelError(self.failure) if self.failure else None
         self._ready_ns: int | None = None
 
     @property
@@ -63,6 +63,11 @@ class Model:
     def size(self) -> int:
         """Bytes of all its files, and of what little lies between them."""
         return self.descriptor.layout.size
+
+    @property
+    def failure(self) -> str:
+        """Why it could not be published, and has no bytes to read; "" of every other."""
+        return self.descriptor.failure
 
     @property
     def layout(self) -> Layout:
@@ -187,7 +192,8 @@ class Model:
             self._fetch = None
 
     def __repr__(self) -> str:
-        return f"<Model {self.name!r} version {self.version}: {self.layout.describe()}>"
+        what = "not published" if self.failure else self.layout.describe()
+        return f"<Model {self.name!r} version {self.version}: {what}>"
 
     def __reduce__(self) -> Any:
         raise TypeError(REFUSAL)

@@ -26,6 +26,7 @@ from engine.graph.operator import (
     SinkOperator,
     SinkWriter,
     TaskContext,
+    TolerantFunction,
 )
 from engine.network import Batch
 from engine.runtime.description import OperatorStatistics
@@ -47,6 +48,7 @@ class Chain:
         self.opening = ""
         self._names: list[str] = []
         self._counters: list[list[int] | None] = []
+        self._tolerant: dict[str, TolerantFunction] = {}
         self.accepts_columns = True
         self.process: Run = _unchanged
         self.side: SideFunction | None = None
@@ -122,7 +124,8 @@ class Chain:
         found = []
         for name, counter in zip(self._names, self._counters, strict=False):
             out = records if counter is None else counter[0]
-            found.append(OperatorStatistics(name, records, out))
+            failures = self._tolerant[name].failures if name in self._tolerant else 0
+            found.append(OperatorStatistics(name, records, out, failures))
             records = out
         return found
 
@@ -139,6 +142,8 @@ class Chain:
             return form(kind.function, counter), counter
         if isinstance(kind, BatchOperator):
             run = kind.open(context)
+            if isinstance(run, TolerantFunction):
+                self._tolerant[operator.name] = run
             if isinstance(run, SideFunction):
                 self.side = run
             return (run, None) if kind.compacts else (_counted(run, counter), counter)

@@ -77,6 +77,8 @@ class OperatorStatistics:
     name: str
     records_in: int
     records_out: int
+    failures: int = 0
+    """What it could not take in, and went on without."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Job statistics out of those of tasks."""
 
-from engine.metrics import JobStatistics
+from engine.config import JobConfig
+from engine.metrics import JobResult, JobStatistics
 from engine.network import LatencyHistogram
 from engine.runtime.description import (
     LinkStatistics,
@@ -19,6 +20,7 @@ def task(
     blocked: float = 0.0,
     waiting: float = 0.0,
     link: LinkStatistics = NO_NETWORK,
+    failures: int = 0,
     **ends: object,
 ) -> TaskStatistics:
     histogram = LatencyHistogram()
@@ -26,7 +28,7 @@ def task(
     return TaskStatistics(
         vertex=name,
         index=index,
-        operators=(OperatorStatistics(name, 100, 100),),
+        operators=(OperatorStatistics(name, 100, 100, failures),),
         elapsed_seconds=10.0,
         busy_seconds=10.0 - blocked - waiting,
         waiting_seconds=waiting,
@@ -93,6 +95,20 @@ def test_what_waits_for_a_service_holds_others_up_and_a_source_does_not() -> Non
     asks = next(each for each in statistics.operators if each.name == "asks")
     assert (asks.busy, asks.waiting, asks.blocked, asks.idle) == (0.1, 0.9, 0.0, 0.0)
     assert statistics.bottleneck == "asks"
+
+
+def test_failures_are_summed_up_and_shown_where_there_are_any() -> None:
+    def result(*failures: int) -> JobResult:
+        tasks = [task("served", index, failures=each) for index, each in enumerate(failures)]
+        return JobResult(JobConfig(), 1.0, JobStatistics.of([*tasks, task("sink", 0)]), {})
+
+    some = result(2, 3)
+    assert [row["failures"] for row in some.to_dict()["operators"]] == [5, 0]
+    heads = [line.split() for line in str(some).splitlines() if "operator" in line]
+    assert heads[0][-2:] == ["idle", "failures"]
+    (served,) = (line.split() for line in str(some).splitlines() if "served" in line)
+    assert served[-1] == "5"
+    assert "failures" not in str(result(0, 0))
 
 
 def test_no_tasks_give_zeros() -> None:

@@ -14,7 +14,7 @@ from engine.errors import GraphError
 from engine.graph import BatchOperator, TaskContext, chain, logical_graph
 from engine.graph.render import mermaid, text
 from engine.model import Descriptor, Model, pack
-from engine.network import Cancelled
+from engine.network import Cancelled, ChannelLost
 from engine.placement import Node, Placement
 from engine.testing import run
 from operators import Pipeline, Stream, source
@@ -44,9 +44,18 @@ def versioned(version: int) -> Model:
     return Model(descriptor, lambda timeout: package.contiguous)
 
 
-def opened(load: Callable[[Any], Any], background: bool = True) -> tuple[Any, Gate]:
+def unpublished(version: int) -> Model:
+    nothing = pack(b"").layout
+    failure = f"version {version} cannot be packed"
+    descriptor = Descriptor("channels", version, "tiny", nothing, 0, version, failure=failure)
+    return Model(descriptor, lambda timeout: b"")
+
+
+def opened(
+    load: Callable[[Any], Any], background: bool = True, on_load_error: Any = "keep"
+) -> tuple[Any, Gate]:
     operator = MapBatchesWithModel(
-        load, lambda loaded, batch: [(loaded, n) for n in batch], background
+        load, lambda loaded, batch: [(loaded, n) for n in batch], background, on_load_error
     )
     function, gate = operator.open(TaskContext("t[0]", 0, 1, 100, "job")), Gate()
     assert function.holds_records
@@ -139,6 +148,104 @@ def test_a_load_that_fails_ends_the_task_at_once() -> None:
         function([1])
 
 
+@pytest.mark.parametrize("background", [True, False])
+def test_a_later_load_that_fails_keeps_the_model_before(
+    background: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    def load(model: Model) -> int:
+        if model.version in (2, 3):
+            raise ValueError(f"no layer {model.version}")
+        return model.version
+
+    function, gate = opened(load, background)
+    first, broken = versioned(1), versioned(2)
+    function.take_side([first])
+    assert gate.resumed.acquire(timeout=10)
+    assert function([0]) == [(1, 0)]
+    function.take_side([broken])
+    wait_until(lambda: function.failures == 1, 10.0)
+    assert function([0]) == [(1, 0)]
+    function.take_side([versioned(3)])
+    wait_until(lambda: function.failures == 2, 10.0)
+    assert function([0]) == [(1, 0)]
+    with pytest.raises(engine.ModelError, match="was released"):
+        broken.value()
+    assert bytes(first.value()) == b"weights"
+    function.take_side([versioned(4)])
+    wait_until(lambda: function([0]) == [(4, 0)], 10.0)
+    said = [record.message for record in caplog.records]
+    assert said == [
+        f"task t[0]: <Model 'tiny' version 1: bytes, 0.0 MB> stays, since load raised ValueError: "
+        f"no layer {version}, with <Model 'tiny' version {version}: bytes, 0.0 MB>"
+        for version in (2, 3)
+    ]
+    assert not gate.failed.acquire(blocking=False)
+    assert function.error is None
+
+
+def test_the_first_load_that_fails_ends_the_task_though_it_keeps_models() -> None:
+    function, _ = opened(lambda model: 1 // model, background=False)
+    with pytest.raises(RuntimeError, match="load raised ZeroDivisionError"):
+        function.take_side([0])
+    assert function.failures == 0
+
+
+def test_a_later_load_that_fails_ends_the_task_where_that_is_wanted() -> None:
+    function, gate = opened(lambda model: 1 // model, on_load_error="fail")
+    function.take_side([1])
+    assert gate.resumed.acquire(timeout=10)
+    assert function(["x"]) == [(1, "x")]
+    function.take_side([0])
+    assert gate.failed.acquire(timeout=10)
+    assert str(function.error).startswith("load raised ZeroDivisionError")
+    function, _ = opened(lambda model: 1 // model, background=False, on_load_error="fail")
+    function.take_side([1])
+    with pytest.raises(RuntimeError, match="load raised ZeroDivisionError"):
+        function.take_side([0])
+
+
+@pytest.mark.parametrize("error", [Cancelled("away"), ChannelLost("away"), KeyboardInterrupt()])
+def test_what_is_no_fault_of_a_model_is_not_tolerated(error: BaseException) -> None:
+    def load(model: int) -> int:
+        if model == 2:
+            raise error
+        return model
+
+    function, gate = opened(load)
+    function.take_side([1])
+    assert gate.resumed.acquire(timeout=10)
+    function.take_side([2])
+    assert gate.failed.acquire(timeout=10)
+    assert function.error is error
+    assert function.failures == 0
+
+
+def test_a_model_that_could_not_be_published_is_left_out() -> None:
+    function, gate = opened(lambda model: model.version)
+    function.take_side([versioned(1)])
+    assert gate.resumed.acquire(timeout=10)
+    function.take_side([unpublished(2)])
+    assert function([0]) == [(1, 0)]
+    function.take_side([versioned(3)])
+    wait_until(lambda: function([0]) == [(3, 0)], 10.0)
+    assert function.failures == 0  # its publisher's
+    strict, gate = opened(lambda model: model.version, on_load_error="fail")
+    strict.take_side([versioned(1)])
+    assert gate.resumed.acquire(timeout=10)
+    for function in (strict, opened(str)[0]):
+        with pytest.raises(engine.ModelError, match="version 2 cannot be packed"):
+            function.take_side([unpublished(2)])
+
+
+def test_a_model_that_could_not_be_published_behind_one_that_is_loaded() -> None:
+    may_load = threading.Event()
+    function, gate = opened(lambda model: may_load.wait(10) and model.version)
+    function.take_side([versioned(1), unpublished(2)])
+    may_load.set()
+    assert gate.resumed.acquire(timeout=10)
+    assert function([0]) == [(1, 0)]
+
+
 def test_a_load_that_fails_after_the_last_record_fails_nothing() -> None:
     loading, may_load = threading.Event(), threading.Event()
 
@@ -196,6 +303,125 @@ def models(*values: Any, every: float = 0.03) -> Stream[Any]:
             time.sleep(every)
 
     return source(Function(emit)).named("models").with_parallelism(1).broadcast()
+
+
+CLOSED: list[str] = []
+SEEN = threading.Event()
+"""Of functions of the module, which travel by name: those in a test travel with copies."""
+
+
+class Endless:
+    """Models that come all at once, of a source that never ends by itself."""
+
+    def __init__(self, values: tuple[Any, ...]) -> None:
+        self.values = values
+
+    def __call__(self) -> Iterator[Any]:
+        try:
+            yield from self.values
+            while True:
+                yield []
+                time.sleep(0.005)
+        finally:
+            CLOSED.append("closed")
+
+
+def endless(*values: Any) -> Stream[Any]:
+    return source(Function(Endless(values))).named("models").with_parallelism(1).broadcast()
+
+
+def with_each(model: Any, batch: list[Any]) -> list[Any]:
+    return [(model, each) for each in batch]
+
+
+@pytest.mark.parametrize("transport", ["shm", "ipc", "tcp"])
+@pytest.mark.parametrize("parallelism", [1, 3])
+def test_the_job_ends_with_the_records(transport: str, parallelism: int) -> None:
+    CLOSED.clear()
+    five = source(Collection(range(5))).map_batches_with_model(endless("a"), str, with_each)
+    out = run(five.sink(Collect()), transport=transport, parallelism=parallelism)["collect"]
+    assert sorted(out) == [("a", n) for n in range(5)]
+    assert CLOSED == ["closed"]
+
+
+@pytest.mark.parametrize("transport", ["shm", "ipc", "tcp"])
+def test_the_job_ends_without_records_and_without_models(transport: str) -> None:
+    none: list[int] = []
+    empty = source(Collection(none)).map_batches_with_model(endless(), str, with_each)
+    out = run(empty.sink(Collect()), transport=transport, parallelism=2)
+    assert out == {"collect": []}
+
+
+def test_records_that_wait_for_a_late_model_do_not_end_its_source() -> None:
+    def late() -> Iterator[Any]:
+        for _ in range(60):
+            yield []
+            time.sleep(0.005)
+        while True:
+            yield "late"
+            time.sleep(0.005)
+
+    held = source(Collection(range(5))).map_batches_with_model(
+        source(Function(late)).with_parallelism(1).broadcast(), str, with_each
+    )
+    assert run(held.sink(Collect()))["collect"] == [("late", n) for n in range(5)]
+
+
+def test_a_paced_source_of_models_is_not_waited_for() -> None:
+    models = source(Function(lambda: iter("abc"), rate=1e-2)).with_parallelism(1).broadcast()
+    five = source(Collection(range(5))).map_batches_with_model(models, str, with_each)
+    assert run(five.sink(Collect()))["collect"] == [("a", n) for n in range(5)]
+
+
+def test_models_that_somebody_else_reads_go_on() -> None:
+    def emit() -> Iterator[Any]:
+        for number in range(100):
+            yield number
+            time.sleep(0.002)
+
+    models = source(Function(emit)).named("models").with_parallelism(1)
+    five = source(Collection(range(5))).map_batches_with_model(models.broadcast(), str, with_each)
+    out = run([five.sink(Collect()).named("five"), models.sink(Collect()).named("all")])
+    assert out["all"] == list(range(100))
+    assert [n for _, n in out["five"]] == list(range(5))
+
+
+def test_two_steps_with_the_same_models_end() -> None:
+    models = endless("a", "b")
+    first = source(Collection(range(2000))).map_batches_with_model(models, str, with_each)
+    second = first.rebalance().map_batches_with_model(models, str, with_each)
+    out = run(second.sink(Collect()), batch_size=10)["collect"]
+    assert [n for _, (_, n) in out] == list(range(2000))
+
+
+def large() -> Iterator[Any]:
+    for number in range(200):
+        yield (number, bytes(100_000))
+
+
+def waiting() -> Iterator[Any]:
+    yield 0
+    assert SEEN.wait(20)
+    yield 1
+
+
+def number_of(model: tuple[int, bytes]) -> int:
+    if model[0] == 199:
+        SEEN.set()
+    return model[0]
+
+
+def test_a_step_that_has_ended_does_not_hold_up_the_models_of_another() -> None:
+    """Models that are far more than a channel holds go past a task that needs none any more."""
+    SEEN.clear()
+    models = source(Function(large)).named("models").with_parallelism(1).broadcast()
+    few = source(Collection([1])).map_batches_with_model(models, lambda model: 0, with_each)
+    late = source(Function(waiting)).with_parallelism(1)
+    served = late.map_batches_with_model(models, number_of, with_each, load_in_background=False)
+    out = run([few.sink(Collect()).named("few"), served.sink(Collect()).named("late")])
+    assert out["few"] == [(0, 1)]
+    assert [n for _, n in out["late"]] == [0, 1]
+    assert out["late"][1] == (199, 1)
 
 
 @pytest.mark.parametrize("background", [True, False])
@@ -276,6 +502,13 @@ def test_wrong_use_is_refused_where_it_is() -> None:
         numbers.map_batches_with_model(few.broadcast(), str, lambda batch: batch)  # type: ignore
     with pytest.raises(GraphError, match="load_in_background is 1"):
         MapBatchesWithModel(str, lambda model, batch: batch, 1)  # type: ignore[arg-type]
+    with pytest.raises(GraphError, match="on_load_error is 'skip', expected 'keep' or 'fail'"):
+        numbers.map_batches_with_model(
+            few.broadcast(),
+            str,
+            lambda model, batch: batch,
+            on_load_error="skip",  # type: ignore[arg-type]
+        )
 
 
 def two_inputs() -> Pipeline:
