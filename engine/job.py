@@ -74,7 +74,7 @@ class Plan:
     def of(cls, pipelines: Pipelines, config: JobConfig) -> Plan:
         """Plan without starting anything; raises GraphError and ConfigError."""
         logical = logical_graph(pipelines)
-        logical.validate_ends()
+        logical.validate_ends(here=config.runtime == "local")
         broadcast.check(logical.operators, config)
         return cls(config, logical, expand(chain(logical, config.parallelism, config.resources)))
 

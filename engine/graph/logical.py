@@ -55,15 +55,18 @@ class LogicalGraph:
         """The edges that begin at the operator, in the order of declaration."""
         return tuple(edge for edge in self.edges if edge.source == operator.id)
 
-    def validate_ends(self) -> None:
+    def validate_ends(self, here: bool = False) -> None:
         """Let every source and sink check what it needs outside: files, folders.
 
-        Raises `GraphError` naming the operator. Call it on the driver before the graph is pickled.
+        `here` tells that tasks will run on this machine. Raises `GraphError` naming the operator.
+        Call it on the driver before the graph is pickled.
         """
         for operator in self.operators:
             if isinstance(operator.operator, SourceOperator | SinkOperator):
                 try:
                     operator.operator.validate()
+                    if here and isinstance(operator.operator, SourceOperator):
+                        operator.operator.validate_here()
                 except GraphError as error:
                     raise GraphError(f"{operator.name}: {error.message}", hint=error.hint) from None
 

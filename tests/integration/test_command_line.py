@@ -53,6 +53,22 @@ def test_run_as_json(tmp_path: Path) -> None:
     assert result["config"]["marker_interval"] == 1
 
 
+@pytest.mark.parametrize("command", ["plan", "run"])
+def test_a_folder_of_models_that_is_not_there_is_named_before_anything_starts(
+    command: str, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from operators import source\n"
+        "from operators.sinks import Discard\n"
+        "from operators.sources import Models\n"
+        "pipeline = source(Models(watch='typo')).broadcast(via='channels').sink(Discard())\n"
+    )
+    done = oka(command, "mine.py", cwd=tmp_path)
+    assert done.returncode == 1
+    told = f"error: models: Models watches '{tmp_path / 'typo'}', which does not exist"
+    assert done.stderr.startswith(told), done.stderr
+
+
 def test_plan_and_run_say_what_is_asked_for_in_vain() -> None:
     resources = """resources={"*": {"gpus": 1}}"""
     for command, said in (("plan", "note: runtime"), ("run", "WARNING oka: runtime")):

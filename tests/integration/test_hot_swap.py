@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import time
 import zlib
@@ -16,6 +17,7 @@ from click.testing import CliRunner
 import engine
 from benchmarks.hot_swap import HotSwap, Loaded, Outcome, Seen, Swap, judge, measure
 from engine.cli import commands
+from engine.model import generated
 from operators import source
 from operators.sinks import Collect
 from operators.sources import Collection, Function, Models
@@ -73,6 +75,133 @@ def test_records_wait_for_the_first_model_and_bound_their_source(runtime: str) -
     assert stamps == sorted(stamps)
     # 20 MB do not fit the windows of the channel: the source went on once the model was there.
     assert stamps[-1] > output[0][1] > stamps[0]
+
+
+def tell(model: Any) -> str:
+    """What the file of a model says; it leaves a mark beside the folder, and may be broken."""
+    folder = Path(os.fsdecode(bytes(model.files["marks"])))
+    text = bytes(model.files["weights"]).decode()
+    (folder / text).touch()
+    if text == "broken":
+        raise ValueError("no such layer")
+    return text
+
+
+def swap(model: Path, marks: Path, text: str) -> Iterator[list[Any]]:
+    """Replace the model, and emit nothing until a task has met it."""
+    new = marks / "new"
+    new.mkdir()
+    (new / "weights").write_text(text)
+    (new / "marks").write_bytes(os.fsencode(marks))
+    if model.exists():
+        model.rename(marks / f"before {text}")
+    new.rename(model)
+    for _ in range(4000):
+        if (marks / text).exists():
+            return
+        time.sleep(0.01)
+        yield []
+    raise AssertionError(f"nobody has loaded {text!r}")
+
+
+def test_a_broken_model_in_a_watched_folder_harms_nothing(
+    runtime: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    watched, marks = tmp_path / "model", tmp_path / "marks"
+    marks.mkdir()
+    watched.mkdir()  # and empty
+
+    def records() -> Iterator[Any]:
+        for text in ("one", "broken", "three"):
+            yield from swap(watched, marks, text)
+            yield [text] * 10
+
+    served = (
+        source(Function(records))
+        .with_parallelism(1)
+        .map_batches_with_model(
+            source(Models(watch=watched)).broadcast(via="channels"),
+            tell,
+            lambda model, batch: [(model, record) for record in batch],
+        )
+        .named("served")
+    )
+    result = engine.execute(served.sink(Collect()), runtime=runtime, progress="none")
+    assert result.output[:20] == [("one", "one")] * 10 + [("one", "broken")] * 10
+    # The last one may take over before, between or behind the last records.
+    assert [record for _, record in result.output[20:]] == ["three"] * 10
+    assert {model for model, _ in result.output[20:]} <= {"one", "three"}
+    failures = {each.name: each.failures for each in result.statistics.operators}
+    assert failures == {
+        **dict.fromkeys(failures, 0),
+        "served": 1,
+    }
+    assert [row["failures"] for row in result.to_dict()["operators"] if row["failures"]] == [1]
+    assert "failures" in str(result)
+    if runtime == "local":  # the tests' Ray keeps what its workers write
+        said = capfd.readouterr().err
+        assert said.count("stays, since load raised ValueError: no such layer") == 1
+        assert "task served -> collect[0]: <Model 'model' version 1: folder of 2 files" in said
+
+
+def test_a_model_that_cannot_be_published_harms_nothing(runtime: str, tmp_path: Path) -> None:
+    def values() -> Iterator[Any]:
+        yield b"one"
+        yield tmp_path / "missing"
+        yield generated({"weights": (3_000_000, lambda: [bytes(2_000_000)])})  # half of it is there
+        yield b"four"
+        (tmp_path / "published").touch()
+        while True:
+            yield []
+            time.sleep(0.01)
+
+    def records() -> Iterator[Any]:
+        yield "first"
+        while not (tmp_path / "published").exists():
+            yield []
+            time.sleep(0.01)
+        for _ in range(200):  # so that the last model has time to take over
+            yield "last"
+            time.sleep(0.01)
+
+    models = source(Function(values)).with_parallelism(1).named("models").broadcast(via="channels")
+    served = (
+        source(Function(records))
+        .with_parallelism(1)
+        .map_batches_with_model(
+            models,
+            lambda model: bytes(model.value()).decode(),
+            lambda model, batch: [(model, record) for record in batch],
+        )
+        .sink(Collect())
+    )
+    result = engine.execute(served, runtime=runtime, progress="none")
+    assert len(result.output) == 201
+    assert result.output[0] == ("one", "first")
+    assert result.output[-1] == ("four", "last")
+    failures = {each.name: each.failures for each in result.statistics.operators}
+    assert failures["publish"] == 2
+    assert sum(failures.values()) == 2
+
+
+def test_five_records_beside_a_watched_folder_end(runtime: str, tmp_path: Path) -> None:
+    (tmp_path / "weights").write_text("one")
+    models = source(Models(watch=tmp_path)).broadcast(via="channels")
+    served = source(Collection(range(5))).map_batches_with_model(
+        models, lambda model: bytes(model.value()["weights"]).decode(), lambda m, batch: batch
+    )
+    result = engine.execute(served.sink(Collect()), runtime=runtime, parallelism=2, progress="none")
+    assert sorted(result.output) == list(range(5))
+
+
+@pytest.mark.ray
+def test_a_path_that_is_not_there_fails_its_task_on_a_cluster(ray_cluster: None) -> None:
+    models = source(Models(watch="/nowhere/models")).broadcast(via="channels")
+    with pytest.raises(engine.OperatorError) as caught:
+        engine.execute(models.map(str).sink(Collect()), runtime="ray", progress="none")
+    assert caught.value.operator == "models"
+    assert "Models watches '/nowhere/models', which does not exist" in str(caught.value)
+    assert "hint: make the folder" in str(caught.value)
 
 
 def test_lost_and_reordered_records_are_seen() -> None:

@@ -14,7 +14,8 @@ from engine.graph import TaskContext, logical_graph
 from engine.graph.chaining import chain
 from engine.graph.partitioner import Broadcast
 from engine.job import Plan
-from engine.model import Descriptor, Package
+from engine.model import Descriptor, Layout, Package
+from engine.network import Cancelled, ChannelLost
 from operators import source
 from operators.broadcast import Publish
 from operators.sinks import Collect
@@ -33,7 +34,14 @@ class Store:
         self, package: Package, via: Any, version: int, name: str | None, *rest: Any
     ) -> Descriptor:
         self.published.append((package, version, name))
+        if package.layout.size == 13:
+            raise ModelError(f"version {version} has 13 bytes")
         return Descriptor(via, version, name or package.name, package.layout, 0, version)
+
+    def unpublished(self, via: Any, version: int, name: str, error: Exception) -> Descriptor:
+        return Descriptor(
+            via, version, name, Layout.of("bytes", []), 0, version, failure=str(error)
+        )
 
 
 def publisher(task: Task, **settings: Any) -> Any:
@@ -120,6 +128,47 @@ def test_versions_may_come_with_the_models(task: Task) -> None:
         publish([("1", b"d")])
 
 
+def test_a_later_model_that_cannot_be_published_is_passed_on_without_bytes(
+    task: Task, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    publish, store = publisher(task, name="tiny")
+    published = publish([b"a", tmp_path / "missing", bytes(13), object(), (7, b"b")])
+    assert [each.version for each in published] == [1, 2, 3, 4, 7]
+    missing = f"file '{tmp_path / 'missing'}' of a model cannot be read: No such file or directory"
+    assert [each.failure.partition("\n")[0] for each in published] == [
+        "",
+        f"version 2 of the model cannot be packed in task task[0]: {missing}",
+        "version 3 has 13 bytes",
+        published[3].failure.partition("\n")[0],
+        "",
+    ]
+    assert "a model is object <object" in published[3].failure
+    assert publish.failures == len(caplog.records) == 3
+    assert all(record.message.endswith("; the models before it stay") for record in caplog.records)
+    assert [version for _, version, _ in store.published] == [1, 3, 7]
+
+
+def test_the_first_model_must_be_published(task: Task) -> None:
+    for broken in (3, bytes(13)):
+        publish, _ = publisher(task)
+        with pytest.raises(ModelError):
+            publish([broken])
+        assert publish.failures == 0
+
+
+@pytest.mark.parametrize("error", [Cancelled("away"), ChannelLost("away")])
+def test_what_is_no_fault_of_a_model_is_not_passed_over(task: Task, error: Exception) -> None:
+    publish, store = publisher(task)
+    publish([b"a"])
+
+    def fail(*_arguments: Any) -> Descriptor:
+        raise error
+
+    store.publish = fail
+    with pytest.raises(type(error)):
+        publish([b"b"])
+
+
 def test_a_task_without_a_store_cannot_publish(task: Task) -> None:
     with pytest.raises(ModelError, match="no model store"):
         Publish("channels").open(task())
@@ -162,12 +211,55 @@ def test_a_watched_folder_is_published_when_it_has_changed_and_rests(
     left = iter(contents)
     monkeypatch.setattr("operators.sources.models._LOOK_SECONDS", 0.0)
     monkeypatch.setattr("operators.sources.models._content", lambda path: next(left))
-    items = Models(watch="/model").open(task())
+    items = Models(watch="/").open(task())
     looks = []
     for _ in range(3):
-        assert next(items) == Path("/model")
+        assert next(items) == Path("/")
         looks.append(len(contents) - left.__length_hint__())  # type: ignore[attr-defined]
     assert looks == [2, 5, 12]
+
+
+def test_a_path_that_is_not_there_is_not_watched(task: Task, tmp_path: Path) -> None:
+    models = Models(watch=tmp_path / "typo")
+    pipeline = source(models).broadcast(via="channels").sink(Collect())
+    told = f"Models watches '{tmp_path / 'typo'}', which does not exist\n\nhint: make the folder"
+    with pytest.raises(GraphError) as planned:
+        Plan.of(pipeline, JobConfig())
+    assert str(planned.value).startswith(f"models: {told}")
+    Plan.of(pipeline, JobConfig(runtime="ray"))  # its task may run on another machine
+    with pytest.raises(ModelError) as opened:
+        next(models.open(task()))
+    assert str(opened.value).startswith(told)
+    (tmp_path / "typo").mkdir()
+    Plan.of(pipeline, JobConfig())
+
+
+def test_a_watched_folder_without_a_model_says_so_again_and_again(
+    task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("operators.sources.models._LOOK_SECONDS", 0.001)
+    monkeypatch.setattr("operators.sources.models._SAY_SECONDS", 0.01)
+    folder = tmp_path / "models"
+    folder.mkdir()
+    items = Models(watch=folder, seconds=30).open(task())
+
+    def said() -> str:
+        caplog.clear()
+        while not caplog.records:
+            assert next(items) == []
+        return caplog.records[0].message
+
+    watches = f"task task[0] watches '{folder}' for models: "
+    assert said() == said() == f"{watches}it is empty; there was none yet"
+    (folder / "weights").symlink_to("nowhere")
+    assert f"{folder / 'weights'}' of a model cannot be read: No such file" in said()
+    (folder / "weights").unlink()
+    (folder / "weights").write_bytes(b"one")
+    assert next(item for item in items if item != []) == folder
+    (folder / "weights").unlink()
+    assert said() == f"{watches}it is empty; the last one stays"
+    folder.rmdir()
+    assert said().startswith(f"{watches}file '{folder}' of a model cannot be read: No such file")
 
 
 def test_a_watched_folder_is_new_when_a_file_of_it_is(
