@@ -430,12 +430,6 @@ class Network:
         Ends every output channel and waits until the peers have consumed everything. Raises
         NetworkError after `timeout_seconds`, Cancelled, ChannelLost.
         """
-    def set_side(self, /, channels: "list[int]") -> None:
-        """
-        Gives these input channels batches of their own: none of them holds records of two channels,
-        so that `Batch.channel` tells whose they are. Raises ValueError for a channel that is no
-        input.
-        """
     def output_gate(self, /, channels: "list[int]", partitioner: "str", key: "int | str | None" = None) -> OutputGate:
         """
         The gate to these output channels. `partitioner` is forward (one channel), rebalance,
@@ -456,6 +450,12 @@ class Network:
     def resume(self, /) -> None:
         """
         Lets `receive` give what all channels have again, and wakes it; from any thread.
+        """
+    def set_side(self, /, channels: "list[int]") -> None:
+        """
+        Makes these input channels, and no others, a side input. Their batches hold nothing of other
+        channels, so that `Batch.channel` tells whose they are, and `receive` gives None once all
+        others have ended. Raises ValueError for a channel that is no input.
         """
     def statistics(self, /) -> NetworkStatistics:
         """

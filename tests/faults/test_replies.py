@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
@@ -97,6 +98,46 @@ def test_a_forked_child_of_a_sinks_function_does_not_commit(runtime: str) -> Non
 
     pipeline = source(Collection(range(10))).map(fork).sink(Collect())
     assert engine.execute(pipeline, runtime=runtime, batch_size=2).output == list(range(10))
+
+
+@pytest.mark.parametrize("raises", [False, True])
+def test_a_forked_child_of_a_sinks_close_drops_nothing(
+    runtime: str, raises: bool, tmp_path: Path
+) -> None:
+    output = tmp_path / "output"
+    pipeline = source(Collection([1])).sink(ForksAtItsEnd(output, raises))
+    engine.execute(pipeline, runtime=runtime)
+    assert output.read_text() == "whole"
+
+
+class ForksAtItsEnd(SinkOperator[Any]):
+    """Writes a file at its end, beside a child that returns too, or raises."""
+
+    def __init__(self, path: Path, raises: bool) -> None:
+        self.path = path
+        self.raises = raises
+
+    def open(self, context: TaskContext) -> SinkWriter:
+        return _ForksAtItsEnd(self.path, self.raises)
+
+
+class _ForksAtItsEnd(SinkWriter):
+    def __init__(self, path: Path, raises: bool) -> None:
+        self._path = path
+        self._raises = raises
+
+    def write(self, records: Any) -> None:
+        self._path.write_text("half", encoding="utf-8")
+
+    def close(self) -> None:
+        if child := os.fork():
+            os.waitpid(child, 0)
+            self._path.write_text("whole", encoding="utf-8")
+        elif self._raises:
+            raise RuntimeError("in the child")
+
+    def abort(self) -> None:
+        self._path.unlink()
 
 
 def test_a_child_that_ends_by_itself_is_the_users_matter(runtime: str) -> None:
