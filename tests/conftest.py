@@ -31,7 +31,12 @@ def pytest_configure() -> None:
 
     A shell's background job ignores Ctrl-C, and so would they. Ray would find a cluster of the
     machine by the file in its folder or by RAY_ADDRESS, and leave the address of the tests' there.
+    Commands are as wide as they like: pytest's readline has set the terminal's size behind
+    `os.environ`.
     """
+    for name in ("COLUMNS", "LINES"):
+        os.environ.pop(name, None)
+        os.unsetenv(name)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.pop("RAY_ADDRESS", None)
     os.environ["RAY_TMPDIR"] = tempfile.mkdtemp(prefix="oka-ray-")  # short: sockets are below
