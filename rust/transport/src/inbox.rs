@@ -53,11 +53,8 @@ struct InboxState {
     held: VecDeque<Queued>,
     /// Whether any channel is.
     has_paused: bool,
-    /// Whether any channel is of a side input.
-    has_side: bool,
     taken: Option<Taken>,
     connected: bool,
-    ended: usize,
     rings: RingInputs,
     sockets_first: bool,
 }
@@ -256,7 +253,6 @@ impl Inbox {
                 Place::Socket(input) => state.inputs[input].side = true,
             }
         }
-        state.has_side = !channels.is_empty();
         drop(state);
         self.receiving.ring();
         Ok(())
@@ -384,10 +380,7 @@ impl InboxState {
         if let Some(received) = found {
             return Ok(TryReceive::Batch(received));
         }
-        let ended = self.ended + self.rings.ended();
-        let all = self.inputs.len() + self.rings.len();
-        let over = ended == all && !self.has_paused || self.others_ended() || self.main_ended();
-        if self.connected && over {
+        if self.connected && (self.main_ended() || self.others_ended()) {
             Ok(TryReceive::Ended)
         } else {
             Ok(TryReceive::Empty)
@@ -401,10 +394,9 @@ impl InboxState {
             && self.inputs.iter().all(|input| input.paused || input.ended)
     }
 
-    /// Whether there is a side input, and everything else was consumed.
+    /// Whether everything was consumed that is of no side input.
     fn main_ended(&self) -> bool {
-        self.has_side
-            && self.held.is_empty()
+        self.held.is_empty()
             && self.rings.main_ended()
             && self.inputs.iter().all(|input| input.side || input.ended)
     }
@@ -509,7 +501,6 @@ impl InboxState {
             FrameKind::End => {
                 channel.take_in(header, bytes)?;
                 channel.ended = true;
-                self.ended += 1;
             }
             FrameKind::Closed => {
                 if !channel.receiver.on_closed() {
