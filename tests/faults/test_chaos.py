@@ -46,9 +46,15 @@ class Attack:
 
 
 def victim(driver: Driver, chance: random.Random) -> psutil.Process | None:
-    """A process of the job other than the driver, if there is one yet."""
+    """A process of the job other than the driver; waits for one, unless the driver ends before."""
+    wait_for(driver, lambda: driver.processes()[1:])
     below = driver.processes()[1:]
     return chance.choice(below) if below else None
+
+
+def wait_for(driver: Driver, condition: Callable[[], object]) -> None:
+    """Until it is true, or the driver has ended."""
+    wait_until(lambda: condition() or driver.process.poll() is not None, seconds=60)
 
 
 def kill_driver(driver: Driver, _chance: random.Random) -> None:
@@ -76,7 +82,8 @@ def pause(driver: Driver, chance: random.Random) -> None:
 def stop_worker_and(end: Callable[[Driver, random.Random], None]) -> Callable[..., None]:
     def strike(driver: Driver, chance: random.Random) -> None:
         # A fork server that is stopped before it has run its first line stays stopped.
-        if driver.workers() and (process := victim(driver, chance)):
+        wait_for(driver, driver.workers)
+        if process := victim(driver, chance):
             process.suspend()
         end(driver, chance)
 
