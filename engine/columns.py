@@ -124,11 +124,13 @@ def import_pyarrow(what: str) -> Any:
     return pyarrow
 
 
-def refusal(operator: str) -> TypeError:
-    """The exception for columns where records were expected."""
+def refusal(operator: str, batch: pa.RecordBatch, hint: str | None = None) -> TypeError:
+    """The exception for columns where records were expected; `hint` is the operator's own."""
+    names = batch.schema.names or [""]
+    ways = "map_batches takes a function of a RecordBatch; to_records() makes a dict of each row"
     return TypeError(
-        f"{operator} got columns (a pyarrow.RecordBatch), expected records\n\n"
-        "hint: map_batches takes a function of a RecordBatch; to_records() makes a dict of each row"
+        f"{operator} got columns ({', '.join(names)}: a pyarrow.RecordBatch), expected records\n\n"
+        f"hint: {'' if hint is None else hint.format(column=names[0]) + '; '}{ways}"
     )
 
 

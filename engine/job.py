@@ -155,8 +155,20 @@ class JobHandle:
         """What the job has done up to now; a snapshot."""
         return JobStatistics.of(self._master.statistics())
 
+    def stop(self) -> None:
+        """End the sources; what they have emitted goes on to the sinks, and the job succeeds.
+
+        A source ends behind the batch that it is at: one that waits for its next is not disturbed
+        (`yield []` gives it an end to look at), and `cancel` ends it all the same. Returns at once;
+        `wait_finished` gives the result.
+        """
+        self._master.stop()
+
     def cancel(self) -> None:
-        """Stop the job: `wait_finished` then raises JobCancelled, within two seconds."""
+        """Stop the job: `wait_finished` then raises JobCancelled, within two seconds.
+
+        The output of its sinks is dropped; `stop` keeps it.
+        """
         self._master.cancel()
 
     @without_frames

@@ -70,6 +70,10 @@ class OperatorSummary:
     idle: float
     failures: int = 0
     """What its tasks could not take in and went on without, such as models that do not load."""
+    errors: int = 0
+    """Records that its function failed on, where `on_error` says that this is not the job's end."""
+    first_error: str | None = None
+    """What one of the first of them was, and why."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +163,12 @@ class JobResult:
     @property
     def output(self) -> Any:
         """What the only driver sink gathered; raises AttributeError if there is none or more."""
-        if len(self.outputs) != 1:
+        if not self.outputs:
+            raise AttributeError(
+                "no sink of the job brings anything to the driver, expected one that does\n\n"
+                "hint: end the stream with .sink(Collect()) or .sink(Counts())"
+            )
+        if len(self.outputs) > 1:
             raise AttributeError(
                 f"the job has {len(self.outputs)} driver sinks ({', '.join(self.outputs)}), "
                 "expected 1\n\nhint: take one from result.outputs"
@@ -309,6 +318,10 @@ def _operators(tasks: Sequence[TaskStatistics]) -> tuple[OperatorSummary, ...]:
             blocked=_share(members, "blocked_seconds"),
             idle=_share(members, "idle_seconds"),
             failures=sum(task.operators[at].failures for task in members),
+            errors=sum(task.operators[at].errors for task in members),
+            first_error=next(
+                filter(None, (task.operators[at].first_error for task in members)), None
+            ),
         )
         for vertex, members in vertices.items()
         for at, operator in enumerate(members[0].operators)

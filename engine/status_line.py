@@ -23,6 +23,7 @@ def status(
     """
     latency = statistics.latency
     failures = sum(operator.failures for operator in statistics.operators)
+    errors = sum(operator.errors for operator in statistics.operators)
     parts = {
         "time": f"{statistics.elapsed_seconds:4.0f} s",
         "rate": f"{rate(at_sinks)} records/s",
@@ -31,6 +32,7 @@ def status(
         "records": counted(statistics.records, "record"),
         "reconnects": f"reconnects: {statistics.reconnects}" if statistics.reconnects else "",
         "failures": f"failures: {failures}" if failures else "",
+        "errors": f"errors: {errors:,}" if errors else "",
     }
     if latency.count < _LEAST_MARKERS:
         parts["latency"] = f"max {duration(latency.max)}" if latency.count else ""

@@ -6,7 +6,7 @@ import io
 import shutil
 from collections.abc import Sequence
 from textwrap import fill
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
@@ -51,6 +51,14 @@ def result_table(result: JobResult) -> str:
             f"{counted(statistics.dropped_messages, 'message')} dropped",
         )
     summary.add_row("wall time", f"{duration(result.seconds * 1e6)}, start and tear-down included")
+
+    for operator in statistics.operators:
+        if operator.errors:
+            summary.add_row(
+                "errors",
+                f"{operator.name}: {counted(operator.errors, 'record')}, such as "
+                f"{operator.first_error}",
+            )
 
     failures = any(operator.failures for operator in statistics.operators)
     columns = (*_OPERATORS, "failures") if failures else _OPERATORS
@@ -162,7 +170,7 @@ def _drawn(
 
 
 def _width(drawn: Table) -> int:
-    console = Console(width=_WIDEST)
+    console = Console(width=_WIDEST, **_PLAIN)
     return console.measure(drawn).maximum
 
 
@@ -173,10 +181,12 @@ def _columns() -> int:
 
 def _printed(*drawn: Table) -> str:
     text = io.StringIO()
-    Console(file=text, width=_columns()).print(*drawn)
+    Console(file=text, width=_columns(), **_PLAIN).print(*drawn)
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
 
 
+_PLAIN: dict[str, Any] = {"markup": False, "emoji": False}
+"""Names and records are shown as they are."""
 _OPERATORS = ("operator", "tasks", "in", "out", "busy", "waiting", "blocked", "idle")
 _WIDEST = 10_000
 _LEAST_COLUMNS = 60

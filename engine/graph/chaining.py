@@ -1,9 +1,10 @@
 """Chaining: LogicalGraph -> JobGraph, operators that need no network between them fused.
 
-Two operators share a vertex if a forward edge is the only output of one and the only input of the
-other and both have the same parallelism; so an operator with a side input begins a vertex, where
-all that it reads comes over channels, which can be paused. A forward edge to more tasks than it
-comes from becomes a rebalance, since some tasks would else receive nothing.
+Two operators share a vertex if a forward edge is the only main output of one and the only input of
+the other and both have the same parallelism; so an operator with a side input begins a vertex,
+where all that it reads comes over channels, which can be paused. A side output always leaves the
+vertex. A forward edge to more tasks than it comes from becomes a rebalance, since some tasks would
+else receive nothing.
 """
 
 from collections.abc import Mapping
@@ -49,6 +50,7 @@ def chain(
             vertex_of[edge.target],
             _partitioner(edge, tasks),
             edge.side,
+            None if edge.output is None else (graph.operators[edge.source].name, edge.output),
         )
         for number, edge in enumerate(crossing)
     )
@@ -71,10 +73,11 @@ def _chains(graph: LogicalGraph, tasks: Mapping[int, int]) -> list[list[LogicalO
 
 
 def _fuses(graph: LogicalGraph, edge: LogicalEdge, tasks: Mapping[int, int]) -> bool:
+    outputs = graph.outputs(graph.operators[edge.source])
     return (
         isinstance(edge.partitioner, Forward)
         and tasks[edge.source] == tasks[edge.target]
-        and len(graph.outputs(graph.operators[edge.source])) == 1
+        and [each for each in outputs if each.output is None] == [edge]
     )
 
 

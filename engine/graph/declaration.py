@@ -40,6 +40,8 @@ class Input:
     partitioner: Partitioner
     side: bool = False
     """Whether it is a side input, which the operator reads beside its records."""
+    output: str | None = None
+    """The side output that they come from; None is the main output."""
 
 
 @runtime_checkable
@@ -84,7 +86,13 @@ def logical_graph(pipelines: Sunk | Sequence[Sunk]) -> LogicalGraph:
         )
     )
     edges = tuple(
-        LogicalEdge(ids[declared.source.identity], number, declared.partitioner, declared.side)
+        LogicalEdge(
+            ids[declared.source.identity],
+            number,
+            declared.partitioner,
+            declared.side,
+            declared.output,
+        )
         for number, declaration in enumerate(declarations)
         for declared in declaration.inputs
     )

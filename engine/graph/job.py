@@ -49,6 +49,8 @@ class JobEdge:
     partitioner: Partitioner
     side: bool = False
     """Whether it is a side input of the target."""
+    output: tuple[str, str] | None = None
+    """The operator of the chain and the side output that it begins in; None is the chain's end."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engine.errors import GraphError
-from engine.graph.operator import Operator, SideInputOperator, SinkOperator, SourceOperator
+from engine.graph.operator import (
+    ERRORS,
+    Operator,
+    SideInputOperator,
+    SinkOperator,
+    SourceOperator,
+    Transform,
+)
 from engine.graph.partitioner import Partitioner
 
 
@@ -34,6 +41,8 @@ class LogicalEdge:
     partitioner: Partitioner
     side: bool = False
     """Whether it is a side input of the target."""
+    output: str | None = None
+    """The side output of the source that it begins in; None is the main output."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +110,7 @@ def _check_edges(graph: LogicalGraph) -> None:
             )
     for operator in graph.operators:
         _check_sides(graph, operator)
+        _check_errors(graph, operator)
         begins = isinstance(operator.operator, SourceOperator)
         ends = isinstance(operator.operator, SinkOperator)
         if bool(graph.inputs(operator)) == begins:
@@ -118,3 +128,16 @@ def _check_sides(graph: LogicalGraph, operator: LogicalOperator) -> None:
         raise GraphError(f"operator {operator.name!r} {found}")
     if sides and all(sides):
         raise GraphError(f"operator {operator.name!r} has a side input alone, expected records too")
+
+
+def _check_errors(graph: LogicalGraph, operator: LogicalOperator) -> None:
+    kind = operator.operator
+    if not isinstance(kind, Transform) or kind.on_error != "side":
+        return
+    if all(edge.output != ERRORS for edge in graph.outputs(operator)):
+        raise GraphError(
+            f"operator {operator.name!r} puts records that fail aside (on_error='side'), and "
+            "nothing reads them",
+            hint=f"give .side({ERRORS!r}) of its stream a sink and execute both pipelines, or say "
+            "on_error='skip'",
+        )

@@ -1,12 +1,12 @@
-"""What an operator is to the engine: six shapes, none of which is called once per record.
+"""What an operator is to the engine: a few shapes, none of which is called once per record.
 
 An operator is declared on the driver, pickled, and opened once in every task. State lives in what
 `open` returns, never in the operator itself, so one declaration serves any number of tasks.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
@@ -16,6 +16,20 @@ T = TypeVar("T")
 R = TypeVar("R")
 Produced = TypeVar("Produced", covariant=True)
 Consumed = TypeVar("Consumed", contravariant=True)
+
+
+OnError: TypeAlias = Literal["fail", "skip", "side"]
+"""What becomes of a record that an operator's function raises an exception on: it ends the job, is
+left out and counted, or is counted and goes to the side output `ERRORS` as (record, error)."""
+
+ERRORS = "errors"
+
+
+class Rescue(Protocol):
+    """Takes the records that an operator's function fails on."""
+
+    def __call__(self, record: Any, error: Exception) -> None:
+        """Count it, and put it aside where that is wanted. Raises what is no failure of its."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +46,10 @@ class TaskContext:
     job_name: str
     models: "ModelStore | None" = None
     """Publishes and receives models; None in a task that has none."""
+    rescue: Rescue | None = None
+    """For records that the operator's function fails on; None where that fails the job."""
+    side_outputs: Mapping[str, Callable[[list[Any]], None]] = field(default_factory=dict)
+    """Sends records to a side output of the operator; one that nothing reads is not there."""
 
 
 class SourceOperator(ABC, Generic[Produced]):
@@ -65,8 +83,22 @@ class SourceOperator(ABC, Generic[Produced]):
         """Iterate over this task's share: records, or batches of at most `batch_size` records."""
 
 
+class Transform:
+    """What operators between source and sink have in common."""
+
+    on_error: OnError = "fail"
+
+    columns_hint: ClassVar[str | None] = None
+    """What to do where columns come and it takes none; with `{column!r}`, the name of the first."""
+
+    @property
+    def side_outputs(self) -> tuple[str, ...]:
+        """Names of its outputs beside the main one."""
+        return (ERRORS,) if self.on_error == "side" else ()
+
+
 @dataclass(frozen=True)
-class RecordOperator:
+class RecordOperator(Transform):
     """A user's function over single records; the runtime makes one loop over the batch of each.
 
     `map` gives one record for each, `filter` keeps those it is true for, `flat_map` gives any
@@ -75,9 +107,10 @@ class RecordOperator:
 
     form: Literal["map", "filter", "flat_map"]
     function: Callable[[Any], Any]
+    on_error: OnError = "fail"
 
 
-class BatchOperator(ABC):
+class BatchOperator(Transform, ABC):
     """A function over whole batches, with whatever state it keeps between them."""
 
     accepts_encoded: ClassVar[bool] = False
@@ -93,8 +126,11 @@ class BatchOperator(ABC):
     compacts: ClassVar[bool] = False
     """True if updates of one batch are merged: fewer records leave than count as emitted."""
 
+    limit: int | None = None
+    """The most records that all its tasks emit; the job ends sources that can bring no more."""
+
     @abstractmethod
-    def open(self, context: TaskContext) -> Callable[[Any], Any]:
+    def open(self, context: TaskContext) -> "Callable[[Any], Any] | EndingFunction":
         """Make the function of one task.
 
         It returns a list that the caller may keep, or a `pyarrow.RecordBatch`.
@@ -112,6 +148,21 @@ class TolerantFunction(ABC):
     @abstractmethod
     def __call__(self, batch: Any) -> Any:
         """What `BatchOperator.open` gives: a batch for a batch."""
+
+
+class EndingFunction(ABC):
+    """One task's function of batches that has more to emit when its input has ended."""
+
+    @abstractmethod
+    def process(self, batch: Any) -> Any:
+        """What a plain function does: a batch for a batch."""
+
+    @abstractmethod
+    def on_end(self) -> Iterator[Any]:
+        """What is left, in batches of at most `context.batch_size` records.
+
+        Called once, after the last batch; not where the job fails or is cancelled.
+        """
 
 
 class Gate(Protocol):

@@ -151,10 +151,14 @@ def _by_node(execution: ExecutionGraph, placement: Placed) -> dict[str, list[Exe
 
 def _label(edge: LogicalEdge | JobEdge) -> str:
     partitioner = edge.partitioner
+    name = partitioner.name
     if isinstance(partitioner, Hash):
-        name = "hash by record" if partitioner.key is None else f"hash by {partitioner.key!r}"
-    else:
-        name = partitioner.name
+        key = partitioner.key if isinstance(partitioner.key, tuple) else (partitioner.key,)
+        items = ("record" if item is None else repr(item) for item in key)
+        name = f"hash by {', '.join(items)}"
+    if edge.output is not None:
+        output = edge.output if isinstance(edge.output, str) else " of ".join(edge.output[::-1])
+        name = f"side output {output}, {name}"
     return f"side input, {name}" if edge.side else name
 
 

@@ -12,15 +12,18 @@ that takes the other, a check stands between them: nothing is checked per record
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import CodeType, FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from engine import console
 from engine.columns import is_columns, refusal
 from engine.graph.logical import LogicalOperator
 from engine.graph.operator import (
     BatchOperator,
+    EndingFunction,
     RecordOperator,
     SideFunction,
     SinkOperator,
@@ -31,8 +34,14 @@ from engine.graph.operator import (
 from engine.network import Batch
 from engine.runtime.description import OperatorStatistics
 from engine.runtime.reply import text_of
+from engine.runtime.rescued import rescued
+
+if TYPE_CHECKING:
+    from engine.runtime.rescue import Rescuer
 
 Run = Callable[[Any], Any]
+SideOutputs = Mapping[str, Callable[[list[Any]], None]]
+"""Where an operator's side outputs go that something reads, by their names."""
 
 
 class Chain:
@@ -49,7 +58,11 @@ class Chain:
         self._names: list[str] = []
         self._counters: list[list[int] | None] = []
         self._tolerant: dict[str, TolerantFunction] = {}
+        self._runs: list[Run] = []
+        self._endings: list[_Ending] = []
+        self._rescuers: Mapping[str, Rescuer] = {}
         self.accepts_columns = True
+        self._columns_hint: str | None = None
         self.process: Run = _unchanged
         self.side: SideFunction | None = None
         """The first operator's function, if it has a side input."""
@@ -57,26 +70,40 @@ class Chain:
         self._writers: dict[str, SinkWriter] = {}
 
     def open(
-        self, operators: Sequence[LogicalOperator], context: TaskContext, *, encoded: bool
+        self,
+        operators: Sequence[LogicalOperator],
+        context: TaskContext,
+        *,
+        encoded: bool,
+        side_outputs: Mapping[str, SideOutputs] | None = None,
+        rescuers: Mapping[str, Rescuer] | None = None,
     ) -> None:
         """Open the operators, in order; called once, in the task's process.
 
         `encoded` tells that batches come from the network; they are decoded if the first operator
-        needs records.
+        needs records. The others are by operator name: where side outputs go, and what takes the
+        records that fail where they do not fail the job.
         """
-        runs: list[Run] = []
+        runs = self._runs
+        self._rescuers = rescuers or {}
         first = operators[0].operator if operators else None
+        self.accepts_columns = may_be_columns = _accepts_columns(first)
+        self._columns_hint = _columns_hint(first)
         if encoded and not (isinstance(first, BatchOperator) and first.accepts_encoded):
-            runs.append(Batch.decode if _accepts_columns(first) else Batch.to_list)
-        self.accepts_columns = _accepts_columns(first)
-        may_be_columns = False
+            may_be_columns |= self._columns_hint is not None  # which the decoder does not know
+            runs.append(Batch.decode if may_be_columns else Batch.to_list)
         for operator in operators:
             self.opening = operator.name
             if may_be_columns and not _accepts_columns(operator.operator):
-                check = _records_only(operator.name)
+                check = _records_only(operator.name, _columns_hint(operator.operator))
                 self._run_names[check] = operator.name
                 runs.append(check)
-            run, counter = self._open(operator, context)
+            rescue = self._rescuers.get(operator.name)
+            outputs = (side_outputs or {}).get(operator.name, {})
+            own = replace(context, rescue=rescue, side_outputs=outputs)
+            run, counter = self._open(operator, own)
+            if rescue is not None:
+                run = rescue.around(run)
             self._names.append(operator.name)
             self._counters.append(counter)
             self._run_names[run] = operator.name
@@ -87,16 +114,37 @@ class Chain:
         elif runs:
             self.process = _in_turn(tuple(runs))
 
+    def end(self) -> Iterator[Any]:
+        """What leaves the chain after its last batch: what operators still had, each in turn.
+
+        It goes through the operators behind, which see it before their own end.
+        """
+        for ending in self._endings:
+            rest = _in_turn(tuple(self._runs[ending.following :]))
+            for batch in ending.function.on_end():
+                ending.counter[0] += len(batch)
+                yield rest(batch)
+
+    def refuse(self, batch: Any) -> NoReturn:
+        """Raise what the first operator says of columns, where it takes none."""
+        raise refusal(self._names[0], batch, self._columns_hint)
+
     def failed(self, frames: Mapping[CodeType, FrameType]) -> str | None:
         """The operator that was at work in these frames of a traceback; None if none was.
 
         Decoding counts as work of the first operator.
         """
-        code = getattr(self.process, "__code__", None)
-        if code not in frames:
-            return None
-        run = frames[code].f_locals["run"] if code is _IN_TURN_CODE else self.process
-        return self._run_names.get(run, self._names[0])
+        if _IN_TURN_CODE in frames:
+            run = frames[_IN_TURN_CODE].f_locals["run"]
+            return self._run_names.get(run, self._names[0])
+        if Chain.refuse.__code__ in frames:
+            return self._names[0]
+        if Chain.end.__code__ in frames:
+            ending: _Ending = frames[Chain.end.__code__].f_locals["ending"]
+            return ending.name
+        if getattr(self.process, "__code__", None) in frames:
+            return self._run_names.get(self.process, self._names[0])
+        return None
 
     def close(self) -> dict[str, Any]:
         """Close the sinks, which makes their output final; their results by operator name."""
@@ -123,9 +171,11 @@ class Chain:
         """
         found = []
         for name, counter in zip(self._names, self._counters, strict=False):
+            rescue = self._rescuers.get(name)
             out = records if counter is None else counter[0]
             failures = self._tolerant[name].failures if name in self._tolerant else 0
-            found.append(OperatorStatistics(name, records, out, failures))
+            errors = (rescue.errors, rescue.first_error) if rescue else ()
+            found.append(OperatorStatistics(name, records, out, failures, *errors))
             records = out
         return found
 
@@ -136,6 +186,8 @@ class Chain:
         kind = operator.operator
         counter = [0]
         if isinstance(kind, RecordOperator):
+            if context.rescue is not None:
+                return rescued(kind, counter, context.rescue), counter
             if kind.form == "map":
                 return _map(kind.function), None
             form = _filter if kind.form == "filter" else _flat_map
@@ -144,12 +196,26 @@ class Chain:
             run = kind.open(context)
             if isinstance(run, TolerantFunction):
                 self._tolerant[operator.name] = run
+            if isinstance(run, EndingFunction):
+                following = len(self._runs) + 1
+                self._endings.append(_Ending(operator.name, run, counter, following))
+                return _counted(run.process, counter), counter
             if isinstance(run, SideFunction):
                 self.side = run
             return (run, None) if kind.compacts else (_counted(run, counter), counter)
         assert isinstance(kind, SinkOperator), f"unknown kind of operator {kind!r}"
         writer = self._writers[operator.name] = kind.open(context)
         return _sink(writer.write), None
+
+
+class _Ending(NamedTuple):
+    """An operator that has more to emit at the end."""
+
+    name: str
+    function: EndingFunction
+    counter: list[int]
+    following: int
+    """Where in the chain's functions those behind it begin."""
 
 
 def _unchanged(batch: Any) -> Any:
@@ -161,10 +227,14 @@ def _accepts_columns(operator: object) -> bool:
     return operator is None or getattr(operator, "accepts_columns", False)
 
 
-def _records_only(name: str) -> Run:
+def _columns_hint(operator: object) -> str | None:
+    return getattr(operator, "columns_hint", None)
+
+
+def _records_only(name: str, hint: str | None) -> Run:
     def run(batch: Any) -> Any:
         if is_columns(batch):
-            raise refusal(name)
+            raise refusal(name, batch, hint)
         return batch
 
     return run
@@ -206,12 +276,29 @@ def _filter(function: Callable[[Any], Any], counter: list[int]) -> Run:
 def _flat_map(function: Callable[[Any], Any], counter: list[int]) -> Run:
     def run(batch: list[Any]) -> list[Any]:
         out: list[Any] = []
-        for record in batch:
-            out += function(record)
+        try:
+            for record in batch:
+                out += function(record)
+        except TypeError as error:
+            raise _explained(error) from None
         counter[0] += len(out)
         return out
 
     return run
+
+
+def _explained(error: TypeError) -> TypeError:
+    """In place of what Python says where the function of `flat_map` returned no iterable."""
+    here = error.__traceback__
+    found = re.match("'(.*)' object is not iterable", str(error))
+    if found is None or here is None or here.tb_next is not None:
+        return error
+    kind = found.group(1)
+    returned = "None" if kind == "NoneType" else f"an object of type {kind}"
+    return TypeError(
+        f"the function of flat_map returned {returned}, expected an iterable of records\n\n"
+        "hint: return a list: [] for no record, [record] for one"
+    )
 
 
 def _counted(function: Run, counter: list[int]) -> Run:

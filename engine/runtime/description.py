@@ -18,6 +18,8 @@ class OutputDescription:
     partitioner: Partitioner
     channels: tuple[int, ...]
     """Channel ids, one per task of the target vertex, in the order of their index."""
+    side_output: tuple[str, str] | None = None
+    """The operator and its side output that it is for; None is what leaves the chain."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,10 @@ class OperatorStatistics:
     records_out: int
     failures: int = 0
     """What it could not take in, and went on without."""
+    errors: int = 0
+    """Records that its function failed on, where that does not fail the job."""
+    first_error: str | None = None
+    """What the first of them was, and why."""
 
 
 @dataclass(frozen=True)

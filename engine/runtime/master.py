@@ -6,12 +6,13 @@ The first failure decides how the job ends; everything else is then stopped.
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, InvalidStateError, wait
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +37,7 @@ from engine.runtime.description import (
 )
 from engine.runtime.imports import ImportPath
 from engine.runtime.launcher import Launcher, WorkerDied, WorkerHandle
+from engine.runtime.limits import Limits
 from engine.runtime.needed import unneeded_sources
 from engine.runtime.relay import BlobPeers, blob_roles, model_tasks
 from engine.runtime.reply import CallFailed, open_reply, text_of
@@ -54,7 +56,7 @@ class JobReport:
 
 
 class JobMaster:
-    """Runs one job. `run` blocks; `cancel` and `statistics` may come from any thread.
+    """Runs one job. `run` blocks; `stop`, `cancel` and `statistics` may come from any thread.
 
     `observe` is given the statistics of all tasks once a second; `tell` is given words where
     starting or ending them takes longer than that.
@@ -80,11 +82,14 @@ class JobMaster:
         self._announce = tell
         self._next_word = 0.0
         self._workers: Sequence[WorkerHandle] = ()
-        self._cancelled: Future[None] = Future()
         self._asking = threading.Lock()
         self._asked: dict[WorkerHandle, Future[bytes]] = {}
         self._last_statistics: dict[WorkerHandle, TaskStatistics] = {}
-        self._ended_sources: set[int] = set()
+        self._limits = Limits(graph)
+        self._sources = {each.id for each in graph.vertices if each.job_vertex.is_source}
+        """The tasks whose source was not told to end."""
+        self._stopped: Future[None] = Future()
+        self._cancelled: Future[None] = Future()
 
     def run(self) -> JobReport:
         """Start, run to the end, tear down. Raises the EngineError that ended the job."""
@@ -98,6 +103,11 @@ class JobMaster:
         finally:
             self._tell("close")
             self._launcher.shutdown()
+
+    def stop(self) -> None:
+        """End all sources: `run` then comes to its end as if they had no more; idempotent."""
+        with contextlib.suppress(InvalidStateError):
+            self._stopped.set_result(None)
 
     def cancel(self) -> None:
         """Stop the job: `run` raises JobCancelled within two seconds; idempotent."""
@@ -143,36 +153,47 @@ class JobMaster:
     def _run(self) -> tuple[TaskStatistics, ...]:
         runs = [worker.call("run") for worker in self._workers]
         pending: set[Future[Any]] = set(runs)
-        tick = time.monotonic() + _TICK_SECONDS
+        shown = looked = time.monotonic()
         while pending:
-            done, _ = wait(
-                {*pending, self._cancelled}, max(0.0, tick - time.monotonic()), FIRST_COMPLETED
-            )
+            period = _LOOK_SECONDS if self._limits and self._sources else _TICK_SECONDS
+            signals = {self._cancelled, self._stopped} if self._sources else {self._cancelled}
+            patience = max(0.0, looked + period - time.monotonic())
+            done, _ = wait({*pending, *signals}, patience, FIRST_COMPLETED)
             if done & pending:
                 self._raise_if_failed(runs)
-                self._end_sources(runs)
+                self._end_sources(unneeded_sources(self._graph, self._finished(runs)))
             if self._cancelled in done:
                 raise JobCancelled(f"job {self._config.name!r} was cancelled")
             pending -= done
-            if pending and time.monotonic() >= tick:
+            if self._stopped in done:
+                self._end_sources(self._sources)
+            now = time.monotonic()
+            if not pending or now < looked + period:
+                continue
+            looked = now
+            if self._limits and self._sources:
+                self._end_sources(self._limits.idle_sources(self.statistics()))
+            if now >= shown + _TICK_SECONDS:
+                shown = now
                 if self._observe is not None:
                     self._observe(self.statistics())
-                tick = time.monotonic() + _TICK_SECONDS
         self._last_statistics = {
             worker: _outcome(run) for worker, run in zip(self._workers, runs, strict=True)
         }
         return tuple(self._last_statistics.values())
 
-    def _end_sources(self, runs: Sequence[Future[Any]]) -> None:
-        """Let sources end that work for nobody: else a job would not end that is done."""
-        finished = {
+    def _finished(self, runs: Sequence[Future[bytes]]) -> set[int]:
+        return {
             worker.task.id for worker, run in zip(self._workers, runs, strict=True) if run.done()
         }
-        unneeded = unneeded_sources(self._graph, finished) - self._ended_sources
+
+    def _end_sources(self, tasks: Collection[int]) -> None:
+        """Let these sources end, as if they had no more; once each."""
+        ending = self._sources.intersection(tasks)
+        self._sources -= ending
         for worker in self._workers:
-            if worker.task.id in unneeded:
+            if worker.task.id in ending:
                 worker.call("end_source")  # its run tells if it is gone
-        self._ended_sources |= unneeded
 
     def _commit(self) -> dict[str, list[Any]]:
         self._next_word = time.monotonic() + _TICK_SECONDS
@@ -265,7 +286,9 @@ class JobMaster:
             resources=vertex.job_vertex.resources,
             inputs=tuple(channel.id for channel in self._graph.inputs(vertex)),
             outputs=tuple(
-                OutputDescription(edge.partitioner, tuple(channel.id for channel in channels))
+                OutputDescription(
+                    edge.partitioner, tuple(channel.id for channel in channels), edge.output
+                )
                 for edge, channels in self._graph.outputs(vertex)
             ),
             config=self._config,
@@ -366,5 +389,7 @@ _STEPS = {
 }
 """What the calls of `_ask` are to the user."""
 _TICK_SECONDS = 1.0
+_LOOK_SECONDS = 0.1
+"""How often a job with a limit looks whether its sources can end."""
 _ANSWER_SECONDS = 0.5
 _GRACE_SECONDS = 0.8

@@ -1,7 +1,8 @@
 """A local worker's process: it serves the calls of the job master from one socket.
 
-The main thread runs the task; a second one reads the socket, so that `statistics` and `cancel`
-are answered while the task runs. When the driver closes the socket, or is gone, the process ends.
+The main thread runs the task; a second one reads the socket, so that `statistics`, `end_source`
+and `cancel` are answered while the task runs. When the driver closes the socket, or is gone, the
+process ends.
 """
 
 from __future__ import annotations

@@ -9,11 +9,19 @@ from __future__ import annotations
 import resource
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from engine.columns import check_columns, is_columns, refusal
-from engine.graph.operator import SideFunction, SourceOperator, TaskContext
+from engine.columns import check_columns, is_columns
+from engine.graph.logical import LogicalOperator
+from engine.graph.operator import (
+    ERRORS,
+    SideFunction,
+    SinkOperator,
+    SourceOperator,
+    TaskContext,
+    Transform,
+)
 from engine.network import (
     Cancelled,
     LatencyHistogram,
@@ -30,6 +38,7 @@ from engine.runtime.description import (
     TaskDescription,
     TaskStatistics,
 )
+from engine.runtime.rescue import Rescuer
 from engine.runtime.side import drop_rest, receive_beside
 from engine.runtime.thread_time import ThreadTime
 from engine.runtime.window import SteadyWindow
@@ -68,7 +77,7 @@ class Task:
         self._source_name = first.name
         self._records_in = 0
         self._chained = rest if self._source else description.operators
-        self._is_sink = not description.outputs
+        self._is_sink = isinstance(description.operators[-1].operator, SinkOperator)
         self._latency = LatencyHistogram()
         self._window = SteadyWindow(config.warmup_seconds, self._records)
         self._thread: ThreadTime | None = None
@@ -107,12 +116,21 @@ class Task:
             job_name=config.name,
             models=self._models,
         )
-        deliver = self._open_outputs()
-        self.chain.open(self._chained, context, encoded=self._source is None)
+        deliver, side_outputs = self._open_outputs()
+        self.chain.open(
+            self._chained,
+            context,
+            encoded=self._source is None,
+            side_outputs=side_outputs,
+            rescuers=_rescuers(self._chained, side_outputs),
+        )
         if self._source is None:
             self._run_from_gate(deliver)
         else:
             self._run_from_source(self._source, context, deliver)
+        for out in self.chain.end():
+            self._check_cancelled()
+            deliver(out)
         self._window.end()
         self._emitted = self._now()
         if self._models is not None:
@@ -194,27 +212,31 @@ class Task:
         """Records into the task, or out of its source; and out of its last operator."""
         return self._records_in, self._operators()[-1].records_out
 
-    def _open_outputs(self) -> Deliver:
-        gates: list[OutputGate] = [
-            open_output_gate(self._network, output.partitioner, output.channels)
-            for output in self.description.outputs
-        ]
-        if len(gates) == 1:
-            return gates[0].emit
-        if self._is_sink:
-            return self._observe
-
-        def emit_to_all(out: Any, stamps: list[int] | None = None) -> None:
-            for gate in gates:
-                gate.emit(out, stamps)
-
-        return emit_to_all
+    def _open_outputs(self) -> tuple[Deliver, dict[str, dict[str, Deliver]]]:
+        """Where the chain's records go, and those of side outputs, by operator and output."""
+        gates: list[OutputGate] = []
+        side_gates: dict[str, dict[str, list[OutputGate]]] = {}
+        for output in self.description.outputs:
+            gate = open_output_gate(self._network, output.partitioner, output.channels)
+            if output.side_output is None:
+                gates.append(gate)
+            else:
+                operator, name = output.side_output
+                side_gates.setdefault(operator, {}).setdefault(name, []).append(gate)
+        sides = {
+            operator: {name: _emit_to_all(gates) for name, gates in outputs.items()}
+            for operator, outputs in side_gates.items()
+        }
+        return _emit_to_all(gates) if gates else self._observe, sides
 
     def _observe(self, _out: Any, stamps: list[int] | None = None) -> None:
-        if self._cancelled.is_set():
-            raise Cancelled("the task was cancelled")
+        self._check_cancelled()
         if stamps:
             self._latency.record_many(stamps, time.monotonic_ns())
+
+    def _check_cancelled(self) -> None:
+        if self._cancelled.is_set():
+            raise Cancelled("the task was cancelled")
 
     def _restart_latency(self) -> None:
         self._latency = LatencyHistogram()
@@ -262,6 +284,8 @@ class Task:
         else:
             self._pacer = _Pacer(source.rate / context.parallelism, self._hurry)
             self._run_open(items, deliver, self._pacer)
+        if isinstance(items, Generator):
+            items.close()  # it may have more, where the task was told to stop
 
     def _run_closed(self, items: Iterable[Any], deliver: Deliver) -> None:
         """As fast as the pipeline takes it. Records are counted when they bring a marker."""
@@ -312,9 +336,31 @@ class Task:
         if not is_columns(item):
             return [item]
         if not self.chain.accepts_columns:
-            raise refusal(self._chained[0].name)
+            self.chain.refuse(item)
         check_columns(item)
         return item
+
+
+def _emit_to_all(gates: list[OutputGate]) -> Deliver:
+    if len(gates) == 1:
+        return gates[0].emit
+
+    def emit_to_all(out: Any, stamps: list[int] | None = None) -> None:
+        for gate in gates:
+            gate.emit(out, stamps)
+
+    return emit_to_all
+
+
+def _rescuers(
+    operators: Sequence[LogicalOperator], side_outputs: Mapping[str, Mapping[str, Deliver]]
+) -> dict[str, Rescuer]:
+    """By the names of the operators whose failures do not fail the job."""
+    found = {}
+    for operator in operators:
+        if isinstance(operator.operator, Transform) and operator.operator.on_error != "fail":
+            found[operator.name] = Rescuer(side_outputs.get(operator.name, {}).get(ERRORS))
+    return found
 
 
 def _link(network: NetworkStatistics) -> LinkStatistics:

@@ -67,7 +67,8 @@ def _variables(function: FunctionType) -> Iterator[tuple[str, object]]:
     for name in _names(function.__code__):
         if name in function.__globals__:
             yield _named(name, function.__globals__[name]), function.__globals__[name]
-    yield from _items("default", function.__defaults__ or ())
+    keyword_defaults = (function.__kwdefaults__ or {}).values()
+    yield from _items("default", (*(function.__defaults__ or ()), *keyword_defaults))
 
 
 def _names(code: CodeType) -> Iterator[str]:

@@ -32,6 +32,11 @@ def test_all_of_it_where_there_is_room() -> None:
     )
 
 
+def test_records_that_failed_are_counted() -> None:
+    failed = replace(BUSY.operators[0], errors=1200)
+    assert "reconnects: 2  errors: 1,200  " in line(200, replace(BUSY, operators=(failed,)))
+
+
 def test_what_matters_least_goes_first_then_the_name_is_cut() -> None:
     whole = line(200)
     assert line(len(whole)) == whole

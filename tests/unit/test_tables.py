@@ -73,6 +73,16 @@ def test_the_table_of_a_job_without_records_and_without_a_name() -> None:
     assert "waiting" in text
 
 
+def test_records_that_failed_are_shown_as_they_are() -> None:
+    failed = replace(
+        OperatorSummary("parse[/i]", "parse", 1, 3, 1, 0.0, 0.0, 0.0, 0.0),
+        errors=2,
+        first_error="ValueError: no number on '[/red] :smile:'",
+    )
+    text = shown(operators=(failed,))
+    assert "parse[/i]: 2 records, such as ValueError: no number on '[/red] :smile:'" in text
+
+
 def test_units() -> None:
     assert [rate(each) for each in (0, 0.333, 999.4, 999.9, 999_600, 12.3e12)] == [
         *("0", "0.333", "999", "1k", "1M", "12,300G")

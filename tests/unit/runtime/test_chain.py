@@ -1,9 +1,10 @@
 """The chain of a task: input batch, operators, expected batch and counters."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from engine.graph.logical import LogicalOperator
-from engine.graph.operator import RecordOperator, TaskContext
+from engine.graph.operator import BatchOperator, EndingFunction, RecordOperator, TaskContext
 from engine.runtime.chain import Chain
 from operators.sinks import Collect
 
@@ -36,3 +37,44 @@ def test_a_sink_counts_what_it_took_and_gives_its_result() -> None:
     chain.process([1, 2])
     assert chain.statistics(2)[-1].records_out == 2
     assert chain.close() == {"operator-1": ["1", "2"]}
+
+
+class Held(BatchOperator):
+    """Holds all records back until the end."""
+
+    def __init__(self, fails: bool = False) -> None:
+        self.fails = fails
+
+    def open(self, context: TaskContext) -> EndingFunction:
+        return _Held(self.fails)
+
+
+class _Held(EndingFunction):
+    def __init__(self, fails: bool) -> None:
+        self.held: list[Any] = []
+        self.fails = fails
+
+    def process(self, batch: list[Any]) -> list[Any]:
+        self.held += batch
+        return []
+
+    def on_end(self) -> Iterator[list[Any]]:
+        yield self.held
+        if self.fails:
+            raise ValueError("at the end")
+
+
+def test_what_operators_hold_comes_at_the_end_through_those_behind() -> None:
+    chain = opened(
+        RecordOperator("map", lambda n: n * 2),
+        Held(),
+        RecordOperator("filter", lambda n: n > 2),
+        Held(),
+        Collect(),
+    )
+    assert chain.process([1, 2]) == []
+    assert chain.process([3]) == []
+    assert list(chain.end()) == [[], [4, 6]]
+    counted = [(s.records_in, s.records_out) for s in chain.statistics(3)]
+    assert counted == [(3, 3), (3, 3), (3, 2), (2, 2), (2, 2)]
+    assert chain.close() == {"operator-4": [4, 6]}

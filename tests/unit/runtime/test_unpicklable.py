@@ -85,6 +85,7 @@ def of_main() -> Any:
         ),
         (of_main(), "variable 'LOCK' (lock) of function 'work'"),
         (lambda n, lock=LOCK: n, "default 0 of function '<lambda>'"),
+        (lambda n, *, lock=LOCK: n, "default 0 of function '<lambda>'"),
     ],
 )
 def test_what_cannot_be_sent_is_named(function: Any, named: str) -> None:

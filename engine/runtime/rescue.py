@@ -1,0 +1,53 @@
+"""What becomes of records that an operator's function fails on, where that is not the job's end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from engine.network import Cancelled, ChannelLost
+from engine.runtime.failure import in_words, shortened
+
+Run = Callable[[Any], Any]
+
+
+class Rescuer:
+    """The `Rescue` of one operator in one task: it counts, and keeps what goes to a side output.
+
+    `errors` and `first_error` may be read from any thread.
+    """
+
+    def __init__(self, emit: Callable[[list[Any]], None] | None) -> None:
+        self.errors = 0
+        self.first_error: str | None = None
+        self._emit = emit
+        self._aside: list[tuple[Any, str]] = []
+
+    def __call__(self, record: Any, error: Exception) -> None:
+        """Count a record that the function failed on, and put it aside."""
+        if isinstance(error, _OF_THE_JOB):
+            raise error
+        words = in_words(error).partition("\n\nhint: ")[0]
+        if self.first_error is None:
+            self.first_error = f"{words} on {shortened(record)}"
+        self.errors += 1
+        if self._emit is not None:
+            self._aside.append((record, words))
+
+    def around(self, run: Run) -> Run:
+        """The batch function, with what it has put aside sent off after each batch."""
+        emit = self._emit
+        if emit is None:
+            return run
+
+        def rescued(batch: Any) -> Any:
+            out = run(batch)
+            if self._aside:
+                aside, self._aside = self._aside, []
+                emit(aside)
+            return out
+
+        return rescued
+
+
+_OF_THE_JOB = (Cancelled, ChannelLost)

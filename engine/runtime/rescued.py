@@ -1,0 +1,75 @@
+"""The loops of `map`, `filter` and `flat_map` where a record that fails does not fail the job.
+
+Each goes on behind the record that failed: no function is called twice with a record, and nothing
+of one that failed is emitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from engine.graph.operator import RecordOperator, Rescue
+
+Function = Callable[[Any], Any]
+Run = Callable[[list[Any]], list[Any]]
+
+
+def rescued(operator: RecordOperator, counter: list[int], rescue: Rescue) -> Run:
+    """The loop over a batch, which counts what it emits."""
+    loop = {"map": _map, "filter": _filter, "flat_map": _flat_map}[operator.form]
+    return loop(operator.function, counter, rescue)
+
+
+def _map(function: Function, counter: list[int], rescue: Rescue) -> Run:
+    def run(batch: list[Any]) -> list[Any]:
+        out: list[Any] = []
+        append = out.append
+        records = iter(batch)
+        while True:
+            try:
+                for record in records:
+                    append(function(record))
+                break
+            except Exception as error:  # noqa: BLE001 - the user's function may raise anything
+                rescue(record, error)
+        counter[0] += len(out)
+        return out
+
+    return run
+
+
+def _filter(function: Function, counter: list[int], rescue: Rescue) -> Run:
+    def run(batch: list[Any]) -> list[Any]:
+        out: list[Any] = []
+        append = out.append
+        records = iter(batch)
+        while True:
+            try:
+                for record in records:
+                    if function(record):
+                        append(record)
+                break
+            except Exception as error:  # noqa: BLE001 - the user's function may raise anything
+                rescue(record, error)
+        counter[0] += len(out)
+        return out
+
+    return run
+
+
+def _flat_map(function: Function, counter: list[int], rescue: Rescue) -> Run:
+    def run(batch: list[Any]) -> list[Any]:
+        out: list[Any] = []
+        records = iter(batch)
+        while True:
+            try:
+                for record in records:
+                    out += list(function(record))
+                break
+            except Exception as error:  # noqa: BLE001 - the user's function may raise anything
+                rescue(record, error)
+        counter[0] += len(out)
+        return out
+
+    return run
