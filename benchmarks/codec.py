@@ -33,7 +33,7 @@ def main() -> None:
     for name, records in shapes.items():
         batch = Batch.from_list(records)
         key = _KEYS.get(name[0], [])
-        update = Aggregate("count", key).update
+        update = Aggregate([key], [("count", [])]).update
         costs = [
             _best(partial(Batch.from_list, records)),
             _best(batch.to_list),

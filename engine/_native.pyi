@@ -6,27 +6,37 @@ __all__ = ["Aggregate", "AggregateError", "Batch", "Blob", "BlobNode", "BlobStat
 @final
 class Aggregate:
     """
-    Count, sum, minimum, maximum or first value per key, computed on encoded records.
+    Count, sum, minimum, maximum, mean or first value per key, or several of them, computed on
+    encoded records.
 
-    `kind` is count, sum, min, max or first; `key` and `value` lead from a record to its key and
-    its value, item by item (int) and field by field (str), and are empty for the record itself.
-    Over columns they are one step each, the column's name or index.
+    `key` has a path from a record to its key, or several to the items of a tuple that is the key.
+    `wanted` has pairs of count, sum, min, max, mean or first and the path to the value. A path goes
+    item by item (int) and field by field (str), and is empty for the record itself; over columns it
+    is one step, the column's name or index. With `names`, one for each of `wanted`, the value of a
+    key is a dict, or a column of that name for each; without, there is one value.
+
     Results are those of the same loop in Python. One thread at a time.
     """
     def __len__(self, /) -> int:
         """
         Number of different keys so far.
         """
-    def __new__(cls, /, kind: "str", key: "list[int | str]", value: "list[int | str]" = ...) -> Aggregate: ...
-    def to_dict(self, /) -> "dict[Any, Any]":
+    def __new__(cls, /, key: "list[list[int | str]]", wanted: "list[tuple[str, list[int | str]]]", names: "list[str] | None" = None) -> Aggregate: ...
+    def add(self, /, batch: "Batch") -> "None":
         """
-        The value of every key so far.
+        Takes a batch in without a result. Raises AggregateError naming the record.
         """
     def update(self, /, batch: "Batch") -> "Any":
         """
         Takes a batch in. The keys it touched, in the order in which it touched them, each once with
         its value after the whole batch: a list of pairs, or, of columns, a pyarrow.RecordBatch of
-        two columns (an empty list if it touched none). Raises AggregateError naming the record.
+        those of the key and of the values (an empty list if it touched none). Raises AggregateError
+        naming the record.
+        """
+    def updates(self, /, first: "int", most: "int") -> "Any":
+        """
+        What `update` gives, of the keys that it did not give since they were touched: at most `most`
+        of them from the one numbered `first` on. An empty list if there are no more.
         """
 
 @disjoint_base
@@ -430,7 +440,7 @@ class Network:
         Ends every output channel and waits until the peers have consumed everything. Raises
         NetworkError after `timeout_seconds`, Cancelled, ChannelLost.
         """
-    def output_gate(self, /, channels: "list[int]", partitioner: "str", key: "int | str | None" = None) -> OutputGate:
+    def output_gate(self, /, channels: "list[int]", partitioner: "str", key: "int | str | tuple[int | str, ...] | None" = None) -> OutputGate:
         """
         The gate to these output channels. `partitioner` is forward (one channel), rebalance,
         broadcast, or hash by `key`: an item of a tuple or list (int), a field of a dict (str), or

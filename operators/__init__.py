@@ -13,6 +13,20 @@ if Path(engine.__file__ or "").resolve().parent.parent != Path(__file__).resolve
         "hint: give it another name; programs need Oka's packages engine and operators"
     )
 
-from operators.stream import KeyedStream, Pipeline, Stream, source
+from operators.aggregates import Count, First, Max, Mean, Min, Sum
+from operators.keyed_stream import KeyedStream
+from operators.pipeline import Pipeline
+from operators.stream import Stream, source
 
-__all__ = ["KeyedStream", "Pipeline", "Stream", "source"]
+__all__ = [
+    "Count",
+    "First",
+    "KeyedStream",
+    "Max",
+    "Mean",
+    "Min",
+    "Pipeline",
+    "Stream",
+    "Sum",
+    "source",
+]

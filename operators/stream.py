@@ -12,14 +12,17 @@ number of others. Wrong use raises `GraphError` here, where the mistake is, not 
 """
 
 import re
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args, overload
 
+from engine.columns import is_columns
 from engine.errors import GraphError
 from engine.graph.declaration import Declaration, Input
 from engine.graph.operator import (
     BatchOperator,
+    OnError,
     Operator,
     RecordOperator,
     SinkOperator,
@@ -27,26 +30,25 @@ from engine.graph.operator import (
 )
 from engine.graph.partitioner import Broadcast, Forward, Hash, Partitioner, Rebalance
 from engine.model import Model, Via
-from engine.resources import check_names
 from operators.broadcast import Publish
 from operators.elementwise import MapBatches, ToColumns, ToRecords, check_function
-from operators.keyed import (
-    Aggregation,
-    Item,
-    KeyRecords,
-    NativeAggregate,
-    Reduce,
-    check_item,
-)
+from operators.keys import HaveKeys, KeyRecords, check_key
+from operators.pipeline import Pipeline
+from operators.settings import named, on_nodes, with_parallelism, with_resources
+from operators.sinks.collect import Collect
+from operators.take import Take, check_count
 from operators.with_model import MapBatchesWithModel, OnLoadError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from operators.keyed_stream import KeyedStream
+
 T = TypeVar("T")
 R = TypeVar("R")
 K = TypeVar("K")
 M = TypeVar("M")
+Form = Literal["map", "filter", "flat_map"]
 L = TypeVar("L")
 
 
@@ -72,20 +74,24 @@ class Stream(Generic[T]):
         """The edges that the next operator will have."""
         return self._inputs
 
-    def map(self, function: Callable[[T], R]) -> "Stream[R]":
-        """One record for each: `words.map(lambda word: (word, 1))`."""
-        check_function("map", function, 1)
-        return _then(self._inputs, RecordOperator("map", function), "map")
+    def map(self, function: Callable[[T], R], *, on_error: OnError = "fail") -> "Stream[R]":
+        """One record for each: `words.map(lambda word: (word, 1))`.
 
-    def flat_map(self, function: Callable[[T], Iterable[R]]) -> "Stream[R]":
+        `on_error` says what becomes of a record that the function raises an exception on, here and
+        elsewhere: it fails the job, `"skip"` leaves it out, `"side"` sends it to `side("errors")`.
+        The last two count it: the result shows how many there were and what the first one was.
+        """
+        return self._per_record("map", function, on_error)
+
+    def flat_map(
+        self, function: Callable[[T], Iterable[R]], *, on_error: OnError = "fail"
+    ) -> "Stream[R]":
         """Any number of records for each: `lines.flat_map(lambda line: line.split())`."""
-        check_function("flat_map", function, 1)
-        return _then(self._inputs, RecordOperator("flat_map", function), "flat_map")
+        return self._per_record("flat_map", function, on_error)
 
-    def filter(self, function: Callable[[T], object]) -> "Stream[T]":
+    def filter(self, function: Callable[[T], object], *, on_error: OnError = "fail") -> "Stream[T]":
         """The records that the function is true for: `words.filter(lambda word: len(word) > 3)`."""
-        check_function("filter", function, 1)
-        return _then(self._inputs, RecordOperator("filter", function), "filter")
+        return self._per_record("filter", function, on_error)
 
     @overload
     def map_batches(
@@ -104,7 +110,7 @@ class Stream(Generic[T]):
         engine's business: at most `max_records`, where that is given. On a stream of columns it
         gets a `pyarrow.RecordBatch`. It may return a list, a RecordBatch or a Table in any case.
         """
-        return _then(self._inputs, MapBatches(function, max_records), "map_batches")
+        return then(self._inputs, MapBatches(function, max_records), "map_batches")
 
     def map_batches_with_model(
         self,
@@ -150,8 +156,8 @@ class Stream(Generic[T]):
                     hint="call .broadcast() on the stream of models",
                 )
         operator = MapBatchesWithModel(load, function, load_in_background, on_load_error)
-        sides = tuple(Input(edge.source, edge.partitioner, side=True) for edge in models.inputs)
-        return _then((*self._inputs, *sides), operator, "map_batches_with_model")
+        sides = tuple(replace(edge, side=True) for edge in models.inputs)
+        return then((*self._inputs, *sides), operator, "map_batches_with_model")
 
     def to_columns(self, schema: "pa.Schema | None" = None) -> "Stream[Any]":
         """Records that are dicts as columns: a `pyarrow.RecordBatch` of each batch.
@@ -160,36 +166,92 @@ class Stream(Generic[T]):
         next: without one, each batch has the fields of all its dicts and the types of its own
         values. A schema also says which fields there are: others are left out.
         """
-        return _then(self._inputs, ToColumns(schema), "to_columns")
+        return then(self._inputs, ToColumns(schema), "to_columns")
 
     def to_records(self) -> "Stream[dict[str, Any]]":
         """Columns as records: a dict of each row."""
-        return _then(self._inputs, ToRecords(), "to_records")
+        return then(self._inputs, ToRecords(), "to_records")
+
+    def take(self, n: int) -> "Stream[T]":
+        """The first n records that come, of all tasks together; rows, where they are columns.
+
+        It runs in one task. Sources that only it reads from end when it has them, within a second,
+        so that it also ends streams without end. Where several tasks send to it, which records come
+        first is not determined.
+        """
+        declaration = Declaration(Take(n), "take", self._inputs, parallelism=1)
+        return Stream((Input(declaration, Forward()),))
+
+    def show(self, n: int = 10) -> None:
+        """Print the first n records, for a look: runs what leads here, in threads of this process.
+
+        Unlike all else here it does something, so it has no place in a pipeline's module. It waits
+        for n records or the end; Ctrl-C ends it.
+
+            >>> from operators.sources import Collection
+            >>> source(Collection(["to", "be", "or"])).map(len).show(2)
+            2
+            2
+        """
+        check_count("show", n)
+        from engine.testing import run  # which runs what is declared here
+
+        (found,) = run(self.take(n).sink(Collect()), parallelism=1).values()
+        for each in found:
+            for record in each.to_pylist() if is_columns(each) else [each]:
+                sys.stdout.write(f"{record!r}\n")
 
     @overload
-    def key_by(self, key: None = None) -> "KeyedStream[T, T]": ...
+    def key_by(self, key: None = None, /, *, on_error: OnError = "fail") -> "KeyedStream[T, T]": ...
     @overload
-    def key_by(self, key: int | str) -> "KeyedStream[Any, T]": ...
+    def key_by(self, key: int | str, /, *, on_error: OnError = "fail") -> "KeyedStream[Any, T]": ...
     @overload
-    def key_by(self, key: Callable[[T], K]) -> "KeyedStream[K, T]": ...
-    def key_by(self, key: int | str | Callable[[T], Any] | None = None) -> "KeyedStream[Any, T]":
+    def key_by(
+        self, key: int | str, /, *more: int | str, on_error: OnError = "fail"
+    ) -> "KeyedStream[tuple[Any, ...], T]": ...
+    @overload
+    def key_by(
+        self, key: Callable[[T], K], /, *, on_error: OnError = "fail"
+    ) -> "KeyedStream[K, T]": ...
+    def key_by(self, *keys: Any, on_error: OnError = "fail") -> "KeyedStream[Any, T]":
         """Bring the records of one key to one task.
 
-        `key` is the index of a tuple's or list's item, the name of a dict's field, a function of
-        the record, or None: the record itself. Keys are equal as in Python (`True == 1 == 1.0` is
-        one key, `"a"` and `b"a"` are two), and all NaN are one key. Index and name are the fast
-        ways; with a function the key travels beside the record. On a stream of columns, `key` is
-        the name or the index of a column.
+        A key is the index of a tuple's or list's item, the name of a dict's field, several of those
+        (`key_by("city", "day")`: the key is a tuple), a function of the record, or nothing: the
+        record itself. Keys are equal as in Python (`True == 1 == 1.0` is one key, `"a"` and `b"a"`
+        are two), and all NaN are one key. Index and name are the fast ways; with a function the key
+        travels beside the record. On a stream of columns, keys are names or indexes of columns.
+
+        `on_error`, as in `map`, is for records on which a function fails, or that have no such item
+        or one that cannot be a key.
         """
-        if key is None or isinstance(key, int | str):
-            if key is not None:
-                check_item("key_by", key)
-            return KeyedStream(_towards(self._inputs, Hash(key)), key, paired=False)
-        check_function("key_by", key, 1, expected="an index >= 0, a field name or a function")
-        pairs = Declaration(
-            KeyRecords(key), "key_by", self._inputs, parallelism=_parallelism(self._inputs)
-        )
-        return KeyedStream((Input(pairs, Hash(0)),), 0, paired=True)
+        from operators.keyed_stream import KeyedStream  # which makes streams again
+
+        key = check_key(keys)
+        check_on_error("key_by", on_error)
+        if callable(key):
+            keyed = self._beside(KeyRecords(key, on_error), "key_by")
+            return KeyedStream(_towards(keyed, Hash(0)), 0, paired=True)
+        inputs = self._inputs
+        if on_error != "fail":
+            inputs = self._beside(HaveKeys(key, on_error), "key_by")
+        return KeyedStream(_towards(inputs, Hash(key)), key, paired=False)
+
+    def side(self, name: str) -> "Stream[Any]":
+        """A side output of the last operator.
+
+        An operator with `on_error="side"` has one, "errors": pairs of the record that its function
+        failed on and what the exception said.
+
+            >>> import engine.testing
+            >>> from operators.sinks import Collect
+            >>> from operators.sources import Collection
+            >>> numbers = source(Collection(["1", "x"])).map(int, on_error="side")
+            >>> bad = numbers.side("errors").map(lambda pair: pair[0])
+            >>> engine.testing.run([numbers.sink(Collect()), bad.sink(Collect()).named("bad")])
+            {'collect': [1], 'bad': ['x']}
+        """
+        return side(self._inputs, name)
 
     def union(self, *others: "Stream[T]") -> "Stream[T]":
         """The records of all the streams; those of each stay in their order."""
@@ -244,10 +306,7 @@ class Stream(Generic[T]):
         publish = Publish(via, **settings)
         for edge in self._inputs:
             publish.check_source(edge.source.operator)
-        published = Declaration(
-            publish, "publish", self._inputs, parallelism=_parallelism(self._inputs)
-        )
-        return Stream((Input(published, Broadcast()),))
+        return Stream(_towards(self._beside(publish, "publish"), Broadcast()))
 
     def sink(self, operator: SinkOperator[T]) -> "Pipeline":
         """End the stream: `counts.sink(Counts())`. What it returns can be executed."""
@@ -260,7 +319,7 @@ class Stream(Generic[T]):
 
     def named(self, name: str) -> "Stream[T]":
         """Give the last operator a name, unique in the job."""
-        return self._with(_named(self._last("named"), name))
+        return self._with(named(last(self._inputs, "named"), name))
 
     def with_parallelism(self, parallelism: int) -> "Stream[T]":
         """Run the last operator in this many tasks, whatever the job's parallelism.
@@ -268,7 +327,7 @@ class Stream(Generic[T]):
         Towards fewer tasks each task sends to one, which keeps the order; towards more tasks
         records are dealt out in turn, which does not keep it between them.
         """
-        return self._with(_with_parallelism(self._last("with_parallelism"), parallelism))
+        return self._with(with_parallelism(last(self._inputs, "with_parallelism"), parallelism))
 
     def with_resources(self, cpus: float | None = None, **custom: float) -> "Stream[T]":
         """What each task of the last operator takes of its node: `.with_resources(cpus=2, gpus=1)`.
@@ -277,7 +336,7 @@ class Stream(Generic[T]):
         otherwise; operators in one chain take the most that one asks for. The runtime `local` gives
         nothing out: it warns of what is asked for in vain, but for CPUs and memory.
         """
-        return self._with(_with_resources(self._last("with_resources"), cpus, custom))
+        return self._with(with_resources(last(self._inputs, "with_resources"), cpus, custom))
 
     def on_nodes(self, *numbers: int) -> "Stream[T]":
         """Pin the tasks of the last operator to nodes, in turn: `.on_nodes(0)`, `.on_nodes(1, 2)`.
@@ -285,187 +344,94 @@ class Stream(Generic[T]):
         Node k is the k-th, in the cluster's order, of the nodes that could run such a task; where
         there is only one node, all of them are on it. Other operators are placed as ever.
         """
-        return self._with(_on_nodes(self._last("on_nodes"), numbers))
+        return self._with(on_nodes(last(self._inputs, "on_nodes"), numbers))
 
-    def _last(self, method: str) -> Declaration:
-        (edge, *others) = self._inputs
-        if others or not isinstance(edge.partitioner, Forward):
-            what = "union" if others else edge.partitioner.name
-            raise GraphError(
-                f".{method}() follows {what}(), expected an operator",
-                hint=f"call .{method}() right after the operator that it is for",
-            )
-        return edge.source
+    def _per_record(
+        self, form: Form, function: Callable[[T], Any], on_error: OnError
+    ) -> "Stream[Any]":
+        check_function(form, function, 1)
+        check_on_error(form, on_error)
+        return then(self._inputs, RecordOperator(form, function, on_error), form)
+
+    def _beside(self, operator: RecordOperator | BatchOperator, name: str) -> tuple[Input, ...]:
+        """The edges behind an operator in the tasks of those before it, before the network."""
+        parallelism = _parallelism(self._inputs)
+        declaration = Declaration(operator, name, self._inputs, parallelism=parallelism)
+        return (Input(declaration, Forward()),)
 
     def _with(self, declaration: Declaration) -> "Stream[T]":
         return Stream((Input(declaration, Forward()),))
 
-
-class KeyedStream(Generic[K, T]):
-    """Records of type T, all those of one key of type K in one task, in order of arrival.
-
-    `reduce` is Python per record. `count`, `sum`, `min`, `max` and `first` run in Rust on the
-    encoded records: they emit, once per batch of input, a pair (key, value) for every key that the
-    batch had, with the latest value. On a stream of columns those are the two columns of a
-    `pyarrow.RecordBatch`: the key's, which keeps its name and has a dictionary if it is a string or
-    binary (batches share it), and one that is named "count", "sum" and so on. Null values are left
-    out there, and a sum must fit into 64 bits.
-    """
-
-    def __init__(self, inputs: tuple[Input, ...], key: Item | None, paired: bool) -> None:
-        self._inputs = inputs
-        self._key = key
-        self._paired = paired
-
-    @property
-    def inputs(self) -> tuple[Input, ...]:
-        """The edges that the next operator will have."""
-        return self._inputs
-
-    def reduce(self, function: Callable[[T, T], T]) -> Stream[T]:
-        """Combine the records of each key: `.reduce(lambda a, b: (a[0], a[1] + b[1]))`.
-
-        For every record it emits what its key has come to: the first record of a key as it is, then
-        `function(so far, record)`.
-        """
-        return _then(self._inputs, Reduce(function, self._key, self._paired), "reduce")
-
-    def count(self) -> Stream[tuple[K, int]]:
-        """How many records each key has had."""
-        return self._aggregate("count", None)
-
-    def sum(self, item: int | str | None = None) -> Stream[tuple[K, Any]]:
-        """The sum of an item of the records, or of the records themselves; integers exactly."""
-        return self._aggregate("sum", item)
-
-    def min(self, item: int | str | None = None) -> Stream[tuple[K, Any]]:
-        """The least of an item of the records, or of the records themselves."""
-        return self._aggregate("min", item)
-
-    def max(self, item: int | str | None = None) -> Stream[tuple[K, Any]]:
-        """The greatest of an item of the records, or of the records themselves."""
-        return self._aggregate("max", item)
-
-    def first(self, item: int | str | None = None) -> Stream[tuple[K, Any]]:
-        """The first that each key had of an item of the records, or of the records themselves."""
-        return self._aggregate("first", item)
-
-    @overload
-    def map_batches(
-        self, function: Callable[[list[T]], list[R]], max_records: int | None = None
-    ) -> Stream[R]: ...
-    @overload
-    def map_batches(
-        self, function: Callable[["pa.RecordBatch"], Any], max_records: int | None = None
-    ) -> Stream[Any]: ...
-    def map_batches(
-        self, function: Callable[[Any], Any], max_records: int | None = None
-    ) -> Stream[Any]:
-        """As `Stream.map_batches`, in the task that has all records of the batch's keys.
-
-        State of the function's own, such as a dict by key, is per task: make it in a callable
-        object's `__call__` or a closure that is unpickled in each task.
-        """
-        operator = MapBatches(function, max_records, self._paired)
-        return _then(self._inputs, operator, "map_batches")
-
-    def _aggregate(self, kind: Aggregation, item: int | str | None) -> Stream[Any]:
-        if item is not None:
-            check_item(kind, item)
-        operator = NativeAggregate.of(kind, self._key, item, self._paired)
-        return _then(self._inputs, operator, kind)
-
-
-class Pipeline:
-    """A stream that ends in a sink: what `engine.execute` takes, alone or in a list."""
-
-    def __init__(self, declaration: Declaration) -> None:
-        self._declaration = declaration
-
-    @property
-    def declaration(self) -> Declaration:
-        """The sink, with all that it reads from."""
-        return self._declaration
-
-    def named(self, name: str) -> "Pipeline":
-        """Give the sink a name, unique in the job: its output is `result.outputs[name]`."""
-        return Pipeline(_named(self._declaration, name))
-
-    def with_parallelism(self, parallelism: int) -> "Pipeline":
-        """Run the sink in this many tasks, whatever the job's parallelism."""
-        return Pipeline(_with_parallelism(self._declaration, parallelism))
-
-    def with_resources(self, cpus: float | None = None, **custom: float) -> "Pipeline":
-        """What each task of the sink takes of its node."""
-        return Pipeline(_with_resources(self._declaration, cpus, custom))
-
-    def on_nodes(self, *numbers: int) -> "Pipeline":
-        """Pin the tasks of the sink to nodes, in turn; see `Stream.on_nodes`."""
-        return Pipeline(_on_nodes(self._declaration, numbers))
-
     if not TYPE_CHECKING:  # a type checker sees that these methods do not exist
 
         def __getattr__(self, name: str) -> Any:
-            if name in vars(Stream) and not name.startswith("_"):
+            from operators.keyed_stream import KeyedStream
+
+            if name in vars(KeyedStream) and not name.startswith("_"):
                 raise GraphError(
-                    f".{name}() follows .sink(), which ends a stream",
-                    hint=f"call .{name}() on the stream before its sink",
+                    f".{name}() needs to know what the key of a record is, expected .key_by(...) "
+                    "before it",
+                    hint=f".key_by(0).{name}(...) has a result for each value of item 0, "
+                    f".key_by(lambda record: None).{name}(...) one for all records",
                 )
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
-def _then(
+def side(inputs: tuple[Input, ...], name: str) -> Stream[Any]:
+    """The side output of this name of the operator that the edges come from."""
+    operator = last(inputs, "side").operator
+    names = getattr(operator, "side_outputs", ())
+    if name not in names:
+        found = f"those of {inputs[0].source.name!r} are {', '.join(names)}"
+        raise GraphError(
+            f"side() got {name!r:.80}, expected a side output: "
+            + (found if names else f"{inputs[0].source.name!r} has none"),
+            hint="on_error='side' gives an operator the side output 'errors'",
+        )
+    return Stream((Input(inputs[0].source, Forward(), output=name),))
+
+
+def last(inputs: tuple[Input, ...], method: str) -> Declaration:
+    """The one operator that the edges come from; a `GraphError` names the method if it is not."""
+    (edge, *others) = inputs
+    what = None
+    if others:
+        what = "union"
+    elif edge.output is not None:
+        what = "side"
+    elif not isinstance(edge.partitioner, Forward):
+        what = edge.partitioner.name
+    if what is not None:
+        raise GraphError(
+            f".{method}() follows {what}(), expected an operator",
+            hint=f"call .{method}() right after the operator that it is for",
+        )
+    return edge.source
+
+
+def then(
     inputs: tuple[Input, ...], operator: RecordOperator | BatchOperator, name: str
 ) -> Stream[Any]:
+    """The stream behind an operator that reads these edges."""
     return Stream((Input(Declaration(operator, name, inputs), Forward()),))
 
 
+def check_on_error(method: str, on_error: object) -> None:
+    """Raise `GraphError` unless it says what becomes of a record that fails."""
+    if on_error not in get_args(OnError):
+        raise GraphError(
+            f"{method}() got on_error={on_error!r:.80}, expected 'fail', 'skip' or 'side'"
+        )
+
+
 def _towards(inputs: tuple[Input, ...], partitioner: Partitioner) -> tuple[Input, ...]:
-    return tuple(Input(edge.source, partitioner) for edge in inputs)
+    return tuple(replace(edge, partitioner=partitioner) for edge in inputs)
 
 
 def _parallelism(inputs: tuple[Input, ...]) -> int | None:
     """That of all inputs, so that an operator shares their tasks; None if they have several."""
     parallelisms = {edge.source.parallelism for edge in inputs}
     return parallelisms.pop() if len(parallelisms) == 1 else None
-
-
-def _named(declaration: Declaration, name: str) -> Declaration:
-    if not isinstance(name, str) or not name.strip():
-        raise GraphError(f"named() got {name!r}, expected a text that is not empty")
-    return replace(declaration, name=name, named=True)
-
-
-def _with_parallelism(declaration: Declaration, parallelism: int) -> Declaration:
-    if not isinstance(parallelism, int) or isinstance(parallelism, bool) or parallelism < 1:
-        raise GraphError(f"with_parallelism() got {parallelism!r}, expected an integer >= 1")
-    return replace(declaration, parallelism=parallelism)
-
-
-def _with_resources(
-    declaration: Declaration, cpus: float | None, custom: dict[str, float]
-) -> Declaration:
-    resources = custom if cpus is None else {"cpus": cpus, **custom}
-    if not resources:
-        raise GraphError("with_resources() got nothing, expected such as cpus=2")
-    for name, amount in resources.items():
-        if not isinstance(amount, int | float) or not 0 <= amount < float("inf"):
-            raise GraphError(f"with_resources() got {name}={amount!r}, expected a number >= 0")
-    try:
-        check_names(resources)
-    except ValueError as error:
-        raise GraphError(f"with_resources() got {error}") from None
-    amounts = {name: float(amount) for name, amount in resources.items()}
-    return replace(declaration, resources={**declaration.resources, **amounts})
-
-
-def _on_nodes(declaration: Declaration, numbers: tuple[int, ...]) -> Declaration:
-    if not numbers:
-        raise GraphError("on_nodes() got nothing, expected numbers of nodes such as 0, 1")
-    for number in numbers:
-        if not isinstance(number, int) or isinstance(number, bool) or number < 0:
-            raise GraphError(f"on_nodes() got {number!r}, expected integers >= 0")
-    return replace(declaration, nodes=numbers)
 
 
 def _default_name(operator: Operator) -> str:

@@ -25,11 +25,11 @@ class Rebalance:
 class Hash:
     """Records of one key go to one task.
 
-    `key` is the index of a tuple's or list's item, the name of a dict's field, or None: the record
-    itself is the key.
+    `key` is the index of a tuple's or list's item, the name of a dict's field, several of them,
+    which are one key, or None: the record itself is the key.
     """
 
-    key: int | str | None
+    key: int | str | tuple[int | str, ...] | None
     name: ClassVar[str] = "hash"
 
 

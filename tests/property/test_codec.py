@@ -160,35 +160,54 @@ numbers = st.integers(-(2**64), 2**64) | st.floats(allow_nan=False) | st.boolean
 
 
 @given(st.lists(st.lists(st.tuples(keys, numbers), max_size=20), max_size=4))
-@pytest.mark.parametrize("kind", ["count", "sum", "min", "max", "first"])
+@pytest.mark.parametrize("kind", ["count", "sum", "min", "max", "mean", "first"])
 def test_aggregates_do_what_a_dict_does(kind: str, batches: list[list[tuple[Any, Any]]]) -> None:
-    aggregate = Aggregate(kind, [0], [1])
+    aggregate, at_last = (Aggregate([[0]], [(kind, [1])]) for _ in range(2))
+    beside = Aggregate([[0]], [("count", []), (kind, [1])], ["n", "value"])
     nan = Batch.from_list([math.nan]).to_list()[0]
-    expected: dict[Any, Any] = {}
+    values: dict[Any, list[Any]] = {}
     for batch in batches:
-        touched = {}
+        touched: dict[Any, None] = {}
         for key, value in batch:
             key = nan if key is math.nan else key
-            if kind == "count":
-                value = 1
-            elif kind == "sum":
-                value = int(value) if isinstance(value, bool) else value
-            if key in expected:
-                old = expected[key]
-                value = {
-                    "count": lambda a, _: a + 1,
-                    "sum": lambda a, b: a + b,
-                    "min": lambda a, b: min(a, b),
-                    "max": lambda a, b: max(a, b),
-                    "first": lambda a, _: a,
-                }[kind](old, value)
-            if kind != "first" or key not in expected:
-                touched[key] = value
-            expected[key] = value
-        updates = aggregate.update(Batch.from_list(batch))
-        assert same(updates, [(key, touched[key]) for key in _first_spelling(expected, touched)])
-    assert same(aggregate.to_dict(), expected)
-    assert len(aggregate) == len(expected)
+            if kind != "first" or key not in values:
+                touched[key] = None
+            values.setdefault(key, []).append(value)
+        encoded = Batch.from_list(batch)
+        at_last.add(encoded)
+        beside.update(encoded)
+        expected = [
+            (key, _aggregated(kind, values[key])) for key in _first_spelling(values, touched)
+        ]
+        assert same(aggregate.update(encoded), expected)
+    expected = [(key, _aggregated(kind, found)) for key, found in values.items()]
+    assert same(_in_parts(at_last, 3), expected)
+    assert len(aggregate) == len(values)
+    beside.add(Batch.from_list([(key, 0) for key in values]))
+    counts = [(key, pair["n"]) for key, pair in _in_parts(beside, 1)]
+    assert same(counts, [(key, len(found) + 1) for key, found in values.items()])
+
+
+def _aggregated(kind: str, values: list[Any]) -> Any:
+    if kind == "count":
+        return len(values)
+    if kind == "first":
+        return values[0]
+    if kind in ("min", "max"):
+        return {"min": min, "max": max}[kind](values)
+    total = int(values[0]) if isinstance(values[0], bool) else values[0]
+    for value in values[1:]:  # not sum(), which compensates for rounding
+        total += value
+    return total if kind == "sum" else total / len(values)
+
+
+def _in_parts(aggregate: Aggregate, most: int) -> list[Any]:
+    """What it has come to, asked for some keys at a time."""
+    found: list[Any] = []
+    while part := aggregate.updates(len(found), most):
+        assert len(part) <= most
+        found += part
+    return found
 
 
 def _first_spelling(expected: dict[Any, Any], touched: dict[Any, Any]) -> list[Any]:
@@ -202,6 +221,5 @@ def test_text_is_ordered_by_code_points(records: list[tuple[str, str]]) -> None:
     greatest: defaultdict[str, str] = defaultdict(str)
     for key, value in records:
         greatest[key] = max(greatest[key], value)
-    aggregate = Aggregate("max", [0], [1])
-    aggregate.update(Batch.from_list(records))
-    assert aggregate.to_dict() == greatest
+    aggregate = Aggregate([[0]], [("max", [1])])
+    assert dict(aggregate.update(Batch.from_list(records))) == greatest

@@ -156,7 +156,7 @@ def test_every_type_of_key_is_partitioned_and_counted(send: Send, column: pa.Arr
     for index, received in enumerate(send(Hash(0), [batch], 5)):
         keys = table(received)["key"].to_pylist() if any(len(b) for b, _ in received) else []
         assert all(partition([key], 5) == [index] for key in keys)
-    (((counts, _),),) = send(Forward(), [batch], aggregate=Aggregate("count", [0]))
+    (((counts, _),),) = send(Forward(), [batch], aggregate=Aggregate([[0]], [("count", [])]))
     kind = column.type
     if not (pa.types.is_primitive(kind) or pa.types.is_dictionary(kind)):
         kind = pa.dictionary(pa.int32(), kind)  # results share their keys
@@ -191,7 +191,7 @@ def test_a_batch_without_rows_gives_its_markers_on(send: Send) -> None:
 def test_sums_keep_the_dictionary_of_the_key(send: Send) -> None:
     coded = pa.array(["a", "b", "a"]).dictionary_encode()
     batch = pa.record_batch({"word": coded, "n": pa.array([1, 2, 3])})
-    by_word = Aggregate("sum", ["word"], ["n"])
+    by_word = Aggregate([["word"]], [("sum", ["n"])])
     (((sums, _),),) = send(Forward(), [batch], aggregate=by_word)
     assert sums.to_pylist() == [{"word": "a", "sum": 4}, {"word": "b", "sum": 2}]
     assert sums.schema.field("word").type == coded.type
@@ -200,11 +200,11 @@ def test_sums_keep_the_dictionary_of_the_key(send: Send) -> None:
 @pytest.mark.parametrize(
     ("aggregate", "message"),
     [
-        (Aggregate("count", ["m"]), 'no column "m"; the columns are word'),
-        (Aggregate("count", []), "key_by() names no column"),
-        (Aggregate("sum", ["word"]), "names no column"),
-        (Aggregate("sum", ["word"], ["word"]), "sum of a column of type Utf8"),
-        (Aggregate("count", [0, 1]), "names no column"),
+        (Aggregate([["m"]], [("count", [])]), 'no column "m"; the columns are word'),
+        (Aggregate([[]], [("count", [])]), "key_by() names no column"),
+        (Aggregate([["word"]], [("sum", [])]), "names no column"),
+        (Aggregate([["word"]], [("sum", ["word"])]), "sum of a column of type Utf8"),
+        (Aggregate([[0, 1]], [("count", [])]), "names no column"),
     ],
 )
 def test_an_aggregate_that_does_not_suit_says_so(
@@ -217,9 +217,9 @@ def test_an_aggregate_that_does_not_suit_says_so(
 
 
 def test_records_and_columns_do_not_mix_in_an_aggregate(send: Send) -> None:
-    (received,) = send(Forward(), [["a"], words("a")], aggregate=Aggregate("count", []))
+    (received,) = send(Forward(), [["a"], words("a")], aggregate=Aggregate([[]], [("count", [])]))
     assert [type(update) for update, _ in received] == [list, AggregateError]
-    by_name = Aggregate("count", ["word"])
+    by_name = Aggregate([["word"]], [("count", [])])
     (received,) = send(Forward(), [words("a"), [{"word": "a"}]], aggregate=by_name)
     assert "columns and records in one aggregation" in str(received[1][0])
 
@@ -250,12 +250,12 @@ def test_a_name_that_several_columns_have_names_none(send: Send) -> None:
     message = 'there is more than one column "a"; the columns are a, b, a'
     with pytest.raises(KeyExtractError, match=message):
         send(Hash("a"), [batch], 2)
-    for aggregate in (Aggregate("count", ["a"]), Aggregate("sum", ["b"], ["a"])):
+    for aggregate in (Aggregate([["a"]], [("count", [])]), Aggregate([["b"]], [("sum", ["a"])])):
         (((error, _),),) = send(Forward(), [batch], aggregate=aggregate)
         assert isinstance(error, AggregateError)
         assert message in str(error)
         assert "hint: name one of these columns, or say its index" in str(error)
-    (((sums, _),),) = send(Forward(), [batch], aggregate=Aggregate("sum", [1], [2]))
+    (((sums, _),),) = send(Forward(), [batch], aggregate=Aggregate([[1]], [("sum", [2])]))
     assert sums.to_pylist() == [{"b": 3, "sum": 5}, {"b": 4, "sum": 6}]
     with pytest.raises(ValueError, match=r"columns are a, b, a; a dict of a row would have a once"):
         rows(batch)

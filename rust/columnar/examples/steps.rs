@@ -43,7 +43,7 @@ fn measure(name: &str, batch: &RecordBatch) {
             .append(black_box(batch), &mut body)
             .expect("as before");
     });
-    let mut partitioner = Partitioner::new(Selector::Index(0));
+    let mut partitioner = Partitioner::new(vec![Selector::Index(0)]);
     let partition = best(rows, || {
         black_box(partitioner.split(batch, 8).expect("a key column"));
     });
@@ -57,7 +57,8 @@ fn measure(name: &str, batch: &RecordBatch) {
     let copy = best(rows, || {
         black_box(columns.to_batch().expect("columns"));
     });
-    let mut counts = Aggregate::new(Aggregation::Count, Selector::Index(0), None);
+    let mut counts =
+        Aggregate::by(vec![Selector::Index(0)]).compute("count", Aggregation::Count, None);
     let count = best(rows, || {
         black_box(counts.update(columns).expect("a key column"));
     });

@@ -1,177 +1,180 @@
+use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::types::Int32Type;
-use arrow_array::{ArrayRef, DictionaryArray, NullArray, PrimitiveArray, RecordBatch, UInt32Array};
+use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
-use arrow_select::concat::concat;
-use arrow_select::take::take;
 use oka_compute::Aggregation;
 use thiserror::Error;
 
-use crate::key::{KeyKind, KeyNumbers, NULL, Wanted, keys, plain};
+use crate::key::plain;
+use crate::keys::Keys;
 use crate::values::Values;
-use crate::{ColumnError, Columns, DecodeError, KeyError, Selector, build};
+use crate::{ColumnError, Columns, DecodeError, KeyError, Selector};
 
-/// The value of each key so far, over columns that are read in place.
+/// The values of each key so far, over columns that are read in place.
 ///
-/// Null keys are one key. Null values are left out: a key that has no others has null. A sum is of
-/// 64 bits, and an error where it does not fit; minimum and maximum keep the column's type and the
-/// first of equal values.
+/// Null keys are one key. Null values are left out, but not of first ones: a key that has no others
+/// has null. A sum is of 64 bits, and an error where it does not fit; minimum and maximum keep the
+/// column's type and the first of equal values; a mean is a float.
 #[derive(Debug)]
 pub struct Aggregate {
-    aggregation: Aggregation,
-    key: Selector,
-    value: Option<Selector>,
+    key: Vec<Selector>,
+    wanted: Vec<Wanted>,
     shape: Option<Shape>,
-    numbers: KeyNumbers,
-    /// Per key, the number of the last update that had it.
+    /// Per key, the number of the last round that had it.
     rounds: Vec<u64>,
     round: u64,
     touched: Vec<u32>,
-    dictionary: SharedDictionary,
+}
+
+/// What is computed, of which column, and how it is named.
+#[derive(Clone, Debug)]
+struct Wanted {
+    name: String,
+    aggregation: Aggregation,
+    value: Option<Selector>,
 }
 
 impl Aggregate {
-    /// Over the values of a column by the keys of another; a count needs no value.
-    pub fn new(aggregation: Aggregation, key: Selector, value: Option<Selector>) -> Self {
+    /// By the values of a column, or of several, which are one key; [`Self::compute`] says what.
+    pub fn by(key: Vec<Selector>) -> Self {
         Self {
-            aggregation,
             key,
-            value,
+            wanted: Vec::new(),
             shape: None,
-            numbers: KeyNumbers::default(),
             rounds: Vec::new(),
-            round: 0,
+            round: 1,
             touched: Vec::new(),
-            dictionary: SharedDictionary::default(),
         }
+    }
+
+    /// Computes this of a column's values; a count needs none. Called before the first frame.
+    #[must_use]
+    pub fn compute(
+        mut self,
+        name: impl Into<String>,
+        aggregation: Aggregation,
+        value: Option<Selector>,
+    ) -> Self {
+        let name = name.into();
+        self.wanted.push(Wanted {
+            name,
+            aggregation,
+            value,
+        });
+        self
     }
 
     /// Takes in the rows of a frame. The result has the keys that it touched, in the order in which
-    /// it touched them, each once with its value after the whole frame: a column named as the key's,
-    /// and one named for the aggregation. Keys that are text or bytes, or come with a dictionary, have
+    /// it touched them, each once with its values after the whole frame: columns named as the keys',
+    /// and one for each aggregation. Keys that are text or bytes, or come with a dictionary, have
     /// one in the result, which most results share: keys are not copied again and again.
     ///
-    /// `None` if no key was touched.
+    /// `None` if no key was touched. One is by its first value alone, if nothing else is computed.
     pub fn update(&mut self, columns: &Columns) -> Result<Option<RecordBatch>, AggregateError> {
-        let schema = columns.schema();
-        let key = self.key.find(schema)?;
-        let value = match &self.value {
-            Some(value) => value.find(schema)?,
-            None => key,
+        self.add(columns)?;
+        let updated = self.updates(0..self.touched.len())?;
+        self.touched.clear();
+        self.round += 1;
+        Ok(updated)
+    }
+
+    /// Number of keys touched since the last `update`; of all keys where it was never called.
+    pub fn touched(&self) -> usize {
+        self.touched.len()
+    }
+
+    /// What `update` gives, of some of the keys touched since it was called.
+    pub fn updates(&mut self, some: Range<usize>) -> Result<Option<RecordBatch>, AggregateError> {
+        let (Some(shape), false) = (&mut self.shape, some.is_empty()) else {
+            return Ok(None);
         };
+        let touched = &self.touched[some];
+        let mut columns = shape.keys.arrays(touched)?;
+        for result in &shape.results {
+            columns.push(result.values.take(touched, &result.data_type)?);
+        }
+        Ok(Some(RecordBatch::try_new(
+            Arc::clone(&shape.schema),
+            columns,
+        )?))
+    }
+
+    /// Takes in the rows of a frame without a result.
+    pub fn add(&mut self, columns: &Columns) -> Result<(), AggregateError> {
+        let schema = columns.schema();
+        let places = Places::of(schema, &self.key, &self.wanted)?;
         let shape = match self.shape.take() {
-            Some(shape) => shape.checked(schema, key, value)?,
-            None => Shape::new(self.aggregation, schema, key, value)?,
+            Some(shape) => shape.checked(schema, &places)?,
+            None => Shape::new(schema, &places, &self.wanted)?,
         };
         let shape = self.shape.insert(shape);
-        self.round += 1;
-        self.touched.clear();
-        let mut firsts = Vec::new();
-        for batch in columns.in_place(&[key, value]) {
+        let only_new = self
+            .wanted
+            .iter()
+            .all(|w| w.aggregation == Aggregation::First);
+        for batch in columns.in_place(&places.projection) {
             let batch = batch?;
-            let (key, value) = (batch.column(0), batch.column(1));
-            let (numbers, count) = self.numbers.of(key, shape.kind);
+            let keys = places.keys.iter().map(|at| Arc::clone(batch.column(*at)));
+            let (numbers, count) = shape.keys.of(&keys.collect::<Vec<_>>());
             self.rounds.resize(count, 0);
-            if let Some(values) = &mut shape.values {
+            if only_new {
+                touch_new(&mut self.rounds, self.round, numbers, &mut self.touched);
+            } else {
                 touch(&mut self.rounds, self.round, numbers, &mut self.touched);
-                values.resize(count);
-                values.update(self.aggregation, numbers, value)?;
-                continue;
             }
-            let mut rows = Vec::new();
-            for (row, number) in (0_u32..).zip(numbers) {
-                let round = &mut self.rounds[*number as usize];
-                if *round == 0 {
-                    *round = self.round;
-                    self.touched.push(*number);
-                    rows.push(row);
-                }
-            }
-            if !rows.is_empty() {
-                let value = take(value, &UInt32Array::from(rows), None)?;
-                firsts.push(build::checked(value, &shape.value)?);
+            for (result, value) in shape.results.iter_mut().zip(&places.values) {
+                result.values.resize(count);
+                let column = batch.column(value.unwrap_or_default());
+                result.values.update(result.aggregation, numbers, column)?;
             }
         }
-        if self.touched.is_empty() {
-            return Ok(None);
-        }
-        let values = match (&shape.values, &firsts[..]) {
-            (Some(values), _) => values.take(&self.touched, &shape.result)?,
-            (None, [first]) => Arc::clone(first),
-            (None, _) => concat(&firsts.iter().map(|first| &**first).collect::<Vec<_>>())?,
-        };
-        let schema = Arc::clone(&shape.schema);
-        let keys = self.touched_keys()?;
-        Ok(Some(RecordBatch::try_new(schema, vec![keys, values])?))
-    }
-
-    fn touched_keys(&mut self) -> Result<ArrayRef, ArrowError> {
-        let Some(shape) = &self.shape else {
-            return Ok(Arc::new(NullArray::new(0)));
-        };
-        let (numbers, kind) = (&self.numbers, shape.kind);
-        match &shape.key {
-            DataType::Dictionary(_, values) => {
-                let keys = |wanted: Wanted<'_>| keys(numbers, kind, values, wanted);
-                self.dictionary.column(&self.touched, numbers, keys)
-            }
-            plain => keys(numbers, kind, plain, &mut self.touched.iter().copied()),
-        }
+        Ok(())
     }
 }
 
-/// A dictionary of all keys so far, for many results.
-///
-/// While new keys come it would have to be made anew each time, so that results have dictionaries of
-/// their own then, until these have cost as much as it does: what is copied, here and on channels, is
-/// at most twice what it would be without dictionaries.
-#[derive(Debug, Default)]
-struct SharedDictionary {
-    keys: Option<ArrayRef>,
-    /// Keys that results were given since one had a key that is not in the dictionary.
-    copied: usize,
+/// Where the columns of a frame are that take part.
+#[derive(Default)]
+struct Places {
+    /// Their indexes, each once.
+    projection: Vec<usize>,
+    /// Where in `projection` the keys are.
+    keys: Vec<usize>,
+    /// Where in `projection` the value of each aggregation is.
+    values: Vec<Option<usize>>,
 }
 
-impl SharedDictionary {
-    /// The keys of these numbers as codes.
-    fn column(
-        &mut self,
-        touched: &[u32],
-        numbers: &KeyNumbers,
-        keys: impl Fn(Wanted<'_>) -> Result<ArrayRef, ArrowError>,
-    ) -> Result<ArrayRef, ArrowError> {
-        let known = self.keys.as_ref().map_or(0, |keys| keys.len());
-        let all = numbers.len() - 1;
-        let is_stale = known < all
-            && (self.copied > 0 || touched.iter().any(|number| *number as usize > known));
-        if is_stale {
-            self.copied += touched.len();
-            if self.copied >= all && numbers.total_bytes() <= MOST_SHARED_BYTES {
-                self.keys = Some(keys(&mut (NULL + 1..numbers.len() as u32))?);
-                self.copied = 0;
-            }
+impl Places {
+    fn of(schema: &Schema, key: &[Selector], wanted: &[Wanted]) -> Result<Self, ColumnError> {
+        let mut places = Self::default();
+        for selector in key {
+            let place = places.add(selector.find(schema)?);
+            places.keys.push(place);
         }
-        let shared = self.keys.as_ref().filter(|_| self.copied == 0);
-        let (codes, values): (PrimitiveArray<Int32Type>, _) = if let Some(keys) = shared {
-            let code = |number: &u32| (*number != NULL).then(|| *number as i32 - 1);
-            (touched.iter().map(code).collect(), Arc::clone(keys))
-        } else {
-            let mut next = 0;
-            let code = |number: &u32| {
-                let code = (*number != NULL).then_some(next);
-                next += i32::from(code.is_some());
-                code
-            };
-            let mut wanted = touched.iter().copied().filter(|number| *number != NULL);
-            (touched.iter().map(code).collect(), keys(&mut wanted)?)
-        };
-        Ok(Arc::new(DictionaryArray::try_new(codes, values)?))
+        for each in wanted {
+            let column = each.value.as_ref().map(|value| value.find(schema));
+            let place = column.transpose()?.map(|column| places.add(column));
+            places.values.push(place);
+        }
+        Ok(places)
+    }
+
+    fn add(&mut self, column: usize) -> usize {
+        let known = self.projection.iter().position(|at| *at == column);
+        known.unwrap_or_else(|| {
+            self.projection.push(column);
+            self.projection.len() - 1
+        })
+    }
+
+    /// The fields of the keys, and of each value.
+    fn fields<'a>(&self, schema: &'a Schema) -> (Vec<&'a Field>, Vec<Option<&'a Field>>) {
+        let field = |place: usize| schema.field(self.projection[place]);
+        let keys = self.keys.iter().map(|place| field(*place));
+        let values = self.values.iter().map(|place| place.map(field));
+        (keys.collect(), values.collect())
     }
 }
-
-/// A dictionary beyond this would not stay in a cache, and offsets into it must fit 32 bits.
-const MOST_SHARED_BYTES: usize = 64 << 20;
 
 /// A frame cannot be aggregated.
 #[derive(Debug, Error)]
@@ -209,76 +212,83 @@ pub enum AggregateError {
 /// What the first frame settles for all others.
 #[derive(Debug)]
 struct Shape {
-    kind: KeyKind,
-    /// Type of the key column in the result.
-    key: DataType,
-    /// Type of the value column in the input.
-    value: DataType,
-    /// Type of the value column in the result.
-    result: DataType,
-    /// `None` for the first values: the table of keys tells whether there was one.
-    values: Option<Values>,
+    keys: Keys,
+    results: Vec<Computed>,
     schema: SchemaRef,
 }
 
+/// One aggregation.
+#[derive(Debug)]
+struct Computed {
+    aggregation: Aggregation,
+    /// Type of the column in the input; `None` where there is none.
+    input: Option<DataType>,
+    /// Type of the column in the result.
+    data_type: DataType,
+    values: Values,
+}
+
 impl Shape {
-    fn new(
-        aggregation: Aggregation,
-        schema: &Schema,
-        key: usize,
-        value: usize,
-    ) -> Result<Self, AggregateError> {
-        let (key, value) = (schema.field(key), schema.field(value).data_type().clone());
-        let kind = KeyKind::of(key.data_type())?;
-        let (values, result) = match Values::of(aggregation, &value) {
-            Some((values, result)) => (Some(values), result),
-            None if aggregation == Aggregation::First => (None, value.clone()),
-            None => {
+    fn new(schema: &Schema, places: &Places, wanted: &[Wanted]) -> Result<Self, AggregateError> {
+        let (key, value) = places.fields(schema);
+        let keys = Keys::new(&key)?;
+        let mut results = Vec::with_capacity(wanted.len());
+        let mut shown: Vec<Field> = keys.fields().cloned().collect();
+        for (each, value) in wanted.iter().zip(value) {
+            let input = value.map(|field| field.data_type().clone());
+            let column = input.as_ref().unwrap_or(&DataType::Null);
+            let Some((values, data_type)) = Values::of(each.aggregation, column) else {
                 return Err(AggregateError::Value {
-                    aggregation: name(aggregation),
-                    data_type: value,
+                    aggregation: each.aggregation.name(),
+                    data_type: column.clone(),
                 });
-            }
-        };
-        // Numbers of keys are the codes, and there may be many.
-        let coded = |values| DataType::Dictionary(Box::new(DataType::Int32), values);
-        let key_type = match key.data_type() {
-            DataType::Dictionary(_, values) => coded(values.clone()),
-            plain if matches!(kind, KeyKind::Text | KeyKind::Bytes) => {
-                coded(Box::new(plain.clone()))
-            }
-            plain => plain.clone(),
-        };
-        let fields = vec![
-            Field::new(key.name(), key_type.clone(), true),
-            Field::new(name(aggregation), result.clone(), true),
-        ];
+            };
+            shown.push(Field::new(&each.name, data_type.clone(), true));
+            results.push(Computed {
+                aggregation: each.aggregation,
+                input,
+                data_type,
+                values,
+            });
+        }
         Ok(Self {
-            kind,
-            key: key_type,
-            value,
-            result,
-            values,
-            schema: Arc::new(Schema::new(fields)),
+            keys,
+            results,
+            schema: Arc::new(Schema::new(shown)),
         })
     }
 
-    /// The shape, if these columns have it, too. Layouts of the key may differ.
-    fn checked(self, schema: &Schema, key: usize, value: usize) -> Result<Self, AggregateError> {
-        let (key, value) = (
-            schema.field(key).data_type(),
-            schema.field(value).data_type(),
-        );
-        let counts = matches!(self.values, Some(Values::Count(_)));
-        if KeyKind::of(key)? == self.kind && (counts || *value == self.value) {
+    /// The shape, if these columns have it, too. Layouts of keys may differ.
+    fn checked(self, schema: &Schema, places: &Places) -> Result<Self, AggregateError> {
+        let (key, value) = places.fields(schema);
+        let same = |(result, field): (&Computed, Option<&Field>)| {
+            result.input.as_ref() == field.map(Field::data_type)
+        };
+        if self.keys.suit(&key)? && self.results.iter().zip(value.iter().copied()).all(same) {
             return Ok(self);
         }
-        let expected = plain(&self.key);
+        let inputs = self
+            .results
+            .iter()
+            .filter_map(|result| result.input.as_ref());
+        let expected = self
+            .keys
+            .fields()
+            .map(|field| plain(field.data_type()))
+            .chain(inputs);
+        let got = key.iter().chain(value.iter().flatten());
         Err(AggregateError::Changed {
-            expected: format!("{expected} and {}", self.value),
-            got: format!("{key} and {value}"),
+            expected: listed(expected),
+            got: listed(got.map(|field| field.data_type())),
         })
     }
+}
+
+fn listed<'a>(types: impl Iterator<Item = &'a DataType>) -> String {
+    types
+        .map(DataType::to_string)
+        .collect::<Vec<_>>()
+        .join(" and ")
 }
 
 /// Appends each number that this round has not had, once.
@@ -296,12 +306,13 @@ fn touch(rounds: &mut [u64], round: u64, numbers: &[u32], touched: &mut Vec<u32>
     touched.truncate(end);
 }
 
-fn name(aggregation: Aggregation) -> &'static str {
-    match aggregation {
-        Aggregation::Count => "count",
-        Aggregation::Sum => "sum",
-        Aggregation::Min => "min",
-        Aggregation::Max => "max",
-        Aggregation::First => "first",
+/// Appends each number that no round has had, once.
+fn touch_new(rounds: &mut [u64], round: u64, numbers: &[u32], touched: &mut Vec<u32>) {
+    for number in numbers {
+        let last = &mut rounds[*number as usize];
+        if *last == 0 {
+            *last = round;
+            touched.push(*number);
+        }
     }
 }

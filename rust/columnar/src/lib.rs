@@ -7,16 +7,19 @@
 //! - [`Partitioner`] cuts a batch into one for each task, by the hash that records have;
 //!   [`pieces`] cuts what is too large for a frame.
 //! - [`Encoder`] and [`Decoder`] are the two ends of a channel; [`Columns`] is one frame.
-//! - [`Aggregate`] computes count, sum, min, max and first per key, a column at a time; [`Latest`]
-//!   keeps the last of its results.
+//! - [`Aggregate`] computes count, sum, min, max, mean and first per key, a column at a time;
+//!   [`Latest`] keeps the last of its results.
 
 mod aggregate;
 mod ahead;
 mod build;
 mod column;
 mod decode;
+mod dictionary;
 mod encode;
+mod first;
 mod key;
+mod keys;
 mod latest;
 mod partition;
 mod pieces;

@@ -3,13 +3,14 @@ use arrow_array::{PrimitiveArray, RecordBatch, UInt32Array};
 use arrow_buffer::ScalarBuffer;
 use arrow_schema::ArrowError;
 use arrow_select::take::take_record_batch;
-use oka_protocol::partition::target;
+use oka_protocol::partition::{combine, target};
 use thiserror::Error;
 
 use crate::key::KeyHashes;
 use crate::{ColumnError, KeyError, Selector};
 
-/// Cuts batches into one for each target, by the hash of a key column.
+/// Cuts batches into one for each target, by the hash of a key column, or of several, whose values
+/// are one key: a tuple.
 ///
 /// A row goes where a record with the same key goes, and rows of one target stay in order.
 ///
@@ -18,23 +19,23 @@ use crate::{ColumnError, KeyError, Selector};
 /// use oka_columnar::{Partitioner, Selector};
 ///
 /// let batch = record_batch!(("word", Utf8, ["to", "be", "or", "to"])).unwrap();
-/// let mut partitioner = Partitioner::new(Selector::Name("word".to_owned()));
+/// let mut partitioner = Partitioner::new(vec![Selector::Name("word".to_owned())]);
 /// let parts = partitioner.split(&batch, 3).unwrap();
 /// assert_eq!(parts.iter().map(|(_, part)| part.num_rows()).sum::<usize>(), 4);
 /// ```
 #[derive(Debug)]
 pub struct Partitioner {
-    key: Selector,
-    hashes: KeyHashes,
+    key: Vec<Selector>,
+    hashes: Vec<KeyHashes>,
     targets: Vec<u32>,
 }
 
 impl Partitioner {
-    /// By this column.
-    pub fn new(key: Selector) -> Self {
+    /// By these columns.
+    pub fn new(key: Vec<Selector>) -> Self {
         Self {
+            hashes: key.iter().map(|_| KeyHashes::default()).collect(),
             key,
-            hashes: KeyHashes::default(),
             targets: Vec::new(),
         }
     }
@@ -45,15 +46,25 @@ impl Partitioner {
         batch: &RecordBatch,
         targets: usize,
     ) -> Result<Vec<(usize, RecordBatch)>, PartitionError> {
-        let key = self.key.find(batch.schema_ref())?;
-        let hashes = self.hashes.of(batch.column(key))?;
+        let mut columns = Vec::with_capacity(self.key.len());
+        for (key, hashes) in self.key.iter().zip(&mut self.hashes) {
+            let key = key.find(batch.schema_ref())?;
+            columns.push(hashes.of(batch.column(key))?);
+        }
         let mut ends = vec![0_u32; targets];
-        self.targets.clear();
-        self.targets.extend(hashes.iter().map(|hash| {
-            let target = target(*hash, targets);
+        let mut pick = |hash| {
+            let target = target(hash, targets);
             ends[target] += 1;
             target as u32
-        }));
+        };
+        self.targets.clear();
+        match &columns[..] {
+            [only] => self.targets.extend(only.iter().map(|hash| pick(*hash))),
+            all => self.targets.extend(
+                (0..batch.num_rows())
+                    .map(|row| pick(combine(all.iter().map(|hashes| hashes[row])))),
+            ),
+        }
         if let Some(only) = ends
             .iter()
             .position(|rows| *rows as usize == batch.num_rows())
@@ -113,7 +124,7 @@ mod tests {
     use super::*;
 
     fn by_first() -> Partitioner {
-        Partitioner::new(Selector::Index(0))
+        Partitioner::new(vec![Selector::Index(0)])
     }
 
     fn batch(column: ArrayRef) -> RecordBatch {
@@ -154,6 +165,30 @@ mod tests {
     }
 
     #[test]
+    fn rows_of_several_key_columns_go_where_the_tuple_goes() {
+        let rows = record_batch!(
+            ("n", Int64, [1, 2, 3, 4]),
+            ("word", Utf8, [Some("a"), None, Some("c"), Some("a")])
+        );
+        let rows = rows.unwrap();
+        let mut partitioner =
+            Partitioner::new(vec![Selector::Name("word".to_owned()), Selector::Index(0)]);
+        let mut found = 0;
+        for (index, part) in partitioner.split(&rows, 3).unwrap() {
+            let numbers = part
+                .column(0)
+                .as_primitive::<arrow_array::types::Int64Type>();
+            let words = part.column(1).as_string::<i32>();
+            for (number, word) in numbers.values().iter().zip(words) {
+                let key = [word.map_or_else(hash_none, hash_str), hash_int(*number)];
+                assert_eq!(target(combine(key), 3), index);
+                found += 1;
+            }
+        }
+        assert_eq!(found, 4);
+    }
+
+    #[test]
     fn numbers_and_nulls_hash_as_in_python() {
         let mut hashes = KeyHashes::default();
         let integers = Int64Array::from(vec![Some(1), None]);
@@ -175,7 +210,7 @@ mod tests {
     #[test]
     fn what_is_no_key_is_refused() {
         let batch = record_batch!(("n", Int64, [1])).unwrap();
-        let missing = Partitioner::new(Selector::Name("m".to_owned())).split(&batch, 2);
+        let missing = Partitioner::new(vec![Selector::Name("m".to_owned())]).split(&batch, 2);
         let message = missing.unwrap_err().to_string();
         assert_eq!(message, "there is no column \"m\"; the columns are n");
         let dates = arrow_array::Date32Array::from(vec![1]);

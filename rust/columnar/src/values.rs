@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
-use arrow_array::{Array, ArrayRef, Int64Array};
+use arrow_array::{Array, ArrayRef, Float64Array, Int64Array};
 use arrow_schema::{ArrowError, DataType};
-use oka_compute::Aggregation;
+use oka_compute::{Aggregation, integer_mean};
 
 use crate::build;
+use crate::first::Firsts;
 use crate::key::{each_bytes, each_float, each_integer};
 
 /// What there is per key; `None` where a key had only nulls.
@@ -19,6 +20,10 @@ pub(crate) enum Values {
     Integers(Vec<Option<i128>>),
     Floats(Vec<Option<f64>>),
     Bytes(Vec<Option<Box<[u8]>>>),
+    /// Counts and sums.
+    IntegerMeans(Vec<(u64, i128)>),
+    FloatMeans(Vec<(u64, f64)>),
+    First(Firsts),
 }
 
 impl Values {
@@ -28,7 +33,18 @@ impl Values {
             Aggregation::Count => return Some((Self::Count(Vec::new()), DataType::Int64)),
             Aggregation::Sum => false,
             Aggregation::Min | Aggregation::Max => true,
-            Aggregation::First => return None,
+            Aggregation::Mean => {
+                let values = match column {
+                    DataType::Boolean => Self::IntegerMeans(Vec::new()),
+                    kind if kind.is_integer() => Self::IntegerMeans(Vec::new()),
+                    DataType::Float32 | DataType::Float64 => Self::FloatMeans(Vec::new()),
+                    _ => return None,
+                };
+                return Some((values, DataType::Float64));
+            }
+            Aggregation::First => {
+                return Some((Self::First(Firsts::new(column)), column.clone()));
+            }
         };
         let kept = |data_type| if ordered { column.clone() } else { data_type };
         match column {
@@ -64,6 +80,9 @@ impl Values {
             Self::Integers(values) => values.resize(keys, None),
             Self::Floats(values) => values.resize(keys, None),
             Self::Bytes(values) => values.resize(keys, None),
+            Self::IntegerMeans(values) => values.resize(keys, (0, 0)),
+            Self::FloatMeans(values) => values.resize(keys, (0, 0.0)),
+            Self::First(values) => values.resize(keys),
         }
     }
 
@@ -78,10 +97,11 @@ impl Values {
             Aggregation::Min => Ordering::Less,
             _ => Ordering::Greater,
         };
-        let mut numbers = numbers.iter().map(|number| *number as usize);
-        let mut slot = || numbers.next().unwrap_or_default();
+        let mut slots = numbers.iter().map(|number| *number as usize);
+        let mut slot = || slots.next().unwrap_or_default();
         match self {
-            Self::Count(values) => numbers.for_each(|number| values[number] += 1),
+            Self::First(values) => values.update(numbers, column)?,
+            Self::Count(values) => slots.for_each(|slot| values[slot] += 1),
             Self::Integers(values) => {
                 let mut overflow = false;
                 each_number(column, |value| {
@@ -99,10 +119,28 @@ impl Values {
                     }
                 })?;
                 if overflow {
-                    let message = "a sum outside the range of 128 bits";
-                    return Err(ArrowError::ArithmeticOverflow(message.to_owned()));
+                    return Err(overflown());
                 }
             }
+            Self::IntegerMeans(values) => {
+                let mut overflow = false;
+                each_number(column, |value| {
+                    if let ((count, sum), Some(value)) = (&mut values[slot()], value) {
+                        *count += 1;
+                        overflow |= sum.checked_add(value).is_none();
+                        *sum = sum.wrapping_add(value);
+                    }
+                })?;
+                if overflow {
+                    return Err(overflown());
+                }
+            }
+            Self::FloatMeans(values) => each_float(column, |value| {
+                if let ((count, sum), Some(value)) = (&mut values[slot()], value) {
+                    *count += 1;
+                    *sum += value;
+                }
+            }),
             Self::Floats(values) => each_float(column, |value| {
                 let (slot, Some(value)) = (&mut values[slot()], value) else {
                     return;
@@ -137,16 +175,41 @@ impl Values {
         numbers: &[u32],
         data_type: &DataType,
     ) -> Result<ArrayRef, ArrowError> {
-        let numbers = numbers.iter().map(|number| *number as usize);
+        let slots = numbers.iter().map(|number| *number as usize);
         match self {
+            Self::First(values) => values.take(numbers),
             Self::Count(values) => Ok(Arc::new(Int64Array::from_iter_values(
-                numbers.map(|number| values[number]),
+                slots.map(|slot| values[slot]),
             ))),
-            Self::Integers(values) => build::integers(data_type, numbers.map(|n| values[n])),
-            Self::Floats(values) => build::floats(data_type, numbers.map(|n| values[n])),
-            Self::Bytes(values) => build::bytes(data_type, numbers.map(|n| values[n].as_deref())),
+            Self::Integers(values) => build::integers(data_type, slots.map(|slot| values[slot])),
+            Self::Floats(values) => build::floats(data_type, slots.map(|slot| values[slot])),
+            Self::Bytes(values) => {
+                build::bytes(data_type, slots.map(|slot| values[slot].as_deref()))
+            }
+            Self::IntegerMeans(values) => {
+                let mean =
+                    |(count, sum): (u64, i128)| (count > 0).then(|| integer_mean(sum, count));
+                Ok(Arc::new(
+                    slots
+                        .map(|slot| mean(values[slot]))
+                        .collect::<Float64Array>(),
+                ))
+            }
+            Self::FloatMeans(values) => {
+                let mean = |(count, sum): (u64, f64)| (count > 0).then(|| sum / count as f64);
+                Ok(Arc::new(
+                    slots
+                        .map(|slot| mean(values[slot]))
+                        .collect::<Float64Array>(),
+                ))
+            }
         }
     }
+}
+
+#[cold]
+fn overflown() -> ArrowError {
+    ArrowError::ArithmeticOverflow("a sum outside the range of 128 bits".to_owned())
 }
 
 /// Calls `visit` with each bool, integer, or what a time is inside.

@@ -13,7 +13,15 @@ use oka_compute::Aggregation;
 
 fn over(aggregation: Aggregation) -> Aggregate {
     let value = Selector::Name("value".to_owned());
-    Aggregate::new(aggregation, Selector::Name("key".to_owned()), Some(value))
+    Aggregate::by(vec![Selector::Name("key".to_owned())]).compute(
+        aggregation.name(),
+        aggregation,
+        Some(value),
+    )
+}
+
+fn counts() -> Aggregate {
+    Aggregate::by(vec![Selector::Index(0)]).compute("count", Aggregation::Count, None)
 }
 
 fn batch(key: ArrayRef, value: ArrayRef) -> RecordBatch {
@@ -52,8 +60,7 @@ fn words(batch: &RecordBatch) -> Vec<Option<String>> {
 
 #[test]
 fn counts_go_on_and_name_what_they_touched() {
-    let key = Selector::Index(0);
-    let mut counts = Aggregate::new(Aggregation::Count, key, None);
+    let mut counts = counts();
     let words = record_batch!(("word", Utf8, [Some("to"), Some("be"), None, Some("to")])).unwrap();
     let found = update(&mut counts, &words);
     assert_eq!(found.schema().field(0).name(), "word");
@@ -72,7 +79,7 @@ fn counts_go_on_and_name_what_they_touched() {
 
 #[test]
 fn results_share_a_dictionary_and_copy_few_keys() {
-    let mut counts = Aggregate::new(Aggregation::Count, Selector::Index(0), None);
+    let mut counts = counts();
     let (mut so_far, mut copied, mut touched) = (HashMap::new(), 0, 0);
     let mut last: Option<ArrayRef> = None;
     for round in 0_usize..400 {
@@ -197,6 +204,122 @@ fn least_greatest_and_first_keep_the_type() {
 }
 
 #[test]
+fn means_are_floats_and_leave_nulls_out() {
+    let key = || array(StringArray::from(vec!["a", "b", "a", "b"]));
+    for value in [
+        array(Float64Array::from(vec![Some(0.5), None, Some(1.0), None])),
+        array(Int64Array::from(vec![Some(1), None, Some(2), None])),
+    ] {
+        let found = update(
+            &mut over(Aggregation::Mean),
+            &batch(key(), Arc::clone(&value)),
+        );
+        let means: Vec<_> = found
+            .column(1)
+            .as_primitive::<Float64Type>()
+            .iter()
+            .collect();
+        let expected = if value.as_primitive_opt::<Int64Type>().is_some() {
+            1.5
+        } else {
+            0.75
+        };
+        assert_eq!(means, [Some(expected), None]);
+    }
+    let times = array(TimestampSecondArray::from(vec![5, 6, 4, 7]));
+    let message = refusal(&mut over(Aggregation::Mean), &batch(key(), times));
+    assert!(
+        message.starts_with("mean of a column of type Timestamp"),
+        "{message}"
+    );
+}
+
+#[test]
+fn several_aggregations_and_key_columns_give_a_column_each() {
+    let name = |name: &str| Selector::Name(name.to_owned());
+    let mut aggregate = Aggregate::by(vec![name("word"), name("number")])
+        .compute("n", Aggregation::Count, None)
+        .compute("total", Aggregation::Sum, Some(name("value")))
+        .compute("first", Aggregation::First, Some(name("value")))
+        .compute("least", Aggregation::Min, Some(name("word")));
+    let rows = |words: [Option<&str>; 4], values: [i64; 4]| {
+        let numbers = Int64Array::from(vec![Some(1), Some(1), None, Some(1)]);
+        RecordBatch::try_from_iter_with_nullable([
+            ("value", array(Int64Array::from(values.to_vec())), true),
+            ("word", array(StringArray::from(words.to_vec())), true),
+            ("number", array(numbers), true),
+        ])
+        .unwrap()
+    };
+    let found = update(
+        &mut aggregate,
+        &rows([Some("a"), Some("b"), None, Some("a")], [1, 2, 3, 4]),
+    );
+    let names: Vec<_> = found
+        .schema()
+        .fields()
+        .iter()
+        .map(|f| f.name().clone())
+        .collect();
+    assert_eq!(names, ["word", "number", "n", "total", "first", "least"]);
+    let number = |column: usize| -> Vec<_> {
+        found
+            .column(column)
+            .as_primitive::<Int64Type>()
+            .iter()
+            .collect()
+    };
+    assert_eq!(
+        words(&found),
+        [Some("a".to_owned()), Some("b".to_owned()), None]
+    );
+    assert_eq!(number(1), [Some(1), Some(1), None]);
+    assert_eq!(number(2), [Some(2), Some(1), Some(1)]);
+    assert_eq!(number(3), [Some(5), Some(2), Some(3)]);
+    assert_eq!(number(4), [Some(1), Some(2), Some(3)]);
+    let least: Vec<_> = found.column(5).as_string::<i32>().iter().collect();
+    assert_eq!(least, [Some("a"), Some("b"), None]);
+    // A first value that stays does not hide that its key was touched.
+    let found = update(&mut aggregate, &rows([Some("b"); 4], [5, 6, 7, 8]));
+    assert_eq!(words(&found), [Some("b".to_owned()), Some("b".to_owned())]);
+    let totals = found.column(3).as_primitive::<Int64Type>();
+    assert_eq!(totals.values()[..], [2 + 5 + 6 + 8, 7]);
+    let firsts = found.column(4).as_primitive::<Int64Type>();
+    assert_eq!(firsts.values()[..], [2, 7]);
+}
+
+#[test]
+fn what_was_only_added_is_given_in_parts() {
+    let mut first = over(Aggregation::First);
+    let mut expected = Vec::new();
+    for round in 0_i64..300 {
+        let keys: StringArray = (0..3).map(|n| Some(format!("{}", round / 2 + n))).collect();
+        let values = Int64Array::from_iter_values((0..3).map(|n| 10 * round + n));
+        for n in 0..3 {
+            if round == 0 || (round % 2 == 0 && n == 2) {
+                expected.push(((round / 2 + n).to_string(), 10 * round + n));
+            }
+        }
+        first
+            .add(&columns(&batch(array(keys), array(values))))
+            .unwrap();
+    }
+    assert_eq!(first.touched(), expected.len());
+    let mut found = Vec::new();
+    for start in (0..expected.len()).step_by(7) {
+        let part = first
+            .updates(start..expected.len().min(start + 7))
+            .unwrap()
+            .unwrap();
+        let values = part.column(1).as_primitive::<Int64Type>().values();
+        let keys = words(&part).into_iter().flatten();
+        found.extend(keys.zip(values.iter().copied()));
+    }
+    assert_eq!(found, expected);
+    assert!(first.updates(0..0).unwrap().is_none());
+}
+
+#[test]
 fn the_first_value_does_not_come_again() {
     let mut first = over(Aggregation::First);
     let rows = batch(
@@ -211,7 +334,7 @@ fn the_first_value_does_not_come_again() {
 fn equal_floats_are_one_key() {
     let keys = Float64Array::from(vec![0.0, -0.0, f64::NAN, -f64::NAN, 1.5]);
     let rows = RecordBatch::try_from_iter([("key", array(keys))]).unwrap();
-    let mut counts = Aggregate::new(Aggregation::Count, Selector::Index(0), None);
+    let mut counts = counts();
     let found = update(&mut counts, &rows);
     assert_eq!(
         found.column(1).as_primitive::<Int64Type>().values()[..],
@@ -258,7 +381,7 @@ fn a_key_that_is_no_text_is_refused_when_it_is_shown() {
     Decoder::default()
         .accept(body.into(), 1, &mut runs)
         .unwrap();
-    let mut counts = Aggregate::new(Aggregation::Count, Selector::Index(0), None);
+    let mut counts = counts();
     assert!(counts.update(&runs[0]).is_err());
     assert!(runs[0].to_batch().is_err());
 }

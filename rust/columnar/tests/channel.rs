@@ -86,7 +86,7 @@ proptest! {
 
     #[test]
     fn parts_are_the_batch(batch in batch(), targets in 1_usize..5) {
-        let mut partitioner = Partitioner::new(Selector::Index(0));
+        let mut partitioner = Partitioner::new(vec![Selector::Index(0)]);
         let Ok(parts) = partitioner.split(&batch, targets) else {
             prop_assert!(batch.column(0).as_list_opt::<i32>().is_some());
             return Ok(());

@@ -8,16 +8,23 @@
 //! - [`key`]: one byte string per key, equal exactly when the keys are equal in Python.
 //! - [`short`]: hash and equality of short byte strings.
 //! - [`table`]: numbers keys densely, in the order in which they appeared.
-//! - [`aggregate`]: count, sum, min, max and first per key.
+//! - [`accumulator`]: what a key has come to; [`fields`]: where key and value of a record lie.
+//! - [`aggregate`]: count, sum, min, max, mean and first per key.
 
+pub mod accumulator;
 pub mod aggregate;
 pub mod encode;
+pub mod fields;
 pub mod key;
 pub mod path;
+pub mod problem;
 pub mod short;
 pub mod table;
 pub mod value;
 
-pub use aggregate::{Accumulated, Aggregate, AggregateError, Aggregation, Problem, Update};
+pub use accumulator::{Accumulated, Aggregation, integer_mean};
+pub use aggregate::{Aggregate, Update};
+pub use fields::KeyPath;
 pub use path::{Path, PathError, Step};
+pub use problem::{AggregateError, Problem};
 pub use value::{ReadError, Reader, Value};

@@ -36,16 +36,14 @@ fuzz_target!(
 );
 
 fn aggregate(columns: &Columns) {
-    for aggregation in [
-        Aggregation::Count,
-        Aggregation::Sum,
-        Aggregation::Max,
-        Aggregation::First,
-    ] {
-        let mut aggregate =
-            Aggregate::new(aggregation, Selector::Index(0), Some(Selector::Index(-1)));
-        if let Ok(Some(touched)) = aggregate.update(columns) {
-            assert!(touched.num_rows() <= columns.rows());
+    let (first, last) = (Selector::Index(0), Selector::Index(-1));
+    for key in [vec![first.clone()], vec![first, last.clone()]] {
+        for aggregation in Aggregation::ALL {
+            let aggregate = Aggregate::by(key.clone()).compute("n", Aggregation::Count, None);
+            let mut aggregate = aggregate.compute("value", aggregation, Some(last.clone()));
+            if let Ok(Some(touched)) = aggregate.update(columns) {
+                assert!(touched.num_rows() <= columns.rows());
+            }
         }
     }
 }

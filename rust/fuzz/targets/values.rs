@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use oka_compute::value::extension;
-use oka_compute::{Aggregate, Aggregation, Path, Reader, Step, encode, key};
+use oka_compute::{Aggregate, Aggregation, KeyPath, Path, Reader, Step, encode, key};
 
 fuzz_target!(
     init: oka_fuzz::write_seeds(&seeds()),
@@ -62,15 +62,15 @@ fn first_value(bytes: &[u8]) -> &[u8] {
 }
 
 fn aggregate(body: &[u8], records: usize) {
-    for aggregation in [
-        Aggregation::Count,
-        Aggregation::Sum,
-        Aggregation::Min,
-        Aggregation::Max,
-        Aggregation::First,
-    ] {
-        let (key, value) = (Path::from([Step::Item(0)]), Path::from([Step::Item(1)]));
-        let mut aggregate = Aggregate::new(aggregation, key, value);
+    let item = |item| Path::from([Step::Item(item)]);
+    let keys = [
+        KeyPath::One(item(0)),
+        KeyPath::Tuple(vec![item(1), item(0)]),
+    ];
+    let all = Aggregation::ALL.iter();
+    for (aggregation, key) in all.flat_map(|each| keys.iter().map(move |key| (each, key))) {
+        let mut aggregate = Aggregate::new(*aggregation, key.clone(), item(1));
+        aggregate = aggregate.and(Aggregation::Mean, item(1));
         // An announced record more than there are must be refused, too.
         for announced in [records, records + 1] {
             let updated = aggregate.update(body, announced);

@@ -38,7 +38,7 @@ pub fn decode(rounds: usize) {
 #[inline(never)]
 pub fn partition(rounds: usize) {
     let batch = batch();
-    let mut partitioner = Partitioner::new(Selector::Index(0));
+    let mut partitioner = Partitioner::new(vec![Selector::Index(0)]);
     for _ in 0..rounds {
         let parts = partitioner.split(black_box(&batch), 8);
         black_box(parts.expect("a column of keys"));
@@ -48,15 +48,15 @@ pub fn partition(rounds: usize) {
 /// The count of words, read from the frame in place.
 #[inline(never)]
 pub fn count(rounds: usize) {
-    let key = Selector::Index(0);
-    aggregate(Aggregate::new(Aggregation::Count, key, None), rounds);
+    let counts = Aggregate::by(vec![Selector::Index(0)]);
+    aggregate(counts.compute("count", Aggregation::Count, None), rounds);
 }
 
 /// The sum of the numbers of each word, read from the frame in place.
 #[inline(never)]
 pub fn sum(rounds: usize) {
-    let (key, value) = (Selector::Index(0), Some(Selector::Index(1)));
-    aggregate(Aggregate::new(Aggregation::Sum, key, value), rounds);
+    let (sums, value) = (Aggregate::by(vec![Selector::Index(0)]), Selector::Index(1));
+    aggregate(sums.compute("sum", Aggregation::Sum, Some(value)), rounds);
 }
 
 fn aggregate(mut aggregate: Aggregate, rounds: usize) {

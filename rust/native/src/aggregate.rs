@@ -5,17 +5,25 @@ use crate::columns;
 use crate::decode::Decoder;
 use crate::error::{AggregateError, alone, shortened};
 use oka_columnar::{Columns, Selector};
-use oka_compute::{Accumulated, Aggregation, Path, Problem, Step};
+use oka_compute::key::KeyError;
+use oka_compute::value::extension;
+use oka_compute::{
+    Accumulated, Aggregation, KeyPath, Path, Problem, Reader, Step, Update, Value, integer_mean,
+};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 use std::sync::Mutex;
 
-/// Count, sum, minimum, maximum or first value per key, computed on encoded records.
+/// Count, sum, minimum, maximum, mean or first value per key, or several of them, computed on
+/// encoded records.
 ///
-/// `kind` is count, sum, min, max or first; `key` and `value` lead from a record to its key and
-/// its value, item by item (int) and field by field (str), and are empty for the record itself.
-/// Over columns they are one step each, the column's name or index.
+/// `key` has a path from a record to its key, or several to the items of a tuple that is the key.
+/// `wanted` has pairs of count, sum, min, max, mean or first and the path to the value. A path goes
+/// item by item (int) and field by field (str), and is empty for the record itself; over columns it
+/// is one step, the column's name or index. With `names`, one for each of `wanted`, the value of a
+/// key is a dict, or a column of that name for each; without, there is one value.
+///
 /// Results are those of the same loop in Python. One thread at a time.
 #[pyclass(frozen, module = "engine._native")]
 pub(crate) struct Aggregate {
@@ -24,43 +32,64 @@ pub(crate) struct Aggregate {
 
 struct State {
     aggregate: oka_compute::Aggregate,
-    /// The key objects, by the number of the key.
+    /// The key objects that were shown, by the number of the key.
     keys: Vec<Py<PyAny>>,
     /// The aggregate over columns, once there are some.
     columns: Option<oka_columnar::Aggregate>,
-    aggregation: Aggregation,
-    key: Vec<PathStep>,
-    value: Vec<PathStep>,
+    key: Vec<Vec<PathStep>>,
+    wanted: Vec<(Aggregation, Vec<PathStep>)>,
+    names: Option<Vec<Py<PyString>>>,
 }
 
 #[pymethods]
 impl Aggregate {
     #[new]
     #[pyo3(signature = (
-        kind: "str",
-        key: "list[int | str]",
-        value: "list[int | str]" = Vec::new(),
+        key: "list[list[int | str]]",
+        wanted: "list[tuple[str, list[int | str]]]",
+        names: "list[str] | None" = None,
     ))]
-    fn new(kind: &str, key: Vec<PathStep>, value: Vec<PathStep>) -> PyResult<Self> {
-        let aggregation = match kind {
-            "count" => Aggregation::Count,
-            "sum" => Aggregation::Sum,
-            "min" => Aggregation::Min,
-            "max" => Aggregation::Max,
-            "first" => Aggregation::First,
-            other => {
-                return Err(PyValueError::new_err(format!(
-                    "aggregation {other:?}, expected count, sum, min, max or first"
-                )));
-            }
+    fn new(
+        key: Vec<Vec<PathStep>>,
+        wanted: Vec<(String, Vec<PathStep>)>,
+        names: Option<Vec<Py<PyString>>>,
+    ) -> PyResult<Self> {
+        let wanted = wanted.into_iter().map(|(kind, path)| {
+            let aggregation = Aggregation::named(&kind).ok_or_else(|| {
+                let all = Aggregation::ALL.map(Aggregation::name).join(", ");
+                PyValueError::new_err(format!("aggregation {kind:?}, expected one of {all}"))
+            })?;
+            Ok((aggregation, path))
+        });
+        let wanted = wanted.collect::<PyResult<Vec<_>>>()?;
+        let expected = names.as_ref().map_or(1, Vec::len);
+        let ([(first, value), further @ ..], false) = (&wanted[..], wanted.len() != expected)
+        else {
+            return Err(PyValueError::new_err(format!(
+                "{} aggregations, expected one for each name, or one without a name",
+                wanted.len()
+            )));
         };
+        let by = match &key[..] {
+            [] => {
+                return Err(PyValueError::new_err(
+                    "no path to the key, expected at least one",
+                ));
+            }
+            [only] => KeyPath::One(path(only)),
+            several => KeyPath::Tuple(several.iter().map(|each| path(each)).collect()),
+        };
+        let mut aggregate = oka_compute::Aggregate::new(*first, by, path(value));
+        for (aggregation, value) in further {
+            aggregate = aggregate.and(*aggregation, path(value));
+        }
         let state = State {
-            aggregate: oka_compute::Aggregate::new(aggregation, path(&key), path(&value)),
+            aggregate,
             keys: Vec::new(),
             columns: None,
-            aggregation,
             key,
-            value,
+            wanted,
+            names,
         };
         Ok(Self {
             state: Mutex::new(state),
@@ -69,51 +98,53 @@ impl Aggregate {
 
     /// Takes a batch in. The keys it touched, in the order in which it touched them, each once with
     /// its value after the whole batch: a list of pairs, or, of columns, a pyarrow.RecordBatch of
-    /// two columns (an empty list if it touched none). Raises AggregateError naming the record.
+    /// those of the key and of the values (an empty list if it touched none). Raises AggregateError
+    /// naming the record.
     #[pyo3(signature = (batch: "Batch") -> "Any")]
     fn update<'py>(&self, py: Python<'py>, batch: &Batch) -> PyResult<Bound<'py, PyAny>> {
         let mut state = self.state()?;
-        let received = match batch.content()? {
-            Content::Records(received) => received,
-            Content::Columns(columns) => return state.update_columns(py, columns),
-        };
-        if state.columns.is_some() && received.records > 0 {
-            return Err(mixed());
-        }
-        let State {
-            aggregate, keys, ..
-        } = &mut *state;
-        let mut first = 0;
-        for (records, body) in received.bodies() {
-            let mut update = || aggregate.update(body, records);
-            let updated = if body.len() >= DETACH_BYTES {
-                py.detach(update)
-            } else {
-                update()
-            };
-            updated.map_err(|error| raise(py, first, body, &error))?;
-            first += records;
-        }
-        let mut pairs = Vec::with_capacity(aggregate.touched());
-        for update in aggregate.take_updates() {
-            if update.number == keys.len() {
-                keys.push(Decoder::new(py).first(update.key)?.unbind());
+        match batch.content()? {
+            Content::Columns(columns) => state.update_columns(py, columns),
+            Content::Records(_) => {
+                state.add(py, batch)?;
+                state.take_pairs(py)
             }
-            let value = object(py, update.value)?;
-            pairs.push((keys[update.number].bind(py), value).into_pyobject(py)?);
         }
-        Ok(PyList::new(py, pairs)?.into_any())
     }
 
-    /// The value of every key so far.
-    #[pyo3(signature = () -> "dict[Any, Any]")]
-    fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let state = self.state()?;
-        let values = PyDict::new(py);
-        for (key, value) in state.keys.iter().zip(state.aggregate.values()) {
-            values.set_item(key, object(py, value)?)?;
+    /// Takes a batch in without a result. Raises AggregateError naming the record.
+    #[pyo3(signature = (batch: "Batch") -> "None")]
+    fn add(&self, py: Python<'_>, batch: &Batch) -> PyResult<()> {
+        self.state()?.add(py, batch)
+    }
+
+    /// What `update` gives, of the keys that it did not give since they were touched: at most `most`
+    /// of them from the one numbered `first` on. An empty list if there are no more.
+    #[pyo3(signature = (first: "int", most: "int") -> "Any")]
+    fn updates<'py>(
+        &self,
+        py: Python<'py>,
+        first: usize,
+        most: usize,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let mut state = self.state()?;
+        let range = |touched: usize| first.min(touched)..first.saturating_add(most).min(touched);
+        if let Some(columns) = &mut state.columns {
+            let some = range(columns.touched());
+            let updates = columns
+                .updates(some)
+                .map_err(|error| raise_columns(&error))?;
+            return exported(py, updates);
         }
-        Ok(values)
+        let State {
+            aggregate,
+            keys,
+            names,
+            ..
+        } = &mut *state;
+        let some = range(aggregate.touched());
+        let pairs = pairs(py, aggregate.updates(some), keys, names.as_deref())?;
+        Ok(pairs.into_any())
     }
 
     /// Number of different keys so far.
@@ -132,35 +163,112 @@ impl Aggregate {
 }
 
 impl State {
+    fn add(&mut self, py: Python<'_>, batch: &Batch) -> PyResult<()> {
+        let received = match batch.content()? {
+            Content::Records(received) => received,
+            Content::Columns(columns) => {
+                let aggregate = self.columns()?;
+                let added = detached(py, columns.size(), || aggregate.add(columns));
+                return added.map_err(|error| raise_columns(&error));
+            }
+        };
+        if self.columns.is_some() && received.records > 0 {
+            return Err(mixed());
+        }
+        let mut first = 0;
+        for (records, body) in received.bodies() {
+            let aggregate = &mut self.aggregate;
+            detached(py, body.len(), || aggregate.update(body, records))
+                .map_err(|error| raise(py, first, body, &error, &self.wanted))?;
+            first += records;
+        }
+        Ok(())
+    }
+
+    fn take_pairs<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let updates = self.aggregate.take_updates();
+        let pairs = pairs(py, updates, &mut self.keys, self.names.as_deref())?;
+        Ok(pairs.into_any())
+    }
+
     fn update_columns<'py>(
         &mut self,
         py: Python<'py>,
         columns: &Columns,
     ) -> PyResult<Bound<'py, PyAny>> {
-        if !self.keys.is_empty() {
+        let aggregate = self.columns()?;
+        let updated = detached(py, columns.size(), || aggregate.update(columns));
+        exported(py, updated.map_err(|error| raise_columns(&error))?)
+    }
+
+    /// The aggregate over columns, from the first of them on.
+    fn columns(&mut self) -> PyResult<&mut oka_columnar::Aggregate> {
+        if !self.aggregate.is_empty() {
             return Err(mixed());
         }
-        let aggregate = if let Some(aggregate) = &mut self.columns {
-            aggregate
-        } else {
-            let key = selector(&self.key)?.ok_or_else(|| no_column("key_by()"))?;
-            let value = selector(&self.value)?;
-            if value.is_none() && self.aggregation != Aggregation::Count {
-                return Err(no_column("the aggregation"));
+        if self.columns.is_none() {
+            let by = self.key.iter().map(|path| {
+                selector(path).and_then(|key| key.ok_or_else(|| no_column("key_by()")))
+            });
+            let mut aggregate = oka_columnar::Aggregate::by(by.collect::<PyResult<_>>()?);
+            for (at, (aggregation, path)) in self.wanted.iter().enumerate() {
+                let value = match (aggregation, selector(path)?) {
+                    (Aggregation::Count, _) => None,
+                    (_, None) => return Err(no_column("the aggregation")),
+                    (_, value) => value,
+                };
+                let name = match &self.names {
+                    Some(names) => names[at].to_string(),
+                    None => aggregation.name().to_owned(),
+                };
+                aggregate = aggregate.compute(name, *aggregation, value);
             }
-            let aggregate = oka_columnar::Aggregate::new(self.aggregation, key, value);
-            self.columns.insert(aggregate)
-        };
-        let mut update = || aggregate.update(columns);
-        let updated = if columns.size() >= DETACH_BYTES {
-            py.detach(update)
-        } else {
-            update()
-        };
-        match updated.map_err(|error| raise_columns(&error))? {
-            Some(touched) => columns::export(py, touched),
-            None => Ok(PyList::empty(py).into_any()),
+            self.columns = Some(aggregate);
         }
+        self.columns.as_mut().ok_or_else(mixed)
+    }
+}
+
+/// The pairs of keys and values; `keys` has the key objects so far.
+fn pairs<'py, 'a>(
+    py: Python<'py>,
+    updates: impl Iterator<Item = Update<'a>>,
+    keys: &mut Vec<Py<PyAny>>,
+    names: Option<&[Py<PyString>]>,
+) -> PyResult<Bound<'py, PyList>> {
+    let mut pairs = Vec::with_capacity(updates.size_hint().0);
+    for update in updates {
+        if update.number == keys.len() {
+            keys.push(Decoder::new(py).first(update.key)?.unbind());
+        }
+        let value = match names {
+            None => object(py, update.value)?,
+            Some(names) => {
+                let values = PyDict::new(py);
+                for (name, value) in names.iter().zip(update.values()) {
+                    values.set_item(name, object(py, value)?)?;
+                }
+                values.into_any()
+            }
+        };
+        pairs.push((keys[update.number].bind(py), value).into_pyobject(py)?);
+    }
+    PyList::new(py, pairs)
+}
+
+fn exported(py: Python<'_>, batch: Option<arrow_array::RecordBatch>) -> PyResult<Bound<'_, PyAny>> {
+    match batch {
+        Some(batch) => columns::export(py, batch),
+        None => Ok(PyList::empty(py).into_any()),
+    }
+}
+
+/// Does the work, without the GIL if there are bytes enough.
+fn detached<T: Send>(py: Python<'_>, bytes: usize, work: impl FnOnce() -> T + Send) -> T {
+    if bytes >= DETACH_BYTES {
+        py.detach(work)
+    } else {
+        work()
     }
 }
 
@@ -207,19 +315,41 @@ fn object<'py>(py: Python<'py>, value: &Accumulated) -> PyResult<Bound<'py, PyAn
         }
         Accumulated::Bytes(data) => Ok(PyBytes::new(py, data).into_any()),
         Accumulated::Encoded(encoded) => Decoder::new(py).first(encoded),
+        Accumulated::IntegerMean { count, sum } => {
+            Ok(integer_mean(*sum, *count).into_pyobject(py)?.into_any())
+        }
+        Accumulated::FloatMean { count, sum } => {
+            Ok((sum / *count as f64).into_pyobject(py)?.into_any())
+        }
     }
 }
 
 #[cold]
-fn raise(py: Python<'_>, first: usize, body: &[u8], error: &oka_compute::AggregateError) -> PyErr {
-    let record = match Decoder::new(py).first(&body[error.offset..]) {
+fn raise(
+    py: Python<'_>,
+    first: usize,
+    body: &[u8],
+    error: &oka_compute::AggregateError,
+    wanted: &[(Aggregation, Vec<PathStep>)],
+) -> PyErr {
+    let encoded = &body[error.offset..];
+    let record = match Decoder::new(py).first(encoded) {
         Ok(record) => shortened(&record),
         Err(error) => return error,
     };
     let hint = match error.problem {
-        Problem::NoKey(_) | Problem::NoValue(_) => "bring records into shape with map first",
-        Problem::Key(_) => "key_by takes a function of the record, too",
-        _ => "reduce takes any function of two values",
+        Problem::NoKey(_) | Problem::NoValue(_) => "bring records into shape with map first".into(),
+        Problem::Key(KeyError::Unhashable(_)) => {
+            "make it a tuple, or another that is, by a function: key_by(lambda record: ...)".into()
+        }
+        Problem::Key(_) => "key_by takes a function of the record, too".into(),
+        Problem::NotANumber | Problem::NotOrdered => {
+            let inside = wanted.iter().find_map(|(aggregation, value)| {
+                inside(*aggregation, path(value).find(encoded).ok()?)
+            });
+            inside.unwrap_or_else(|| REDUCE.into())
+        }
+        _ => REDUCE.into(),
     };
     AggregateError::new_err(format!(
         "record {} of the batch, {record}: {}\n\nhint: {hint}",
@@ -227,6 +357,23 @@ fn raise(py: Python<'_>, first: usize, body: &[u8], error: &oka_compute::Aggrega
         error.problem
     ))
 }
+
+/// How to name a value inside this one, where it has others inside.
+fn inside(aggregation: Aggregation, value: &[u8]) -> Option<String> {
+    let item = match Reader::new(value).read().ok()? {
+        _ if matches!(aggregation, Aggregation::Count | Aggregation::First) => return None,
+        Value::Array(_) | Value::Extension(extension::LIST, _) => "an item of it by its index",
+        Value::Map(_) => "a field of it by its name",
+        _ => return None,
+    };
+    let example = if item.contains("field") { "\"n\"" } else { "1" };
+    let name = aggregation.name();
+    Some(format!(
+        "say which value: {item}, such as {name}({example})"
+    ))
+}
+
+const REDUCE: &str = "reduce takes any function of two values";
 
 #[cold]
 fn raise_columns(error: &oka_columnar::AggregateError) -> PyErr {

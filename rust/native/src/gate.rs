@@ -106,7 +106,9 @@ impl OutputGate {
             partitioner
         };
         let rows = match &partitioner {
-            Partitioner::Hash(key) => key.selector().map(oka_columnar::Partitioner::new),
+            Partitioner::Hash(key) => Some(key.selectors())
+                .filter(|columns| !columns.is_empty())
+                .map(oka_columnar::Partitioner::new),
             _ => None,
         };
         let state = State {

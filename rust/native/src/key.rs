@@ -12,7 +12,7 @@ use oka_protocol::partition::{
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyDict, PyFrozenSet, PyInt, PyList, PySet, PyString};
+use pyo3::types::{PyByteArray, PyDict, PyFrozenSet, PyInt, PyList, PySet, PyString, PyTuple};
 use std::slice;
 
 /// The channel, out of `channels`, of each of `keys`: what a hash-partitioned gate chooses.
@@ -41,16 +41,22 @@ pub(crate) enum Key {
     Item(isize),
     /// The value of a dict under this key.
     Field(Py<PyString>),
+    /// Several of them, which make a tuple.
+    Tuple(Vec<Key>),
 }
 
 impl Key {
-    /// `None`, an int or a str.
+    /// `None`, an int or a str, or a tuple of those.
     pub(crate) fn new(key: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
         let Some(key) = key else {
             return Ok(Self::Record);
         };
         if let Ok(field) = key.cast_exact::<PyString>() {
             return Ok(Self::Field(field.clone().unbind()));
+        }
+        if let Ok(items) = key.cast_exact::<PyTuple>() {
+            let keys = items.iter().map(|item| Self::new(Some(&item)));
+            return Ok(Self::Tuple(keys.collect::<PyResult<_>>()?));
         }
         key.extract().map(Self::Item).map_err(|_| {
             PyTypeError::new_err(format!(
@@ -61,18 +67,22 @@ impl Key {
         })
     }
 
-    /// The column with the keys, where records are rows; `None` if the record is the key.
-    pub(crate) fn selector(&self) -> Option<Selector> {
+    /// The columns with the keys, where records are rows; none if the record is the key.
+    pub(crate) fn selectors(&self) -> Vec<Selector> {
         match self {
-            Self::Record => None,
-            Self::Item(item) => Some(Selector::Index(*item)),
-            Self::Field(field) => Some(Selector::Name(field.to_string())),
+            Self::Record => Vec::new(),
+            Self::Item(item) => vec![Selector::Index(*item)],
+            Self::Field(field) => vec![Selector::Name(field.to_string())],
+            Self::Tuple(keys) => keys.iter().flat_map(Self::selectors).collect(),
         }
     }
 
     /// The hash of the key of the record with this index in its batch.
     #[inline]
     pub(crate) fn hash(&self, index: usize, record: &Bound<'_, PyAny>) -> PyResult<u64> {
+        if let Self::Tuple(keys) = self {
+            return Self::hash_tuple(keys, index, record);
+        }
         // SAFETY: there is a `Bound`, so the GIL is held and the record is valid.
         unsafe {
             let hash = self
@@ -82,6 +92,17 @@ impl Key {
         }
     }
 
+    /// The hash of the tuple of these keys of the record.
+    fn hash_tuple(keys: &[Self], index: usize, record: &Bound<'_, PyAny>) -> PyResult<u64> {
+        let mut failed = None;
+        let hashes = keys.iter().map_while(|key| {
+            let hash = key.hash(index, record);
+            hash.map_err(|error| failed = Some(error)).ok()
+        });
+        let hash = combine(hashes);
+        failed.map_or(Ok(hash), Err)
+    }
+
     /// The key inside the record, borrowed from it.
     #[inline]
     unsafe fn find(&self, record: &Bound<'_, PyAny>) -> Result<*mut ffi::PyObject, Missing> {
@@ -89,7 +110,7 @@ impl Key {
         // SAFETY: the index is checked against the length; the types are exact.
         unsafe {
             match self {
-                Self::Record => Ok(pointer),
+                Self::Record | Self::Tuple(_) => Ok(pointer),
                 Self::Item(item) if ffi::PyTuple_CheckExact(pointer) != 0 => {
                     let index = position(*item, ffi::PyTuple_GET_SIZE(pointer))?;
                     Ok(ffi::PyTuple_GET_ITEM(pointer, index))
@@ -115,7 +136,7 @@ impl Key {
     fn raise(&self, index: usize, record: &Bound<'_, PyAny>, missing: Missing) -> PyErr {
         let py = record.py();
         let key = match self {
-            Self::Record => String::new(),
+            Self::Record | Self::Tuple(_) => String::new(),
             Self::Item(item) => format!(", key {item}"),
             Self::Field(field) => format!(", key {}", shortened(field.bind(py).as_any())),
         };

@@ -137,7 +137,7 @@ impl Network {
     #[pyo3(signature = (
         channels: "list[int]",
         partitioner: "str",
-        key: "int | str | None" = None,
+        key: "int | str | tuple[int | str, ...] | None" = None,
     ))]
     fn output_gate(
         &self,

@@ -36,6 +36,16 @@ def test_text() -> None:
     ]
 
 
+def test_side_outputs_and_keys_of_several_items() -> None:
+    bad = source(Collection([("a", 1)])).map(len, on_error="side").side("errors")
+    logical = logical_graph(bad.key_by(0, 1).count().sink(Counts()))
+    execution = expand(chain(logical, 1))
+    placement = place(execution, [Node("here", "127.0.0.1", {"cpus": 4.0})])
+    lines = text(logical, execution, placement).splitlines()
+    assert "  count <- map (side output errors, hash by 0, 1)" in lines
+    assert "    <- collection -> map (side output errors of map, hash by 0, 1)" in lines
+
+
 def test_mermaid() -> None:
     diagrams = mermaid(LOGICAL, EXECUTION, PLACEMENT)
     assert diagrams.count("```mermaid\nflowchart LR\n") == 3

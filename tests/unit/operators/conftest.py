@@ -1,16 +1,10 @@
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from engine.graph import (
-    BatchOperator,
-    RecordOperator,
-    SinkOperator,
-    SourceOperator,
-    TaskContext,
-    logical_graph,
-)
+from engine.graph import LogicalOperator, SourceOperator, TaskContext, logical_graph
+from engine.runtime.chain import Chain
 from operators import KeyedStream, Stream
 from operators.sinks import Collect
 
@@ -37,29 +31,19 @@ def emitted(task: Callable[..., TaskContext]) -> Callable[..., list[Any]]:
         batches: dict[int, list[list[Any]]] = {}
         for operator in graph.operators:
             arriving = [batch for edge in graph.inputs(operator) for batch in batches[edge.source]]
-            batches[operator.id] = list(_through(operator.operator, context, arriving))
+            batches[operator.id] = list(_through(operator, context, arriving))
         return batches[graph.operators[-1].id][0]
 
     return run
 
 
 def _through(
-    operator: object, context: TaskContext, batches: list[list[Any]]
-) -> Iterable[list[Any]]:
-    if isinstance(operator, SourceOperator):
-        return operator.open(context)
-    if isinstance(operator, BatchOperator):
-        return map(operator.open(context), batches)
-    if isinstance(operator, RecordOperator):
-        function = operator.function
-        forms: dict[str, Callable[[list[Any]], list[Any]]] = {
-            "map": lambda batch: [function(record) for record in batch],
-            "filter": lambda batch: [record for record in batch if function(record)],
-            "flat_map": lambda batch: [out for record in batch for out in function(record)],
-        }
-        return map(forms[operator.form], batches)
-    assert isinstance(operator, SinkOperator)
-    writer = operator.open(context)
-    for batch in batches:
-        writer.write(batch)
-    return [operator.merge([writer.close()])]
+    operator: LogicalOperator, context: TaskContext, batches: list[list[Any]]
+) -> list[Any]:
+    if isinstance(operator.operator, SourceOperator):
+        return list(operator.operator.open(context))
+    chain = Chain()
+    chain.open([operator], context, encoded=False)
+    out = [chain.process(batch) for batch in batches]
+    out += chain.end()
+    return list(chain.close().values()) or out

@@ -1,16 +1,20 @@
 """reduce, keys, and what the native aggregates are told."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pytest
 
-from engine.graph import BatchOperator, TaskContext
+from engine.graph import BatchOperator, EndingFunction, TaskContext
 from engine.network import partition
-from operators import Stream, source
-from operators.keyed import KeyRecords, NativeAggregate, Reduce
+from engine.runtime.rescue import Rescuer
+from operators import Count, Max, Mean, Stream, Sum, source
+from operators.aggregates import NativeAggregate
+from operators.keys import KeyRecords
+from operators.reduce import Reduce
 from operators.sources import Collection
 
 Emitted = Callable[..., list[Any]]
@@ -105,6 +109,18 @@ def test_all_nan_are_one_key(wrap: Callable[[Any], Any], key: Any, task: Task) -
     assert len({partition([wrap(nan())], 7)[0] for nan in nans}) == 1
 
 
+@pytest.mark.parametrize("key", [0, (0, 2), (2, 0)])
+@pytest.mark.parametrize("rescue", [None, Rescuer(None)])
+def test_all_nan_are_one_key_of_any_reduce(key: Any, rescue: Rescuer | None, task: Task) -> None:
+    reduce = Reduce(lambda a, b: (a[0], a[1] + b[1], a[2]), key=key, emit="final")
+    run = reduce.open(replace(task(), rescue=rescue))
+    assert isinstance(run, EndingFunction)
+    for nan in NANS:
+        run.process([(nan(), 1, "a"), (nan(), 1, "a")])
+    (((_, count, _),),) = run.on_end()
+    assert count == 2 * len(NANS)
+
+
 def test_nan_is_one_key_beside_others_and_keeps_its_spelling(task: Task) -> None:
     add = Reduce(lambda a, b: (a[0], a[1] + b[1]), key=0).open(task())
     records = [(1.0, 1), (np.float64("nan"), 1), (True, 1), (Decimal("NaN"), 1), ("nan", 1)]
@@ -114,7 +130,7 @@ def test_nan_is_one_key_beside_others_and_keeps_its_spelling(task: Task) -> None
 
 
 def test_an_unhashable_key_is_refused(task: Task) -> None:
-    with pytest.raises(TypeError, match="unhashable type: 'list'"):
+    with pytest.raises(TypeError, match="is a list, which is not hashable"):
         Reduce(lambda a, b: a, key=0).open(task())([([1], 1)])
 
 
@@ -156,14 +172,24 @@ def aggregate(stream: Stream[Any]) -> NativeAggregate:
 
 
 def test_native_aggregates_are_told_where_key_and_value_are() -> None:
+    def one(kind: str, key: tuple[Any, ...], value: tuple[Any, ...]) -> NativeAggregate:
+        return NativeAggregate((key,), ((kind, value),))
+
     pairs = records(("a", 1))
-    assert aggregate(pairs.key_by(0).count()) == NativeAggregate("count", (0,), ())
-    assert aggregate(pairs.key_by(0).sum(1)) == NativeAggregate("sum", (0,), (1,))
-    assert aggregate(pairs.key_by("k").min("n")) == NativeAggregate("min", ("k",), ("n",))
-    assert aggregate(pairs.key_by().max()) == NativeAggregate("max", (), ())
+    assert aggregate(pairs.key_by(0).count()) == one("count", (0,), ())
+    assert aggregate(pairs.key_by(0).sum(1)) == one("sum", (0,), (1,))
+    assert aggregate(pairs.key_by("k").min("n")) == one("min", ("k",), ("n",))
+    assert aggregate(pairs.key_by().max()) == one("max", (), ())
     by_function = pairs.key_by(lambda pair: pair[0])
-    assert aggregate(by_function.first(1)) == NativeAggregate("first", (0,), (1, 1))
-    assert aggregate(by_function.sum()) == NativeAggregate("sum", (0,), (1,))
+    assert aggregate(by_function.first(1)) == one("first", (0,), (1, 1))
+    assert aggregate(by_function.sum()) == one("sum", (0,), (1,))
+    several = pairs.key_by("a", 2).aggregate(n=Count(), most=Max("x"), emit="final")
+    assert aggregate(several) == NativeAggregate(
+        (("a",), (2,)), (("count", ()), ("max", ("x",))), ("n", "most"), "final"
+    )
+    of_pairs = by_function.aggregate(total=Sum(), mean=Mean("x"))
+    wanted = (("sum", (1,)), ("mean", (1, "x")))
+    assert aggregate(of_pairs) == NativeAggregate(((0,),), wanted, ("total", "mean"))
 
 
 def test_native_aggregates_take_the_encoded_batch_and_merge_updates() -> None:

@@ -32,10 +32,11 @@ from engine.runtime.worker import Worker
 from engine.testing import run
 from operators import source
 from operators.elementwise import ToColumns
-from operators.keyed import Reduce
-from operators.sinks import Callback, Counts, Discard, JsonLines, LineFiles, Print
+from operators.reduce import Reduce
+from operators.sinks import Callback, Collect, Counts, Discard, JsonLines, LineFiles, Print
 from operators.sources import Collection
-from operators.stream import _then
+from operators.stream import then
+from tests.unit.runtime.test_chain import Held
 
 CONTEXT = TaskContext("task[0]", 0, 1, 100, "job")
 
@@ -50,6 +51,7 @@ def failure_of(batch: Any, *operators: Any) -> TaskFailure:
     try:
         chain.open(declared[1:], CONTEXT, encoded=False)
         chain.process(batch)
+        list(chain.end())
     except BaseException as error:  # noqa: BLE001 - pytest.raises would look at it
         return told(error, chain, declared)
     finally:
@@ -94,6 +96,23 @@ def test_operator_record_and_the_users_frames(form: Any) -> None:
 def test_reduce_names_its_record() -> None:
     add = Reduce(lambda a, b: a + b, key=0)
     assert failure_of([("a", 1), ("a",), ["a"]], add).record == "['a']"
+
+
+@pytest.mark.parametrize(
+    ("operators", "failed"),
+    [
+        ((Held(fails=True), Collect()), "operator-1"),
+        ((Held(), RecordOperator("map", lambda n: 1 // n), Collect()), "operator-2"),
+        (
+            (RecordOperator("map", abs), Held(), RecordOperator("map", lambda n: 1 // n)),
+            "operator-3",
+        ),
+    ],
+)
+def test_a_failure_at_the_end_names_the_operator(operators: Any, failed: str) -> None:
+    failure = failure_of([0], *operators)
+    assert failure.operator == failed
+    assert failure.record == (None if failed == "operator-1" else "0")
 
 
 class NoText:
@@ -299,7 +318,7 @@ class Nothing(BatchOperator):
 
 
 def test_an_error_inside_the_engine_says_how_to_see_more() -> None:
-    stream = _then(source(Collection([1])).inputs, Nothing(), "nothing")
+    stream = then(source(Collection([1])).inputs, Nothing(), "nothing")
     with pytest.raises(OperatorError) as caught:
         run(stream.sink(Discard()))
     assert (caught.value.operator, caught.value.user_traceback) == ("nothing", "")

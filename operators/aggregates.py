@@ -1,0 +1,188 @@
+"""What can be computed of the records of each key, in Rust: `Count()`, `Sum("n")` and others.
+
+`KeyedStream.aggregate` computes several at once; `count()`, `sum("n")` and so on one.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
+
+from engine.errors import GraphError
+from engine.graph.operator import BatchOperator, EndingFunction, TaskContext
+from operators.keys import Item, Key, check_item
+
+Emit: TypeAlias = Literal["updates", "final"]
+"""When a keyed operator emits: what a key has come to as records come ("updates"), or each key
+once, when the input has ended ("final")."""
+
+
+@dataclass(frozen=True)
+class Aggregation:
+    """One computation over the records of a key; `item` says where in a record its value is.
+
+    Over columns, `item` is the name or the index of a column. None is the record itself.
+    """
+
+    item: Item | None = None
+
+    kind: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        if self.item is not None:
+            check_item(type(self).__name__, self.item)
+
+
+@dataclass(frozen=True)
+class Count(Aggregation):
+    """How many records a key has had."""
+
+    item: None = None
+    kind: ClassVar[str] = "count"
+
+    def __post_init__(self) -> None:
+        if self.item is not None:
+            raise GraphError(f"Count() got {self.item!r:.80}, expected nothing: it counts records")
+
+
+class Sum(Aggregation):
+    """The sum of numbers; integers exactly."""
+
+    kind: ClassVar[str] = "sum"
+
+
+class Min(Aggregation):
+    """The least of numbers, texts or byte strings; the first of equal ones."""
+
+    kind: ClassVar[str] = "min"
+
+
+class Max(Aggregation):
+    """The greatest of numbers, texts or byte strings; the first of equal ones."""
+
+    kind: ClassVar[str] = "max"
+
+
+class Mean(Aggregation):
+    """The sum of numbers divided by how many they are, a float."""
+
+    kind: ClassVar[str] = "mean"
+
+
+class First(Aggregation):
+    """The first value, of any kind."""
+
+    kind: ClassVar[str] = "first"
+
+
+@dataclass(frozen=True)
+class NativeAggregate(BatchOperator):
+    """Aggregations in Rust, on records as they came over the network.
+
+    It emits (key, value), over columns a `pyarrow.RecordBatch` with the columns of the key and one
+    for each value: once per batch for every key in the batch, or each key once at the end. A value
+    is that of the only aggregation, or a dict of all by their names.
+
+    `key` has the path from a record to its key, or several to the items of a tuple that is the key;
+    `wanted` a kind of aggregation and the path to its value each. An empty path is the record.
+    """
+
+    key: tuple[tuple[Item, ...], ...]
+    wanted: tuple[tuple[str, tuple[Item, ...]], ...]
+    names: tuple[str, ...] | None = None
+    emit: Emit = "updates"
+
+    accepts_encoded: ClassVar[bool] = True
+    accepts_columns: ClassVar[bool] = True
+    compacts: ClassVar[bool] = True
+
+    @classmethod
+    def of(
+        cls,
+        aggregations: Aggregation | Mapping[str, Aggregation],
+        key: Key,
+        emit: Emit,
+        *,
+        paired: bool,
+    ) -> "NativeAggregate":
+        """One aggregation, or several by name, of records or of pairs of a key and a record."""
+        items = key if isinstance(key, tuple) else (key,)
+        if isinstance(aggregations, Aggregation):
+            names, wanted = None, [aggregations]
+        else:
+            names, wanted = tuple(aggregations), list(aggregations.values())
+        return cls(
+            tuple(_path(item) for item in items),
+            tuple((each.kind, _value_path(each, paired)) for each in wanted),
+            names,
+            emit,
+        )
+
+    def open(self, context: TaskContext) -> Callable[[Any], Any] | EndingFunction:
+        """The native function, with a table of its own."""
+        from engine.network import Aggregate
+
+        aggregate = Aggregate(
+            [list(path) for path in self.key],
+            [(kind, list(path)) for kind, path in self.wanted],
+            None if self.names is None else list(self.names),
+        )
+        if self.emit == "updates":
+            return aggregate.update
+        return _FinalAggregate(aggregate, context.batch_size)
+
+
+class _FinalAggregate(EndingFunction):
+    """Takes records in, and gives each key once at the end."""
+
+    def __init__(self, aggregate: Any, batch_size: int) -> None:
+        self._aggregate = aggregate
+        self._batch_size = batch_size
+
+    def process(self, batch: Any) -> list[Any]:
+        self._aggregate.add(batch)
+        return []
+
+    def on_end(self) -> Iterator[Any]:
+        first = 0
+        while len(batch := self._aggregate.updates(first, self._batch_size)):
+            yield batch
+            first += self._batch_size
+
+
+def check_aggregations(aggregations: Mapping[str, object], key: Key) -> None:
+    """Raise `GraphError` unless these can be computed at once, by this key."""
+    if not aggregations:
+        raise GraphError(
+            "aggregate() got nothing, expected aggregations by name",
+            hint='such as .aggregate(n=Count(), total=Sum("price"))',
+        )
+    for name, aggregation in aggregations.items():
+        if not isinstance(aggregation, Aggregation):
+            is_class = isinstance(aggregation, type) and issubclass(aggregation, Aggregation)
+            described = aggregation.__name__ if isinstance(aggregation, type) else repr(aggregation)
+            raise GraphError(
+                f"aggregate() got {name}={described:.80}, expected an aggregation",
+                hint=f"{name}={described}() is one" if is_class else "such as Count() or Sum('n')",
+            )
+        if name in (key if isinstance(key, tuple) else (key,)):
+            raise GraphError(
+                f"aggregate() got the name {name!r}, which is the key's, expected another",
+                hint="over columns each is a column of the result",
+            )
+
+
+def check_emit(method: str, emit: object) -> None:
+    """Raise `GraphError` unless it says when to emit."""
+    if emit not in get_args(Emit):
+        raise GraphError(f"{method}() got emit={emit!r:.80}, expected 'updates' or 'final'")
+
+
+def _path(item: Item | None) -> tuple[Item, ...]:
+    return () if item is None else (item,)
+
+
+def _value_path(aggregation: Aggregation, paired: bool) -> tuple[Item, ...]:
+    if isinstance(aggregation, Count):
+        return ()
+    path = _path(aggregation.item)
+    return (1, *path) if paired else path

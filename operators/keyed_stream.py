@@ -1,0 +1,177 @@
+"""Keyed streams: what can be done where all records of one key are in one task."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+from engine.errors import GraphError
+from engine.graph.declaration import Input
+from engine.graph.operator import OnError
+from engine.graph.partitioner import Forward
+from operators.aggregates import (
+    Aggregation,
+    Count,
+    Emit,
+    First,
+    Max,
+    Mean,
+    Min,
+    NativeAggregate,
+    Sum,
+    check_aggregations,
+    check_emit,
+)
+from operators.elementwise import MapBatches
+from operators.keys import Key, check_item
+from operators.reduce import Reduce
+from operators.stream import Stream, check_on_error, side, then
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+T = TypeVar("T")
+R = TypeVar("R")
+K = TypeVar("K")
+
+
+class KeyedStream(Generic[K, T]):
+    """Records of type T, all those of one key of type K in one task, in order of arrival.
+
+    `reduce` is Python per record; `count`, `sum`, `min`, `max`, `mean`, `first` and `aggregate` run
+    in Rust on the encoded records and give pairs (key, value). With `emit="updates"` they emit,
+    once per batch of input, every key that the batch had, with its latest value; with
+    `emit="final"` each key once, with its value when the input has ended: by itself, or by
+    `JobHandle.stop`.
+
+    On a stream of columns a result is a `pyarrow.RecordBatch`: the columns of the key, which keep
+    their names and have a dictionary if they are strings or binary (batches share it), and one of
+    the values, named "count", "sum" and so on. Null values are left out there, and a sum must fit
+    into 64 bits.
+    """
+
+    def __init__(self, inputs: tuple[Input, ...], key: Key, paired: bool) -> None:
+        self._inputs = inputs
+        self._key = key
+        self._paired = paired
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """The edges that the next operator will have."""
+        return self._inputs
+
+    def reduce(
+        self,
+        function: Callable[[T, T], T],
+        *,
+        emit: Emit = "updates",
+        on_error: OnError = "fail",
+    ) -> Stream[T]:
+        """Combine the records of each key: `.reduce(lambda a, b: (a[0], a[1] + b[1]))`.
+
+        What a key has come to is its first record as it is, then `function(so far, record)`. It
+        emits that for every record, or with `emit="final"` once for every key at the end. A record
+        that the function fails on leaves its key as it was, where `on_error` is not `"fail"`.
+        """
+        check_emit("reduce", emit)
+        check_on_error("reduce", on_error)
+        operator = Reduce(function, self._key, self._paired, emit, on_error)
+        return then(self._inputs, operator, "reduce")
+
+    def count(self, *, emit: Emit = "updates") -> Stream[tuple[K, int]]:
+        """How many records each key has had."""
+        return self._aggregate("count", Count(), emit)
+
+    def sum(
+        self, item: int | str | None = None, *, emit: Emit = "updates"
+    ) -> Stream[tuple[K, Any]]:
+        """The sum of an item of the records, or of the records themselves; integers exactly."""
+        return self._aggregate("sum", Sum(_checked("sum", item)), emit)
+
+    def min(
+        self, item: int | str | None = None, *, emit: Emit = "updates"
+    ) -> Stream[tuple[K, Any]]:
+        """The least of an item of the records, or of the records themselves."""
+        return self._aggregate("min", Min(_checked("min", item)), emit)
+
+    def max(
+        self, item: int | str | None = None, *, emit: Emit = "updates"
+    ) -> Stream[tuple[K, Any]]:
+        """The greatest of an item of the records, or of the records themselves."""
+        return self._aggregate("max", Max(_checked("max", item)), emit)
+
+    def mean(
+        self, item: int | str | None = None, *, emit: Emit = "updates"
+    ) -> Stream[tuple[K, float]]:
+        """The mean of an item of the records, or of the records themselves; a float."""
+        return self._aggregate("mean", Mean(_checked("mean", item)), emit)
+
+    def first(
+        self, item: int | str | None = None, *, emit: Emit = "updates"
+    ) -> Stream[tuple[K, Any]]:
+        """The first that each key had of an item of the records, or of the records themselves."""
+        return self._aggregate("first", First(_checked("first", item)), emit)
+
+    def aggregate(
+        self, *, emit: Emit = "updates", **aggregations: Aggregation
+    ) -> Stream[tuple[K, dict[str, Any]]]:
+        """Several aggregations at once, by name: the value of a key is a dict of them.
+
+        Over columns each is a column of that name.
+
+            >>> import engine.testing
+            >>> from operators import Count, Mean, source
+            >>> from operators.sinks import Collect
+            >>> from operators.sources import Collection
+            >>> prices = source(Collection([("tea", 2), ("tea", 3), ("cup", 5)])).key_by(0)
+            >>> totals = prices.aggregate(n=Count(), price=Mean(1), emit="final")
+            >>> engine.testing.run(totals.sink(Collect()))["collect"]
+            [('tea', {'n': 2, 'price': 2.5}), ('cup', {'n': 1, 'price': 5.0})]
+        """
+        check_aggregations(aggregations, None if self._paired else self._key)
+        check_emit("aggregate", emit)
+        operator = NativeAggregate.of(aggregations, self._key, emit, paired=self._paired)
+        return then(self._inputs, operator, "aggregate")
+
+    @overload
+    def map_batches(
+        self, function: Callable[[list[T]], list[R]], max_records: int | None = None
+    ) -> Stream[R]: ...
+    @overload
+    def map_batches(
+        self, function: Callable[["pa.RecordBatch"], Any], max_records: int | None = None
+    ) -> Stream[Any]: ...
+    def map_batches(
+        self, function: Callable[[Any], Any], max_records: int | None = None
+    ) -> Stream[Any]:
+        """As `Stream.map_batches`, in the task that has all records of the batch's keys.
+
+        State of the function's own, such as a dict by key, is per task: make it in a callable
+        object's `__call__` or a closure that is unpickled in each task.
+        """
+        operator = MapBatches(function, max_records, self._paired)
+        return then(self._inputs, operator, "map_batches")
+
+    def side(self, name: str) -> Stream[Any]:
+        """A side output of `key_by` with `on_error="side"`; see `Stream.side`."""
+        return side(tuple(replace(edge, partitioner=Forward()) for edge in self._inputs), name)
+
+    def _aggregate(self, name: str, aggregation: Aggregation, emit: Emit) -> Stream[Any]:
+        check_emit(name, emit)
+        operator = NativeAggregate.of(aggregation, self._key, emit, paired=self._paired)
+        return then(self._inputs, operator, name)
+
+    if not TYPE_CHECKING:  # a type checker sees that these methods do not exist
+
+        def __getattr__(self, name: str) -> Any:
+            if name in vars(Stream) and not name.startswith("_"):
+                raise GraphError(
+                    f".{name}() follows .key_by(), expected what is done with the records of a key",
+                    hint=f"such as .count() or .reduce(...); or call .{name}() before .key_by()",
+                )
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+def _checked(method: str, item: int | str | None) -> int | str | None:
+    if item is not None:
+        check_item(method, item)
+    return item

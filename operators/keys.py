@@ -1,0 +1,176 @@
+"""Where the key of a record is, and the operators that look for it before records are divided."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any, ClassVar, TypeAlias
+
+from engine.errors import GraphError
+from engine.graph.operator import BatchOperator, OnError, Rescue, TaskContext
+from engine.network import KeyExtractError, partition
+from operators.elementwise import check_function
+
+Item: TypeAlias = int | str
+"""Where in a record a value is: the index of a tuple's or list's item, or a dict's field name."""
+
+Key: TypeAlias = Item | tuple[Item, ...] | None
+"""An item, several that make a tuple, or None: the record itself."""
+
+
+@dataclass(frozen=True)
+class KeyRecords(BatchOperator):
+    """Puts each record behind its key: record -> (key, record), for keys that a function finds.
+
+    The key then travels with its record, so that the function runs once, before the network.
+    """
+
+    function: Callable[[Any], Any]
+    on_error: OnError = "fail"
+
+    columns_hint: ClassVar[str] = "name the column that is the key: .key_by({column!r})"
+
+    def open(self, context: TaskContext) -> Callable[[list[Any]], list[Any]]:
+        """The loop over a batch."""
+        function, rescue = self.function, context.rescue
+        if rescue is not None:
+            return _rescued(lambda record: (_checked(function(record)), record), rescue)
+
+        def key_records(batch: list[Any]) -> list[Any]:
+            out: list[Any] = []
+            append = out.append
+            for record in batch:
+                append((function(record), record))
+            return out
+
+        return key_records
+
+
+@dataclass(frozen=True)
+class HaveKeys(BatchOperator):
+    """Lets those records through that have such a key, and rescues the others.
+
+    What it lets through, no gate refuses for its key.
+    """
+
+    key: Key
+    on_error: OnError
+
+    columns_hint: ClassVar[str] = "leave on_error out: every row has a {column!r}"
+
+    def open(self, context: TaskContext) -> Callable[[list[Any]], list[Any]]:
+        """The loop over a batch."""
+        items = self.key if isinstance(self.key, tuple) else (self.key,)
+        assert context.rescue is not None
+
+        def with_keys(record: Any) -> Any:
+            for item in items:
+                _checked(_found(record, item))
+            return record
+
+        return _rescued(with_keys, context.rescue)
+
+
+def key_finder(key: Key) -> Callable[[Any], Any]:
+    """The function that gives the key of a record."""
+    if key is None:
+        return _itself
+    return itemgetter(*key) if isinstance(key, tuple) else itemgetter(key)
+
+
+def with_keys(key: Key) -> Callable[[list[Any]], Iterator[tuple[Any, Any]]]:
+    """The function that gives the records of a batch behind their keys."""
+    find = key_finder(key)
+    return lambda batch: ((find(record), record) for record in batch)
+
+
+def check_key(keys: Sequence[object]) -> Key | Callable[[Any], Any]:
+    """What the arguments of `key_by` say; raises `GraphError` if that is nothing."""
+    if len(keys) > 1:
+        for key in keys:
+            if not isinstance(key, int | str):
+                raise GraphError(
+                    f"key_by() got {_described(key)} among {len(keys)} arguments, expected indexes "
+                    "or field names",
+                    hint="for all else, one function that returns a tuple",
+                )
+            check_item("key_by", key)
+        if len(set(keys)) < len(keys):
+            raise GraphError(f"key_by() got {', '.join(map(repr, keys))}, expected each once")
+        return tuple(keys)  # type: ignore[arg-type]  # checked above
+    key = keys[0] if keys else None
+    if isinstance(key, list | tuple | set | frozenset):
+        hint = "call key_by() for the record itself"
+        if key:
+            hint = f"several items are several arguments: key_by({', '.join(map(repr, key))})"
+        raise GraphError(
+            f"key_by() got the {type(key).__name__} {key!r:.80}, expected {_EXPECTED}", hint=hint
+        )
+    if key is None:
+        return None
+    if isinstance(key, int | str):
+        check_item("key_by", key)
+        return key
+    check_function("key_by", key, 1, expected=_EXPECTED)
+    return key  # type: ignore[return-value]  # checked above
+
+
+def check_item(method: str, item: object) -> None:
+    """Raise `GraphError` unless it can lead to an item of a record."""
+    if isinstance(item, str) or (type(item) is int and item >= 0):
+        return
+    raise GraphError(f"{method}() got {item!r:.80}, expected an index >= 0 or a field name")
+
+
+def unhashable(key: object) -> TypeError:
+    """The exception for a key that cannot be one."""
+    return TypeError(
+        f"the key {key!r:.80} is a {type(key).__name__}, which is not hashable\n\n"
+        "hint: make it a tuple, or another that is, by a function: key_by(lambda record: ...)"
+    )
+
+
+def _rescued(function: Callable[[Any], Any], rescue: Rescue) -> Callable[[list[Any]], list[Any]]:
+    def run(batch: list[Any]) -> list[Any]:
+        out: list[Any] = []
+        append = out.append
+        records = iter(batch)
+        while True:
+            try:
+                for record in records:
+                    append(function(record))
+                return out
+            except Exception as error:  # noqa: BLE001 - the user's function may raise anything
+                rescue(record, error)
+
+    return run
+
+
+def _found(record: Any, item: Item | None) -> Any:
+    """The item, of the kinds of records that a gate takes it from."""
+    if item is None:
+        return record
+    kinds = (dict,) if isinstance(item, str) else (tuple, list)
+    if type(record) not in kinds:
+        expected = " or ".join(kind.__name__ for kind in kinds)
+        raise TypeError(f"the record is a {type(record).__name__}, expected a {expected}")
+    return record[item]
+
+
+def _checked(key: Any) -> Any:
+    """The key, if it can be one."""
+    try:
+        partition([key], 1)
+    except KeyExtractError as error:
+        raise error.__cause__ or error from None
+    return key
+
+
+def _itself(record: Any) -> Any:
+    return record
+
+
+def _described(value: object) -> str:
+    return f"{type(value).__name__} {value!r:.80}"
+
+
+_EXPECTED = "an index >= 0, a field name or a function"

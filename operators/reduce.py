@@ -1,0 +1,208 @@
+"""`reduce`: a function of two records combines those of each key.
+
+Each task sees all records of its keys and keeps one value per key, for as long as the job runs.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, TypeAlias
+
+from engine.graph.operator import BatchOperator, EndingFunction, OnError, Rescue, TaskContext
+from engine.record import dict_key
+from operators.aggregates import Emit
+from operators.elementwise import check_function
+from operators.keys import Key, key_finder, unhashable, with_keys
+
+Combine: TypeAlias = Callable[[Any, Any], Any]
+State: TypeAlias = dict[Any, Any]
+Loop: TypeAlias = Callable[[list[Any]], list[Any]]
+Pairs: TypeAlias = Callable[[list[Any]], Iterable[tuple[Any, Any]]]
+"""Gives the records of a batch behind their keys."""
+
+
+@dataclass(frozen=True)
+class Reduce(BatchOperator):
+    """Combines the records of each key; emits what it has come to, for every record or at the end.
+
+    `key` says where in a record its key is, None if the record itself is; `paired` tells that what
+    arrives are pairs of a key and a record.
+
+    >>> context = TaskContext("reduce[0]", 0, 1, 100, "job")
+    >>> add = Reduce(lambda a, b: (a[0], a[1] + b[1]), key=0)
+    >>> add.open(context)([("a", 1), ("b", 1), ("a", 1)])
+    [('a', 1), ('b', 1), ('a', 2)]
+    """
+
+    function: Combine
+    key: Key
+    paired: bool = False
+    emit: Emit = "updates"
+    on_error: OnError = "fail"
+
+    def __post_init__(self) -> None:
+        check_function("reduce", self.function, 2)
+
+    def open(self, context: TaskContext) -> Loop | EndingFunction:
+        """The loop over a batch, made for the kind of key, with a dict of its own."""
+        state: State = {}
+        loop = self._loop(state, context.rescue)
+        return loop if self.emit == "updates" else _Final(loop, state, context.batch_size)
+
+    def _loop(self, state: State, rescue: Rescue | None) -> Loop:
+        function, key = self.function, self.key
+        if rescue is not None:
+            pairs = iter if self.paired else with_keys(key)
+            return _reduce_rescued(pairs, function, state, rescue)
+        if self.paired:
+            return _reduce_pairs(function, state)
+        if key is None:
+            return _reduce_records(function, state)
+        if isinstance(key, tuple):
+            return _reduce_by_items(function, key_finder(key), state)
+        return _reduce_by_item(function, key, state)
+
+
+class _Final(EndingFunction):
+    """Combines records as ever, and gives what each key has come to at the end."""
+
+    def __init__(self, reduce: Loop, state: State, batch_size: int) -> None:
+        self._reduce = reduce
+        self._state = state
+        self._batch_size = batch_size
+
+    def process(self, batch: list[Any]) -> list[Any]:
+        self._reduce(batch)
+        return []
+
+    def on_end(self) -> Iterator[list[Any]]:
+        values = iter(self._state.values())
+        while batch := list(islice(values, self._batch_size)):
+            yield batch
+
+
+# The loops below are the hot path of a program with reduce: a batch in, a list out, one dict, no
+# call but that of the user's function. `record` is the name that error reports look for. A key that
+# is not there may be a NaN, which only `dict_key` finds again.
+
+
+def _reduce_by_item(function: Combine, item: Any, state: State) -> Loop:
+    def reduce(batch: list[Any]) -> list[Any]:
+        values, combine, index = state, function, item
+        out: list[Any] = []
+        for record in batch:
+            key = record[index]
+            try:
+                value = values[key]
+            except (KeyError, TypeError):
+                key, value = _found_again(key, values)
+                if value is _NONE:
+                    values[key] = record
+                    out.append(record)
+                    continue
+            values[key] = value = combine(value, record)
+            out.append(value)
+        return out
+
+    return reduce
+
+
+def _reduce_by_items(function: Combine, find: Callable[[Any], Any], state: State) -> Loop:
+    def reduce(batch: list[Any]) -> list[Any]:
+        values, combine = state, function
+        out: list[Any] = []
+        for record in batch:
+            key = find(record)
+            try:
+                value = values[key]
+            except (KeyError, TypeError):
+                key, value = _found_again(key, values)
+                if value is _NONE:
+                    values[key] = record
+                    out.append(record)
+                    continue
+            values[key] = value = combine(value, record)
+            out.append(value)
+        return out
+
+    return reduce
+
+
+def _reduce_records(function: Combine, state: State) -> Loop:
+    def reduce(batch: list[Any]) -> list[Any]:
+        values, combine = state, function
+        out: list[Any] = []
+        for record in batch:
+            key = record
+            try:
+                value = values[key]
+            except (KeyError, TypeError):
+                key, value = _found_again(key, values)
+                if value is _NONE:
+                    values[key] = record
+                    out.append(record)
+                    continue
+            values[key] = value = combine(value, record)
+            out.append(value)
+        return out
+
+    return reduce
+
+
+def _reduce_pairs(function: Combine, state: State) -> Loop:
+    def reduce(batch: list[Any]) -> list[Any]:
+        values, combine = state, function
+        out: list[Any] = []
+        for key, record in batch:
+            try:
+                value = values[key]
+            except (KeyError, TypeError):
+                key, value = _found_again(key, values)
+                if value is _NONE:
+                    values[key] = record
+                    out.append(record)
+                    continue
+            values[key] = value = combine(value, record)
+            out.append(value)
+        return out
+
+    return reduce
+
+
+def _reduce_rescued(pairs: Pairs, function: Combine, state: State, rescue: Rescue) -> Loop:
+    """As the others, but that a record which the function fails on leaves its key as it was."""
+
+    def reduce(batch: list[Any]) -> list[Any]:
+        values, combine = state, function
+        out: list[Any] = []
+        for key, record in pairs(batch):
+            try:
+                value = values[key]
+            except (KeyError, TypeError):
+                key, value = _found_again(key, values)
+                if value is _NONE:
+                    values[key] = record
+                    out.append(record)
+                    continue
+            try:
+                values[key] = value = combine(value, record)
+            except Exception as error:  # noqa: BLE001 - the user's function may raise anything
+                rescue(record, error)
+            else:
+                out.append(value)
+        return out
+
+    return reduce
+
+
+def _found_again(key: Any, values: State) -> tuple[Any, Any]:
+    """The key as a dict finds it again, and its value or `_NONE`."""
+    key = dict_key(key)
+    try:
+        return key, values.get(key, _NONE)
+    except TypeError:
+        raise unhashable(key) from None
+
+
+_NONE: Any = object()
+"""Stands for no value: None is one."""

@@ -1,0 +1,134 @@
+//! Keys of one column, or of several, whose values make a tuple.
+
+use arrow_array::{Array, ArrayRef};
+use arrow_schema::{ArrowError, DataType, Field};
+use oka_compute::table::KeyTable;
+
+use crate::KeyError;
+use crate::dictionary::SharedDictionary;
+use crate::key::{KeyKind, KeyNumbers, Wanted, keys};
+
+/// Numbers the keys of rows, and makes columns of keys again.
+#[derive(Debug)]
+pub(crate) struct Keys {
+    columns: Vec<KeyColumn>,
+    /// The numbers of the columns' keys as one key, where there are several columns.
+    tuples: KeyTable,
+    numbers: Vec<u32>,
+}
+
+impl Keys {
+    /// For columns of these types.
+    pub(crate) fn new(fields: &[&Field]) -> Result<Self, KeyError> {
+        let columns = fields.iter().map(|field| KeyColumn::new(field));
+        Ok(Self {
+            columns: columns.collect::<Result<_, _>>()?,
+            tuples: KeyTable::new(),
+            numbers: Vec::new(),
+        })
+    }
+
+    /// The columns of keys in a result.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = &Field> {
+        self.columns.iter().map(|column| &column.field)
+    }
+
+    /// Whether columns of these types hold such keys, too. Layouts may differ.
+    pub(crate) fn suit(&self, fields: &[&Field]) -> Result<bool, KeyError> {
+        for (column, field) in self.columns.iter().zip(fields) {
+            if KeyKind::of(field.data_type())? != column.kind {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The number of each row's key, and how many numbers there are then.
+    pub(crate) fn of(&mut self, columns: &[ArrayRef]) -> (&[u32], usize) {
+        let Self {
+            columns: known,
+            tuples,
+            numbers,
+        } = self;
+        if known.len() == 1 {
+            let only = &mut known[0];
+            return only.numbers.of(&columns[0], only.kind);
+        }
+        let width = known.len();
+        let rows = columns[0].len();
+        let mut tuple = vec![0; width * rows * NUMBER_BYTES];
+        for (at, (known, column)) in known.iter_mut().zip(columns).enumerate() {
+            let (numbers, _) = known.numbers.of(column, known.kind);
+            let places = tuple.chunks_exact_mut(NUMBER_BYTES).skip(at).step_by(width);
+            for (place, number) in places.zip(numbers) {
+                place.copy_from_slice(&number.to_le_bytes());
+            }
+        }
+        numbers.clear();
+        let rows = tuple.chunks_exact(width * NUMBER_BYTES);
+        numbers.extend(rows.map(|row| tuples.number(row) as u32));
+        (numbers, tuples.len())
+    }
+
+    /// Columns of the keys of these numbers. Keys that are text or bytes, or come with a dictionary,
+    /// have one.
+    pub(crate) fn arrays(&mut self, wanted: &[u32]) -> Result<Vec<ArrayRef>, ArrowError> {
+        let Self {
+            columns, tuples, ..
+        } = self;
+        if let [column] = &mut columns[..] {
+            return Ok(vec![column.array(wanted)?]);
+        }
+        let arrays = columns.iter_mut().enumerate().map(|(at, column)| {
+            let inside = |number: &u32| {
+                let (numbers, _) = tuples.key(*number as usize).as_chunks::<NUMBER_BYTES>();
+                u32::from_le_bytes(numbers[at])
+            };
+            column.array(&wanted.iter().map(inside).collect::<Vec<_>>())
+        });
+        arrays.collect()
+    }
+}
+
+const NUMBER_BYTES: usize = size_of::<u32>();
+
+#[derive(Debug)]
+struct KeyColumn {
+    kind: KeyKind,
+    /// Name and type in a result.
+    field: Field,
+    numbers: KeyNumbers,
+    dictionary: SharedDictionary,
+}
+
+impl KeyColumn {
+    fn new(field: &Field) -> Result<Self, KeyError> {
+        let kind = KeyKind::of(field.data_type())?;
+        // Numbers of keys are the codes, and there may be many.
+        let coded = |values| DataType::Dictionary(Box::new(DataType::Int32), values);
+        let data_type = match field.data_type() {
+            DataType::Dictionary(_, values) => coded(values.clone()),
+            plain if matches!(kind, KeyKind::Text | KeyKind::Bytes) => {
+                coded(Box::new(plain.clone()))
+            }
+            plain => plain.clone(),
+        };
+        Ok(Self {
+            kind,
+            field: Field::new(field.name(), data_type, true),
+            numbers: KeyNumbers::default(),
+            dictionary: SharedDictionary::default(),
+        })
+    }
+
+    fn array(&mut self, wanted: &[u32]) -> Result<ArrayRef, ArrowError> {
+        let (numbers, kind) = (&self.numbers, self.kind);
+        match self.field.data_type() {
+            DataType::Dictionary(_, values) => {
+                let keys = |wanted: Wanted<'_>| keys(numbers, kind, values, wanted);
+                self.dictionary.column(wanted, numbers, keys)
+            }
+            plain => keys(numbers, kind, plain, &mut wanted.iter().copied()),
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! What can be wrong with a record that is to be aggregated.
+
+use crate::key::KeyError;
+use crate::path::PathError;
+use crate::value::ReadError;
+use thiserror::Error;
+
+/// A record could not be aggregated; the ones before it were.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("record {record}: {problem}")]
+pub struct AggregateError {
+    /// Index in the batch.
+    pub record: usize,
+    /// Where the record starts in the body.
+    pub offset: usize,
+    pub problem: Problem,
+}
+
+/// What is wrong with a record.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum Problem {
+    #[error("its key is {0}")]
+    NoKey(PathError),
+    #[error("its value is {0}")]
+    NoValue(PathError),
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    #[error("its value is no number")]
+    NotANumber,
+    #[error("its value is no number, text or byte string")]
+    NotOrdered,
+    #[error("its value is not of the same kind as the values before it")]
+    Mixed,
+    #[error("an integer outside the range of 128 bits")]
+    Overflow,
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}
