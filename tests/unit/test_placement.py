@@ -131,11 +131,11 @@ def test_fractions_of_a_cpu_add_up() -> None:
 
 
 def test_a_custom_resource() -> None:
-    stream = source(Collection([1])).map(abs).with_resources(gpu=1)
+    stream = source(Collection([1])).map(abs).with_resources(fpga=1)
     graph = expand(chain(logical_graph(stream.sink(Collect())), 1))
-    plain, with_gpu = Node("a", "", {"cpus": 8}), Node("b", "", {"cpus": 8, "gpu": 1})
-    assert hosts(graph, place(graph, [plain, with_gpu])) == ["b"]
-    with pytest.raises(PlacementError, match="gpu 1"):
+    plain, with_fpga = Node("a", "", {"cpus": 8}), Node("b", "", {"cpus": 8, "fpga": 1})
+    assert hosts(graph, place(graph, [plain, with_fpga])) == ["b"]
+    with pytest.raises(PlacementError, match="fpga 1"):
         place(graph, [plain])
 
 
