@@ -25,12 +25,7 @@ RUN maturin build --release --locked --interpreter /opt/venv/bin/python --out /w
     && /opt/venv/bin/python -m pip install --no-cache-dir --no-deps /wheels/*.whl
 
 FROM python:3.11.14-slim-bookworm
-# KubeRay asks Ray how it is with wget. Debian keeps only the latest version, so that none is named.
-# hadolint ignore=DL3008
-RUN apt-get update \
-    && apt-get install --yes --no-install-recommends wget \
-    && rm -rf /var/lib/apt/lists/* \
-    && useradd --uid 1000 --user-group --home-dir /home/oka --create-home --shell /bin/bash oka
+RUN useradd --uid 1000 --user-group --home-dir /home/oka --create-home --shell /bin/bash oka
 COPY --from=build /opt/venv /opt/venv
 # The programs of `oka run pipelines/…`, where pods start.
 COPY pipelines /opt/oka/pipelines
