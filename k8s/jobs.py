@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -15,7 +15,7 @@ from engine.cli import read_config, run
 from engine.errors import ConfigError
 from engine.job import Plan
 from engine.program import load_pipeline
-from k8s.manifests import FOLDER, Document, name, of_kind
+from k8s.manifests import FOLDER, Document, of_kind
 
 
 @dataclass(frozen=True)
@@ -25,29 +25,36 @@ class Job:
     document: Document
     words: tuple[str, ...]
     """The arguments of `oka run`."""
-    settings: str | None
-    """Content of the file that `--config` names, out of the ConfigMap."""
+    files: Mapping[str, str]
+    """Paths and contents of the ConfigMap that the head mounts."""
 
     def plan(self) -> Plan:
         """Its tasks and settings; raises an EngineError if it cannot be planned."""
-        with tempfile.TemporaryDirectory(prefix="oka-k8s-") as folder:
-            words = list(self.words)
-            if self.settings is not None:
-                path = Path(folder) / PurePosixPath(words[words.index("--config") + 1]).name
-                path.write_text(self.settings, encoding="utf-8")
-                words[words.index("--config") + 1] = str(path)
-            options = parsed(words)
+        options = parsed(self.words)
+        path = options["config"]
+        if path is None:
             return plan(options)
+        if path not in self.files:
+            raise ConfigError(
+                f"--config is {path}, expected a file of the job's ConfigMap",
+                f"it has {', '.join(self.files) or 'none'}",
+            )
+        with tempfile.TemporaryDirectory(prefix="oka-k8s-") as folder:
+            file = Path(folder) / PurePosixPath(path).name
+            file.write_text(self.files[path], encoding="utf-8")
+            return plan({**options, "config": str(file)})
 
 
 def jobs(documents: Sequence[Document]) -> list[Job]:
-    """All RayJobs that run Oka; raises ConfigError if `--config` names a file that is not there."""
+    """All RayJobs that run Oka."""
     found = []
     for document in of_kind(documents, "RayJob"):
-        words = shlex.split(document["spec"]["entrypoint"])
+        try:
+            words = shlex.split(document["spec"].get("entrypoint", ""))
+        except ValueError:  # a quote that does not end
+            continue
         if words[:2] == ["oka", "run"]:
-            settings = _settings(documents, document, words[2:])
-            found.append(Job(document, tuple(words[2:]), settings))
+            found.append(Job(document, tuple(words[2:]), settings_files(documents, document)))
     return found
 
 
@@ -57,13 +64,18 @@ def parsed(words: Sequence[str]) -> dict[str, Any]:
         return dict(run.make_context("run", list(words)).params)
     except click.ClickException as error:
         raise ConfigError(f"oka run {shlex.join(words)}: {error.format_message()}") from error
+    except click.exceptions.Exit as error:  # --help
+        raise ConfigError(f"oka run {shlex.join(words)} runs nothing") from error
 
 
 def plan(parameters: dict[str, Any]) -> Plan:
     """The plan of what `oka run` would run with these parameters."""
     options = {key: value for key, value in parameters.items() if key not in ("as_json", "top")}
     target, arguments = options.pop("target"), options.pop("arguments")
-    pipeline, function = load_pipeline(located(target), arguments)
+    try:
+        pipeline, function = load_pipeline(located(target), arguments)
+    except ImportError as error:
+        raise ConfigError(f"{target} cannot be loaded: {error}") from error
     return Plan.of(pipeline, read_config(function, options))
 
 
@@ -74,34 +86,41 @@ def located(target: str) -> str:
     return f"{beside}{colon}{function}" if not Path(file).exists() and beside.exists() else target
 
 
-def settings_path(document: Document) -> PurePosixPath:
-    """Where the head of the job's cluster has the ConfigMap with settings."""
-    pod = document["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]
-    volumes = {volume["name"] for volume in pod.get("volumes", []) if "configMap" in volume}
-    for mount in pod["containers"][0].get("volumeMounts", []):
-        if mount["name"] in volumes:
+def settings_files(documents: Sequence[Document], job: Document) -> dict[str, str]:
+    """Paths and contents of the files with settings, as the head of the job's cluster has them."""
+    config_map = settings(documents, job)
+    folder = settings_path(job)
+    if config_map is None or folder is None:
+        return {}
+    return {str(folder / key): text for key, text in config_map.get("data", {}).items()}
+
+
+def settings(documents: Sequence[Document], job: Document) -> Document | None:
+    """The ConfigMap that the head of the job's cluster mounts; None if it is not there."""
+    volume = settings_volume(job)
+    for document in of_kind(documents, "ConfigMap"):
+        if volume and document["metadata"]["name"] == volume["configMap"].get("name"):
+            return document
+    return None
+
+
+def settings_path(job: Document) -> PurePosixPath | None:
+    """Where it mounts that; None if it does not."""
+    volume = settings_volume(job) or {}
+    for mount in _head(job)["containers"][0].get("volumeMounts", []) if volume else ():
+        if mount["name"] == volume["name"]:
             return PurePosixPath(mount["mountPath"])
-    raise ConfigError(f"{name(document)}: its head mounts no ConfigMap")
+    return None
 
 
-def _settings(
-    documents: Sequence[Document], document: Document, words: Sequence[str]
-) -> str | None:
-    if "--config" not in words:
-        return None
-    path = PurePosixPath(words[words.index("--config") + 1])
-    folder = settings_path(document)
-    pod = document["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]
-    maps = {v["configMap"]["name"] for v in pod["volumes"] if "configMap" in v}
-    files: dict[str, str] = {
-        str(folder / key): text
-        for config_map in of_kind(documents, "ConfigMap")
-        if config_map["metadata"]["name"] in maps
-        for key, text in config_map.get("data", {}).items()
-    }
-    if str(path) not in files:
-        raise ConfigError(
-            f"{name(document)}: --config is {path}, expected a file of its ConfigMap",
-            f"it has {', '.join(files) or 'none'}",
-        )
-    return files[str(path)]
+def settings_volume(job: Document) -> dict[str, Any] | None:
+    """The volume of the head of the job's cluster that is a ConfigMap; None if there is none."""
+    return next((each for each in _head(job).get("volumes", []) if "configMap" in each), None)
+
+
+def _head(job: Document) -> Any:
+    spec = job["spec"].get("rayClusterSpec") or {"headGroupSpec": {"template": {"spec": _NO_POD}}}
+    return spec["headGroupSpec"]["template"]["spec"]
+
+
+_NO_POD: Document = {"containers": [{}]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +20,8 @@ from k8s.quantity import parse
 Document = dict[str, Any]
 
 FOLDER = Path(__file__).parent
+COMPONENT = "app.kubernetes.io/component"
+"""The label that says which job an object belongs to."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,25 @@ class Cluster:
         ]
 
 
+@dataclass(frozen=True)
+class Pod:
+    """Pods that are alike, as KubeRay makes them of a template: a group's, or a submitter."""
+
+    owner: Document
+    where: str
+    labels: Mapping[str, str]
+    spec: Mapping[str, Any]
+    group: Group | None = None
+    """None for a submitter."""
+
+    @property
+    def document(self) -> Document:
+        """One of them, as the API server would get it."""
+        name = re.sub(r"[^a-z0-9]+", "-", self.where.lower())
+        metadata = {"name": name, "namespace": namespace(self.owner), "labels": dict(self.labels)}
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": dict(self.spec)}
+
+
 def clusters(documents: Sequence[Document]) -> list[Cluster]:
     """All Ray clusters of the documents."""
     found = []
@@ -114,14 +136,32 @@ def clusters(documents: Sequence[Document]) -> list[Cluster]:
     return found
 
 
-def pods(documents: Sequence[Document]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Every pod template: what messages call it, and `{"metadata": …, "spec": …}`."""
+def pods(documents: Sequence[Document]) -> Iterator[Pod]:
+    """Those of every pod template, with the labels that KubeRay adds."""
     for cluster in clusters(documents):
         for group in cluster.groups:
-            yield group.where, group.spec["template"]
+            added = {
+                "ray.io/is-ray-node": "yes",
+                "ray.io/node-type": "head" if group.name == "head" else "worker",
+                "ray.io/group": group.name,
+            }
+            labels = {**added, **_labels(group.spec["template"])}
+            yield Pod(cluster.document, group.where, labels, group.pod, group)
     for document in of_kind(documents, "RayJob"):
-        if "submitterPodTemplate" in document["spec"]:
-            yield f"{name(document)} submitter", document["spec"]["submitterPodTemplate"]
+        if template := document["spec"].get("submitterPodTemplate"):
+            where = f"{name(document)} submitter"
+            yield Pod(document, where, _labels(template), template["spec"])
+
+
+def matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
+    """Whether a label selector selects; one that is not there selects nothing, an empty one all."""
+    if selector is None:
+        return False
+    wanted = selector.get("matchLabels") or {}
+    return all(labels.get(key) == value for key, value in wanted.items()) and all(
+        _holds(each["operator"], labels.get(each["key"]), each.get("values") or ())
+        for each in selector.get("matchExpressions") or ()
+    )
 
 
 def of_kind(documents: Sequence[Document], kind: str) -> list[Document]:
@@ -130,19 +170,29 @@ def of_kind(documents: Sequence[Document], kind: str) -> list[Document]:
 
 
 def name(document: Document) -> str:
-    """`Kind/name`, as kubectl prints it."""
-    return f"{document['kind']}/{document['metadata']['name']}"
+    """`Kind/name`, as kubectl prints it; `?` for what is not there."""
+    metadata = document.get("metadata")
+    found = metadata.get("name", "?") if isinstance(metadata, dict) else "?"
+    return f"{document.get('kind', '?')}/{found}"
+
+
+def namespace(document: Document) -> str:
+    """The namespace that the document is in."""
+    found: str = document["metadata"].get("namespace", "default")
+    return found
 
 
 def component(document: Document) -> str | None:
     """Which job the document belongs to, or "cluster"; None if all share it."""
-    label: str | None = document["metadata"].get("labels", {}).get("app.kubernetes.io/component")
-    return label
+    return _labels(document).get(COMPONENT)
 
 
 def load(text: str) -> list[Document]:
-    """The documents of a YAML stream."""
-    return [document for document in yaml.load_all(text, yaml.CSafeLoader) if document]
+    """The documents of a YAML stream; raises ConfigError if it is none."""
+    try:
+        return [document for document in yaml.load_all(text, yaml.CSafeLoader) if document]
+    except yaml.YAMLError as error:
+        raise ConfigError(f"the manifests are no YAML: {error}") from error
 
 
 def dump(documents: Sequence[Document]) -> str:
@@ -155,21 +205,33 @@ def build(overlay: str | Path) -> list[Document]:
 
     Raises ConfigError if the folder is not there, kustomize is not, or refuses it.
     """
-    folder = Path(overlay)
-    if not (folder / "kustomization.yaml").is_file():
-        folder = FOLDER / "overlays" / overlay
-    if not (folder / "kustomization.yaml").is_file():
-        known = sorted(path.name for path in (FOLDER / "overlays").iterdir())
-        raise ConfigError(
-            f"overlay is {str(overlay)!r}, expected a folder with a kustomization.yaml",
-            f"the overlays here are {', '.join(known)}",
-        )
+    return load(built(overlay_folder(overlay)))
+
+
+def built(folder: Path) -> str:
+    """The same of a folder, as text."""
     result = subprocess.run(
         [*kustomize(), str(folder)], capture_output=True, text=True, check=False, timeout=60
     )
     if result.returncode:
         raise ConfigError(f"kustomize refuses {folder}: {result.stderr.strip()}")
-    return load(result.stdout)
+    return result.stdout
+
+
+def overlay_folder(overlay: str | Path) -> Path:
+    """The folder of an overlay; raises ConfigError if it is not there."""
+    for folder in (Path(overlay), FOLDER / "overlays" / overlay):
+        if (folder / "kustomization.yaml").is_file():
+            return folder
+    raise ConfigError(
+        f"overlay is {str(overlay)!r}, expected a folder with a kustomization.yaml",
+        f"the overlays here are {', '.join(path.name for path in overlays(FOLDER))}",
+    )
+
+
+def overlays(folder: Path) -> list[Path]:
+    """All overlays of a folder like `k8s`."""
+    return sorted(path.parent for path in (folder / "overlays").glob("*/kustomization.yaml"))
 
 
 def kustomize() -> list[str]:
@@ -183,6 +245,16 @@ def kustomize() -> list[str]:
         "neither kubectl nor kustomize is installed",
         "install kubectl, which applies the manifests, too; or `make k8s-tools` in the repository",
     )
+
+
+def _holds(operator: str, value: str | None, values: Sequence[str]) -> bool:
+    if operator in ("Exists", "DoesNotExist"):
+        return (value is not None) == (operator == "Exists")
+    return (value in values) == (operator == "In")
+
+
+def _labels(document: Mapping[str, Any]) -> Mapping[str, str]:
+    return (document.get("metadata") or {}).get("labels") or {}
 
 
 class _WithoutAliases(yaml.CSafeDumper):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import hashlib
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -14,70 +15,86 @@ import yaml
 from engine.config import JobConfig
 from engine.errors import ConfigError
 from engine.job import Plan
-from k8s.jobs import plan, settings_path
+from k8s.jobs import plan, settings, settings_path, settings_volume
 from k8s.manifests import Cluster, Document, Group, clusters, component, name, of_kind
 from k8s.quantity import bytes_text, parse
 from k8s.size import most_channels, pod_memory, pods_needed
 
 
 def render(
-    documents: Sequence[Document], parameters: Mapping[str, Any], slots: int | None = None
+    documents: Sequence[Document],
+    parameters: Mapping[str, Any],
+    slots: int | None = None,
+    job_name: str | None = None,
 ) -> list[Document]:
     """What the job needs out of an overlay's documents, in its size.
 
     `parameters` are those of `oka run`; settings that they leave out are those of the overlay's
-    ConfigMap for a job of this name, or for word count. `slots` are tasks per pod of the group
-    `operators`. Raises PlacementError if the tasks fit on no number of such pods.
+    ConfigMap for a job of this pipeline, or for word count. `slots` are tasks per pod of the group
+    `operators`. `job_name` is by default that of the pipeline: two jobs that are there at the same
+    time have two names, and then no object in common that one of them could change. Raises
+    PlacementError if the tasks fit on no number of such pods.
     """
     overlay = copy.deepcopy(list(documents))
-    job = _template(overlay, _job_name(parameters["target"]))
-    settings = _settings(overlay, job, parameters)
-    planned = plan({**parameters, "config": None, "more": (), "insecure": False} | settings)
+    pipeline = _pipeline_name(parameters["target"])
+    job = _job(overlay, pipeline, job_name or pipeline)
+    config_map = _config_map(overlay, job)
+    merged = _settings(config_map, job, parameters)
+    planned = plan({**parameters, "config": None, "more": (), "insecure": False} | merged)
     cluster = next(each for each in clusters(overlay) if each.document is job)
     if slots is not None:
         _set_slots(cluster, slots)
     pods = _set_size(cluster, planned)
     _set_budget(overlay, job, pods)
-    _set_settings(overlay, job, planned.config)
+    _set_settings(config_map, job, planned.config)
     job["spec"]["entrypoint"] = _entrypoint(job, parameters)
     return [each for each in overlay if component(each) in (None, component(job))]
 
 
-def _job_name(target: str) -> str:
+def _pipeline_name(target: str) -> str:
     file, _, function = target.partition(":")
     stem = function or file.rsplit("/", 1)[-1].removesuffix(".py")
     return re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")
 
 
-def _template(documents: list[Document], job_name: str) -> Document:
-    """The RayJob of this name; a new one, like that of word count, if the overlay has none."""
-    jobs = {component(job): job for job in of_kind(documents, "RayJob")}
-    if job_name in jobs:
-        return jobs[job_name]
-    if _TEMPLATE not in jobs:
+def _job(documents: list[Document], pipeline: str, job_name: str) -> Document:
+    """The RayJob of this name, or a new one like that of its pipeline or of word count."""
+    if not re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", job_name):
+        raise ConfigError(
+            f"name is {job_name!r}, expected lower case letters, digits and '-'", _NAME_HINT
+        )
+    if len(job_name) > _NAME_LENGTH or job_name == _CLUSTER:
+        raise ConfigError(
+            f"name is {job_name!r}, expected up to {_NAME_LENGTH} characters, not {_CLUSTER!r}",
+            _NAME_HINT,
+        )
+    templates = {component(job): job for job in of_kind(documents, "RayJob")}
+    template = next((each for each in (job_name, pipeline, _TEMPLATE) if each in templates), None)
+    if template is None:
         raise ConfigError(f"the overlay has no RayJob {job_name!r}, and none for {_TEMPLATE!r}")
-    for document in [each for each in documents if component(each) == _TEMPLATE]:
-        documents.append(_renamed(document, job_name))
-    data = _config_map(documents, jobs[_TEMPLATE])["data"]
-    data[f"{job_name}.yaml"] = data[f"{_TEMPLATE}.yaml"]
+    if template == job_name:
+        return templates[job_name]
+    copies = [_renamed(each, template, job_name) for each in documents]
+    documents += [each for each in copies if component(each) == job_name]
     return next(each for each in of_kind(documents, "RayJob") if component(each) == job_name)
 
 
-def _renamed(value: Any, job_name: str) -> Any:
+def _renamed(value: Any, template: str, job_name: str) -> Any:
     """A copy of part of a document, with the name of another job in every text."""
     if isinstance(value, dict):
-        return {key: _renamed(each, job_name) for key, each in value.items()}
+        return {
+            key.replace(template, job_name): _renamed(each, template, job_name)
+            for key, each in value.items()
+        }
     if isinstance(value, list):
-        return [_renamed(each, job_name) for each in value]
-    return value.replace(_TEMPLATE, job_name) if isinstance(value, str) else value
+        return [_renamed(each, template, job_name) for each in value]
+    return value.replace(template, job_name) if isinstance(value, str) else value
 
 
-def _settings(
-    documents: Sequence[Document], job: Document, parameters: Mapping[str, Any]
-) -> dict[str, Any]:
+def _settings(config_map: Document, job: Document, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Parameters of `oka run`: what is given, over what the ConfigMap says."""
     given = {key: value for key, value in parameters.items() if value is not None}
-    base = yaml.safe_load(_config_map(documents, job)["data"][f"{component(job)}.yaml"])
+    base = yaml.safe_load(config_map["data"][f"{component(job)}.yaml"])
     if given.pop("config", None) is not None:
         raise ConfigError("--config is not for render", "the overlay's ConfigMap is the config")
     more = dict(_pairs(given.pop("more", ())))
@@ -146,15 +163,20 @@ def _set_budget(documents: Sequence[Document], job: Document, pods: int) -> None
             budget["spec"]["minAvailable"] = pods
 
 
-def _set_settings(documents: Sequence[Document], job: Document, config: JobConfig) -> None:
-    """The job's file in the ConfigMap: what differs from the defaults."""
+def _set_settings(config_map: Document, job: Document, config: JobConfig) -> None:
+    """The job's file: what differs from the defaults. Another content is another ConfigMap."""
     changed = {
         setting.name: getattr(config, setting.name)
         for setting in dataclasses.fields(config)
         if setting.name != "name" and getattr(config, setting.name) != _default(setting)
     }
     text = yaml.safe_dump(changed, sort_keys=False)
-    _config_map(documents, job)["data"][f"{component(job)}.yaml"] = text
+    digest = hashlib.sha256(text.encode()).hexdigest()[:10]
+    config_map["data"] = {f"{component(job)}.yaml": text}
+    config_map["metadata"]["name"] = f"{job['metadata']['name']}-{digest}"
+    volume = settings_volume(job)
+    assert volume is not None
+    volume["configMap"]["name"] = config_map["metadata"]["name"]
 
 
 def _default(setting: dataclasses.Field[Any]) -> Any:
@@ -164,18 +186,22 @@ def _default(setting: dataclasses.Field[Any]) -> Any:
 
 
 def _config_map(documents: Sequence[Document], job: Document) -> Document:
-    pod = job["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]
-    names = {v["configMap"]["name"] for v in pod["volumes"] if "configMap" in v}
-    for config_map in of_kind(documents, "ConfigMap"):
-        if config_map["metadata"]["name"] in names:
-            return config_map
-    raise ConfigError(f"{name(job)} mounts {', '.join(names) or 'no ConfigMap'}, expected one here")
+    found = settings(documents, job)
+    if found is None or settings_path(job) is None:
+        raise ConfigError(
+            f"{name(job)} mounts no ConfigMap of its overlay, expected one with its settings"
+        )
+    return found
 
 
 def _entrypoint(job: Document, parameters: Mapping[str, Any]) -> str:
-    config = settings_path(job) / f"{component(job)}.yaml"
-    words = ["oka", "run", parameters["target"], *parameters["arguments"], "--config", str(config)]
-    return shlex.join(words)
+    config = f"{settings_path(job)}/{component(job)}.yaml"
+    return shlex.join(
+        ["oka", "run", parameters["target"], *parameters["arguments"], "--config", config]
+    )
 
 
 _TEMPLATE = "word-count"
+_CLUSTER = "cluster"  # the cluster that stays
+_NAME_LENGTH = 43  # KubeRay takes RayJobs of up to 47 characters, `oka-` included
+_NAME_HINT = "--name says how the job is called"

@@ -1,5 +1,5 @@
 """What is wrong with manifests, found without a cluster.
 
-Three layers, each for what the one before cannot see: schemas (`schemas.py`: kubeconform), lints
-(`lints.py`: the other files here) and hadolint for the Dockerfile.
+Layers, each for what the one before cannot see: kustomize builds, `programs.py` runs the kept tools
+(kubectl-validate, kube-score, hadolint), and the lints in the other files know what only Oka knows.
 """

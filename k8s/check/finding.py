@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
+
+from k8s.check.subject import Subject
 
 
 @dataclass(frozen=True)
@@ -14,12 +16,14 @@ class Finding:
     check: str
     where: str
     problem: str
-    hint: str | None = None
+    hint: str = ""
 
     def __str__(self) -> str:
         text = f"{self.check}: {self.where}: {self.problem}"
-        return text if self.hint is None else f"{text}\n  hint: {self.hint}"
+        return f"{text}\n  hint: {self.hint}" if self.hint else text
 
 
-Lint: TypeAlias = Callable[[Sequence[dict[str, Any]]], Iterable[Finding]]
-"""Looks at all documents of an overlay."""
+Mistake: TypeAlias = tuple[str, str] | tuple[str, str, str]
+"""A finding of a lint: where, what it is, and what to do."""
+Lint: TypeAlias = Callable[[Subject], Iterable[Mistake]]
+"""Looks at what is applied together; it may rely on what schemas guarantee."""

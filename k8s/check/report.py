@@ -4,39 +4,43 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 
-from k8s.check.dockerfile import dockerfile
-from k8s.check.finding import Finding
-from k8s.check.lints import lint
-from k8s.check.nodes import nodes_hold_pods
-from k8s.check.schemas import schema_of_file, schemas
-from k8s.manifests import FOLDER, build, load
+from k8s.check import expected, groups, network, nodes, pods, tasks
+from k8s.check.finding import Finding, Lint
+from k8s.check.programs import dockerfile, eksctl_text, pods_text, schemas, score
+from k8s.check.subject import Subject
+from k8s.manifests import overlays
 
 
-def check(documents: Sequence[dict[str, Any]]) -> list[Finding]:
-    """What schemas and lints find in the documents of one overlay.
+def check_folder(folder: Path) -> list[Finding]:
+    """What is wrong in a folder like `k8s`: overlays, eksctl's cluster, the Dockerfile beside."""
+    image = folder.parent / "Dockerfile"
+    findings = dockerfile(image) if image.is_file() else []
+    for found in check([Subject.of_overlay(overlay) for overlay in overlays(folder)]):
+        findings += found
+    return findings
 
-    Lints rely on the fields that schemas guarantee, so they look only at what those let through.
+
+def check(subjects: Sequence[Subject]) -> list[list[Finding]]:
+    """What is wrong in each, and in the cluster of eksctl that it is for.
+
+    Each layer looks only at what the one before lets through, and relies on it.
     """
-    return schemas(documents) or lint(documents)
-
-
-def check_repository() -> list[Finding]:
-    """What is wrong with the Dockerfile and with EKS's cluster, which belong to no overlay."""
-    root = FOLDER.parent / "Dockerfile"
-    findings = dockerfile(root) if root.exists() else []
-    return [*findings, *check_eks(FOLDER)]
-
-
-def check_eks(folder: Path) -> list[Finding]:
-    """What is wrong with EKS's cluster in a folder like `k8s`, beside its overlay."""
-    path = folder / "eks" / "cluster.yaml"
-    (eks,) = load(path.read_text(encoding="utf-8"))
-    return schema_of_file(path) or [*nodes_hold_pods(build(folder / "overlays" / "eks"), eks)]
+    texts = {(n, "as it is"): subject.text for n, subject in enumerate(subjects)}
+    texts |= {(n, "eks"): eksctl_text(subject.eks_text) for n, subject in enumerate(subjects)}
+    refused = schemas(texts)
+    found = [refused[n, "as it is"] + refused[n, "eks"] for n in range(len(subjects))]
+    pods = schemas({n: pods_text(subjects[n]) for n, each in enumerate(found) if not each})
+    found = [pods.get(n) or each for n, each in enumerate(found)]
+    found = [each or _lint(subject) for each, subject in zip(found, subjects, strict=True)]
+    return [
+        [replace(each, where=f"{subject.name} {each.where}") for each in of_subject]
+        for of_subject, subject in zip(found, subjects, strict=True)
+    ]
 
 
 def tell(findings: Sequence[Finding], checked: Sequence[str]) -> None:
@@ -48,3 +52,31 @@ def tell(findings: Sequence[Finding], checked: Sequence[str]) -> None:
         click.echo(f"{mistakes} in {', '.join(checked)}", err=True)
         sys.exit(1)
     click.echo(f"no mistakes in {', '.join(checked)}")
+
+
+def _lint(subject: Subject) -> list[Finding]:
+    mistakes = ((check, said) for check, each in LINTS for said in each(subject))
+    return [*score(subject), *(Finding(check, *said) for check, said in mistakes)]
+
+
+LINTS: tuple[tuple[str, Lint], ...] = (
+    *expected.lints().items(),
+    ("budgets", tasks.budgets),
+    ("disk", pods.disk),
+    ("drain", pods.drain),
+    ("eks", nodes.eks),
+    ("fixed-size", groups.fixed_size),
+    ("image", pods.image),
+    ("memory", pods.memory),
+    ("monitors", network.monitors),
+    ("names", groups.names),
+    ("nodes", nodes.pods_fit),
+    ("one-per-node", groups.one_per_node),
+    ("own-settings", pods.own_settings),
+    ("policies", network.policies),
+    ("ports", network.ports),
+    ("ray-options", groups.ray_options),
+    ("ray-version", pods.ray_version),
+    ("references", pods.references),
+    ("tasks", tasks.tasks),
+)

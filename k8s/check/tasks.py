@@ -1,47 +1,73 @@
-"""Jobs that can run: their settings are valid and their tasks find a place on the pods."""
+"""Jobs that can run, and that no eviction ends: tasks have a place, budgets keep all pods."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
 
-from engine.errors import EngineError
+from engine.errors import ConfigError, EngineError
 from engine.placement import place
-from k8s.check.finding import Finding
-from k8s.jobs import jobs
-from k8s.manifests import clusters, name, of_kind
+from k8s.check.finding import Mistake
+from k8s.check.subject import Subject
+from k8s.manifests import Document, matches, name, namespace, of_kind
 
 
-def tasks(documents: Sequence[dict[str, Any]]) -> Iterator[Finding]:
+def tasks(subject: Subject) -> Iterator[Mistake]:
     """Every RayJob runs Oka on Ray, and its cluster has room for all of its tasks.
 
     The placement is the one that the job itself would compute on such a cluster.
     """
-    try:
-        found = jobs(documents)
-    except EngineError as error:
-        yield Finding("tasks", "RayJob", error.message, error.hint)
-        return
-    known = [job.document for job in found]
-    for document in of_kind(documents, "RayJob"):
-        if not any(document is each for each in known):
-            yield Finding("tasks", name(document), "its entrypoint does not begin with `oka run`")
-    for job in found:
-        where = name(job.document)
-        cluster = next((c for c in clusters(documents) if c.document is job.document), None)
-        if cluster is None:
-            yield Finding("tasks", where, "has no cluster")
-            continue
+    planned = {id(job.document): plan for job, plan in subject.plans}
+    clusters = {id(cluster.document): cluster for cluster in subject.clusters}
+    for document in of_kind(subject.documents, "RayJob"):
+        plan, cluster = planned.get(id(document)), clusters.get(id(document))
         try:
-            plan = job.plan()
-            place(
-                plan.execution, cluster.nodes(), plan.config.placement, plan.config.strict_placement
-            )
+            if plan is None or cluster is None:
+                raise ConfigError("has no cluster, or an entrypoint that is not `oka run …`")
+            if isinstance(plan, EngineError):
+                raise plan
+            if plan.config.runtime != "ray":
+                raise ConfigError(f"runtime is {plan.config.runtime!r}, expected 'ray'")
+            config = plan.config
+            place(plan.execution, cluster.nodes(), config.placement, config.strict_placement)
         except EngineError as error:
-            yield Finding("tasks", where, error.message, error.hint)
+            yield name(document), error.message, error.hint or ""
+
+
+def budgets(subject: Subject) -> Iterator[Mistake]:
+    """Budgets keep a number of pods, at most those they select; each RayJob has one for all."""
+    kept: dict[int, list[int]] = {}
+    for budget in of_kind(subject.documents, "PodDisruptionBudget"):
+        pods, available = _pods(subject, budget), budget["spec"].get("minAvailable")
+        if type(available) is not int or not 1 <= available <= sum(pods.values()):
+            most = sum(pods.values())
+            problem = f"minAvailable is {available!r}, expected 1 to {most}, the pods it selects"
+            yield name(budget), problem, _NUMBER
             continue
-        if plan.config.runtime != "ray":
-            yield Finding(
-                "tasks", where, f"runtime is {plan.config.runtime!r}, expected 'ray'",
-                "it would run on the head alone",
-            )  # fmt: skip
+        for owner in pods:
+            kept.setdefault(owner, []).append(available)
+    for cluster in subject.clusters:
+        found, pods_of_it = kept.get(id(cluster.document), []), len(cluster.nodes())
+        if len(found) > 1 or (cluster.document["kind"] == "RayJob" and found != [pods_of_it]):
+            problem = f"its budgets keep {found} pods, expected one that keeps {pods_of_it}"
+            yield cluster.owner, problem, "a pod that is evicted ends the job"
+
+
+def _pods(subject: Subject, budget: Document) -> dict[int, int]:
+    """How many pods the budget selects, by the id of the document that has them."""
+    counts: dict[int, int] = {}
+    for pod in subject.pods:
+        same = namespace(pod.owner) == namespace(budget)
+        if (
+            pod.group
+            and pod.group.replicas
+            and same
+            and matches(budget["spec"].get("selector"), pod.labels)
+        ):
+            counts[id(pod.owner)] = counts.get(id(pod.owner), 0) + pod.group.replicas
+    return counts
+
+
+_NUMBER = (
+    "for what is no number Kubernetes asks the pods' controller how many there should be, which a "
+    "RayCluster does not tell, and then allows no eviction at all"
+)

@@ -9,11 +9,9 @@ from click.testing import CliRunner
 
 from engine.cli import commands
 from engine.errors import ConfigError
-from k8s.check import tools
+from k8s.check import programs
 from k8s.check.finding import Finding
-from k8s.check.report import check_repository
-from k8s.manifests import build, kustomize, load
-from tests.unit.k8s.broken import Documents, document
+from k8s.manifests import build, kustomize, load, of_kind
 
 
 def oka(*arguments: str) -> str:
@@ -24,10 +22,10 @@ def oka(*arguments: str) -> str:
 
 
 def test_what_render_prints_passes_the_check(tmp_path: Path) -> None:
-    printed = oka("render", "pipelines/word_count.py", "repeat=2", "-p", "7", "--overlay", "dev")
+    printed = oka("render", "pipelines/word_count.py", "repeat=2", "-p", "2", "--overlay", "dev")
     code, _, text = printed.partition("\n")
     assert code == "0"
-    job = document(load(text), "RayJob", "oka-word-count")
+    (job,) = of_kind(load(text), "RayJob")
     assert job["spec"]["entrypoint"].startswith("oka run pipelines/word_count.py repeat=2 --config")
     path = tmp_path / "job.yaml"
     path.write_text(text, encoding="utf-8")
@@ -38,8 +36,29 @@ def test_what_render_prints_passes_the_check(tmp_path: Path) -> None:
     assert f"1 mistake in {path}" in failed
 
 
-def test_dockerfile_and_eks_have_no_mistake() -> None:
-    assert check_repository() == []
+@pytest.mark.parametrize(
+    ("arguments", "old", "new", "found"),
+    [
+        ("repeat=2 -p 12 --slots 7", "", "", "nodes: "),
+        ("repeat=2 -p 12", "oka-word-count\n", f"oka-{'w' * 44}\n", "its name has 48 characters"),
+        ("repeat=2 -p 80", "", "", "there are 12 nodes"),
+        ("repeat=2", "kind: RayJob", "kind: RayJob\nkind: RayJob", "already set in map"),
+        ("repeat=2", "kind: RayJob", "kind: [", "a document: "),
+        ("repeat=2", "kind: RayJob", "kind: Frob", "kind Frob not found"),
+    ],
+)
+def test_a_file_that_was_rendered_is_checked(
+    tmp_path: Path, arguments: str, old: str, new: str, found: str
+) -> None:
+    code, _, text = oka("render", "pipelines/word_count.py", *arguments.split()).partition("\n")
+    assert code == "0"
+    path = tmp_path / "job.yaml"
+    path.write_text(text.replace(old, new) if old else text, encoding="utf-8")
+    assert found in oka("check", str(path))
+
+
+def test_without_a_name_every_overlay_is_checked() -> None:
+    assert oka("check") == "0\nno mistakes in dev, eks, eks-monitored\n"
 
 
 def test_a_finding_reads_as_check_place_problem_and_hint() -> None:
@@ -55,23 +74,21 @@ def test_without_kubectl_and_kustomize(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert "make k8s-tools" in str(caught.value.hint)
 
 
-def test_without_kubeconform(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("program", "hint"), [("kubectl-validate", "make k8s-tools"), ("hadolint", "make build")]
+)
+def test_without_a_tool(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, program: str, hint: str
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(tools, "FOLDER", tmp_path / "k8s")
+    monkeypatch.setattr(programs, "FOLDER", tmp_path / "k8s")
     monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
-    with pytest.raises(ConfigError, match="kubeconform is not installed") as caught:
-        tools.tool("kubeconform")
-    assert "Go" in str(caught.value.hint)
+    with pytest.raises(ConfigError, match=f"{program} is not installed") as caught:
+        programs.tool(program)
+    assert hint in str(caught.value.hint)
 
 
 def test_what_kustomize_refuses_is_told(tmp_path: Path) -> None:
     (tmp_path / "kustomization.yaml").write_text("resources: [nothing.yaml]\n", encoding="utf-8")
     with pytest.raises(ConfigError, match=r"kustomize refuses .*nothing\.yaml"):
         build(tmp_path)
-
-
-def test_both_overlays_say_that_the_token_is_a_secret(dev: Documents, eks: Documents) -> None:
-    for documents in (dev, eks):
-        spec = document(documents, "RayCluster")["spec"]
-        assert spec["authOptions"] == {"mode": "token", "secretName": "oka-ray-token"}
-        assert not [each for each in documents if each["kind"] == "Secret"]

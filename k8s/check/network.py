@@ -1,0 +1,244 @@
+"""Network policies let through what is said between pods, and nothing else.
+
+Who talks to whom is known: Ray's ports and the jobs', DNS, the operator, Prometheus, AWS. Each of
+these flows must pass, and each rule must be for one of them: a selector, namespace, port or address
+with a typo fails one or the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from ipaddress import ip_network
+from typing import Any
+
+from engine.config import ports as ports_of
+from engine.errors import EngineError
+from k8s.check.finding import Mistake
+from k8s.check.groups import node_of
+from k8s.check.subject import Subject
+from k8s.manifests import Document, Group, Pod, matches, name, namespace, of_kind
+
+
+@dataclass(frozen=True)
+class End:
+    """Who is at one end of a flow: pods that are alike, ours or not, or addresses."""
+
+    name: str
+    namespace: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    cidr: str | None = None
+    ours: bool = False
+
+
+@dataclass(frozen=True)
+class Flow:
+    """What one end says to the other."""
+
+    source: End
+    target: End
+    what: str
+    ports: range
+    protocol: str = "TCP"
+
+    @property
+    def sides(self) -> tuple[tuple[str, End, End], ...]:
+        """Each direction that our policies are asked for: whose they are, and the other end."""
+        both = ("egress", self.source, self.target), ("ingress", self.target, self.source)
+        return tuple(side for side in both if side[1].ours)
+
+    def __str__(self) -> str:
+        port = f"{_text(self.ports)}/{self.protocol}"
+        return f"{self.source.name} to {self.target.name}, {port} ({self.what})"
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One peer and one port of a rule: what it lets through."""
+
+    policy: Document
+    direction: str
+    peer: Any
+    port: Any
+
+    @property
+    def ports(self) -> range:
+        """Its ports; none for a name."""
+        first = self.port.get("port")
+        return range(first, self.port.get("endPort", first) + 1) if type(first) is int else range(0)
+
+    def takes(self, flow: Flow) -> bool:
+        """Whether the flow is between the policy's pods and the peer, by the protocol."""
+        return flow.protocol == self.port.get("protocol", "TCP") and any(
+            direction == self.direction
+            and _selects(self.policy, direction, own)
+            and _is(self.peer, other, own)
+            for direction, own, other in flow.sides
+        )
+
+
+def policies(subject: Subject) -> Iterator[Mistake]:
+    """Every flow passes in both directions, and every rule is for flows."""
+    flows, passes = list(_flows(subject)), []
+    found = of_kind(subject.documents, "NetworkPolicy")
+    for policy in found:
+        for direction, key in _PEERS.items():
+            for rule in policy["spec"].get(direction) or []:
+                peers, listed = rule.get(key) or [], rule.get("ports") or []
+                passes += [Pass(policy, direction, peer, port) for peer in peers for port in listed]
+                if not peers or not listed:
+                    problem = "is for all ports" if peers else "is for everybody"
+                    yield f"{name(policy)} {direction}", problem
+    for flow in flows:
+        takers = [each for each in passes if each.takes(flow) and _covers(each.ports, flow.ports)]
+        for direction, own, _ in flow.sides:
+            closed = any(_selects(policy, direction, own) for policy in found)
+            if closed and direction not in [each.direction for each in takers]:
+                problem = f"none lets through {flow}"
+                yield f"NetworkPolicy {direction}", problem, _IN_VAIN
+    for each in passes:
+        where = f"{name(each.policy)} {each.direction}"
+        taken: set[int] = set().union(*{flow.ports for flow in flows if each.takes(flow)})
+        if not each.ports or not set(each.ports) <= taken:
+            problem = f"{each.peer} is nobody who says anything by {each.port}, or not by all of it"
+            yield where, problem
+
+
+def ports(subject: Subject) -> Iterator[Mistake]:
+    """Ray's ports are set, and every job has a port_range that shares none of them."""
+    taken: set[int] = set()
+    for group in (group for cluster in subject.clusters for group in cluster.groups):
+        listens = _listens(group)
+        taken |= set().union(*listens.values())
+        for what in sorted(_SPANS.keys() - listens.keys()):
+            yield group.where, f"{what} is not set to a port", "no policy can name what Ray picks"
+    for where, port_range in _port_ranges(subject).items():
+        if not port_range:
+            yield where, "has no port_range in its settings"
+        elif not taken.isdisjoint(port_range):
+            yield where, f"port_range {_text(port_range)} has ports of Ray's"
+
+
+def monitors(subject: Subject) -> Iterator[Mistake]:
+    """Every PodMonitor selects Ray pods, by the port of Ray's metrics."""
+    for monitor in of_kind(subject.documents, "PodMonitor"):
+        named = {each.get("port") for each in monitor["spec"].get("podMetricsEndpoints", [])}
+        selector = monitor["spec"]["selector"]
+        groups = [each.group for each in subject.pods if matches(selector, each.labels)]
+        if not any(groups) or not named:
+            yield name(monitor), "selects no Ray pod, or no port"
+        for group in filter(None, groups):
+            metrics = _listens(group).get("metrics-export-port", range(0))
+            listed = group.container.get("ports", [])
+            known = {each.get("name") for each in listed if each["containerPort"] in metrics}
+            if not named <= known:
+                problem = f"names ports {sorted(map(str, named))}, metrics are at {known or 'none'}"
+                yield f"{name(monitor)} of {group.where}", problem
+
+
+def _flows(subject: Subject) -> Iterator[Flow]:
+    ends = [(each, _end(each)) for each in subject.pods]
+    ranges = _port_ranges(subject)
+    vpc = End("AWS's endpoints", cidr=(subject.eks.get("vpc") or {}).get("cidr", _VPC))
+    watched = of_kind(subject.documents, "PodMonitor")
+    for pod, end in ends:
+        yield from (Flow(end, _DNS, "names", _one(53), protocol) for protocol in ("UDP", "TCP"))
+        if pod.group is not None and node_of(pod.owner) is None:
+            yield Flow(end, vpc, "S3 and STS", _one(443))
+        for other, target in ends:
+            if other.group is None or other.owner is not pod.owner:
+                continue
+            listens = _listens(other.group)
+            if pod.group is None:
+                listens = {key: each for key, each in listens.items() if key == "dashboard"}
+            else:
+                jobs = {name(pod.owner)} & ranges.keys() or ranges.keys()
+                listens |= {f"port_range of {job}": ranges[job] for job in jobs}
+            yield from (Flow(end, target, what, each) for what, each in listens.items() if each)
+        for what, each in (_listens(pod.group) if pod.group else {}).items():
+            if what == "dashboard":
+                yield Flow(_OPERATOR, end, what, each)
+            if what == "metrics-export-port" and watched:
+                yield Flow(_PROMETHEUS, end, what, each)
+
+
+def _end(pod: Pod) -> End:
+    return End(pod.where, namespace(pod.owner), pod.labels, ours=True)
+
+
+def _selects(policy: Document, direction: str, end: End) -> bool:
+    spec = policy["spec"]
+    types = spec.get("policyTypes") or ["Ingress", *(["Egress"] if spec.get("egress") else [])]
+    here = direction.capitalize() in types and namespace(policy) == end.namespace
+    return here and matches(spec.get("podSelector") or {}, end.labels)
+
+
+def _is(peer: Any, other: End, own: End) -> bool:
+    """Whether the peer of a rule of one end's policy is the other end, or some of its addresses."""
+    block = (peer.get("ipBlock") or {}).get("cidr")
+    if block is not None or other.cidr is not None:
+        return block is not None and other.cidr is not None and _within(block, other.cidr)
+    there = other.namespace == own.namespace
+    if "namespaceSelector" in peer:
+        space = {"kubernetes.io/metadata.name": other.namespace}
+        there = matches(peer["namespaceSelector"], space)
+    return there and matches(peer.get("podSelector") or {}, other.labels)
+
+
+def _within(inner: str, outer: str) -> bool:
+    try:
+        networks: list[Any] = [ip_network(inner), ip_network(outer)]
+    except ValueError:
+        return False
+    same = networks[0].version == networks[1].version
+    return same and bool(networks[0].subnet_of(networks[1]))
+
+
+def _port_ranges(subject: Subject) -> dict[str, range]:
+    """`port_range` of each job that has a plan; no port if it has none."""
+    planned = [(job, plan) for job, plan in subject.plans if not isinstance(plan, EngineError)]
+    given = {name(job.document): plan.config.port_range for job, plan in planned}
+    return {job: range(0) if each is None else ports_of(each) for job, each in given.items()}
+
+
+def _listens(group: Group) -> dict[str, range]:
+    """What Ray listens on. Those that no one has set it picks at random: they are not there."""
+    given = {"port": "6379", "dashboard-port": "8265", **group.parameters}
+    spans = {**_SPANS, **(_OF_HEAD if group.name == "head" else {})}
+    texts = {
+        what: (given.get(first, ""), given.get(last, "")) for what, (first, last) in spans.items()
+    }
+    return {
+        what: range(int(first), int(last) + 1)
+        for what, (first, last) in texts.items()
+        if first.isdecimal() and last.isdecimal()
+    }
+
+
+def _covers(outer: range, inner: range) -> bool:
+    return outer.start <= inner.start and inner.stop <= outer.stop
+
+
+def _one(port: int) -> range:
+    return range(port, port + 1)
+
+
+def _text(found: range) -> str:
+    return str(found[0]) if len(found) == 1 else f"{found[0]}-{found[-1]}"
+
+
+_PEERS = {"ingress": "from", "egress": "to"}
+_DNS = End("DNS", "kube-system", {"k8s-app": "kube-dns"})
+_OPERATOR = End("the operator", "kuberay-system", {"app.kubernetes.io/name": "kuberay-operator"})
+_PROMETHEUS = End("Prometheus", "monitoring")
+_VPC = "192.168.0.0/16"  # what eksctl gives a VPC
+_IN_VAIN = "who waits for it waits until the job fails"
+_SINGLE = (
+    "node-manager-port", "object-manager-port", "dashboard-agent-grpc-port",
+    "runtime-env-agent-port", "dashboard-agent-listen-port", "metrics-export-port",
+)  # fmt: skip
+_SPANS = {
+    **{option: (option, option) for option in _SINGLE},
+    "Ray workers": ("min-worker-port", "max-worker-port"),
+}
+_OF_HEAD = {"GCS": ("port", "port"), "dashboard": ("dashboard-port", "dashboard-port")}

@@ -1,0 +1,144 @@
+"""Kept tools, for what is true of any manifest: kubectl-validate, kube-score and hadolint."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from pathlib import Path
+from textwrap import indent
+from typing import Any, TypeVar
+
+import yaml
+
+from engine.errors import ConfigError
+from k8s.check.finding import Finding
+from k8s.check.subject import Subject
+from k8s.manifests import FOLDER, dump, name
+
+Key = TypeVar("Key", bound=Hashable)
+
+_SCHEMAS = FOLDER / "schemas"
+
+
+def schemas(texts: Mapping[Key, str]) -> dict[Key, list[Finding]]:
+    """What the API server's own validation says of YAML texts, by keys of any kind.
+
+    A document that several texts have is looked at once.
+    """
+    parts = {key: re.split(r"^---.*$", text, flags=re.MULTILINE) for key, text in texts.items()}
+    documents = {part for each in parts.values() for part in each if part.strip()}
+    refused = _refused(sorted(documents)) if documents else {}
+    return {key: [f for part in each for f in refused.get(part, ())] for key, each in parts.items()}
+
+
+def eksctl_text(text: str) -> str:
+    """A ClusterConfig as a custom resource: its own metadata are not those of Kubernetes."""
+    head = "apiVersion: eksctl.io/v1alpha5\nkind: ClusterConfig\nmetadata: {name: eksctl}\nspec:\n"
+    return head + indent(text, "  ")
+
+
+def pods_text(subject: Subject) -> str:
+    """The pods that KubeRay would make; Kubernetes sees them only when it does."""
+    return dump([pod.document for pod in subject.pods])
+
+
+def score(subject: Subject) -> Iterator[Finding]:
+    """What kube-score finds in the documents and in the pods that KubeRay would make."""
+    documents = [each for each in subject.documents if each["kind"] in _SCORED]
+    text = dump([*documents, *(pod.document for pod in subject.pods)])
+    flags = [f"--enable-optional-test={test}" for test in _OPTIONAL]
+    flags += [f"--ignore-test={test}" for test in _IGNORED]
+    for scored in _json("kube-score", "score", "--output-format=json", *flags, "-", text=text):
+        where = f"{scored['type_meta']['kind']}/{scored['object_meta']['name']}"
+        for check in scored["checks"]:
+            if check["skipped"] or check["grade"] >= _ALL_OK:
+                continue
+            for said in check["comments"] or ():
+                problem = f"{check['check']['id']}: {said['path']}: {said['summary']}"
+                yield Finding("kube-score", where, problem, said["description"])
+
+
+def dockerfile(path: Path) -> list[Finding]:
+    """What hadolint finds, such as an image without a version or a user that is root."""
+    found = _json("hadolint", "--format=json", "--failure-threshold=none", str(path))
+    return [
+        Finding("hadolint", f"{path.name}:{each['line']}", f"{each['code']} {each['message']}")
+        for each in found
+    ]
+
+
+def tool(program: str) -> str:
+    """Path of a program: the one that the repository installed, or one on the PATH.
+
+    Raises ConfigError if there is none.
+    """
+    beside = (FOLDER.parent / ".k8s" / "bin", Path(sys.executable).parent)
+    found = next((each / program for each in beside if (each / program).is_file()), None)
+    path = found or shutil.which(program)
+    if path is None:
+        raise ConfigError(f"{program} is not installed", _INSTALL.get(program, _MAKE))
+    return str(path)
+
+
+def _json(program: str, *arguments: str, text: str = "") -> Any:
+    # Without a KUBECONFIG kubectl-validate asks no cluster.
+    result = subprocess.run(
+        [tool(program), *arguments], input=text, capture_output=True, text=True, check=False,
+        timeout=600, env={**os.environ, "KUBECONFIG": os.devnull},
+    )  # fmt: skip
+    try:
+        return json.loads(result.stdout)
+    except json.JSONDecodeError:
+        raise ConfigError(f"{program} failed: {result.stderr.strip()}") from None
+
+
+def _refused(documents: Sequence[str]) -> dict[str, list[Finding]]:
+    """What kubectl-validate finds in each, of those in which it finds something."""
+    with tempfile.TemporaryDirectory(prefix="oka-k8s-") as folder:
+        paths = {f"{folder}/{n}.yaml": document for n, document in enumerate(documents)}
+        for path, document in paths.items():
+            Path(path).write_text(document, encoding="utf-8")
+        answer = _json(
+            "kubectl-validate", f"--local-crds={_SCHEMAS / 'crds'}",
+            f"--local-schemas={_SCHEMAS / 'openapi'}", "--output=json", *paths,
+        )  # fmt: skip
+    found: dict[str, list[Finding]] = {}
+    for path, statuses in answer.items():
+        for status in (each for each in statuses if each["status"] != "Success"):
+            where = _name(paths[path])
+            causes = (status.get("details") or {}).get("causes") or [{"message": status["message"]}]
+            for cause in causes:
+                said = re.sub(r" in body |, regex used for validation is .*", " ", cause["message"])
+                problem = f"{cause.get('field', '')}: {said}".strip(": ")
+                found.setdefault(paths[path], []).append(Finding("schema", where, problem))
+    return found
+
+
+def _name(text: str) -> str:
+    try:
+        document = yaml.load(text, yaml.CSafeLoader)
+    except yaml.YAMLError:  # kubectl-validate says so
+        return "a document"
+    return name(document) if isinstance(document, dict) else "a document"
+
+
+_SCORED = ("NetworkPolicy", "PodDisruptionBudget", "Service")
+_OPTIONAL = (
+    "container-ephemeral-storage-request-equals-limit",
+    "container-ports-check",
+    "container-resource-requests-equal-limits",
+    "container-seccomp-profile",
+)
+# KubeRay makes the probes; user 1000 and images that a node has are what we want.
+_IGNORED = (
+    "container-image-pull-policy", "container-security-context-user-group-id", "pod-probes",
+)  # fmt: skip
+_ALL_OK = 10
+_MAKE = "`make k8s-tools` in the repository installs it; it needs Go"
+_INSTALL = {"hadolint": "`make build` in the repository installs it"}

@@ -1,0 +1,86 @@
+"""What is checked: documents that are applied together, and what they refer to elsewhere."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from engine.errors import EngineError
+from engine.job import Plan
+from k8s.jobs import Job, jobs
+from k8s.manifests import FOLDER, Cluster, Document, Pod, built, clusters, load, pods
+
+
+@dataclass(frozen=True)
+class Subject:
+    """An overlay, or a file of documents.
+
+    `folder` is like `k8s`: it has `eks/cluster.yaml`, and the Dockerfile beside it. The nodes of an
+    overlay are those that `eks/cluster.yaml` makes; for a file they may be as many as it allows.
+    """
+
+    name: str
+    text: str
+    folder: Path = FOLDER
+    scaled: bool = False
+
+    @staticmethod
+    def of_file(path: Path) -> Subject:
+        """Documents that were rendered."""
+        return Subject(str(path), path.read_text(encoding="utf-8"), scaled=True)
+
+    @staticmethod
+    def of_overlay(overlay: Path) -> Subject:
+        """What kustomize makes of a folder; raises ConfigError if it refuses."""
+        above = overlay.resolve().parent.parent
+        folder = above if (above / "eks" / "cluster.yaml").is_file() else FOLDER
+        return Subject(overlay.name, built(overlay), folder)
+
+    @cached_property
+    def documents(self) -> list[Document]:
+        """All of them."""
+        return load(self.text)
+
+    @cached_property
+    def clusters(self) -> list[Cluster]:
+        """The Ray clusters, those of jobs included."""
+        return clusters(self.documents)
+
+    @cached_property
+    def pods(self) -> list[Pod]:
+        """What KubeRay would make."""
+        return list(pods(self.documents))
+
+    @cached_property
+    def plans(self) -> list[tuple[Job, Plan | EngineError]]:
+        """Jobs that run Oka, each with its plan, or with why it has none."""
+        return [(job, _plan(job)) for job in jobs(self.documents)]
+
+    @cached_property
+    def eks(self) -> Document:
+        """The ClusterConfig of eksctl."""
+        (found,) = load(self.eks_text)
+        return found
+
+    @cached_property
+    def eks_text(self) -> str:
+        """The same, as it is written."""
+        return (self.folder / "eks" / "cluster.yaml").read_text(encoding="utf-8")
+
+    @cached_property
+    def image(self) -> dict[str, str]:
+        """Instructions of the Dockerfile's last stage, such as WORKDIR; {} without a Dockerfile."""
+        path = self.folder.parent / "Dockerfile"
+        if not path.is_file():
+            return {}
+        stage = path.read_text(encoding="utf-8").rpartition("\nFROM ")[2]
+        return dict(re.findall(r"^([A-Z]+) +(.+)$", stage, re.MULTILINE))
+
+
+def _plan(job: Job) -> Plan | EngineError:
+    try:
+        return job.plan()
+    except EngineError as error:
+        return error
