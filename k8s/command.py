@@ -58,8 +58,8 @@ def check_manifests(targets: tuple[str, ...]) -> None:
         tell(check_folder(FOLDER), [path.name for path in overlays(FOLDER)])
         return
     subjects = [
-        Subject.of_file(Path(target))
-        if Path(target).is_file()
+        Subject.of_file(target)
+        if target == "-" or Path(target).is_file()
         else Subject.of_overlay(overlay_folder(target))
         for target in targets
     ]

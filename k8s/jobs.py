@@ -15,7 +15,7 @@ from engine.cli import read_config, run
 from engine.errors import ConfigError
 from engine.job import Plan
 from engine.program import load_pipeline
-from k8s.manifests import FOLDER, Document, of_kind
+from k8s.manifests import FOLDER, Document, clusters, of_kind, spec
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def jobs(documents: Sequence[Document]) -> list[Job]:
     found = []
     for document in of_kind(documents, "RayJob"):
         try:
-            words = shlex.split(document["spec"].get("entrypoint", ""))
+            words = shlex.split(spec(document).get("entrypoint", ""))
         except ValueError:  # a quote that does not end
             continue
         if words[:2] == ["oka", "run"]:
@@ -107,20 +107,14 @@ def settings(documents: Sequence[Document], job: Document) -> Document | None:
 def settings_path(job: Document) -> PurePosixPath | None:
     """Where it mounts that; None if it does not."""
     volume = settings_volume(job) or {}
-    for mount in _head(job)["containers"][0].get("volumeMounts", []) if volume else ():
-        if mount["name"] == volume["name"]:
-            return PurePosixPath(mount["mountPath"])
+    for cluster in clusters([job]) if volume else ():
+        for mount in cluster.groups[0].container.get("volumeMounts", []):
+            if mount["name"] == volume["name"]:
+                return PurePosixPath(mount["mountPath"])
     return None
 
 
 def settings_volume(job: Document) -> dict[str, Any] | None:
     """The volume of the head of the job's cluster that is a ConfigMap; None if there is none."""
-    return next((each for each in _head(job).get("volumes", []) if "configMap" in each), None)
-
-
-def _head(job: Document) -> Any:
-    spec = job["spec"].get("rayClusterSpec") or {"headGroupSpec": {"template": {"spec": _NO_POD}}}
-    return spec["headGroupSpec"]["template"]["spec"]
-
-
-_NO_POD: Document = {"containers": [{}]}
+    volumes = [each for found in clusters([job]) for each in found.groups[0].pod.get("volumes", [])]
+    return next((each for each in volumes if "configMap" in each), None)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ import yaml
 from engine.errors import ConfigError
 from engine.placement import Node
 from k8s.quantity import parse
+from k8s.tools import kustomize
 
 Document = dict[str, Any]
 
@@ -46,14 +45,12 @@ class Group:
     @property
     def pod(self) -> Mapping[str, Any]:
         """The specification of its pods."""
-        pod: Mapping[str, Any] = self.spec["template"]["spec"]
-        return pod
+        return spec(self.spec["template"])
 
     @property
     def container(self) -> Mapping[str, Any]:
         """The container that Ray runs in: the first one, as for KubeRay."""
-        container: Mapping[str, Any] = self.pod["containers"][0]
-        return container
+        return next(iter(self.pod.get("containers", ())), {})
 
     @property
     def ray_resources(self) -> dict[str, float]:
@@ -64,8 +61,6 @@ class Group:
         parameters = self.parameters
         limits = self.container.get("resources", {}).get("limits", {})
         found: dict[str, Any] = {"CPU": parameters.get("num-cpus", limits.get("cpu", 0))}
-        if "resources" in parameters:
-            found |= json.loads(parameters["resources"].strip("'\"` ").replace('\\"', '"'))
         found |= self.spec.get("resources") or {}
         resources = {}
         for name, amount in found.items():
@@ -128,11 +123,10 @@ def clusters(documents: Sequence[Document]) -> list[Cluster]:
     """All Ray clusters of the documents."""
     found = []
     for document in documents:
-        spec = document.get("spec", {})
         if document["kind"] == "RayCluster":
-            found.append(Cluster(name(document), document, spec))
-        elif document["kind"] == "RayJob" and spec.get("rayClusterSpec"):
-            found.append(Cluster(name(document), document, spec["rayClusterSpec"]))
+            found.append(Cluster(name(document), document, spec(document)))
+        elif document["kind"] == "RayJob" and spec(document).get("rayClusterSpec"):
+            found.append(Cluster(name(document), document, spec(document)["rayClusterSpec"]))
     return found
 
 
@@ -148,9 +142,9 @@ def pods(documents: Sequence[Document]) -> Iterator[Pod]:
             labels = {**added, **_labels(group.spec["template"])}
             yield Pod(cluster.document, group.where, labels, group.pod, group)
     for document in of_kind(documents, "RayJob"):
-        if template := document["spec"].get("submitterPodTemplate"):
+        if template := spec(document).get("submitterPodTemplate"):
             where = f"{name(document)} submitter"
-            yield Pod(document, where, _labels(template), template["spec"])
+            yield Pod(document, where, _labels(template), spec(template))
 
 
 def matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
@@ -167,6 +161,12 @@ def matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bo
 def of_kind(documents: Sequence[Document], kind: str) -> list[Document]:
     """The documents of a kind."""
     return [document for document in documents if document["kind"] == kind]
+
+
+def spec(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The specification of a document or template; {} for one that has none."""
+    found: dict[str, Any] = document.get("spec", {})
+    return found
 
 
 def name(document: Document) -> str:
@@ -190,7 +190,7 @@ def component(document: Document) -> str | None:
 def load(text: str) -> list[Document]:
     """The documents of a YAML stream; raises ConfigError if it is none."""
     try:
-        return [document for document in yaml.load_all(text, yaml.CSafeLoader) if document]
+        return [_set(document) for document in yaml.load_all(text, yaml.CSafeLoader) if document]
     except yaml.YAMLError as error:
         raise ConfigError(f"the manifests are no YAML: {error}") from error
 
@@ -225,7 +225,8 @@ def overlay_folder(overlay: str | Path) -> Path:
             return folder
     raise ConfigError(
         f"overlay is {str(overlay)!r}, expected a folder with a kustomization.yaml",
-        f"the overlays here are {', '.join(path.name for path in overlays(FOLDER))}",
+        f"the overlays here are {', '.join(path.name for path in overlays(FOLDER))}; "
+        "`oka k8s check` takes files, too",
     )
 
 
@@ -234,17 +235,11 @@ def overlays(folder: Path) -> list[Path]:
     return sorted(path.parent for path in (folder / "overlays").glob("*/kustomization.yaml"))
 
 
-def kustomize() -> list[str]:
-    """The command that builds an overlay; raises ConfigError if there is none."""
-    own = FOLDER.parent / ".k8s" / "bin" / "kustomize"
-    if kubectl := shutil.which("kubectl"):
-        return [kubectl, "kustomize"]
-    if found := shutil.which("kustomize") or (str(own) if own.exists() else None):
-        return [found, "build"]
-    raise ConfigError(
-        "neither kubectl nor kustomize is installed",
-        "install kubectl, which applies the manifests, too; or `make k8s-tools` in the repository",
-    )
+def _set(value: Any) -> Any:
+    """A copy without fields that are null: Kubernetes takes them as not set."""
+    if isinstance(value, dict):
+        return {key: _set(each) for key, each in value.items() if each is not None}
+    return [_set(each) for each in value] if isinstance(value, list) else value
 
 
 def _holds(operator: str, value: str | None, values: Sequence[str]) -> bool:

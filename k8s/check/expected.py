@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, TypeAlias
 
 from k8s.check.finding import Lint, Mistake
 from k8s.check.subject import Subject
-from k8s.manifests import name
+from k8s.manifests import name, spec
 
 Expected: TypeAlias = tuple[str, Callable[[Any], bool]]
 """What a message calls it, and whether a value is it; None is a field that is not set."""
@@ -50,14 +51,12 @@ def _differing(tables: Mapping[str, Rows], subject: Subject) -> Iterator[Mistake
 
 def _objects(subject: Subject) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
     """All that tables are for: the kind, what messages call it, and its fields."""
+    if subject.on_eks:
+        addons = {each.get("name"): each for each in subject.eks.get("addons", [])}
+        yield "eks", "eks/cluster.yaml", {**subject.eks, "addons": addons}
     for document in subject.documents:
-        yield document["kind"], name(document), document.get("spec") or document
-        labels = (document["metadata"].get("labels") or {}).items()
-        yield (
-            "labels of " + document["kind"],
-            name(document),
-            {k.split("/")[-1]: v for k, v in labels},
-        )
+        labels = {k.split("/")[-1]: v for k, v in document["metadata"].get("labels", {}).items()}
+        yield document["kind"], name(document), {**document, **spec(document), "labels": labels}
     for cluster in subject.clusters:
         yield "cluster", cluster.owner, cluster.spec
         yield from (("group", group.where, group.spec) for group in cluster.groups[1:])
@@ -77,6 +76,20 @@ def _objects(subject: Subject) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
 
 
 _TABLES: dict[str, dict[str, Rows]] = {
+    "eks": {
+        "eks": {
+            "metadata.version": one_of("1.36"),
+            "addons.vpc-cni.configurationValues": (
+                "enableNetworkPolicy",
+                lambda found: bool(re.search(r'enableNetworkPolicy"?: *"?true', str(found))),
+            ),
+            "iam.withOIDC": one_of(True),
+        }
+    },
+    "drain": {
+        "cluster": {"headGroupSpec.template.spec.terminationGracePeriodSeconds": at_least(60)},
+        "group": {"template.spec.terminationGracePeriodSeconds": at_least(60)},
+    },
     "job-ends": {
         "RayJob": {
             "suspend": one_of(None, False),
@@ -134,11 +147,14 @@ _TABLES: dict[str, dict[str, Rows]] = {
             "imagePullPolicy": one_of(None, "IfNotPresent", "Always", "Never"),
         },
     },
-    "pod-security": {"labels of Namespace": {"enforce": one_of("restricted")}},
+    "pod-security": {"Namespace": {"labels.enforce": one_of("restricted")}},
     "usage-statistics": {"container": {"env.RAY_USAGE_STATS_ENABLED": one_of("0")}},
-    "own-settings": {"ConfigMap": {"immutable": one_of(True)}},
+    "references": {"ConfigMap": {"immutable": one_of(True)}},
 }  # fmt: skip
 _HINTS = {
+    "metadata.version": "that of the schemas in k8s/schemas",
+    "addons.vpc-cni.configurationValues": "network policies would be stored, not enforced",
+    "iam.withOIDC": "pods would have no role, and S3 would refuse them",
     "authOptions.mode": "without it whoever reaches the dashboard runs code in the cluster",
     "authOptions.secretName": "else each cluster makes a token of its own, which nobody knows",
     "env.RAY_AUTH_MODE": "KubeRay does not overwrite it, so that pods can come to differ",

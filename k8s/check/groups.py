@@ -5,15 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 from k8s.check.finding import Mistake
-from k8s.check.subject import Subject
+from k8s.check.subject import NODE, Subject, node_of
 from k8s.manifests import matches
 from k8s.quantity import parse
-
-NODE = "oka.dev/node"
-"""Annotation of a RayCluster or RayJob whose pods share one node: what that node has."""
 
 
 def names(subject: Subject) -> Iterator[Mistake]:
@@ -35,8 +31,10 @@ def ray_options(subject: Subject) -> Iterator[Mistake]:
     known = {option.removeprefix("--") for each in start.params for option in each.opts}
     for group in (group for cluster in subject.clusters for group in cluster.groups):
         for option in sorted(group.parameters.keys() - known | group.parameters.keys() & _KUBERAYS):
-            problem = f"rayStartParams has {option!r}, which is not for `ray start`, or KubeRay's"
-            yield group.where, problem, "the pod would end at once"
+            problem = (
+                f"rayStartParams has {option!r}, which `ray start` does not take, or KubeRay sets"
+            )
+            yield group.where, problem, "amounts of Ray's are `resources` of the group"
         resources = group.spec.get("resources") or {}
         twice = sorted(group.parameters.keys() & _OF_RESOURCES)
         if twice and resources:
@@ -51,10 +49,8 @@ def fixed_size(subject: Subject) -> Iterator[Mistake]:
     for group in (group for cluster in subject.clusters for group in cluster.groups[1:]):
         sizes = [group.spec.get(key) for key in ("minReplicas", "replicas", "maxReplicas")]
         if len(set(sizes)) > 1 or group.replicas < 0:
-            yield (
-                group.where,
-                f"minReplicas, replicas, maxReplicas are {sizes}, expected one number",
-            )
+            problem = f"minReplicas, replicas, maxReplicas are {sizes}, expected one number"
+            yield group.where, problem
 
 
 def one_per_node(subject: Subject) -> Iterator[Mistake]:
@@ -73,12 +69,6 @@ def one_per_node(subject: Subject) -> Iterator[Mistake]:
             yield pod.where, problem, hint
 
 
-def node_of(document: Any) -> str | None:
-    """What the node has that all pods of a RayCluster or RayJob share; None if they do not."""
-    found: str | None = (document["metadata"].get("annotations") or {}).get(NODE)
-    return found
-
-
 def _is_amount(amount: object) -> bool:
     try:
         return parse(amount) >= 0
@@ -87,5 +77,5 @@ def _is_amount(amount: object) -> bool:
 
 
 _LONGEST = {"RayCluster": 50, "RayJob": 47}
-_KUBERAYS = frozenset(("head", "block", "labels", "redis-password"))
-_OF_RESOURCES = frozenset(("num-cpus", "num-gpus", "memory", "resources"))
+_KUBERAYS = frozenset(("head", "block", "labels", "redis-password", "resources"))
+_OF_RESOURCES = frozenset(("num-cpus", "num-gpus", "memory"))

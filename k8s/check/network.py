@@ -15,9 +15,8 @@ from typing import Any
 from engine.config import ports as ports_of
 from engine.errors import EngineError
 from k8s.check.finding import Mistake
-from k8s.check.groups import node_of
-from k8s.check.subject import Subject
-from k8s.manifests import Document, Group, Pod, matches, name, namespace, of_kind
+from k8s.check.subject import Subject, node_of
+from k8s.manifests import Document, Group, Pod, matches, name, namespace, of_kind, spec
 
 
 @dataclass(frozen=True)
@@ -83,12 +82,13 @@ def policies(subject: Subject) -> Iterator[Mistake]:
     found = of_kind(subject.documents, "NetworkPolicy")
     for policy in found:
         for direction, key in _PEERS.items():
-            for rule in policy["spec"].get(direction) or []:
-                peers, listed = rule.get(key) or [], rule.get("ports") or []
+            for rule in spec(policy).get(direction, []):
+                peers, listed = rule.get(key, []), rule.get("ports", [])
                 passes += [Pass(policy, direction, peer, port) for peer in peers for port in listed]
-                if not peers or not listed:
-                    problem = "is for all ports" if peers else "is for everybody"
-                    yield f"{name(policy)} {direction}", problem
+                if not listed:
+                    yield f"{name(policy)} {direction}", "is for all ports"
+                if not peers or not all(each and all(each.values()) for each in peers):
+                    yield f"{name(policy)} {direction}", "is for everybody"
     for flow in flows:
         takers = [each for each in passes if each.takes(flow) and _covers(each.ports, flow.ports)]
         for direction, own, _ in flow.sides:
@@ -122,12 +122,12 @@ def ports(subject: Subject) -> Iterator[Mistake]:
 def monitors(subject: Subject) -> Iterator[Mistake]:
     """Every PodMonitor selects Ray pods, by the port of Ray's metrics."""
     for monitor in of_kind(subject.documents, "PodMonitor"):
-        named = {each.get("port") for each in monitor["spec"].get("podMetricsEndpoints", [])}
-        selector = monitor["spec"]["selector"]
-        groups = [each.group for each in subject.pods if matches(selector, each.labels)]
-        if not any(groups) or not named:
+        named = {each.get("port") for each in spec(monitor).get("podMetricsEndpoints", [])}
+        selector = spec(monitor).get("selector")
+        pods = [each.group for each in subject.pods if matches(selector, each.labels)]
+        if not any(pods) or not named:
             yield name(monitor), "selects no Ray pod, or no port"
-        for group in filter(None, groups):
+        for group in filter(None, pods):
             metrics = _listens(group).get("metrics-export-port", range(0))
             listed = group.container.get("ports", [])
             known = {each.get("name") for each in listed if each["containerPort"] in metrics}
@@ -142,9 +142,11 @@ def _flows(subject: Subject) -> Iterator[Flow]:
     vpc = End("AWS's endpoints", cidr=(subject.eks.get("vpc") or {}).get("cidr", _VPC))
     watched = of_kind(subject.documents, "PodMonitor")
     for pod, end in ends:
-        yield from (Flow(end, _DNS, "names", _one(53), protocol) for protocol in ("UDP", "TCP"))
+        yield from (
+            Flow(end, _DNS, "names", range(53, 54), protocol) for protocol in ("UDP", "TCP")
+        )
         if pod.group is not None and node_of(pod.owner) is None:
-            yield Flow(end, vpc, "S3 and STS", _one(443))
+            yield Flow(end, vpc, "S3 and STS", range(443, 444))
         for other, target in ends:
             if other.group is None or other.owner is not pod.owner:
                 continue
@@ -167,10 +169,10 @@ def _end(pod: Pod) -> End:
 
 
 def _selects(policy: Document, direction: str, end: End) -> bool:
-    spec = policy["spec"]
-    types = spec.get("policyTypes") or ["Ingress", *(["Egress"] if spec.get("egress") else [])]
+    said = spec(policy)
+    types = said.get("policyTypes") or ["Ingress", *(["Egress"] if said.get("egress") else [])]
     here = direction.capitalize() in types and namespace(policy) == end.namespace
-    return here and matches(spec.get("podSelector") or {}, end.labels)
+    return here and matches(said.get("podSelector", {}), end.labels)
 
 
 def _is(peer: Any, other: End, own: End) -> bool:
@@ -217,10 +219,6 @@ def _listens(group: Group) -> dict[str, range]:
 
 def _covers(outer: range, inner: range) -> bool:
     return outer.start <= inner.start and inner.stop <= outer.stop
-
-
-def _one(port: int) -> range:
-    return range(port, port + 1)
 
 
 def _text(found: range) -> str:

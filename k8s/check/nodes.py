@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from k8s.check.finding import Mistake
-from k8s.check.groups import NODE, node_of
-from k8s.check.subject import Subject
+from k8s.check.subject import NODE, Subject, node_of
 from k8s.manifests import Cluster, Pod, namespace
 from k8s.quantity import parse
 
@@ -26,7 +25,7 @@ class Machine:
     labels: Mapping[str, str]
 
 
-def pods_fit(subject: Subject) -> Iterator[Mistake]:
+def nodes(subject: Subject) -> Iterator[Mistake]:
     """The pods of each job, its submitter included, and of each cluster fit on the nodes there are.
 
     Jobs run one after the other. What a node has left for pods is estimated.
@@ -98,37 +97,25 @@ def told(amounts: Amounts) -> str:
 
 
 def eks(subject: Subject) -> Iterator[Mistake]:
-    """The cluster of EKS fits the overlay: policies are enforced, accounts are the pods' own."""
-    if all(node_of(cluster.document) is not None for cluster in subject.clusters):
+    """The cluster of EKS fits the overlay: nodes are in one zone, accounts are the pods' own."""
+    if not subject.on_eks:
         return
-    config, where = subject.eks, "eks/cluster.yaml"
-    version, region = config["metadata"].get("version"), config["metadata"]["region"]
-    if version != KUBERNETES:
-        yield where, f"version is {version!r}, expected {KUBERNETES!r}, whose rules check this"
-    addons = {
-        each["name"]: each.get("configurationValues", "") for each in config.get("addons", [])
-    }
-    if not re.search(r'enableNetworkPolicy"?: *"?true', addons.get("vpc-cni", "")):
-        yield where, "vpc-cni has no enableNetworkPolicy: policies would be stored, not enforced"
-    zones = set(config.get("availabilityZones", []))
-    used = {zone for each in config["managedNodeGroups"] for zone in each["availabilityZones"]}
+    config, where, groups = subject.eks, "eks/cluster.yaml", _node_groups(subject)
+    region, zones = config["metadata"].get("region"), set(config.get("availabilityZones", []))
+    used = {zone for each in groups for zone in each.get("availabilityZones", [])}
     if len(used) != 1 or not used <= zones or {zone[:-1] for zone in zones} != {region}:
         problem = f"nodes are in {sorted(used)}, expected one of {sorted(zones)}, of {region}"
         yield where, problem, "between zones traffic is slower and costs, and disks stay in theirs"
-    types = [each["instanceType"] for each in config["managedNodeGroups"]]
-    if not all(
-        re.fullmatch(r"[a-z][-a-z0-9]+\.(\d*x?large|metal\S*|medium)", each) for each in types
-    ):
+    types = [each.get("instanceType", "") for each in groups]
+    if not all(_INSTANCE_TYPE.fullmatch(each) for each in types):
         yield where, f"instance types are {types}, expected such as c7i.2xlarge"
-    if (config.get("iam") or {}).get("withOIDC") is not True:
-        yield where, "iam.withOIDC is not true: pods would have no role"
-    accounts = [each["metadata"] for each in (config.get("iam") or {}).get("serviceAccounts", [])]
-    made = {f"{each.get('namespace')}/{each['name']}" for each in accounts}
+    accounts = [
+        each.get("metadata", {}) for each in config.get("iam", {}).get("serviceAccounts", [])
+    ]
+    made = {f"{each.get('namespace')}/{each.get('name')}" for each in accounts}
     named = {f"{namespace(pod.owner)}/{pod.spec.get('serviceAccountName')}" for pod in subject.pods}
     if made != named:
-        problem = (
-            f"makes the service accounts {sorted(made)}, expected those of pods, {sorted(named)}"
-        )
+        problem = f"makes service accounts {sorted(made)}, expected those of pods, {sorted(named)}"
         yield where, problem, "a pod without a role is refused by S3"
     buckets = set(re.findall(r"arn:aws:s3:::([\w.-]+)", subject.eks_text))
     if len(buckets) > 1:
@@ -138,11 +125,18 @@ def eks(subject: Subject) -> Iterator[Mistake]:
 def _machines(subject: Subject) -> list[Machine]:
     """The nodes of EKS; for manifests of a job as many as `eksctl scale` can make."""
     found = []
-    for group in subject.eks["managedNodeGroups"]:
-        room = _room(group["instanceType"], group.get("volumeSize", 80))
+    for group in _node_groups(subject):
+        kind, disk = group.get("instanceType", ""), group.get("volumeSize", 80)
         count = group.get("maxSize" if subject.scaled else "desiredCapacity", 0)
-        name = f"{group['name']} ({group['instanceType']})"
-        found += [Machine(name, room, group.get("labels") or {})] * count
+        machine = Machine(
+            f"{group.get('name')} ({kind})", _room(kind, disk), group.get("labels", {})
+        )
+        found += [machine] * min(count, MOST_NODES)
+    return found
+
+
+def _node_groups(subject: Subject) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = subject.eks.get("managedNodeGroups", [])
     return found
 
 
@@ -171,7 +165,9 @@ def _one(text: str) -> Machine:
     return Machine("the node", {key: amounts[key] - SYSTEM[key] for key in amounts}, {})
 
 
-KUBERNETES = "1.36"
+_INSTANCE_TYPE = re.compile(r"[a-z][-a-z0-9]+\.(\d*x?large|metal\S*|medium)")
+MOST_NODES = 5000
+"""What Kubernetes is made for."""
 _GIB = 1024**3
 _RESOURCES = ("cpu", "memory", "ephemeral-storage")
 SYSTEM: Amounts = {"cpu": 1.0, "memory": 1.5 * _GIB, "ephemeral-storage": 1.0 * _GIB}

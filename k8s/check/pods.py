@@ -11,60 +11,51 @@ import click
 
 from k8s.check.finding import Mistake
 from k8s.check.subject import Subject
-from k8s.manifests import COMPONENT, FOLDER, Group, component, name, namespace
+from k8s.manifests import COMPONENT, FOLDER, Group, component, matches, name, namespace
 from k8s.quantity import bytes_text, parse
 from k8s.render import shared_memory, slots
 from k8s.size import HEAD_BYTES, RAY_BYTES, TASK_BYTES
 
 
 def references(subject: Subject) -> Iterator[Mistake]:
-    """Service accounts, ConfigMaps and volumes that pods name are there; labels name the job."""
+    """What pods name is there: accounts, volumes, their job, and a ConfigMap that no other has."""
     there = {(name(each), namespace(each)) for each in subject.documents}
+    users: dict[str, set[str]] = {}
     for pod in subject.pods:
         volumes = {each["name"]: each for each in pod.spec.get("volumes", [])}
-        maps = [each["configMap"]["name"] for each in volumes.values() if "configMap" in each]
-        named = [f"ServiceAccount/{pod.spec.get('serviceAccountName', 'default')}"]
-        for wanted in (*named, *(f"ConfigMap/{each}" for each in maps)):
+        maps = [each["configMap"].get("name") for each in volumes.values() if "configMap" in each]
+        for each in maps:
+            users.setdefault(f"ConfigMap/{each}", set()).add(name(pod.owner))
+        accounts = [f"ServiceAccount/{pod.spec.get('serviceAccountName', 'default')}"]
+        for wanted in (*accounts, *(f"ConfigMap/{each}" for each in maps)):
             if (wanted, namespace(pod.owner)) not in there:
                 yield pod.where, f"names {wanted}, which is not there"
         if pod.labels.get(COMPONENT) != component(pod.owner):
             yield pod.where, f"its label {COMPONENT} is not that of {name(pod.owner)}"
-        for container in pod.spec["containers"]:
-            for mount in container.get("volumeMounts", []):
-                if mount["name"] not in volumes:
-                    yield pod.where, f"mounts {mount['name']!r}, no volume of it"
-
-
-def own_settings(subject: Subject) -> Iterator[Mistake]:
-    """No two clusters have a ConfigMap in common, so that none takes the settings of another."""
-    users: dict[str, set[str]] = {}
-    for pod in subject.pods:
-        for volume in pod.spec.get("volumes", []):
-            if "configMap" in volume:
-                users.setdefault(volume["configMap"]["name"], set()).add(name(pod.owner))
+        for mount in (m for each in pod.spec["containers"] for m in each.get("volumeMounts", [])):
+            if mount["name"] not in volumes:
+                yield pod.where, f"mounts {mount['name']!r}, no volume of it"
+        for each in pod.spec.get("topologySpreadConstraints", []):
+            if not matches(each.get("labelSelector"), pod.labels):
+                yield pod.where, f"is spread by the labels {each.get('labelSelector')}, of others"
     for wanted, owners in users.items():
         if len(owners) > 1:
-            yield f"ConfigMap/{wanted}", f"is of {' and '.join(sorted(owners))}, expected one"
+            yield wanted, f"is of {' and '.join(sorted(owners))}, expected one"
 
 
 def image(subject: Subject) -> Iterator[Mistake]:
     """Containers are where and who the Dockerfile says; only /tmp and the home can be written."""
-    said = subject.image
-    user, _, group = said.get("USER", "").partition(":")
+    user, _, group = subject.image.get("USER", "").partition(":")
+    said = {"workingDir": subject.image.get("WORKDIR"), "runAsUser": user, "runAsGroup": group}
     for pod in subject.pods:
         empty = {each["name"] for each in pod.spec.get("volumes", []) if "emptyDir" in each}
         for container in pod.spec["containers"]:
-            context = {
-                **pod.spec.get("securityContext", {}),
-                **container.get("securityContext", {}),
-            }
-            for key, found, wanted in (
-                ("workingDir", container.get("workingDir"), said.get("WORKDIR")),
-                ("runAsUser", context.get("runAsUser"), user),
-                ("runAsGroup", context.get("runAsGroup"), group),
-            ):
-                if found is not None and wanted and str(found) != wanted:
-                    yield pod.where, f"{key} is {found}, expected {wanted}, as the Dockerfile says"
+            contexts = [each.get("securityContext", {}) for each in (pod.spec, container)]
+            found = {**contexts[0], **contexts[1], **container}
+            for key, wanted in said.items():
+                if wanted and str(found.get(key, wanted)) != wanted:
+                    problem = f"{key} is {found[key]}, expected {wanted}, as the Dockerfile says"
+                    yield pod.where, problem
             mounts = container.get("volumeMounts", [])
             there = {each["mountPath"] for each in mounts if each["name"] in empty}
             wanted_paths = ["/tmp", _variables(container).get("HOME")]  # noqa: S108 - mount points
@@ -89,33 +80,24 @@ def ray_version(subject: Subject) -> Iterator[Mistake]:
 
 
 def drain(subject: Subject) -> Iterator[Mistake]:
-    """Pods have at least a minute to end; workers drain first, in less than that."""
+    """Workers drain as they end, in less time than they have for that."""
     from k8s.command import drain as command
 
-    for group in _groups(subject):
+    for group in (group for cluster in subject.clusters for group in cluster.groups[1:]):
         grace = group.pod.get("terminationGracePeriodSeconds", 30)
-        seconds = _variables(group.container).get("DRAIN_SECONDS") or ""
-        if grace < _GRACE_SECONDS:
-            yield (
-                group.where,
-                f"terminationGracePeriodSeconds is {grace}, expected {_GRACE_SECONDS}",
-            )
-        if group.name == "head":
-            continue
-        if not seconds.isdecimal() or int(seconds) >= grace:
-            problem = (
-                f"DRAIN_SECONDS is {seconds!r}, expected a number less than its end's {grace} s"
-            )
-            yield group.where, problem, "else it is killed while it drains"
-        hook = (group.container.get("lifecycle") or {}).get("preStop") or {}
-        words = (hook.get("exec") or {}).get("command") or []
+        seconds = _variables(group.container).get("DRAIN_SECONDS") or "60"
+        hook = group.container.get("lifecycle", {}).get("preStop", {})
+        words = hook.get("exec", {}).get("command", [])
         try:
-            command.make_context("drain", [*words[3:], "--seconds=0"])
-            problem = "" if words[:3] == _DRAIN else f"expected {' '.join(_DRAIN)}"
+            given = [f"--seconds={seconds}", *words[len(_DRAIN) :]]
+            seconds = command.make_context("drain", given).params["seconds"]
+            problem = "" if words[: len(_DRAIN)] == _DRAIN else f"expected {' '.join(_DRAIN)}"
+            problem = problem or (f"it may take all of {grace} s" if seconds >= grace else "")
         except click.ClickException as error:
             problem = error.format_message()
         if problem:
-            yield group.where, f"preStop is {words}: {problem}"
+            problem = f"preStop is {words}, DRAIN_SECONDS {seconds!r}: {problem}"
+            yield group.where, problem, "else it is killed before its tasks have ended"
 
 
 def memory(subject: Subject) -> Iterator[Mistake]:
@@ -138,12 +120,10 @@ def memory(subject: Subject) -> Iterator[Mistake]:
 def disk(subject: Subject) -> Iterator[Mistake]:
     """Volumes on disk have a size, and fit the pod's ephemeral storage."""
     for pod in subject.pods:
-        volumes = [
-            each["emptyDir"] or {} for each in pod.spec.get("volumes", []) if "emptyDir" in each
-        ]
+        volumes = [each["emptyDir"] for each in pod.spec.get("volumes", []) if "emptyDir" in each]
         sizes = [each.get("sizeLimit") for each in volumes if each.get("medium") != "Memory"]
         total = sum(int(parse(size)) for size in sizes if size is not None)
-        limit = _limit(pod.spec["containers"][0], "ephemeral-storage")
+        limit = sum(_limit(each, "ephemeral-storage") for each in pod.spec["containers"])
         if None in sizes:
             yield pod.where, "a volume on disk has no sizeLimit"
         if total > limit:
@@ -173,4 +153,3 @@ def _pinned_ray() -> str:
 
 
 _DRAIN = ["oka", "k8s", "drain"]
-_GRACE_SECONDS = 60

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
-import sys
 import tempfile
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from textwrap import indent
-from typing import Any, TypeVar
+from typing import Any
 
 import yaml
 
@@ -20,21 +18,20 @@ from engine.errors import ConfigError
 from k8s.check.finding import Finding
 from k8s.check.subject import Subject
 from k8s.manifests import FOLDER, dump, name
-
-Key = TypeVar("Key", bound=Hashable)
+from k8s.tools import tool
 
 _SCHEMAS = FOLDER / "schemas"
 
 
-def schemas(texts: Mapping[Key, str]) -> dict[Key, list[Finding]]:
-    """What the API server's own validation says of YAML texts, by keys of any kind.
+def schemas(texts: Sequence[str]) -> list[list[Finding]]:
+    """What the API server's own validation says of each YAML text.
 
     A document that several texts have is looked at once.
     """
-    parts = {key: re.split(r"^---.*$", text, flags=re.MULTILINE) for key, text in texts.items()}
-    documents = {part for each in parts.values() for part in each if part.strip()}
+    parts = [re.split(r"^---(?!\S)", text, flags=re.MULTILINE) for text in texts]
+    documents = {part for each in parts for part in each if part.strip()}
     refused = _refused(sorted(documents)) if documents else {}
-    return {key: [f for part in each for f in refused.get(part, ())] for key, each in parts.items()}
+    return [[found for part in each for found in refused.get(part, ())] for each in parts]
 
 
 def eksctl_text(text: str) -> str:
@@ -50,11 +47,12 @@ def pods_text(subject: Subject) -> str:
 
 def score(subject: Subject) -> Iterator[Finding]:
     """What kube-score finds in the documents and in the pods that KubeRay would make."""
-    documents = [each for each in subject.documents if each["kind"] in _SCORED]
-    text = dump([*documents, *(pod.document for pod in subject.pods)])
+    text = dump([*subject.documents, *(pod.document for pod in subject.pods)])
     flags = [f"--enable-optional-test={test}" for test in _OPTIONAL]
     flags += [f"--ignore-test={test}" for test in _IGNORED]
-    for scored in _json("kube-score", "score", "--output-format=json", *flags, "-", text=text):
+    for scored in (
+        _json("kube-score", "score", "--output-format=json", *flags, "-", text=text) or ()
+    ):
         where = f"{scored['type_meta']['kind']}/{scored['object_meta']['name']}"
         for check in scored["checks"]:
             if check["skipped"] or check["grade"] >= _ALL_OK:
@@ -71,19 +69,6 @@ def dockerfile(path: Path) -> list[Finding]:
         Finding("hadolint", f"{path.name}:{each['line']}", f"{each['code']} {each['message']}")
         for each in found
     ]
-
-
-def tool(program: str) -> str:
-    """Path of a program: the one that the repository installed, or one on the PATH.
-
-    Raises ConfigError if there is none.
-    """
-    beside = (FOLDER.parent / ".k8s" / "bin", Path(sys.executable).parent)
-    found = next((each / program for each in beside if (each / program).is_file()), None)
-    path = found or shutil.which(program)
-    if path is None:
-        raise ConfigError(f"{program} is not installed", _INSTALL.get(program, _MAKE))
-    return str(path)
 
 
 def _json(program: str, *arguments: str, text: str = "") -> Any:
@@ -128,17 +113,13 @@ def _name(text: str) -> str:
     return name(document) if isinstance(document, dict) else "a document"
 
 
-_SCORED = ("NetworkPolicy", "PodDisruptionBudget", "Service")
 _OPTIONAL = (
     "container-ephemeral-storage-request-equals-limit",
     "container-ports-check",
     "container-resource-requests-equal-limits",
-    "container-seccomp-profile",
 )
 # KubeRay makes the probes; user 1000 and images that a node has are what we want.
 _IGNORED = (
     "container-image-pull-policy", "container-security-context-user-group-id", "pod-probes",
 )  # fmt: skip
 _ALL_OK = 10
-_MAKE = "`make k8s-tools` in the repository installs it; it needs Go"
-_INSTALL = {"hadolint": "`make build` in the repository installs it"}

@@ -30,12 +30,9 @@ def check(subjects: Sequence[Subject]) -> list[list[Finding]]:
 
     Each layer looks only at what the one before lets through, and relies on it.
     """
-    texts = {(n, "as it is"): subject.text for n, subject in enumerate(subjects)}
-    texts |= {(n, "eks"): eksctl_text(subject.eks_text) for n, subject in enumerate(subjects)}
-    refused = schemas(texts)
-    found = [refused[n, "as it is"] + refused[n, "eks"] for n in range(len(subjects))]
-    pods = schemas({n: pods_text(subjects[n]) for n, each in enumerate(found) if not each})
-    found = [pods.get(n) or each for n, each in enumerate(found)]
+    found = schemas([f"{each.text}\n---\n{eksctl_text(each.eks_text)}" for each in subjects])
+    texts = ["" if each else pods_text(subjects[n]) for n, each in enumerate(found)]
+    found = [each + of_pods for each, of_pods in zip(found, schemas(texts), strict=True)]
     found = [each or _lint(subject) for each, subject in zip(found, subjects, strict=True)]
     return [
         [replace(each, where=f"{subject.name} {each.where}") for each in of_subject]
@@ -55,28 +52,21 @@ def tell(findings: Sequence[Finding], checked: Sequence[str]) -> None:
 
 
 def _lint(subject: Subject) -> list[Finding]:
+    if not subject.documents:
+        return [Finding("schema", "as a whole", "has no document, expected manifests")]
     mistakes = ((check, said) for check, each in LINTS for said in each(subject))
     return [*score(subject), *(Finding(check, *said) for check, said in mistakes)]
 
 
 LINTS: tuple[tuple[str, Lint], ...] = (
     *expected.lints().items(),
-    ("budgets", tasks.budgets),
-    ("disk", pods.disk),
-    ("drain", pods.drain),
-    ("eks", nodes.eks),
-    ("fixed-size", groups.fixed_size),
-    ("image", pods.image),
-    ("memory", pods.memory),
-    ("monitors", network.monitors),
-    ("names", groups.names),
-    ("nodes", nodes.pods_fit),
-    ("one-per-node", groups.one_per_node),
-    ("own-settings", pods.own_settings),
-    ("policies", network.policies),
-    ("ports", network.ports),
-    ("ray-options", groups.ray_options),
-    ("ray-version", pods.ray_version),
-    ("references", pods.references),
-    ("tasks", tasks.tasks),
-)
+    *(
+        (lint.__name__.replace("_", "-"), lint)
+        for lint in (
+            groups.fixed_size, groups.names, groups.one_per_node, groups.ray_options,
+            network.monitors, network.policies, network.ports, nodes.eks, nodes.nodes,
+            pods.disk, pods.drain, pods.image, pods.memory, pods.ray_version,
+            pods.references, tasks.budgets, tasks.tasks,
+        )
+    ),
+)  # fmt: skip

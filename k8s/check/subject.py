@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from engine.errors import EngineError
+import click
+
+from engine.errors import ConfigError, EngineError
 from engine.job import Plan
 from k8s.jobs import Job, jobs
 from k8s.manifests import FOLDER, Cluster, Document, Pod, built, clusters, load, pods
@@ -27,9 +29,13 @@ class Subject:
     scaled: bool = False
 
     @staticmethod
-    def of_file(path: Path) -> Subject:
-        """Documents that were rendered."""
-        return Subject(str(path), path.read_text(encoding="utf-8"), scaled=True)
+    def of_file(path: str) -> Subject:
+        """Documents that were rendered, `-` for those on stdin; raises ConfigError."""
+        try:
+            with click.open_file(path, encoding="utf-8") as file:
+                return Subject(path, file.read(), scaled=True)
+        except (OSError, UnicodeError) as error:
+            raise ConfigError(f"{path} cannot be read, expected manifests: {error}") from error
 
     @staticmethod
     def of_overlay(overlay: Path) -> Subject:
@@ -52,6 +58,11 @@ class Subject:
     def pods(self) -> list[Pod]:
         """What KubeRay would make."""
         return list(pods(self.documents))
+
+    @cached_property
+    def on_eks(self) -> bool:
+        """Whether Ray pods have a node each, of those that eksctl makes."""
+        return not all(node_of(cluster.document) for cluster in self.clusters)
 
     @cached_property
     def plans(self) -> list[tuple[Job, Plan | EngineError]]:
@@ -79,8 +90,18 @@ class Subject:
         return dict(re.findall(r"^([A-Z]+) +(.+)$", stage, re.MULTILINE))
 
 
+def node_of(document: Document) -> str | None:
+    """What the node has that all pods of a RayCluster or RayJob share; None if they do not."""
+    found: str | None = document["metadata"].get("annotations", {}).get(NODE)
+    return found
+
+
 def _plan(job: Job) -> Plan | EngineError:
     try:
         return job.plan()
     except EngineError as error:
         return error
+
+
+NODE = "oka.dev/node"
+"""Annotation of a RayCluster or RayJob whose pods share one node: what that node has."""

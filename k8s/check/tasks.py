@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from engine.errors import ConfigError, EngineError
 from engine.placement import place
 from k8s.check.finding import Mistake
 from k8s.check.subject import Subject
-from k8s.manifests import Document, matches, name, namespace, of_kind
+from k8s.manifests import Document, matches, name, namespace, of_kind, spec
 
 
 def tasks(subject: Subject) -> Iterator[Mistake]:
@@ -37,7 +38,7 @@ def budgets(subject: Subject) -> Iterator[Mistake]:
     """Budgets keep a number of pods, at most those they select; each RayJob has one for all."""
     kept: dict[int, list[int]] = {}
     for budget in of_kind(subject.documents, "PodDisruptionBudget"):
-        pods, available = _pods(subject, budget), budget["spec"].get("minAvailable")
+        pods, available = _pods(subject, budget), spec(budget).get("minAvailable")
         if type(available) is not int or not 1 <= available <= sum(pods.values()):
             most = sum(pods.values())
             problem = f"minAvailable is {available!r}, expected 1 to {most}, the pods it selects"
@@ -52,19 +53,14 @@ def budgets(subject: Subject) -> Iterator[Mistake]:
             yield cluster.owner, problem, "a pod that is evicted ends the job"
 
 
-def _pods(subject: Subject, budget: Document) -> dict[int, int]:
+def _pods(subject: Subject, budget: Document) -> Counter[int]:
     """How many pods the budget selects, by the id of the document that has them."""
-    counts: dict[int, int] = {}
+    counts: Counter[int] = Counter()
     for pod in subject.pods:
         same = namespace(pod.owner) == namespace(budget)
-        if (
-            pod.group
-            and pod.group.replicas
-            and same
-            and matches(budget["spec"].get("selector"), pod.labels)
-        ):
-            counts[id(pod.owner)] = counts.get(id(pod.owner), 0) + pod.group.replicas
-    return counts
+        if pod.group and same and matches(spec(budget).get("selector"), pod.labels):
+            counts[id(pod.owner)] += pod.group.replicas
+    return +counts
 
 
 _NUMBER = (

@@ -9,9 +9,9 @@ from click.testing import CliRunner
 
 from engine.cli import commands
 from engine.errors import ConfigError
-from k8s.check import programs
+from k8s import tools
 from k8s.check.finding import Finding
-from k8s.manifests import build, kustomize, load, of_kind
+from k8s.manifests import build, load, of_kind
 
 
 def oka(*arguments: str) -> str:
@@ -68,9 +68,10 @@ def test_a_finding_reads_as_check_place_problem_and_hint() -> None:
 
 def test_without_kubectl_and_kustomize(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("k8s.manifests.FOLDER", tmp_path / "k8s")
-    with pytest.raises(ConfigError, match="neither kubectl nor kustomize") as caught:
-        kustomize()
+    monkeypatch.setattr(tools, "ROOT", tmp_path)
+    with pytest.raises(ConfigError, match="kustomize is not installed") as caught:
+        tools.kustomize()
+    assert "kubectl" in str(caught.value.hint)
     assert "make k8s-tools" in str(caught.value.hint)
 
 
@@ -81,10 +82,10 @@ def test_without_a_tool(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, program: str, hint: str
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(programs, "FOLDER", tmp_path / "k8s")
+    monkeypatch.setattr(tools, "ROOT", tmp_path)
     monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
     with pytest.raises(ConfigError, match=f"{program} is not installed") as caught:
-        programs.tool(program)
+        tools.tool(program)
     assert hint in str(caught.value.hint)
 
 
