@@ -48,6 +48,8 @@ def render(overlay: str, slots: int | None, job_name: str | None, **parameters: 
 def check_manifests(targets: tuple[str, ...]) -> None:
     """Look for mistakes in overlays or files, without a cluster; in all of `k8s` by default.
 
+    The file `-` is standard input.
+
     Needs kubectl-validate and kube-score, which `make k8s-tools` installs, and for the Dockerfile
     hadolint, which comes with `make build`.
     """

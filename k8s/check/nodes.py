@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from k8s.check.finding import Mistake
 from k8s.check.subject import NODE, Subject, node_of
@@ -100,7 +100,8 @@ def eks(subject: Subject) -> Iterator[Mistake]:
     """The cluster of EKS fits the overlay: nodes are in one zone, accounts are the pods' own."""
     if not subject.on_eks:
         return
-    config, where, groups = subject.eks, "eks/cluster.yaml", _node_groups(subject)
+    config, where = subject.eks, "eks/cluster.yaml"
+    groups = config.get("managedNodeGroups", [])
     region, zones = config["metadata"].get("region"), set(config.get("availabilityZones", []))
     used = {zone for each in groups for zone in each.get("availabilityZones", [])}
     if len(used) != 1 or not used <= zones or {zone[:-1] for zone in zones} != {region}:
@@ -125,18 +126,13 @@ def eks(subject: Subject) -> Iterator[Mistake]:
 def _machines(subject: Subject) -> list[Machine]:
     """The nodes of EKS; for manifests of a job as many as `eksctl scale` can make."""
     found = []
-    for group in _node_groups(subject):
+    for group in subject.eks.get("managedNodeGroups", []):
         kind, disk = group.get("instanceType", ""), group.get("volumeSize", 80)
         count = group.get("maxSize" if subject.scaled else "desiredCapacity", 0)
         machine = Machine(
             f"{group.get('name')} ({kind})", _room(kind, disk), group.get("labels", {})
         )
         found += [machine] * min(count, MOST_NODES)
-    return found
-
-
-def _node_groups(subject: Subject) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = subject.eks.get("managedNodeGroups", [])
     return found
 
 

@@ -11,7 +11,7 @@ import click
 
 from k8s.check.finding import Mistake
 from k8s.check.subject import Subject
-from k8s.manifests import COMPONENT, FOLDER, Group, component, matches, name, namespace
+from k8s.manifests import COMPONENT, FOLDER, component, matches, name, namespace
 from k8s.quantity import bytes_text, parse
 from k8s.render import shared_memory, slots
 from k8s.size import HEAD_BYTES, RAY_BYTES, TASK_BYTES
@@ -102,7 +102,7 @@ def drain(subject: Subject) -> Iterator[Mistake]:
 
 def memory(subject: Subject) -> Iterator[Mistake]:
     """Ray, the tasks of all slots, plasma and files in memory fit the limit."""
-    for group in _groups(subject):
+    for group in (group for cluster in subject.clusters for group in cluster.groups):
         shared, limit = shared_memory(group), _limit(group.container, "memory")
         plasma = group.parameters.get("object-store-memory", "")
         if not plasma.isdecimal() or int(plasma) > shared:
@@ -129,10 +129,6 @@ def disk(subject: Subject) -> Iterator[Mistake]:
         if total > limit:
             problem = f"volumes have {bytes_text(total)}, expected its ephemeral-storage at most, "
             yield pod.where, problem + bytes_text(limit)
-
-
-def _groups(subject: Subject) -> list[Group]:
-    return [group for cluster in subject.clusters for group in cluster.groups]
 
 
 def _variables(container: Mapping[str, Any]) -> dict[str, str | None]:

@@ -40,11 +40,6 @@ def eksctl_text(text: str) -> str:
     return head + indent(text, "  ")
 
 
-def pods_text(subject: Subject) -> str:
-    """The pods that KubeRay would make; Kubernetes sees them only when it does."""
-    return dump([pod.document for pod in subject.pods])
-
-
 def score(subject: Subject) -> Iterator[Finding]:
     """What kube-score finds in the documents and in the pods that KubeRay would make."""
     text = dump([*subject.documents, *(pod.document for pod in subject.pods)])

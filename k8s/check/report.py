@@ -11,9 +11,9 @@ import click
 
 from k8s.check import expected, groups, network, nodes, pods, tasks
 from k8s.check.finding import Finding, Lint
-from k8s.check.programs import dockerfile, eksctl_text, pods_text, schemas, score
+from k8s.check.programs import dockerfile, eksctl_text, schemas, score
 from k8s.check.subject import Subject
-from k8s.manifests import overlays
+from k8s.manifests import dump, overlays
 
 
 def check_folder(folder: Path) -> list[Finding]:
@@ -31,8 +31,10 @@ def check(subjects: Sequence[Subject]) -> list[list[Finding]]:
     Each layer looks only at what the one before lets through, and relies on it.
     """
     found = schemas([f"{each.text}\n---\n{eksctl_text(each.eks_text)}" for each in subjects])
-    texts = ["" if each else pods_text(subjects[n]) for n, each in enumerate(found)]
-    found = [each + of_pods for each, of_pods in zip(found, schemas(texts), strict=True)]
+    # Kubernetes sees pods only when KubeRay makes them.
+    made = [() if each else subjects[n].pods for n, each in enumerate(found)]
+    of_pods = schemas([dump([pod.document for pod in each]) for each in made])
+    found = [a or b for a, b in zip(found, of_pods, strict=True)]
     found = [each or _lint(subject) for each, subject in zip(found, subjects, strict=True)]
     return [
         [replace(each, where=f"{subject.name} {each.where}") for each in of_subject]

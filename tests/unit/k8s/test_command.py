@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,13 @@ from engine.cli import commands
 from engine.errors import ConfigError
 from k8s import tools
 from k8s.check.finding import Finding
-from k8s.manifests import build, load, of_kind
+from k8s.check.report import check
+from k8s.check.subject import Subject
+from k8s.manifests import Document, build, dump, load, of_kind
 
 
-def oka(*arguments: str) -> str:
-    result = CliRunner().invoke(commands, ["k8s", *arguments])
+def oka(*arguments: str, stdin: str = "") -> str:
+    result = CliRunner().invoke(commands, ["k8s", *arguments], input=stdin)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return f"{result.exit_code}\n{result.output}"
@@ -55,6 +58,57 @@ def test_a_file_that_was_rendered_is_checked(
     path = tmp_path / "job.yaml"
     path.write_text(text.replace(old, new) if old else text, encoding="utf-8")
     assert found in oka("check", str(path))
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", "has no document, expected manifests"),
+        ("# nothing\n", "has no document, expected manifests"),
+        ("- a\n- b\n", "a document: failed to parse yaml"),
+        ("a: 1\n", "GVK cannot be empty"),
+        ("--- {apiVersion: v1, kind: ConfigMap, metadata: {name: a}, dta: {}}\n", "dta: "),
+        ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n", "immutable is not set"),
+    ],
+)
+def test_what_is_no_job_is_told(tmp_path: Path, text: str, found: str) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text(text, encoding="utf-8")
+    assert found in oka("check", str(path))
+    assert found in oka("check", "-", stdin=text)
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "job.yaml"
+    with pytest.raises(ConfigError, match=r"job\.yaml', expected a folder"):
+        oka("check", str(path))
+    path.write_bytes(b"\xff")
+    with pytest.raises(ConfigError, match="cannot be read, expected manifests"):
+        oka("check", str(path))
+
+
+def test_parts_that_are_missing_are_told(dev: list[Document]) -> None:
+    pod = "spec rayClusterSpec headGroupSpec template spec"
+    odd = []
+    for kind, path in (
+        ("NetworkPolicy", "spec"),
+        ("PodDisruptionBudget", "spec"),
+        ("RayJob", "spec"),
+        ("RayJob", "spec submitterPodTemplate spec"),
+        ("RayJob", "spec rayClusterSpec headGroupSpec template"),
+        ("RayJob", pod),
+        ("RayJob", f"{pod} containers"),
+        ("RayJob", f"{pod} volumes"),
+    ):
+        for value in (None, {}, []):
+            documents = copy.deepcopy(dev)
+            part = of_kind(documents, kind)[-1]
+            *keys, last = path.split()
+            for key in keys:
+                part = part[key]
+            part[last] = value
+            odd.append(Subject(f"{path}: {value}", dump(documents)))
+    assert [each.name for each, said in zip(odd, check(odd), strict=True) if not said] == []
 
 
 def test_without_a_name_every_overlay_is_checked() -> None:
