@@ -103,7 +103,7 @@ def eks(subject: Subject) -> Iterator[Mistake]:
     config, where = subject.eks, "eks/cluster.yaml"
     groups = config.get("managedNodeGroups", [])
     region, zones = config["metadata"].get("region"), set(config.get("availabilityZones", []))
-    used = {zone for each in groups for zone in each.get("availabilityZones", [])}
+    used = {zone for each in groups for zone in each.get("availabilityZones") or zones}
     if len(used) != 1 or not used <= zones or {zone[:-1] for zone in zones} != {region}:
         problem = f"nodes are in {sorted(used)}, expected one of {sorted(zones)}, of {region}"
         yield where, problem, "between zones traffic is slower and costs, and disks stay in theirs"

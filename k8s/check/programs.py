@@ -37,7 +37,7 @@ def schemas(texts: Sequence[str]) -> list[list[Finding]]:
 def eksctl_text(text: str) -> str:
     """A ClusterConfig as a custom resource: its own metadata are not those of Kubernetes."""
     head = "apiVersion: eksctl.io/v1alpha5\nkind: ClusterConfig\nmetadata: {name: eksctl}\nspec:\n"
-    return head + indent(text, "  ")
+    return head + indent(re.sub(r"\A((?:#.*)?\n)*---\n", "", text), "  ")
 
 
 def score(subject: Subject) -> Iterator[Finding]:
@@ -102,10 +102,9 @@ def _refused(documents: Sequence[str]) -> dict[str, list[Finding]]:
 
 def _name(text: str) -> str:
     try:
-        document = yaml.load(text, yaml.CSafeLoader)
-    except yaml.YAMLError:  # kubectl-validate says so
+        return name(yaml.load(text, yaml.CSafeLoader))
+    except (yaml.YAMLError, AttributeError):  # no YAML, or no mapping
         return "a document"
-    return name(document) if isinstance(document, dict) else "a document"
 
 
 _OPTIONAL = (

@@ -19,10 +19,8 @@ from k8s.manifests import dump, overlays
 def check_folder(folder: Path) -> list[Finding]:
     """What is wrong in a folder like `k8s`: overlays, eksctl's cluster, the Dockerfile beside."""
     image = folder.parent / "Dockerfile"
-    findings = dockerfile(image) if image.is_file() else []
-    for found in check([Subject.of_overlay(overlay) for overlay in overlays(folder)]):
-        findings += found
-    return findings
+    found = check([Subject.of_overlay(overlay) for overlay in overlays(folder)])
+    return sum(found, dockerfile(image) if image.is_file() else [])
 
 
 def check(subjects: Sequence[Subject]) -> list[list[Finding]]:

@@ -14,7 +14,7 @@ from k8s import tools
 from k8s.check.finding import Finding
 from k8s.check.report import check
 from k8s.check.subject import Subject
-from k8s.manifests import Document, build, dump, load, of_kind
+from k8s.manifests import FOLDER, Document, build, built, dump, load, of_kind
 
 
 def oka(*arguments: str, stdin: str = "") -> str:
@@ -109,6 +109,28 @@ def test_parts_that_are_missing_are_told(dev: list[Document]) -> None:
             part[last] = value
             odd.append(Subject(f"{path}: {value}", dump(documents)))
     assert [each.name for each, said in zip(odd, check(odd), strict=True) if not said] == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        ("apiVersion", "---\napiVersion", ""),
+        ("managedNodeGroups:", "---\nmanagedNodeGroups:", "failed to parse yaml"),
+        ("managedNodeGroups:\n", "nodeGroups:\n", "there are 0 nodes"),
+        ("  maxSize: 12\n  availabilityZones: [eu-central-1a]", "  maxSize: 12", "eu-central-1b"),
+        ("  instanceType: c7i.2xlarge\n", "", "instance types are"),
+        ("desiredCapacity: 4", "desiredCapacity: 4 nodes", "must be of type integer"),
+        ("      name: oka\n", "      name:\n", "service accounts"),
+    ],
+)
+def test_nodes_of_a_cluster_that_is_odd(tmp_path: Path, old: str, new: str, found: str) -> None:
+    path = tmp_path / "eks" / "cluster.yaml"
+    path.parent.mkdir()
+    text = (FOLDER / "eks" / "cluster.yaml").read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+    (said,) = check([Subject("eks", built(FOLDER / "overlays" / "eks"), tmp_path)])
+    assert found in str(said) if found else said == []
 
 
 def test_without_a_name_every_overlay_is_checked() -> None:
