@@ -134,7 +134,7 @@ k8s-check: $(BUILT) $(K8S_TOOLS) ## manifests of every overlay: schemas, scores,
 k8s-tools: $(K8S_TOOLS) ## install what k8s-check needs into .k8s: minutes the first time
 
 # Without optimization they take two thirds of the time to build, and a second longer to run; a compiler that collects
-# no garbage below 1 GiB takes two thirds of that.
+# no garbage below 1 GiB takes four fifths of that.
 .k8s/bin/%: export GOBIN := $(CURDIR)/.k8s/bin
 .k8s/bin/%: export GOGC := off
 .k8s/bin/%: export GOMEMLIMIT := 1GiB

@@ -189,11 +189,10 @@ def _is(peer: Any, other: End, own: End) -> bool:
 
 def _within(inner: str, outer: str) -> bool:
     try:
-        networks: list[Any] = [ip_network(inner), ip_network(outer)]
-    except ValueError:
+        block: Any = ip_network(inner)
+        return bool(block.subnet_of(ip_network(outer)))
+    except (ValueError, TypeError):  # no network, or one of another version
         return False
-    same = networks[0].version == networks[1].version
-    return same and bool(networks[0].subnet_of(networks[1]))
 
 
 def _port_ranges(subject: Subject) -> dict[str, range]:

@@ -64,8 +64,7 @@ def _without_room(pods: list[Pod], machines: list[Machine], apart: bool) -> Pod 
 
 
 def _may(pod: Pod, machine: Machine) -> bool:
-    wanted: Mapping[str, str] = pod.spec.get("nodeSelector") or {}
-    return all(machine.labels.get(key) == value for key, value in wanted.items())
+    return bool(pod.spec.get("nodeSelector", {}).items() <= machine.labels.items())
 
 
 def demand(pod: Pod) -> dict[str, float]:

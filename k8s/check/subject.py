@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -34,8 +35,9 @@ class Subject:
         try:
             with click.open_file(path, encoding="utf-8") as file:
                 return Subject(path, file.read(), scaled=True)
-        except (OSError, UnicodeError) as error:
-            raise ConfigError(f"{path} cannot be read, expected manifests: {error}") from error
+        except (OSError, UnicodeError, AttributeError) as error:
+            said = error if sys.stdin else "stdin is closed"
+            raise ConfigError(f"{path} cannot be read, expected manifests: {said}") from error
 
     @staticmethod
     def of_overlay(overlay: Path) -> Subject:
