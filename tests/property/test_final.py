@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import reduce
+from operator import add
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import engine.testing
@@ -42,6 +44,9 @@ AGGREGATIONS = {
 }
 
 
+NEGATIVE_ZERO = {"word": "a", "day": 0, "n": 0, "x": -0.0}
+
+
 def oracle(batches: list[list[dict[str, Any]]], key: tuple[str, ...]) -> dict[Any, Any]:
     groups: dict[Any, list[dict[str, Any]]] = {}
     for row in (row for batch in batches for row in batch):
@@ -61,11 +66,8 @@ def oracle(batches: list[list[dict[str, Any]]], key: tuple[str, ...]) -> dict[An
     }
 
 
-def added(numbers: Any) -> float:
-    total = 0.0
-    for number in numbers:  # not sum(), which compensates for rounding
-        total += number
-    return total
+def added(numbers: Iterable[float]) -> float:
+    return reduce(add, numbers)  # not sum(), which compensates for rounding and makes 0.0 of -0.0
 
 
 def collected(stream: Stream[Any], **job: Any) -> list[Any]:
@@ -80,6 +82,7 @@ def same(found: dict[Any, Any], expected: dict[Any, Any]) -> bool:
 @keys
 @settings(max_examples=25)
 @given(**flows)
+@example(batches=[[NEGATIVE_ZERO]], parallelism=1, batch_size=1)
 def test_records(
     key: tuple[str, ...], batches: list[list[Any]], parallelism: int, batch_size: int
 ) -> None:
@@ -95,6 +98,7 @@ def test_records(
 @keys
 @settings(max_examples=25)
 @given(**flows)
+@example(batches=[[NEGATIVE_ZERO]], parallelism=1, batch_size=1)
 def test_columns(
     key: tuple[str, ...], batches: list[list[Any]], parallelism: int, batch_size: int
 ) -> None:

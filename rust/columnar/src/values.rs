@@ -81,7 +81,8 @@ impl Values {
             Self::Floats(values) => values.resize(keys, None),
             Self::Bytes(values) => values.resize(keys, None),
             Self::IntegerMeans(values) => values.resize(keys, (0, 0)),
-            Self::FloatMeans(values) => values.resize(keys, (0, 0.0)),
+            // To -0.0 every number is added unchanged.
+            Self::FloatMeans(values) => values.resize(keys, (0, -0.0)),
             Self::First(values) => values.resize(keys),
         }
     }
