@@ -28,7 +28,60 @@ Progress = Literal["auto", "line", "json", "none"]
 
 @dataclass(frozen=True)
 class JobConfig:
-    """Settings of a job. Each names its unit, its default, and what a larger value costs.
+    """Settings of a job: arguments of `execute`, or a config of their own.
+
+    name: what the job is called in messages and results.
+
+    runtime: `local`: worker processes on this machine; `ray`: actors on the connected Ray cluster.
+
+    parallelism: tasks per operator, where the operator does not say. Each task is one process.
+
+    batch_size: most records in a batch that leaves a source. Larger: less overhead, more latency.
+
+    linger_ms: longest a record may wait for company in a channel over a socket, in ms. 0: it leaves
+    at once. In shared memory it always does.
+
+    placement: `operator_first`: a node runs one operator; `parallelism_first`: tasks i share one.
+
+    strict_placement: fail rather than fall back to one node where `operator_first` needs several.
+
+    transport: channels by shm on one node and by tcp between nodes (`auto`), or all by one kind.
+
+    encryption: encrypt tcp channels and authenticate both ends, with keys made for the job. Costs 1
+    to 2 ns of CPU per byte at each end. False: whoever reaches a port can read and write records.
+
+    channel_window_bytes: most bytes in flight on a channel. Bounds the memory of the receiver, and
+    latency. A ring in shared memory is rounded up to a power of two, and smaller where a task has
+    many channels.
+
+    send_buffer_bytes: most bytes that wait in a channel over a socket for credit before its sender
+    is blocked.
+
+    max_record_bytes: largest encoded record. A larger one fails the job.
+
+    marker_interval: every n-th record of a source carries a latency marker. Smaller: finer, a
+    little slower.
+
+    warmup_seconds: seconds after a task's first record that its throughput and latency leave out.
+
+    connect_timeout_seconds: longest that starting the workers and connecting their channels may
+    take.
+
+    reconnect_timeout_seconds: longest that a tcp channel may be cut off; the job then fails with
+    ChannelLost. Larger: a host that is gone for good is noticed later.
+
+    port_range: TCP ports that tasks listen on, as in "20000-20999", for networks that let through
+    named ports only. Two for each task of a node. None: any that is free.
+
+    resources: what each task takes of its node, by the name of its operator, beside what the
+    pipeline says, as in `{"*": {"operator_slot": 1}, "load": {"cpus": 4}}`; `*` stands for every
+    operator. Only the runtime `ray` gives them out.
+
+    progress: once a second: a line (`auto`: on a terminal), a JSON line, or nothing.
+
+    ray_address: cluster to connect to: `host:port`, `ray://host:port`, `auto`, or `local` for a new
+    one here. None: the connected one, that of RAY_ADDRESS, the last that `ray start` has started on
+    this machine, or a new local. For the runtime `ray` alone.
 
     >>> JobConfig(parallelism=2).batch_size
     1000
@@ -39,54 +92,25 @@ class JobConfig:
     """
 
     name: str = "job"
-    """What the job is called in messages and results."""
     runtime: Runtime = "local"
-    """`local`: worker processes on this machine. `ray`: actors on the connected Ray cluster."""
     parallelism: int = 1
-    """Tasks per operator, where the operator does not say. Each task is one process."""
     batch_size: int = 1000
-    """Most records in a batch that leaves a source. Larger: less overhead, more latency."""
     linger_ms: float = 0.0
-    """Longest a record may wait for company in a channel over a socket, in ms. 0: it leaves at
-    once. In shared memory it always does."""
     placement: Strategy = "operator_first"
-    """`operator_first`: a node runs one operator. `parallelism_first`: tasks i share one."""
     strict_placement: bool = False
-    """Fail rather than fall back to one node where OperatorFirst needs several."""
     transport: Transport = "auto"
-    """Channels by shm on one node and by tcp between nodes (`auto`), or all by one kind."""
     encryption: bool = True
-    """Encrypt tcp channels and authenticate both ends, with keys made for the job. Costs 1 to 2 ns
-    of CPU per byte at each end. False: whoever reaches a port can read and write records."""
     channel_window_bytes: int = 1024 * 1024
-    """Most bytes in flight on a channel. Bounds the memory of the receiver, and latency. A ring in
-    shared memory is rounded up to a power of two, and smaller where a task has many channels."""
     send_buffer_bytes: int = 128 * 1024
-    """Most bytes that wait in a channel over a socket for credit before its sender is blocked."""
     max_record_bytes: int = 256 * 1024 * 1024
-    """Largest encoded record. A larger one fails the job."""
     marker_interval: int = 100
-    """Every n-th record of a source carries a latency marker. Smaller: finer, a little slower."""
     warmup_seconds: float = 0.0
-    """Seconds after a task's first record that its throughput and latency leave out."""
     connect_timeout_seconds: float = 30.0
-    """Longest that starting the workers and connecting their channels may take."""
     reconnect_timeout_seconds: float = 10.0
-    """Longest that a tcp channel may be cut off; the job then fails with ChannelLost. Larger: a
-    host that is gone for good is noticed later."""
     port_range: str | None = None
-    """TCP ports that tasks listen on, as in "20000-20999", for networks that let through named
-    ports only. Two for each task of a node. None: any that is free."""
     resources: Mapping[str, Mapping[str, float]] = dataclasses.field(default_factory=dict)
-    """What each task takes of its node, by the name of its operator, beside what the pipeline says,
-    as in `{"*": {"operator_slot": 1}, "load": {"cpus": 4}}`; `*` stands for every operator. Only
-    the runtime `ray` gives them out."""
     progress: Progress = "auto"
-    """Once a second: a line (`auto`: on a terminal), a JSON line, or nothing."""
     ray_address: str | None = None
-    """Cluster to connect to: `host:port`, `ray://host:port`, `auto`, or `local` for a new one here.
-    None: the connected one, that of RAY_ADDRESS, the last that `ray start` has started on this
-    machine, or a new local. For the runtime `ray` alone."""
 
     def __post_init__(self) -> None:
         for field, choices in _CHOICES.items():

@@ -13,7 +13,7 @@ from typing import Any
 from engine import broadcast
 from engine.config import JobConfig
 from engine.distribution import install_hint
-from engine.errors import ConfigError, without_frames
+from engine.errors import ConfigError, JobCancelled, without_frames
 from engine.graph.chaining import chain
 from engine.graph.declaration import Sunk, logical_graph
 from engine.graph.execution import ExecutionGraph, expand
@@ -131,6 +131,7 @@ class JobHandle:
             if isinstance(operator.operator, SinkOperator)
         }
         self._started = time.monotonic()
+        self._ended: float | None = None
         self._finished: Future[JobResult] = Future()
         try:
             self._progress = ProgressLine(plan.config.progress, self.cancel)
@@ -183,6 +184,18 @@ class JobHandle:
         """Wait until nothing of the job is left, however it ended."""
         self._thread.join()
 
+    def __repr__(self) -> str:
+        seconds = (self._ended or time.monotonic()) - self._started
+        return f"<JobHandle of job {self._config.name!r}: {self._state()}, {seconds:.1f} s>"
+
+    def _state(self) -> str:
+        if not self._finished.done():
+            return "running"
+        error = self._finished.exception()
+        if error is None:
+            return "finished"
+        return "cancelled" if isinstance(error, JobCancelled) else f"failed, {type(error).__name__}"
+
     def _run(self) -> None:
         try:
             report = self._master.run()
@@ -191,9 +204,11 @@ class JobHandle:
             self._progress.clear()
             for sink in self._sinks.values():
                 sink.discard()
+            self._ended = time.monotonic()
             self._finished.set_exception(error)
         else:
             self._progress.clear()
+            self._ended = time.monotonic()
             self._finished.set_result(result)
 
     def _result(self, report: JobReport) -> JobResult:

@@ -8,7 +8,7 @@ import os
 import platform
 import subprocess
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -110,7 +110,7 @@ class JobStatistics:
     clock_uncertainty_us: float
     """How far off a latency may be since hosts' clocks differ: the sum over the vertices on a
     record's way, each with its worst channel. 0 on one host."""
-    histogram: bytes
+    histogram: bytes = field(repr=False)
     """The merged latency histogram, serialized (HDR, V2)."""
 
     @classmethod
@@ -149,9 +149,9 @@ class JobStatistics:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class JobResult:
-    """How a job that ran to its end went. `print(result)` shows a table."""
+    """How a job that ran to its end went. `print(result)` shows a table, as does a notebook."""
 
     config: JobConfig
     seconds: float
@@ -230,6 +230,16 @@ class JobResult:
         from engine.tables import result_table  # rich is only loaded where something is shown
 
         return result_table(self)
+
+    def __repr__(self) -> str:
+        from engine.tables import result_line
+
+        return f"<JobResult of {result_line(self)}>"
+
+    def _repr_html_(self) -> str:
+        from engine.tables import result_html
+
+        return result_html(self)
 
 
 @cache

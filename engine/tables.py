@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import shutil
 from collections.abc import Sequence
+from html import escape
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
@@ -24,59 +25,39 @@ def result_table(result: JobResult) -> str:
     Nothing is told that the job was too short for: no rate of a few milliseconds, no percentile
     that so few markers have, no cost of a million records where there were ten.
     """
-    statistics = result.statistics
     summary = Table(box=box.SIMPLE, show_header=False, title=result.config.name)
     summary.add_column(style="bold")
     summary.add_column()
-    summary.add_row("records at the sinks", f"{statistics.records:,}")
-    if statistics.records:
-        summary.add_row("throughput", throughput(statistics))
-    if statistics.latency.count:
-        summary.add_row("latency", percentiles(statistics.latency))
-    if statistics.clock_uncertainty_us:
-        summary.add_row(
-            "clocks", f"hosts' offsets known to ±{duration(statistics.clock_uncertainty_us)}"
-        )
-    if statistics.reconnects:
-        summary.add_row(
-            "reconnects",
-            f"{statistics.reconnects}, longest interruption "
-            f"{duration(statistics.longest_interruption_ms * 1e3)}",
-        )
-    summary.add_row("cpu", cost(statistics.cpu_seconds, statistics.records))
-    if statistics.refused_connections or statistics.dropped_messages:
-        summary.add_row(
-            "strangers",
-            f"{counted(statistics.refused_connections, 'connection')} refused, "
-            f"{counted(statistics.dropped_messages, 'message')} dropped",
-        )
-    summary.add_row("wall time", f"{duration(result.seconds * 1e6)}, start and tear-down included")
-
-    for operator in statistics.operators:
-        if operator.errors:
-            summary.add_row(
-                "errors",
-                f"{operator.name}: {counted(operator.errors, 'record')}, such as "
-                f"{operator.first_error}",
-            )
-
-    failures = any(operator.failures for operator in statistics.operators)
-    columns = (*_OPERATORS, "failures") if failures else _OPERATORS
-    operators = [
-        (
-            operator.name,
-            f"{operator.parallelism}",
-            f"{operator.records_in:,}",
-            f"{operator.records_out:,}",
-            *(
-                f"{share:.0%}"
-                for share in (operator.busy, operator.waiting, operator.blocked, operator.idle)
-            ),
-            *([f"{operator.failures:,}"] if failures else []),
-        )
-        for operator in statistics.operators
-    ]
+    for row in _summary(result):
+        summary.add_row(*row)
+    columns, operators = _operators(result)
     return f"{_printed(summary)}\n{table(columns, operators, names=1)}"
+
+
+def result_html(result: JobResult) -> str:
+    """The same as two tables of HTML, for a notebook."""
+    columns, operators = _operators(result)
+    summary = "".join(
+        f"<tr><th {_LEFT}>{escape(name)}</th><td {_LEFT}>{escape(value)}</td></tr>"
+        for name, value in _summary(result)
+    )
+    rows = "".join(f"<tr>{_cells('td', row)}</tr>" for row in operators)
+    return (
+        f"<b>{escape(result.config.name)}</b><table>{summary}</table>"
+        f"<table><thead><tr>{_cells('th', columns)}</tr></thead><tbody>{rows}</tbody></table>"
+    )
+
+
+def result_line(result: JobResult) -> str:
+    """The job's name, records, seconds and throughput in a line."""
+    statistics = result.statistics
+    line = (
+        f"job {result.config.name!r}: {counted(statistics.records, 'record')} in "
+        f"{duration(result.seconds * 1e6)}"
+    )
+    if statistics.window_seconds < _SHORTEST_WINDOW:
+        return line
+    return f"{line}, {rate(statistics.throughput)} records/s"
 
 
 def throughput(statistics: JobStatistics) -> str:
@@ -151,6 +132,62 @@ def table(
     return f"\n{fill(every, _columns(), initial_indent=indent, subsequent_indent=indent)}\n{text}"
 
 
+def _summary(result: JobResult) -> list[tuple[str, str]]:
+    """What is told of the whole job: names and values."""
+    statistics = result.statistics
+    rows = [("records at the sinks", f"{statistics.records:,}")]
+    if statistics.records:
+        rows.append(("throughput", throughput(statistics)))
+    if statistics.latency.count:
+        rows.append(("latency", percentiles(statistics.latency)))
+    if statistics.clock_uncertainty_us:
+        known = f"hosts' offsets known to ±{duration(statistics.clock_uncertainty_us)}"
+        rows.append(("clocks", known))
+    if statistics.reconnects:
+        longest = duration(statistics.longest_interruption_ms * 1e3)
+        rows.append(("reconnects", f"{statistics.reconnects}, longest interruption {longest}"))
+    rows.append(("cpu", cost(statistics.cpu_seconds, statistics.records)))
+    if statistics.refused_connections or statistics.dropped_messages:
+        refused = counted(statistics.refused_connections, "connection")
+        dropped = counted(statistics.dropped_messages, "message")
+        rows.append(("strangers", f"{refused} refused, {dropped} dropped"))
+    rows.append(("wall time", f"{duration(result.seconds * 1e6)}, start and tear-down included"))
+    for operator in statistics.operators:
+        if operator.errors:
+            failed = counted(operator.errors, "record")
+            told = f"{operator.name}: {failed}, such as {operator.first_error}"
+            rows.append(("errors", told))
+    return rows
+
+
+def _operators(result: JobResult) -> tuple[Sequence[str], list[tuple[str, ...]]]:
+    """The columns of the operators' table, and a row for each operator."""
+    operators = result.statistics.operators
+    failures = any(operator.failures for operator in operators)
+    rows = [
+        (
+            operator.name,
+            f"{operator.parallelism}",
+            f"{operator.records_in:,}",
+            f"{operator.records_out:,}",
+            *(
+                f"{share:.0%}"
+                for share in (operator.busy, operator.waiting, operator.blocked, operator.idle)
+            ),
+            *([f"{operator.failures:,}"] if failures else []),
+        )
+        for operator in operators
+    ]
+    return (*_OPERATORS, "failures") if failures else _OPERATORS, rows
+
+
+def _cells(tag: str, texts: Sequence[str]) -> str:
+    """Cells of HTML, the first of which is text and the others numbers."""
+    return "".join(
+        f"<{tag} {_RIGHT if at else _LEFT}>{escape(text)}</{tag}>" for at, text in enumerate(texts)
+    )
+
+
 def _drawn(
     columns: Sequence[str],
     rows: Sequence[Sequence[str]],
@@ -188,6 +225,8 @@ def _printed(*drawn: Table) -> str:
 _PLAIN: dict[str, Any] = {"markup": False, "emoji": False}
 """Names and records are shown as they are."""
 _OPERATORS = ("operator", "tasks", "in", "out", "busy", "waiting", "blocked", "idle")
+_LEFT = "style='text-align: left'"
+_RIGHT = "style='text-align: right'"
 _WIDEST = 10_000
 _LEAST_COLUMNS = 60
 _MANY_COLUMNS = 200

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from engine.errors import GraphError
-from engine.graph.declaration import Input
+from engine.graph.declaration import Input, shown
 from engine.graph.operator import OnError
 from engine.graph.partitioner import Forward
 from operators.aggregates import (
@@ -53,6 +53,9 @@ class KeyedStream(Generic[K, T]):
         self._inputs = inputs
         self._key = key
         self._paired = paired
+
+    def __repr__(self) -> str:
+        return f"<KeyedStream {shown(self._inputs)}>"
 
     @property
     def inputs(self) -> tuple[Input, ...]:

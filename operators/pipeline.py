@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import GraphError
-from engine.graph.declaration import Declaration
+from engine.graph.declaration import Declaration, Input, shown
+from engine.graph.partitioner import Forward
 from operators.settings import named, on_nodes, with_parallelism, with_resources
 
 
@@ -12,6 +13,9 @@ class Pipeline:
 
     def __init__(self, declaration: Declaration) -> None:
         self._declaration = declaration
+
+    def __repr__(self) -> str:
+        return f"<Pipeline {shown([Input(self._declaration, Forward())])}>"
 
     @property
     def declaration(self) -> Declaration:

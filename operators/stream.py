@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args, over
 
 from engine.columns import is_columns
 from engine.errors import GraphError
-from engine.graph.declaration import Declaration, Input
+from engine.graph.declaration import Declaration, Input, shown
 from engine.graph.operator import (
     BatchOperator,
     OnError,
@@ -68,6 +68,9 @@ class Stream(Generic[T]):
 
     def __init__(self, inputs: tuple[Input, ...]) -> None:
         self._inputs = inputs
+
+    def __repr__(self) -> str:
+        return f"<Stream {shown(self._inputs)}>"
 
     @property
     def inputs(self) -> tuple[Input, ...]:

@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 from engine.errors import GraphError
 from engine.graph.logical import LogicalEdge, LogicalGraph, LogicalOperator
 from engine.graph.operator import Operator, SinkOperator
-from engine.graph.partitioner import Partitioner
+from engine.graph.partitioner import Forward, Partitioner, label
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +60,25 @@ class Open(Protocol):
     @property
     def inputs(self) -> tuple[Input, ...]:
         """The edges the next operator would have."""
+
+
+def shown(inputs: Sequence[Input]) -> str:
+    """The way to these edges, for people: `text_files -> flat_map -> hash by 0`.
+
+    Where several streams come together it begins with their last operators.
+    """
+    steps: list[str] = []
+    while len(inputs) == 1:
+        (declared,) = inputs
+        if not isinstance(declared.partitioner, Forward):
+            steps.append(label(declared.partitioner))
+        if declared.output is not None:
+            steps.append(f"side output {declared.output}")
+        steps.append(declared.source.name)
+        inputs = [each for each in declared.source.inputs if not each.side]
+    if inputs:
+        steps.append(f"({' | '.join(declared.source.name for declared in inputs)})")
+    return " -> ".join(reversed(steps))
 
 
 def logical_graph(pipelines: Sunk | Sequence[Sunk]) -> LogicalGraph:

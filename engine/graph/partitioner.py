@@ -41,3 +41,11 @@ class Broadcast:
 
 
 Partitioner: TypeAlias = Forward | Rebalance | Hash | Broadcast
+
+
+def label(partitioner: Partitioner) -> str:
+    """The partitioner's name, with its key, for people."""
+    if not isinstance(partitioner, Hash):
+        return partitioner.name
+    key = partitioner.key if isinstance(partitioner.key, tuple) else (partitioner.key,)
+    return f"hash by {', '.join('record' if item is None else repr(item) for item in key)}"

@@ -10,7 +10,7 @@ from typing import Protocol
 from engine.graph.execution import ExecutionGraph, ExecutionVertex
 from engine.graph.job import JobEdge, JobVertex
 from engine.graph.logical import LogicalEdge, LogicalGraph
-from engine.graph.partitioner import Hash
+from engine.graph.partitioner import label
 from engine.units import counted
 
 
@@ -150,12 +150,7 @@ def _by_node(execution: ExecutionGraph, placement: Placed) -> dict[str, list[Exe
 
 
 def _label(edge: LogicalEdge | JobEdge) -> str:
-    partitioner = edge.partitioner
-    name = partitioner.name
-    if isinstance(partitioner, Hash):
-        key = partitioner.key if isinstance(partitioner.key, tuple) else (partitioner.key,)
-        items = ("record" if item is None else repr(item) for item in key)
-        name = f"hash by {', '.join(items)}"
+    name = label(edge.partitioner)
     if edge.output is not None:
         output = edge.output if isinstance(edge.output, str) else " of ".join(edge.output[::-1])
         name = f"side output {output}, {name}"
