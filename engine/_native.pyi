@@ -56,6 +56,10 @@ class Batch:
     because its memory belongs to the channel; its records then raise ValueError.
     """
     def __len__(self, /) -> int: ...
+    def __reduce__(self, /) -> "tuple[Any, ...]":
+        """
+        Pickles records as they are encoded. Raises ValueError for columns and released batches.
+        """
     def __repr__(self, /) -> str: ...
     @property
     def channel(self, /) -> int:
@@ -74,9 +78,15 @@ class Batch:
         A batch of `records` encoded records; decoding it tells whether they are.
         """
     @staticmethod
-    def from_list(records: "list[Any]") -> Batch:
+    def from_frames(frames: "list[tuple[int, bytes]]") -> Batch:
         """
-        Encodes a list; the batch that a channel would deliver for it. Raises EncodeError.
+        A batch of encoded records, given as numbers of records and their bytes.
+        """
+    @staticmethod
+    def from_list(records: "list[Any]", pickle: "bool" = False) -> Batch:
+        """
+        Encodes a list; the batch that a channel would deliver for it. With `pickle`, what cannot
+        travel otherwise is pickled. Raises EncodeError.
         """
     @property
     def markers(self, /) -> list[int]:
@@ -440,11 +450,11 @@ class Network:
         Ends every output channel and waits until the peers have consumed everything. Raises
         NetworkError after `timeout_seconds`, Cancelled, ChannelLost.
         """
-    def output_gate(self, /, channels: "list[int]", partitioner: "str", key: "int | str | tuple[int | str, ...] | None" = None) -> OutputGate:
+    def output_gate(self, /, channels: "list[int]", partitioner: "str", key: "int | str | tuple[int | str, ...] | None" = None, pickle: "bool" = False) -> OutputGate:
         """
         The gate to these output channels. `partitioner` is forward (one channel), rebalance,
         broadcast, or hash by `key`: an item of a tuple or list (int), a field of a dict (str), or
-        the record itself (None).
+        the record itself (None). With `pickle`, what cannot travel otherwise is pickled.
         """
     def pause(self, /, channels: "list[int]") -> None:
         """
@@ -701,13 +711,15 @@ def partition(keys: "list[Any]", channels: "int") -> "list[int]":
     The channel, out of `channels`, of each of `keys`: what a hash-partitioned gate chooses.
     """
 
-def register_extensions(encode: Any, decode: Any, plain_key: Any) -> None:
+def register_extensions(travel: Any, find_class: Any, decode: Any, plain_key: Any, pickle: Any) -> None:
     """
     Registers the functions for values that Rust does not encode itself; once per process.
 
-    `encode(value)` gives a type code from 16 to 127 and a payload, or raises TypeError; `decode`
-    takes those and gives the value back; `plain_key(value)` gives None, a bool, int, float, str,
-    bytes or a tuple of them that is equal for equal values, or raises TypeError.
+    `travel(class)` gives an `engine.record.Shape`, or raises TypeError; `find_class(reference)` gives
+    the class that a shape's reference stands for; `decode(code, payload)` gives a value whose
+    payload a shape gave; `plain_key(value)` gives None, a bool, int, float, str, bytes or a tuple
+    of them that is equal for equal values, or raises TypeError; `pickle(value)` gives the payload of
+    a value of any class, or raises TypeError.
     """
 
 def use_precise_timers() -> None:

@@ -148,6 +148,11 @@ class JobConfig:
                 "add --runtime ray (runtime='ray'), or leave the address out (ray_address=None)",
             )
 
+    @property
+    def is_private(self) -> bool:
+        """Whether nobody but the tasks of the job can send records to its tasks."""
+        return self.encryption or self.transport in ("shm", "ipc")
+
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> JobConfig:
         """The config with these settings; raises ConfigError for a name that does not exist."""

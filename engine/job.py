@@ -13,7 +13,7 @@ from typing import Any
 from engine import broadcast
 from engine.config import JobConfig
 from engine.distribution import install_hint
-from engine.errors import ConfigError, JobCancelled, without_frames
+from engine.errors import ConfigError, JobCancelled, OperatorError, without_frames
 from engine.graph.chaining import chain
 from engine.graph.declaration import Sunk, logical_graph
 from engine.graph.execution import ExecutionGraph, expand
@@ -26,6 +26,7 @@ from engine.resources import SHARED_ANYWAY
 from engine.runtime.launcher import Launcher
 from engine.runtime.master import JobMaster, JobReport
 from engine.runtime.ports import check_ports
+from engine.runtime.reply import text_of
 
 Pipelines = Sunk | Sequence[Sunk]
 logger = logging.getLogger("oka")
@@ -76,6 +77,7 @@ class Plan:
         logical = logical_graph(pipelines)
         logical.validate_ends(here=config.runtime == "local")
         broadcast.check(logical.operators, config)
+        _check_pickling(logical, config)
         return cls(config, logical, expand(chain(logical, config.parallelism, config.resources)))
 
     @property
@@ -213,7 +215,7 @@ class JobHandle:
 
     def _result(self, report: JobReport) -> JobResult:
         outputs = {
-            name: sink.merge(report.outputs.get(name, []))
+            name: _merged(name, sink, report.outputs.get(name, []))
             for name, sink in self._sinks.items()
             if sink.driver
         }
@@ -223,6 +225,27 @@ class JobHandle:
             statistics=JobStatistics.of(report.statistics),
             outputs=outputs,
         )
+
+
+def _merged(name: str, sink: SinkOperator[Any], results: list[Any]) -> Any:
+    """What a driver sink gathered. Its records are the user's, whose code may do anything here."""
+    try:
+        return sink.merge(results)
+    except BaseException as error:  # noqa: BLE001 - whatever it was, it is told
+        text, _, hint = text_of(error).partition("\n\nhint: ")
+        what = f"its result cannot be read by the driver: {type(error).__name__}: {text}"
+        raise OperatorError(name, "driver", None, what, "", hint or None) from None
+
+
+def _check_pickling(logical: LogicalGraph, config: JobConfig) -> None:
+    for operator in logical.operators:
+        if operator.pickle and not config.is_private:
+            raise ConfigError(
+                f"operator {operator.name!r} has .with_pickle() and encryption is off, expected "
+                "channels that strangers cannot write to",
+                "leave encryption on, or take transport='shm' on one node: whoever can write a "
+                "pickle can run code",
+            )
 
 
 def open_launcher(plan: Plan) -> Launcher:

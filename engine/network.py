@@ -74,11 +74,16 @@ class InputGate(Protocol):
 
 
 def open_output_gate(
-    network: Network, partitioner: Partitioner, channels: Sequence[int]
+    network: Network, partitioner: Partitioner, channels: Sequence[int], pickle: bool = False
 ) -> OutputGate:
-    """The gate that sends records over these connected channels as the partitioner says."""
+    """The gate that sends records over these connected channels as the partitioner says.
+
+    With `pickle`, objects that cannot travel otherwise are pickled.
+    """
     key = partitioner.key if isinstance(partitioner, Hash) else None
-    return network.output_gate(list(channels), partitioner.name, key)
+    return network.output_gate(list(channels), partitioner.name, key, pickle)
 
 
-register_extensions(record.encode_extension, record.decode_extension, record.plain_key)
+register_extensions(
+    record.travel, record.find_class, record.decode_extension, record.plain_key, record.pickle
+)

@@ -4,16 +4,21 @@ What comes out of a channel equals what went in, type included; a type of which 
 promised is refused. Rust encodes None, bool, int, float, str, bytes, tuple, list, dict, set and
 frozenset. The functions here serve the other types, as msgpack extensions of these codes:
 
-    16  str with a lone surrogate           32  datetime         36  Decimal
-    17  date                                33  time             37  complex
-    18  timedelta                           34  timezone         38  bytearray
-    19  UUID                                35  ZoneInfo         48  NumPy scalar
-                                                                 49  NumPy array
-                                                                 50  model (engine.broadcast)
+     5  named tuple                         35  ZoneInfo
+     6  enum that equals its value          36  Decimal
+     7  dataclass or enum that is a key     37  complex
+    16  str with a lone surrogate           38  bytearray
+    17  date                                39  other object by its parts
+    18  timedelta                           40  object by its attributes
+    19  UUID                                41  pickle
+    32  datetime                            48  NumPy scalar
+    33  time                                49  NumPy array
+    34  timezone                            50  model (engine.broadcast)
 
 Codes 16 to 31 are for types whose equal values have equal payloads: Rust takes them as keys of
-native aggregates. Subclasses (named tuples, enums, OrderedDict, …) would come out as their base
-and are refused; so are NumPy arrays of objects, and objects in general: pickle is not used.
+native aggregates, as it takes 5, 6 and 7, which begin with a class (engine.record_registry).
+Subclasses of other types would come out as their base and are refused; so are NumPy arrays of
+objects, and objects in general, unless the stream says that it pickles them.
 """
 
 from __future__ import annotations
@@ -29,29 +34,50 @@ from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
+from engine import record_classes, record_registry
+from engine.record_classes import Shape
 
-def encode_extension(value: object) -> tuple[int, bytes]:
-    """The extension code and payload of `value`; TypeError, with a hint, for an unknown type."""
-    kind = type(value)
+PICKLED = 41
+"""The extension code of a pickle, whose payload is `engine.record_pickle`'s."""
+
+
+def travel(kind: type) -> Shape:
+    """How values of exactly this type travel; TypeError, with a hint, for those that do not."""
     encoding = _ENCODINGS.get(kind)
     if encoding is not None:
         code, encode = encoding
-        return code, encode(value)
+        return Shape("payload", code, encode, decode_extension)
     if kind.__module__ == "numpy":
         from engine import record_numpy  # here: most workers never import NumPy
 
-        if record_numpy.is_encodable(value):
-            return record_numpy.encode(value)
+        found = record_numpy.code_of(kind)
+        if found is not None:
+            return Shape("payload", found, record_numpy.encode, decode_extension)
+    shape = record_classes.shape_of(kind)
+    if shape is not None:
+        return shape
     raise TypeError(
         f"{_name(kind)} cannot travel in a record, expected None, bool, int, float, str, bytes, "
         "tuple, list, dict, set, frozenset, date and time types, timezone, Decimal, complex, "
-        "bytearray, UUID, or NumPy scalars and arrays, of exactly these types\n\n"
-        f"hint: {_hint(value)}"
+        "bytearray, UUID, NumPy scalars and arrays, of exactly these types, or a dataclass, named "
+        "tuple, enum, OrderedDict, defaultdict, Counter, deque, path or pydantic model\n\n"
+        f"hint: {_hint(kind)}"
     )
 
 
+def find_class(reference: record_registry.Reference) -> type:
+    """The class that a record of this process means; LookupError, with a hint, if there is none."""
+    kind = record_registry.find(reference)
+    if not record_classes.is_known(kind):
+        raise LookupError(
+            f"a record of class {_name(kind)}, expected a dataclass, named tuple, enum or the like"
+            "\n\nhint: do all tasks run the same version of the pipeline?"
+        )
+    return kind
+
+
 def decode_extension(code: int, payload: bytes) -> object:
-    """The value that `encode_extension` turned into `code` and `payload`."""
+    """The value of this code and payload."""
     decode = _DECODERS.get(code)
     if decode is not None:
         return decode(payload)
@@ -59,7 +85,18 @@ def decode_extension(code: int, payload: bytes) -> object:
         from engine import record_numpy
 
         return record_numpy.decode(code, payload)
+    if code == PICKLED:
+        from engine import record_pickle
+
+        return record_pickle.loads(payload)
     raise ValueError(f"extension code {code}, expected one of engine.record")
+
+
+def pickle(value: object) -> bytes:
+    """The payload of a value of any type; TypeError if it cannot be pickled."""
+    from engine import record_pickle  # here: most workers never pickle a record
+
+    return record_pickle.dumps(value)
 
 
 def register_type(
@@ -89,10 +126,18 @@ def plain_key(value: object) -> object:
 
         if record_numpy.is_key(value):
             return record_numpy.plain_key(value)
+    key = record_classes.key_of(kind)
+    if key is not None:
+        _PLAIN_KEYS[kind] = key
+        return key(value)
+    hint = "key by something that names it, with key_by(lambda record: …)"
+    if "__dataclass_fields__" in vars(kind) and kind.__hash__ is None:
+        hint = f"@dataclass(frozen=True) makes {kind.__name__} hashable"
     raise TypeError(
         f"{_name(kind)} cannot be a key, expected None, bool, int, float, str, bytes, date and "
-        "time types, Decimal, complex, UUID, NumPy numbers and texts, or tuples and frozensets of "
-        "them\n\nhint: key by something that names it, with key_by(lambda record: …)"
+        "time types, Decimal, complex, UUID, NumPy numbers and texts, enums, paths, frozen "
+        "dataclasses with the __eq__ of dataclass, or tuples and frozensets of them\n\n"
+        f"hint: {hint}"
     )
 
 
@@ -126,15 +171,13 @@ def _name(kind: type) -> str:
     return name if kind.__module__ == "builtins" else f"{kind.__module__}.{name}"
 
 
-def _hint(value: object) -> str:
+def _hint(kind: type) -> str:
     for base in (str, int, float, bytes, tuple, list, dict, set, frozenset):
-        if isinstance(value, base):
+        if issubclass(kind, base):
             return f"it would arrive as a plain {base.__name__}; emit {base.__name__}(value)"
-    if hasattr(value, "__dataclass_fields__"):
-        return "emit dataclasses.astuple(value) or dataclasses.asdict(value)"
-    if hasattr(value, "__next__"):
+    if hasattr(kind, "__next__"):
         return "emit its items with flat_map, or list(value)"
-    return "emit its parts as a tuple or dict"
+    return "emit its parts as a tuple or dict; or .with_pickle() lets a stream carry any object"
 
 
 def _encode_text(value: str) -> bytes:

@@ -15,24 +15,26 @@ import numpy as np
 import numpy.typing as npt
 
 
-def is_encodable(value: object) -> bool:
-    """Whether `value` is a NumPy scalar or array, and no subclass of it."""
-    return type(value) is np.ndarray or isinstance(value, np.generic)
+def code_of(kind: type) -> int | None:
+    """The extension code of NumPy scalars of this type, or of arrays; None for other types."""
+    if kind is np.ndarray:
+        return 49
+    return 48 if issubclass(kind, np.generic) else None
 
 
-def encode(value: Any) -> tuple[int, bytes]:
-    """The extension code and payload of what `is_encodable`; TypeError for dtypes of objects."""
+def encode(value: Any) -> bytes:
+    """The payload of a value whose type has a code; TypeError for dtypes of objects."""
     if type(value) is np.ndarray:
         order: Literal["F", "C"] = "F" if value.flags.fnc else "C"
         head = repr((dtype_text(value.dtype), value.shape, order))
-        return 49, _join(head, value.tobytes(order))
+        return _join(head, value.tobytes(order))
     if isinstance(value, np.str_):
-        return 48, _join("U", value.encode("utf-8", "surrogatepass"))
+        return _join("U", value.encode("utf-8", "surrogatepass"))
     if isinstance(value, np.bytes_):
-        return 48, _join("S", bytes(value))
+        return _join("S", bytes(value))
     # The character tells types apart that have one layout, as np.int64 and np.longlong.
     head = value.dtype.char if value.dtype.kind in "biufc" else dtype_text(value.dtype)
-    return 48, _join(head, value.tobytes())
+    return _join(head, value.tobytes())
 
 
 def decode(code: int, payload: bytes) -> object:

@@ -149,9 +149,11 @@ def _found(record: Any, item: Item | None) -> Any:
     """The item, of the kinds of records that a gate takes it from."""
     if item is None:
         return record
-    kinds = (dict,) if isinstance(item, str) else (tuple, list)
-    if type(record) not in kinds:
-        expected = " or ".join(kind.__name__ for kind in kinds)
+    if isinstance(item, str):
+        fits, expected = type(record) is dict, "dict"
+    else:
+        fits, expected = isinstance(record, tuple) or type(record) is list, "tuple or list"
+    if not fits:
         raise TypeError(f"the record is a {type(record).__name__}, expected a {expected}")
     return record[item]
 

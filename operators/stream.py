@@ -182,7 +182,8 @@ class Stream(Generic[T]):
         so that it also ends streams without end. Where several tasks send to it, which records come
         first is not determined.
         """
-        declaration = Declaration(Take(n), "take", self._inputs, parallelism=1)
+        pickle = _pickle(self._inputs)
+        declaration = Declaration(Take(n), "take", self._inputs, parallelism=1, pickle=pickle)
         return Stream((Input(declaration, Forward()),))
 
     def show(self, n: int = 10) -> None:
@@ -318,7 +319,8 @@ class Stream(Generic[T]):
                 f"sink() got {_described(operator)}, expected a sink",
                 hint="wrap a function as Callback(f), gather records by Collect()",
             )
-        return Pipeline(Declaration(operator, _default_name(operator), self._inputs))
+        name, pickle = _default_name(operator), _pickle(self._inputs)
+        return Pipeline(Declaration(operator, name, self._inputs, pickle=pickle))
 
     def named(self, name: str) -> "Stream[T]":
         """Give the last operator a name, unique in the job."""
@@ -349,17 +351,33 @@ class Stream(Generic[T]):
         """
         return self._with(on_nodes(last(self._inputs, "on_nodes"), numbers))
 
+    def with_pickle(self) -> "Stream[T]":
+        """Pickle objects of the last operator that cannot travel otherwise, on their way from it.
+
+        Any object then travels that pickle takes, at some fifty times the cost of a tuple. All
+        others go as ever. It goes for what hands records on as they are, too: `filter`, `take`,
+        `key_by` and sinks. A job with such a stream refuses to run over channels without
+        encryption.
+        """
+        return self._with(replace(last(self._inputs, "with_pickle"), pickle=True))
+
     def _per_record(
         self, form: Form, function: Callable[[T], Any], on_error: OnError
     ) -> "Stream[Any]":
         check_function(form, function, 1)
         check_on_error(form, on_error)
-        return then(self._inputs, RecordOperator(form, function, on_error), form)
+        pickle = form == "filter" and _pickle(self._inputs)
+        return then(self._inputs, RecordOperator(form, function, on_error), form, pickle)
 
     def _beside(self, operator: RecordOperator | BatchOperator, name: str) -> tuple[Input, ...]:
         """The edges behind an operator in the tasks of those before it, before the network."""
-        parallelism = _parallelism(self._inputs)
-        declaration = Declaration(operator, name, self._inputs, parallelism=parallelism)
+        declaration = Declaration(
+            operator,
+            name,
+            self._inputs,
+            parallelism=_parallelism(self._inputs),
+            pickle=_pickle(self._inputs),
+        )
         return (Input(declaration, Forward()),)
 
     def _with(self, declaration: Declaration) -> "Stream[T]":
@@ -413,10 +431,13 @@ def last(inputs: tuple[Input, ...], method: str) -> Declaration:
 
 
 def then(
-    inputs: tuple[Input, ...], operator: RecordOperator | BatchOperator, name: str
+    inputs: tuple[Input, ...],
+    operator: RecordOperator | BatchOperator,
+    name: str,
+    pickle: bool = False,
 ) -> Stream[Any]:
     """The stream behind an operator that reads these edges."""
-    return Stream((Input(Declaration(operator, name, inputs), Forward()),))
+    return Stream((Input(Declaration(operator, name, inputs, pickle=pickle), Forward()),))
 
 
 def check_on_error(method: str, on_error: object) -> None:
@@ -435,6 +456,11 @@ def _parallelism(inputs: tuple[Input, ...]) -> int | None:
     """That of all inputs, so that an operator shares their tasks; None if they have several."""
     parallelisms = {edge.source.parallelism for edge in inputs}
     return parallelisms.pop() if len(parallelisms) == 1 else None
+
+
+def _pickle(inputs: tuple[Input, ...]) -> bool:
+    """Whether what comes may be pickled on its way on: some of it was."""
+    return any(edge.source.pickle for edge in inputs)
 
 
 def _default_name(operator: Operator) -> str:

@@ -29,6 +29,7 @@ class Declaration:
     parallelism: int | None = None
     resources: Mapping[str, float] = field(default_factory=dict)
     nodes: tuple[int, ...] = ()
+    pickle: bool = False
     identity: object = field(default_factory=object)
 
 
@@ -99,6 +100,7 @@ def logical_graph(pipelines: Sunk | Sequence[Sunk]) -> LogicalGraph:
             declaration.parallelism,
             declaration.resources,
             declaration.nodes,
+            declaration.pickle,
         )
         for number, (declaration, name) in enumerate(
             zip(declarations, _names(declarations), strict=True)

@@ -30,6 +30,8 @@ class LogicalOperator:
     resources: Mapping[str, float]
     nodes: tuple[int, ...] = ()
     """Where its tasks are pinned to, in turn; () leaves it to the placement strategy."""
+    pickle: bool = False
+    """Whether objects that cannot travel otherwise are pickled where they leave it."""
 
 
 @dataclass(frozen=True)

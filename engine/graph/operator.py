@@ -50,6 +50,8 @@ class TaskContext:
     """For records that the operator's function fails on; None where that fails the job."""
     side_outputs: Mapping[str, Callable[[list[Any]], None]] = field(default_factory=dict)
     """Sends records to a side output of the operator; one that nothing reads is not there."""
+    pickle: bool = False
+    """Whether what leaves the task may be pickled where it cannot travel otherwise."""
 
 
 class SourceOperator(ABC, Generic[Produced]):

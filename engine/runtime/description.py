@@ -55,6 +55,22 @@ class TaskDescription:
         return f"{self.vertex}[{self.index}]"
 
     @property
+    def pickle(self) -> bool:
+        """Whether what leaves its last operator may be pickled."""
+        return self.operators[-1].pickle
+
+    def pickles(self, output: OutputDescription) -> bool:
+        """Whether what goes there may be pickled.
+
+        To a side output goes what its operator was given, by an operator before it, or has made.
+        """
+        if output.side_output is None:
+            return self.pickle
+        names = [operator.name for operator in self.operators]
+        at = names.index(output.side_output[0])
+        return any(operator.pickle for operator in self.operators[: at + 1])
+
+    @property
     def output_channels(self) -> tuple[int, ...]:
         """Ids of all outgoing channels."""
         return tuple(channel for output in self.outputs for channel in output.channels)

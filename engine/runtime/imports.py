@@ -10,9 +10,11 @@ import os
 import pickle
 import sys
 import sysconfig
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -31,8 +33,8 @@ class ImportPath:
         first = path.index(library) if library in path else 0
         return cls(path[:first], path[first:])
 
-    def unpickle(self, data: bytes) -> Any:
-        """What the driver pickled, with modules from where the driver has them.
+    def unpickle(self, data: bytes, loads: Callable[[bytes], T] = pickle.loads) -> T:
+        """What the driver pickled for `loads`, with modules from where the driver has them.
 
         The program's come first, as in the driver; of others this process prefers its own, such as
         those of a Ray runtime environment. Raises ModuleNotFoundError, with a hint.
@@ -41,7 +43,7 @@ class ImportPath:
             program, others = _existing(self.program), _existing(self.others)
             sys.path[:] = dict.fromkeys([*program, *sys.path, *others])
         try:
-            return pickle.loads(data)  # noqa: S301 - sent by our own driver
+            return loads(data)
         except ModuleNotFoundError as error:
             raise ModuleNotFoundError(f"{error}\n\nhint: {_HINT}", name=error.name) from error
 

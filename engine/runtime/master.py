@@ -16,8 +16,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, InvalidStateError, wait
 from dataclasses import dataclass
 from typing import Any
 
-import cloudpickle
-
+from engine import record_registry
 from engine.config import JobConfig
 from engine.errors import (
     ChannelLost,
@@ -39,9 +38,9 @@ from engine.runtime.imports import ImportPath
 from engine.runtime.launcher import Launcher, WorkerDied, WorkerHandle
 from engine.runtime.limits import Limits
 from engine.runtime.needed import unneeded_sources
+from engine.runtime.pickling import pickle_descriptions
 from engine.runtime.relay import BlobPeers, blob_roles, model_tasks
 from engine.runtime.reply import CallFailed, open_reply, text_of
-from engine.runtime.unpicklable import unpicklable
 
 Observer = Callable[[Sequence[TaskStatistics]], None]
 
@@ -130,7 +129,8 @@ class JobMaster:
     def _start(self) -> None:
         self._next_word = time.monotonic() + _TICK_SECONDS
         descriptions = [self._describe(vertex) for vertex in self._graph.vertices]
-        pickled = [_pickle(description) for description in descriptions]
+        pickled = pickle_descriptions(descriptions)
+        record_registry.trust(True)  # the driver takes records from its own workers alone
         self._workers = self._launcher.launch(descriptions, self._placement)
         # Only a worker that lives is given work: one that is killed while it starts leaves nothing.
         self._ask("process_id")
@@ -330,14 +330,6 @@ class JobMaster:
             return self._config.transport
         same_node = self._workers[task].node == self._workers[other].node
         return "shm" if same_node else "tcp"
-
-
-def _pickle(description: TaskDescription) -> bytes:
-    try:
-        data: bytes = cloudpickle.dumps(description)
-    except Exception as error:
-        raise unpicklable(description.operators, error) from error
-    return data
 
 
 def _outcome(call: Future[bytes]) -> Any:

@@ -115,6 +115,7 @@ class Task:
             batch_size=config.batch_size,
             job_name=config.name,
             models=self._models,
+            pickle=self.description.pickle,
         )
         deliver, side_outputs = self._open_outputs()
         self.chain.open(
@@ -217,7 +218,8 @@ class Task:
         gates: list[OutputGate] = []
         side_gates: dict[str, dict[str, list[OutputGate]]] = {}
         for output in self.description.outputs:
-            gate = open_output_gate(self._network, output.partitioner, output.channels)
+            pickle = self.description.pickles(output)
+            gate = open_output_gate(self._network, output.partitioner, output.channels, pickle)
             if output.side_output is None:
                 gates.append(gate)
             else:

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
-from engine import console
+from engine import console, record_registry
 from engine.columns import import_pyarrow
 from engine.network import Cancelled, Network
 from engine.runtime.description import TaskDescription, TaskFailure, TaskStatistics
 from engine.runtime.failure import describe
 from engine.runtime.folder import JobFolder
 from engine.runtime.imports import ImportPath
+from engine.runtime.pickling import unpickle_description
 from engine.runtime.ports import listen
 from engine.runtime.relay import LOCAL, TCP, BlobPeers
 from engine.runtime.reply import pack, text_of
@@ -77,10 +78,11 @@ class Worker:
     def _bind(
         self, description: bytes, folder: str, address: str, imports: ImportPath
     ) -> dict[str, str]:
-        task: TaskDescription = imports.unpickle(description)
+        task = imports.unpickle(description, unpickle_description)
         if task.columns:
             import_pyarrow("a stream of columns")  # before the task's clock starts
         config = task.config
+        record_registry.trust(config.is_private)
         self._folder = JobFolder(folder)
         kinds = ("shm", "tcp") if config.transport == "auto" else (config.transport,)
         self._network = listen(

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 from engine.columns import is_columns
 from engine.graph.operator import SinkOperator, SinkWriter, TaskContext
+from engine.network import Batch
 
 
 class Collect(SinkOperator[Any]):
@@ -12,7 +13,8 @@ class Collect(SinkOperator[Any]):
 
     Of a stream of columns it is the list of the record batches, of which
     `pyarrow.Table.from_batches` makes a table. It holds everything in memory: for results, not for
-    streams without end.
+    streams without end. Records travel to the driver as they do through channels, so that it takes
+    what they take.
     """
 
     driver: ClassVar[bool] = True
@@ -20,22 +22,29 @@ class Collect(SinkOperator[Any]):
 
     def open(self, context: TaskContext) -> SinkWriter:
         """An empty list."""
-        return _CollectWriter()
+        return _CollectWriter(context.pickle)
 
     def merge(self, results: list[list[Any]]) -> list[Any]:
         """The lists of the tasks, one behind the other."""
-        return list(chain.from_iterable(results))
+        merged: list[Any] = []
+        for batch in chain.from_iterable(results):
+            if isinstance(batch, Batch):
+                merged += batch.to_list()
+            else:
+                merged.append(batch)
+        return merged
 
 
 class _CollectWriter(SinkWriter):
-    def __init__(self) -> None:
-        self._records: list[Any] = []
+    def __init__(self, pickle: bool) -> None:
+        self._batches: list[Any] = []
+        self._pickle = pickle
 
     def write(self, records: Any) -> None:
         if is_columns(records):
-            self._records.append(records)
-        else:
-            self._records += records
+            self._batches.append(records)
+        elif records:
+            self._batches.append(Batch.from_list(records, self._pickle))
 
     def close(self) -> list[Any]:
-        return self._records
+        return self._batches

@@ -1,20 +1,24 @@
 """A sink that keeps the last value of each key."""
 
 from itertools import islice
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from engine.columns import is_columns
 from engine.graph.operator import SinkOperator, SinkWriter, TaskContext
-from engine.network import Latest
+from engine.network import Batch, Latest
 from engine.record import dict_key
+
+_Result: TypeAlias = tuple[list[Batch], dict[Any, Any]]
+"""Of one task: encoded pairs, and what came as columns."""
 
 
 class Counts(SinkOperator[tuple[Any, Any]]):
     """A dict of the last value of each key, from records (key, value), as the job's output.
 
     Where the stream has columns, there are two: keys and values.
-    It takes what a keyed aggregation emits. The order of a key's updates must be kept on the way:
-    it is at the aggregation's own parallelism and at any lower one.
+    It takes what a keyed aggregation emits, and of that what channels take, as `Collect` does. The
+    order of a key's updates must be kept on the way: it is at the aggregation's own parallelism and
+    at any lower one.
     """
 
     driver: ClassVar[bool] = True
@@ -22,25 +26,33 @@ class Counts(SinkOperator[tuple[Any, Any]]):
 
     def open(self, context: TaskContext) -> SinkWriter:
         """An empty dict."""
-        return _CountsWriter()
+        return _CountsWriter(context.pickle)
 
-    def merge(self, results: list[dict[Any, Any]]) -> dict[Any, Any]:
+    def merge(self, results: list[_Result]) -> dict[Any, Any]:
         """The dicts of the tasks in one; each key was in one task only."""
         merged: dict[Any, Any] = {}
-        for result in results:
-            merged.update((dict_key(key), value) for key, value in result.items())
+        for batches, of_columns in results:
+            for batch in batches:
+                merged.update((dict_key(key), value) for key, value in batch.to_list())
+            merged.update(of_columns)
         return merged
 
 
 class _CountsWriter(SinkWriter):
-    def __init__(self) -> None:
+    def __init__(self, pickle: bool) -> None:
         self._values: dict[Any, Any] = {}
         self._columns = Latest()
+        self._of_columns: dict[Any, Any] = {}
+        self._pickle = pickle
+        self._is_checked = False
 
     def write(self, records: Any) -> None:
         if is_columns(records):
             self._write_columns(records)
             return
+        if not self._is_checked and records:
+            self._is_checked = True
+            Batch.from_list(records[:1], self._pickle)  # what cannot travel is told of at once
         values, known = self._values, len(self._values)
         try:
             values.update(records)
@@ -63,9 +75,11 @@ class _CountsWriter(SinkWriter):
                 ) from None
             self._values[dict_key(record[0])] = record[1]
 
-    def close(self) -> dict[Any, Any]:
+    def close(self) -> _Result:
         self._update(self._columns.take())
-        return self._values
+        pairs = list(self._values.items())
+        pieces = (pairs[start : start + _PIECE] for start in range(0, len(pairs), _PIECE))
+        return [Batch.from_list(piece, self._pickle) for piece in pieces], self._of_columns
 
     def _write_columns(self, batch: Any) -> None:
         if batch.num_columns != 2:
@@ -79,4 +93,8 @@ class _CountsWriter(SinkWriter):
     def _update(self, batch: Any) -> None:
         if batch is not None:
             pairs = zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True)
-            self._values.update((dict_key(key), value) for key, value in pairs)
+            self._of_columns.update((dict_key(key), value) for key, value in pairs)
+
+
+_PIECE = 10_000
+"""Pairs that are encoded at once."""

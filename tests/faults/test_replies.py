@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -74,6 +75,25 @@ def test_a_result_that_does_not_travel(runtime: str, make: Any, told: str) -> No
         engine.execute(pipeline, runtime=runtime)
     assert caught.value.operator == "gather"
     assert told in caught.value.error
+
+
+@dataclass(frozen=True)
+class Homesick:
+    """Can be a key in the process that it was made in alone."""
+
+    process: int
+
+    def __hash__(self) -> int:
+        return self.process if os.getpid() == self.process else explode()
+
+
+def test_records_that_the_driver_cannot_put_together(runtime: str) -> None:
+    made = source(Collection([1])).map(lambda n: (Homesick(os.getpid()), n))
+    with pytest.raises(engine.OperatorError) as caught:
+        engine.execute(made.sink(Counts()).named("counts"), runtime=runtime)
+    assert caught.value.operator == "counts"
+    what = "its result cannot be read by the driver: RuntimeError: exploded in the driver"
+    assert what in caught.value.error
 
 
 def test_a_forked_child_that_comes_back_is_not_the_task(runtime: str) -> None:

@@ -14,7 +14,10 @@ use thiserror::Error;
 pub enum KeyError {
     #[error("a {0} cannot be a key: it is not hashable")]
     Unhashable(&'static str),
-    #[error("only None, bool, int, float, str, bytes, date and tuples of them are keys here")]
+    #[error(
+        "only None, bool, int, float, str, bytes, date, enums, and tuples, named tuples and frozen \
+         dataclasses of them are keys here"
+    )]
     Unsupported,
     #[error("a key nested deeper than {MAX_DEPTH} tuples")]
     TooDeep,
@@ -72,9 +75,64 @@ fn append_canonical(out: &mut Vec<u8>, reader: &mut Reader, depth: usize) -> Res
         Value::Extension(code, payload) if extension::COMPARABLE.contains(&code) => {
             encode::extension(out, code, payload);
         }
+        Value::Extension(
+            code @ (extension::NAMED_TUPLE | extension::VALUE_ENUM | extension::EQUAL_BY_PARTS),
+            payload,
+        ) => append_object(out, code, payload, depth)?,
         Value::Extension(..) => return Err(KeyError::Unsupported),
     }
     Ok(())
+}
+
+/// Appends what an object equals: a tuple, a plain value, or objects of its class alone.
+fn append_object(
+    out: &mut Vec<u8>,
+    code: i8,
+    payload: &[u8],
+    depth: usize,
+) -> Result<(), KeyError> {
+    let mut reader = Reader::new(payload);
+    let Value::Array(count @ 1..) = reader.read()? else {
+        return Err(KeyError::Unsupported);
+    };
+    if depth == MAX_DEPTH {
+        return Err(KeyError::TooDeep);
+    }
+    match code {
+        extension::NAMED_TUPLE => {
+            reader.skip()?;
+            encode::array(out, count - 1);
+            append_all(out, &mut reader, count - 1, depth)
+        }
+        extension::VALUE_ENUM => {
+            reader.skip_many(count - 1)?;
+            append_all(out, &mut reader, 1, depth)
+        }
+        _ => {
+            let mut parts = Vec::with_capacity(payload.len());
+            encode::array(&mut parts, count);
+            append_all(&mut parts, &mut reader, count, depth)?;
+            encode::extension(out, code, &parts);
+            Ok(())
+        }
+    }
+}
+
+/// Appends the next `count` values, which must be all there are.
+fn append_all(
+    out: &mut Vec<u8>,
+    reader: &mut Reader,
+    count: usize,
+    depth: usize,
+) -> Result<(), KeyError> {
+    for _ in 0..count {
+        append_canonical(out, reader, depth + 1)?;
+    }
+    if reader.is_at_end() {
+        Ok(())
+    } else {
+        Err(KeyError::Unsupported)
+    }
 }
 
 fn append_float(out: &mut Vec<u8>, number: f64) {
@@ -178,6 +236,94 @@ mod tests {
         });
         assert!(left.is_ok());
         assert_eq!(left, right);
+    }
+
+    fn object(code: i8, parts: impl Fn(&mut Vec<u8>)) -> impl Fn(&mut Vec<u8>) {
+        move |out| {
+            let start = encode::open_extension(out, code);
+            parts(out);
+            assert!(encode::close_extension(out, start));
+        }
+    }
+
+    #[test]
+    fn a_named_tuple_is_the_key_that_its_tuple_is() {
+        let tuple = key(|out| {
+            encode::array(out, 2);
+            encode::int(out, 1);
+            encode::text(out, b"a");
+        });
+        let named = object(extension::NAMED_TUPLE, |out| {
+            encode::array(out, 3);
+            encode::text(out, b"points:Point");
+            encode::float(out, 1.0);
+            encode::text(out, b"a");
+        });
+        assert!(tuple.is_ok());
+        assert_eq!(key(named), tuple);
+    }
+
+    #[test]
+    fn a_member_that_equals_its_value_is_the_key_that_the_value_is() {
+        let member = object(extension::VALUE_ENUM, |out| {
+            encode::array(out, 3);
+            encode::int(out, 7);
+            encode::text(out, b"RED");
+            encode::int(out, 1);
+        });
+        assert_eq!(key(member), Ok(int(1)));
+    }
+
+    #[test]
+    fn objects_of_one_class_compare_part_by_part() {
+        let point = |class, x: f64| {
+            key(object(extension::EQUAL_BY_PARTS, move |out| {
+                encode::array(out, 2);
+                encode::int(out, class);
+                if x.fract() == 0.0 {
+                    encode::int(out, x as i64);
+                } else {
+                    encode::float(out, x);
+                }
+            }))
+        };
+        let float = key(object(extension::EQUAL_BY_PARTS, |out| {
+            encode::array(out, 2);
+            encode::int(out, 1);
+            encode::float(out, 2.0);
+        }));
+        assert!(float.is_ok());
+        assert_eq!(point(1, 2.0), float);
+        assert_ne!(point(2, 2.0), float);
+        assert_ne!(point(1, 2.5), float);
+    }
+
+    #[test]
+    fn objects_without_parts_to_compare_are_refused() {
+        let empty = object(extension::EQUAL_BY_PARTS, |out| encode::array(out, 0));
+        assert_eq!(key(empty), Err(KeyError::Unsupported));
+        let longer = object(extension::NAMED_TUPLE, |out| {
+            encode::array(out, 1);
+            encode::int(out, 1);
+            encode::int(out, 2);
+        });
+        assert_eq!(key(longer), Err(KeyError::Unsupported));
+        let other = object(extension::OBJECT, |out| {
+            encode::array(out, 1);
+            encode::int(out, 1);
+        });
+        assert_eq!(key(other), Err(KeyError::Unsupported));
+        let mut nested = vec![0xc0];
+        for _ in 0..100 {
+            let inner = std::mem::take(&mut nested);
+            object(extension::NAMED_TUPLE, |out| {
+                encode::array(out, 2);
+                encode::int(out, 1);
+                out.extend_from_slice(&inner);
+            })(&mut nested);
+        }
+        let deep = key(|out| out.extend_from_slice(&nested));
+        assert_eq!(deep, Err(KeyError::TooDeep));
     }
 
     #[test]

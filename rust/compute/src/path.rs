@@ -72,13 +72,17 @@ impl From<Vec<Step>> for Path {
 fn find_item(value: &[u8], item: i64) -> Result<&[u8], PathError> {
     let mut reader = Reader::new(value);
     let mut head = reader.read()?;
-    if let Value::Extension(extension::LIST, payload) = head {
+    let mut class = 0;
+    if let Value::Extension(code @ (extension::LIST | extension::NAMED_TUPLE), payload) = head {
         reader = Reader::new(payload);
         head = reader.read()?;
+        class = usize::from(code == extension::NAMED_TUPLE);
     }
     let Value::Array(count) = head else {
         return Err(PathError::NotASequence { item });
     };
+    reader.skip_many(class)?;
+    let count = count.saturating_sub(class);
     let index = if item < 0 { item + count as i64 } else { item };
     let index = usize::try_from(index)
         .ok()
@@ -156,6 +160,28 @@ mod tests {
             Ok(2)
         );
         assert_eq!(found(vec![field("b")]), Ok(4));
+    }
+
+    #[test]
+    fn items_of_a_named_tuple_are_counted_without_its_class() {
+        let mut out = Vec::new();
+        let start = encode::open_extension(&mut out, extension::NAMED_TUPLE);
+        encode::array(&mut out, 3);
+        encode::text(&mut out, b"points:Point");
+        encode::int(&mut out, 7);
+        encode::int(&mut out, 8);
+        assert!(encode::close_extension(&mut out, start));
+        let find = |item| {
+            let path = Path::from([Step::Item(item)]);
+            let found = path.find(&out)?;
+            Reader::new(found).read().map_err(PathError::from)
+        };
+        assert_eq!(find(0), Ok(Value::Int(7)));
+        assert_eq!(find(-1), Ok(Value::Int(8)));
+        assert_eq!(find(2), Err(PathError::NoItem { item: 2, count: 2 }));
+        let empty = [0xc7, 1, 5, 0x90];
+        let found = Path::from([Step::Item(0)]).find(&empty);
+        assert!(found.is_err());
     }
 
     #[test]

@@ -60,6 +60,18 @@ pub mod extension {
     pub const BIG_INT: i8 = 4;
     /// Payload: a text with lone surrogates, encoded as UTF-8 encodes all else.
     pub const TEXT: i8 = 16;
+    /// Payload: an encoded array of a class and the items. Equals a tuple of the items.
+    pub const NAMED_TUPLE: i8 = 5;
+    /// Payload: an encoded array of a class, a member of it, and the plain value that it equals.
+    pub const VALUE_ENUM: i8 = 6;
+    /// Payload: an encoded array of a class and parts. Equals what has the same class and parts.
+    pub const EQUAL_BY_PARTS: i8 = 7;
+    /// Payload: an encoded array of a class and parts, of which equal objects may have others.
+    pub const OBJECT: i8 = 39;
+    /// Payload: an encoded array of a class and a map of attributes.
+    pub const STATE: i8 = 40;
+    /// Payload: a pickle.
+    pub const PICKLED: i8 = 41;
     /// The codes whose payloads compare as their values do.
     pub const COMPARABLE: std::ops::RangeInclusive<i8> = 16..=31;
 }

@@ -107,5 +107,22 @@ fn seeds() -> Vec<Vec<u8>> {
     );
     encode::nil(&mut rest);
     encode::boolean(&mut rest, true);
-    vec![pairs, rest]
+    let mut objects = Vec::new();
+    for code in [
+        extension::NAMED_TUPLE,
+        extension::VALUE_ENUM,
+        extension::EQUAL_BY_PARTS,
+        extension::OBJECT,
+    ] {
+        encode::array(&mut objects, 2);
+        let start = encode::open_extension(&mut objects, code);
+        encode::array(&mut objects, 3);
+        encode::text(&mut objects, b"points:Point");
+        encode::float(&mut objects, 1.0);
+        encode::int(&mut objects, 1);
+        let closed = encode::close_extension(&mut objects, start);
+        assert!(closed, "it is short");
+        encode::int(&mut objects, 1);
+    }
+    vec![pairs, rest, objects]
 }

@@ -2,14 +2,15 @@
 
 use crate::columns;
 use crate::decode::Decoder;
-use crate::encode;
+use crate::encode::{self, Refused};
 use crate::error::DecodeError;
+use crate::extension::Pickling;
 use crate::gate::for_each;
 use oka_columnar::Columns;
 use oka_transport::{Encoding, Received};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::{PyBytes, PyList};
 
 /// Records as they travelled: encoded, in order, decoded only on demand. They are Python objects, or
 /// the rows of columns.
@@ -35,23 +36,65 @@ pub(crate) enum Content {
 
 #[pymethods]
 impl Batch {
-    /// Encodes a list; the batch that a channel would deliver for it. Raises EncodeError.
+    /// Encodes a list; the batch that a channel would deliver for it. With `pickle`, what cannot
+    /// travel otherwise is pickled. Raises EncodeError.
     #[staticmethod]
-    #[pyo3(signature = (records: "list[Any]"))]
-    fn from_list(records: &Bound<'_, PyList>) -> PyResult<Self> {
-        let mut body = Vec::new();
+    #[pyo3(signature = (records: "list[Any]", pickle: "bool" = false))]
+    fn from_list(records: &Bound<'_, PyList>, pickle: bool) -> PyResult<Self> {
+        let _pickling = Pickling::allow(pickle);
+        let mut frames = Vec::new();
+        let (mut body, mut count) = (Vec::new(), 0);
         for_each(records, |index, record| {
             // SAFETY: there is a `Bound`, so the GIL is held and the record is valid.
             unsafe { encode::append(record.py(), &mut body, record.as_ptr(), 0) }
-                .map_err(|refused| encode::refusal(index, record, *refused))
+                .map_err(|refused| encode::refusal(index, record, *refused))?;
+            if u32::try_from(body.len()).is_err() {
+                return Err(encode::refusal(index, record, Refused::TooLarge));
+            }
+            count += 1;
+            if body.len() >= FRAME_BYTES {
+                frames.push((count, std::mem::take(&mut body)));
+                count = 0;
+            }
+            Ok(())
         })?;
-        Ok(Received::of_body(Encoding::Msgpack, records.len(), &body).into())
+        frames.push((count, body));
+        Ok(Self::from_frames(frames))
     }
 
     /// A batch of `records` encoded records; decoding it tells whether they are.
     #[staticmethod]
     fn from_bytes(data: &[u8], records: usize) -> Self {
         Received::of_body(Encoding::Msgpack, records, data).into()
+    }
+
+    /// A batch of encoded records, given as numbers of records and their bytes.
+    #[staticmethod]
+    #[pyo3(signature = (frames: "list[tuple[int, bytes]]"))]
+    fn from_frames(frames: Vec<(usize, Vec<u8>)>) -> Self {
+        let mut received = frames
+            .into_iter()
+            .map(|(count, body)| Received::of_body(Encoding::Msgpack, count, &body));
+        let first = received.next();
+        let mut whole = first.unwrap_or_else(|| Received::of_body(Encoding::Msgpack, 0, &[]));
+        received.for_each(|next| whole.absorb(next));
+        whole.into()
+    }
+
+    /// Pickles records as they are encoded. Raises ValueError for columns and released batches.
+    #[pyo3(signature = () -> "tuple[Any, ...]")]
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let Content::Records(received) = self.content()? else {
+            return Err(PyValueError::new_err(
+                "a batch of columns, expected records",
+            ));
+        };
+        let frames: Vec<_> = received
+            .bodies()
+            .map(|(count, body)| (count, PyBytes::new(py, body)))
+            .collect();
+        let make = py.get_type::<Self>().getattr("from_frames")?;
+        Ok((make, (frames,)).into_pyobject(py)?.into_any())
     }
 
     /// What was emitted, anew with every call: a list of records, or a pyarrow.RecordBatch with
@@ -155,3 +198,6 @@ pub(crate) fn not_columns(error: &oka_columnar::DecodeError) -> PyErr {
         "these are no encoded columns: {error}\n\nhint: do all tasks run the same version of oka?"
     ))
 }
+
+/// Records in one frame of a list's batch take at least so much, but for the last.
+const FRAME_BYTES: usize = 1 << 26;

@@ -4,15 +4,18 @@
 //! than there are bytes to back it.
 
 use crate::encode::MAX_DEPTH;
-use crate::error::{DecodeError, Raised};
+use crate::error::{DecodeError, Raised, type_name};
 use crate::extension::Extensions;
 use crate::record_cache::{self, RecordCache};
+use crate::shape::{self, Form, References, Shape};
 use crate::text::TextCache;
 use oka_compute::value::{ReadError, Reader, Value, extension};
+use pyo3::exceptions::PyException;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyDict, PyFloat, PyFrozenSet, PyList, PySet};
+use pyo3::types::{PyBytes, PyDict, PyFloat, PyFrozenSet, PyList, PySet, PyString, PyTuple};
+use std::ptr;
 use std::sync::Mutex;
 
 /// Turns encoded values into Python objects.
@@ -21,6 +24,7 @@ pub(crate) struct Decoder<'py> {
     /// The caches of the process, or empty ones while another decoder has those.
     cache: TextCache,
     records: RecordCache,
+    references: References,
     has_cache: bool,
     nan: *mut ffi::PyObject,
 }
@@ -32,6 +36,7 @@ impl<'py> Decoder<'py> {
             py,
             cache: TextCache::new(),
             records: RecordCache::new(),
+            references: References::new(),
             has_cache: false,
             nan: nan.as_ptr(),
         };
@@ -199,20 +204,188 @@ impl<'py> Decoder<'py> {
                     .into_ptr())
             }
             extension::BIG_INT => Ok(big_int(py, payload)?),
-            _ => {
-                // Python code runs, and may decode in turn.
-                self.return_cache();
-                let value = Extensions::of(py).and_then(|functions| {
-                    functions.decode(py, code, payload).map_err(|error| {
-                        let raised = PyErr::from(malformed(&format!("extension {code}: {error}")));
-                        raised.set_cause(py, Some(error));
-                        raised
-                    })
-                });
-                self.take_cache();
+            extension::NAMED_TUPLE
+            | extension::VALUE_ENUM
+            | extension::EQUAL_BY_PARTS
+            | extension::OBJECT
+            | extension::STATE => self.object(code, payload, depth + 1),
+            _ => self.in_python(|py| {
+                let value = Extensions::of(py)?.decode(py, code, payload);
+                let value = value.map_err(|error| because(py, error, &format!("extension {code}")));
                 Ok(value?.into_ptr())
-            }
+            }),
         }
+    }
+
+    /// An object of a class of Python's.
+    #[inline(never)]
+    fn object(&mut self, code: i8, payload: &[u8], depth: usize) -> Decoded {
+        let mut reader = Reader::new(payload);
+        let (shape, count) = self.class(&mut reader)?;
+        if let Form::Members { members, .. } = &shape.form
+            && code == shape.code
+            && let Some(member) = shape::lock(members).object(payload)
+        {
+            return Ok(member.clone_ref(self.py).into_ptr());
+        }
+        let object = match &shape.form {
+            Form::Fields { names, .. } if code == shape.code && count == names.len() => {
+                self.with_fields(shape, names, &mut reader, depth)?
+            }
+            Form::Items(items) if code == shape.code && count == *items => {
+                self.with_items(shape, count, &mut reader, depth)?
+            }
+            Form::Parts { build, .. } | Form::Members { build, .. } if code == shape.code => {
+                self.built(build, count, &mut reader, depth)?
+            }
+            Form::Fields { build, .. } if code == extension::STATE => {
+                self.built(build, count, &mut reader, depth)?
+            }
+            _ => return Err(self.unlike(shape, code, count)),
+        };
+        if !reader.is_at_end() {
+            let rest = reader.rest().len();
+            return Err(malformed(&format!("{rest} bytes follow the last part")));
+        }
+        if let Form::Members { members, .. } = &shape.form {
+            shape::lock(members).keep_object(payload, &object);
+        }
+        Ok(object.into_ptr())
+    }
+
+    /// The class of an object, and the number of parts that follow it.
+    #[inline]
+    fn class(&mut self, reader: &mut Reader) -> Result<(&'static Shape, usize), Raised> {
+        let Value::Array(count @ 1..) = reader.read().map_err(unreadable)? else {
+            return Err(malformed("an object without a class"));
+        };
+        check_count(count, reader)?;
+        let rest = reader.rest();
+        if let Some(shape) = self.references.last(rest) {
+            *reader = Reader::new(&rest[shape.reference.len()..]);
+            return Ok((shape, count - 1));
+        }
+        let start = reader.position();
+        reader.skip().map_err(unreadable)?;
+        let reference = reader.since(start);
+        let shape = match self.references.get(reference) {
+            Some(shape) => shape,
+            None => self.find_class(reference)?,
+        };
+        Ok((shape, count - 1))
+    }
+
+    /// The object with the next values as its attributes. Nothing of its class is called.
+    #[inline]
+    fn with_fields(
+        &mut self,
+        shape: &Shape,
+        names: &[Py<PyString>],
+        reader: &mut Reader,
+        depth: usize,
+    ) -> Result<Bound<'py, PyAny>, Raised> {
+        let py = self.py;
+        let empty = EMPTY.get_or_init(py, new_empty).as_ptr();
+        // SAFETY: the GIL is held, and the class was found fit for this; an object that lacks
+        // attributes may be freed.
+        unsafe {
+            let make = ffi::PyBaseObject_Type.tp_new;
+            let object = make.map_or(ptr::null_mut(), |make| {
+                make(shape.kind(), empty, ptr::null_mut())
+            });
+            let object = Bound::from_owned_ptr(py, self.or_raised(object)?);
+            for name in names {
+                let part = self.value(reader, depth)?;
+                let failed = ffi::PyObject_GenericSetAttr(object.as_ptr(), name.as_ptr(), part);
+                ffi::Py_DECREF(part);
+                if failed != 0 {
+                    return Err(raised(py));
+                }
+            }
+            Ok(object)
+        }
+    }
+
+    /// The named tuple of the next values. Nothing of its class is called.
+    #[inline]
+    fn with_items(
+        &mut self,
+        shape: &Shape,
+        count: usize,
+        reader: &mut Reader,
+        depth: usize,
+    ) -> Result<Bound<'py, PyAny>, Raised> {
+        let kind = shape.kind();
+        // SAFETY: as in `tuple`; the class adds nothing to a tuple's layout.
+        unsafe {
+            let make = (*kind).tp_alloc;
+            let tuple = make.map_or(ptr::null_mut(), |make| make(kind, count as isize));
+            let tuple = Bound::from_owned_ptr(self.py, self.or_raised(tuple)?);
+            let mut atomic = count > 0;
+            for index in 0..count {
+                let item = self.value(reader, depth)?;
+                atomic &= ffi::PyType_IS_GC(ffi::Py_TYPE(item)) == 0;
+                ffi::PyTuple_SET_ITEM(tuple.as_ptr(), index as isize, item);
+            }
+            if atomic {
+                ffi::PyObject_GC_UnTrack(tuple.as_ptr().cast());
+            }
+            Ok(tuple)
+        }
+    }
+
+    /// What the function makes of the next values.
+    fn built(
+        &mut self,
+        build: &Py<PyAny>,
+        count: usize,
+        reader: &mut Reader,
+        depth: usize,
+    ) -> Result<Bound<'py, PyAny>, Raised> {
+        let mut parts = Vec::with_capacity(count);
+        for _ in 0..count {
+            let part = self.value(reader, depth)?;
+            // SAFETY: `part` is a new reference.
+            parts.push(unsafe { Bound::from_owned_ptr(self.py, part) });
+        }
+        let parts = PyTuple::new(self.py, parts)?;
+        let made = self.in_python(|py| {
+            let object = build.bind(py).call1(parts);
+            let object = object.map_err(|error| because(py, error, "an object"));
+            Ok(object?.into_ptr())
+        })?;
+        // SAFETY: `made` is a new reference.
+        Ok(unsafe { Bound::from_owned_ptr(self.py, made) })
+    }
+
+    #[cold]
+    fn unlike(&self, shape: &Shape, code: i8, parts: usize) -> Raised {
+        // SAFETY: a type object is an object; the GIL is held.
+        let class = unsafe { Bound::from_borrowed_ptr(self.py, shape.kind().cast()) };
+        let class = type_name(&class);
+        malformed(&format!(
+            "{parts} parts of code {code}, which {class} does not have"
+        ))
+    }
+
+    #[cold]
+    fn find_class(&mut self, reference: &[u8]) -> Result<&'static Shape, Raised> {
+        let mut found = Err(malformed("a class without a name"));
+        self.in_python(|py| {
+            found = shape::find_class(py, reference).map_err(|error| unknown_class(py, error));
+            Ok(ptr::null_mut())
+        })?;
+        let shape = found?;
+        self.references.put(shape);
+        Ok(shape)
+    }
+
+    /// Runs Python code, which may decode in turn.
+    fn in_python(&mut self, run: impl FnOnce(Python<'py>) -> Decoded) -> Decoded {
+        self.return_cache();
+        let value = run(self.py);
+        self.take_cache();
+        value
     }
 
     /// The elements of a list or a set.
@@ -276,9 +449,10 @@ impl<'py> Decoder<'py> {
 
     fn take_cache(&mut self) {
         if let Some(cache) = CACHE.try_lock().ok().and_then(|mut cache| cache.take()) {
-            (self.cache, self.records) = cache;
+            (self.cache, self.records, self.references) = cache;
             self.cache.prepare();
             self.records.prepare();
+            self.references.prepare();
             self.has_cache = true;
         }
     }
@@ -289,7 +463,8 @@ impl<'py> Decoder<'py> {
         {
             let texts = std::mem::replace(&mut self.cache, TextCache::new());
             let records = std::mem::replace(&mut self.records, RecordCache::new());
-            *cache = Some((texts, records));
+            let references = std::mem::replace(&mut self.references, References::new());
+            *cache = Some((texts, records, references));
             self.has_cache = false;
         }
     }
@@ -363,6 +538,32 @@ fn unsuitable(error: &PyErr) -> Raised {
     malformed(&error.to_string())
 }
 
+/// An error of the Python function that was to make a value of the bytes.
+#[cold]
+fn because(py: Python<'_>, error: PyErr, what: &str) -> Raised {
+    if error.is_instance_of::<DecodeError>(py) || !error.is_instance_of::<PyException>(py) {
+        return error.into();
+    }
+    let raised = PyErr::from(malformed(&format!("{what}: {error}")));
+    raised.set_cause(py, Some(error));
+    raised.into()
+}
+
+/// An error of the function that was to find a class, which has a hint of its own.
+#[cold]
+fn unknown_class(py: Python<'_>, error: PyErr) -> Raised {
+    if !error.is_instance_of::<PyException>(py) {
+        return error.into();
+    }
+    let raised = DecodeError::new_err(error.value(py).to_string());
+    raised.set_cause(py, Some(error));
+    raised.into()
+}
+
+fn new_empty() -> Py<PyTuple> {
+    Python::attach(|py| PyTuple::empty(py).unbind())
+}
+
 /// The exception that is set; text that is no UTF-8 is the sender's fault.
 #[cold]
 fn raised(py: Python<'_>) -> Raised {
@@ -374,7 +575,12 @@ fn raised(py: Python<'_>) -> Raised {
 }
 
 /// The cache of the process; None while a decoder has it. Locked only to take it or put it back.
-static CACHE: Mutex<Option<(TextCache, RecordCache)>> =
-    Mutex::new(Some((TextCache::new(), RecordCache::new())));
+static CACHE: Mutex<Option<(TextCache, RecordCache, References)>> = Mutex::new(Some((
+    TextCache::new(),
+    RecordCache::new(),
+    References::new(),
+)));
 /// Every NaN decodes to this object, so that all NaN are one key of a dict.
+/// The arguments of a constructor that takes none.
+static EMPTY: PyOnceLock<Py<PyTuple>> = PyOnceLock::new();
 static NAN: PyOnceLock<Py<PyFloat>> = PyOnceLock::new();

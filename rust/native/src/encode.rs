@@ -1,17 +1,19 @@
 //! Python objects to encoded records.
 //!
-//! Exact types only: a subclass would come out as its base. What Rust does not know goes to
-//! [`Extensions`]. A value that fails may leave bytes behind it: the caller truncates.
+//! Exact types only: a subclass would come out as its base. Values of classes have a [`Shape`]. A
+//! value that fails may leave bytes behind it: the caller truncates.
 
 use crate::error::{EncodeError, shortened};
-use crate::extension::Extensions;
+use crate::extension::{Extensions, Pickling};
+use crate::shape::{Form, Shape, lock};
 use crate::text;
 use oka_compute::encode;
 use oka_compute::value::extension;
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyFrozenSet, PyInt, PyList, PySet};
+use pyo3::types::{PyBytes, PyDict, PyFrozenSet, PyInt, PyList, PySet, PyString, PyTuple};
+use std::ptr;
 use std::slice;
 
 /// Why a value was not encoded.
@@ -187,6 +189,11 @@ unsafe fn append_other(
 ) -> Encoded {
     // SAFETY: as in `append`.
     unsafe {
+        if let Some(shape) = Shape::recent(ffi::Py_TYPE(value)) {
+            check_depth(depth)?;
+            let value = Bound::from_borrowed_ptr(py, value);
+            return append_object(out, &value, shape, depth + 1);
+        }
         if value == ffi::Py_None() {
             encode::nil(out);
         } else if value == ffi::Py_True() {
@@ -218,11 +225,192 @@ fn append_container(out: &mut Vec<u8>, value: &Bound<'_, PyAny>, depth: usize) -
     } else if let Ok(set) = value.cast_exact::<PyFrozenSet>() {
         append_set(out, extension::FROZENSET, set.iter().collect(), depth)
     } else {
-        let (code, payload) = Extensions::of(value.py())?.encode(value)?;
-        check_length(payload.as_bytes().len())?;
-        encode::extension(out, code, payload.as_bytes());
-        Ok(())
+        // SAFETY: the GIL is held and `value` is valid.
+        match unsafe { Shape::of(value.py(), ffi::Py_TYPE(value.as_ptr())) } {
+            Ok(shape) => append_object(out, value, shape, depth),
+            Err(refused) => append_pickle(out, value, refused),
+        }
     }
+}
+
+/// Appends what its class says: mostly a reference to it, and what the value consists of.
+fn append_object(
+    out: &mut Vec<u8>,
+    value: &Bound<'_, PyAny>,
+    shape: &Shape,
+    depth: usize,
+) -> Encoded {
+    let py = value.py();
+    match &shape.form {
+        Form::Payload { take } => {
+            let payload = take.bind(py).call1((value,));
+            match payload.and_then(|payload| Ok(payload.cast_into::<PyBytes>()?)) {
+                Ok(payload) => append_payload(out, shape.code, &payload),
+                Err(refused) => append_pickle(out, value, refused),
+            }
+        }
+        Form::Fields {
+            names,
+            has_dict,
+            take,
+            ..
+        } => {
+            let start = open_object(out, shape, shape.code, names.len());
+            // SAFETY: the GIL is held and `value` is of the shape's class.
+            let complete = unsafe {
+                if *has_dict {
+                    append_attributes(out, value, names, depth)?
+                } else {
+                    append_slots(out, value, names, depth)?
+                }
+            };
+            if complete {
+                return close(out, start);
+            }
+            out.truncate(start);
+            let state = take.bind(py).call1((value,))?;
+            let start = open_object(out, shape, extension::STATE, 1);
+            // SAFETY: the GIL is held, and `state` owns a reference.
+            unsafe { append(py, out, state.as_ptr(), depth)? };
+            close(out, start)
+        }
+        Form::Items(count) => {
+            let start = open_object(out, shape, shape.code, *count);
+            let items = value.as_ptr();
+            // SAFETY: a named tuple never changes, and keeps its items alive; the GIL is held.
+            unsafe {
+                for index in 0..ffi::PyTuple_GET_SIZE(items) {
+                    append(py, out, ffi::PyTuple_GET_ITEM(items, index), depth)?;
+                }
+            }
+            close(out, start)
+        }
+        Form::Parts { take, .. } => append_taken(out, shape, take, value, depth),
+        Form::Members { take, members, .. } => {
+            if let Some(payload) = lock(members).payload(value) {
+                encode::extension(out, shape.code, payload);
+                return Ok(());
+            }
+            let mut encoded = Vec::new();
+            append_taken(&mut encoded, shape, take, value, depth)?;
+            let payload = &encoded[OPENED_BYTES..];
+            encode::extension(out, shape.code, payload);
+            lock(members).keep_payload(value, payload);
+            Ok(())
+        }
+    }
+}
+
+/// Appends a pickle of what was refused, where that is allowed.
+#[cold]
+fn append_pickle(out: &mut Vec<u8>, value: &Bound<'_, PyAny>, refused: PyErr) -> Encoded {
+    let py = value.py();
+    if !Pickling::is_allowed() || !refused.is_instance_of::<PyTypeError>(py) {
+        return Err(refused.into());
+    }
+    let payload = Extensions::of(py)?.pickle(value)?;
+    append_payload(out, extension::PICKLED, &payload)
+}
+
+fn append_payload(out: &mut Vec<u8>, code: i8, payload: &Bound<'_, PyBytes>) -> Encoded {
+    check_length(payload.as_bytes().len())?;
+    encode::extension(out, code, payload.as_bytes());
+    Ok(())
+}
+
+fn append_taken(
+    out: &mut Vec<u8>,
+    shape: &Shape,
+    take: &Py<PyAny>,
+    value: &Bound<'_, PyAny>,
+    depth: usize,
+) -> Encoded {
+    let py = value.py();
+    let parts = take.bind(py).call1((value,))?;
+    let parts = parts.cast_into::<PyTuple>().map_err(PyErr::from)?;
+    let start = open_object(out, shape, shape.code, parts.len());
+    for part in parts {
+        // SAFETY: the GIL is held, and `part` owns a reference.
+        unsafe { append(py, out, part.as_ptr(), depth)? };
+    }
+    close(out, start)
+}
+
+/// Starts an extension with the class and so many parts, which the caller appends.
+#[inline]
+fn open_object(out: &mut Vec<u8>, shape: &Shape, code: i8, parts: usize) -> usize {
+    let start = encode::open_extension(out, code);
+    encode::array(out, parts + 1);
+    out.extend_from_slice(&shape.reference);
+    start
+}
+
+/// Appends the attributes of these names; false if the value has others, or not all of them.
+///
+/// # Safety
+/// The GIL is held, and `value` is of a class with a dict.
+unsafe fn append_attributes(
+    out: &mut Vec<u8>,
+    value: &Bound<'_, PyAny>,
+    names: &[Py<PyString>],
+    depth: usize,
+) -> Result<bool, Box<Refused>> {
+    let py = value.py();
+    // SAFETY: the GIL is held; what is borrowed of the dict gets an owner before Python code can
+    // run, and the dict may change then.
+    unsafe {
+        let dict = ffi::PyObject_GenericGetDict(value.as_ptr(), ptr::null_mut());
+        let dict = Bound::from_owned_ptr_or_err(py, dict)?;
+        if ffi::PyDict_Size(dict.as_ptr()) != names.len() as isize {
+            return Ok(false);
+        }
+        let mut position = 0;
+        let (mut key, mut attribute) = (ptr::null_mut(), ptr::null_mut());
+        for name in names {
+            let next = ffi::PyDict_Next(
+                dict.as_ptr(),
+                &raw mut position,
+                &raw mut key,
+                &raw mut attribute,
+            );
+            // Attributes are mostly in the order of the fields; where they are not, by name.
+            if next == 0 || key != name.as_ptr() {
+                attribute = ffi::PyDict_GetItemWithError(dict.as_ptr(), name.as_ptr());
+                if attribute.is_null() {
+                    return PyErr::take(py).map_or(Ok(false), |error| Err(error.into()));
+                }
+            }
+            let attribute = Bound::from_borrowed_ptr(py, attribute);
+            append(py, out, attribute.as_ptr(), depth)?;
+        }
+    }
+    Ok(true)
+}
+
+/// As [`append_attributes`], of a class with slots alone.
+///
+/// # Safety
+/// The GIL is held.
+unsafe fn append_slots(
+    out: &mut Vec<u8>,
+    value: &Bound<'_, PyAny>,
+    names: &[Py<PyString>],
+    depth: usize,
+) -> Result<bool, Box<Refused>> {
+    let py = value.py();
+    for name in names {
+        // SAFETY: the GIL is held; the attribute owns a reference.
+        unsafe {
+            let attribute = ffi::PyObject_GenericGetAttr(value.as_ptr(), name.as_ptr());
+            if attribute.is_null() {
+                ffi::PyErr_Clear(); // it was never set
+                return Ok(false);
+            }
+            let attribute = Bound::from_owned_ptr(py, attribute);
+            append(py, out, attribute.as_ptr(), depth)?;
+        }
+    }
+    Ok(true)
 }
 
 /// Takes the elements collected: a set must not change while it is walked.
@@ -280,6 +468,9 @@ fn append_dict(out: &mut Vec<u8>, dict: &Bound<'_, PyDict>, depth: usize) -> Enc
     }
     Ok(())
 }
+
+/// What [`encode::open_extension`] writes.
+const OPENED_BYTES: usize = 6;
 
 fn close(out: &mut [u8], start: usize) -> Encoded {
     if encode::close_extension(out, start) {

@@ -1,26 +1,33 @@
-//! The Python functions that encode what Rust does not know: `engine/record.py` has them.
+//! The Python functions that know what Rust does not: `engine/record.py` has them.
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyType};
+use std::cell::Cell;
 
 /// Registers the functions for values that Rust does not encode itself; once per process.
 ///
-/// `encode(value)` gives a type code from 16 to 127 and a payload, or raises TypeError; `decode`
-/// takes those and gives the value back; `plain_key(value)` gives None, a bool, int, float, str,
-/// bytes or a tuple of them that is equal for equal values, or raises TypeError.
+/// `travel(class)` gives an `engine.record.Shape`, or raises TypeError; `find_class(reference)` gives
+/// the class that a shape's reference stands for; `decode(code, payload)` gives a value whose
+/// payload a shape gave; `plain_key(value)` gives None, a bool, int, float, str, bytes or a tuple
+/// of them that is equal for equal values, or raises TypeError; `pickle(value)` gives the payload of
+/// a value of any class, or raises TypeError.
 #[pyfunction]
 pub(crate) fn register_extensions(
     py: Python<'_>,
-    encode: Py<PyAny>,
+    travel: Py<PyAny>,
+    find_class: Py<PyAny>,
     decode: Py<PyAny>,
     plain_key: Py<PyAny>,
+    pickle: Py<PyAny>,
 ) -> PyResult<()> {
     let functions = Extensions {
-        encode,
+        travel,
+        find_class,
         decode,
         plain_key,
+        pickle,
     };
     REGISTERED
         .set(py, functions)
@@ -29,9 +36,11 @@ pub(crate) fn register_extensions(
 
 /// The registered functions.
 pub(crate) struct Extensions {
-    encode: Py<PyAny>,
+    travel: Py<PyAny>,
+    find_class: Py<PyAny>,
     decode: Py<PyAny>,
     plain_key: Py<PyAny>,
+    pickle: Py<PyAny>,
 }
 
 impl Extensions {
@@ -41,11 +50,17 @@ impl Extensions {
         })
     }
 
-    pub(crate) fn encode<'py>(
+    pub(crate) fn travel<'py>(&self, class: &Bound<'py, PyType>) -> PyResult<Bound<'py, PyAny>> {
+        self.travel.bind(class.py()).call1((class,))
+    }
+
+    pub(crate) fn find_class<'py>(
         &self,
-        value: &Bound<'py, PyAny>,
-    ) -> PyResult<(i8, Bound<'py, PyBytes>)> {
-        self.encode.bind(value.py()).call1((value,))?.extract()
+        py: Python<'py>,
+        reference: impl IntoPyObject<'py>,
+    ) -> PyResult<Bound<'py, PyType>> {
+        let found = self.find_class.bind(py).call1((reference,))?;
+        Ok(found.cast_into()?)
     }
 
     pub(crate) fn decode<'py>(
@@ -62,6 +77,37 @@ impl Extensions {
     pub(crate) fn plain_key<'py>(&self, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         self.plain_key.bind(value.py()).call1((value,))
     }
+
+    pub(crate) fn pickle<'py>(&self, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
+        let pickled = self.pickle.bind(value.py()).call1((value,))?;
+        Ok(pickled.cast_into()?)
+    }
+}
+
+/// While it lives, what this thread encodes may be pickled where it cannot travel otherwise.
+pub(crate) struct Pickling {
+    before: bool,
+}
+
+impl Pickling {
+    pub(crate) fn allow(allowed: bool) -> Self {
+        Self {
+            before: PICKLING.replace(allowed),
+        }
+    }
+
+    pub(crate) fn is_allowed() -> bool {
+        PICKLING.get()
+    }
+}
+
+impl Drop for Pickling {
+    fn drop(&mut self) {
+        PICKLING.set(self.before);
+    }
 }
 
 static REGISTERED: PyOnceLock<Extensions> = PyOnceLock::new();
+thread_local! {
+    static PICKLING: Cell<bool> = const { Cell::new(false) };
+}

@@ -3,6 +3,7 @@
 use crate::columns;
 use crate::encode::{self, Refused};
 use crate::error::{EncodeError, KeyExtractError, Raise, alone};
+use crate::extension::Pickling;
 use crate::key::Key;
 use arrow_array::RecordBatch;
 use oka_columnar::{Encoder, PartitionError, pieces};
@@ -23,6 +24,8 @@ use std::sync::Mutex;
 pub(crate) struct OutputGate {
     channels: Vec<OutputChannel>,
     partitioner: Partitioner,
+    /// Whether what cannot travel otherwise is pickled.
+    pickle: bool,
     state: Mutex<State>,
 }
 
@@ -47,6 +50,7 @@ impl OutputGate {
         let mut state = self.state()?;
         let emitted = match records.cast::<PyList>() {
             Ok(records) => {
+                let _pickling = Pickling::allow(self.pickle);
                 state.begin_records();
                 self.encode(&mut state, records)
             }
@@ -82,6 +86,7 @@ impl OutputGate {
         channels: Vec<OutputChannel>,
         partitioner: &str,
         key: Option<&Bound<'_, PyAny>>,
+        pickle: bool,
     ) -> PyResult<Self> {
         let count = channels.len();
         if count == 0 {
@@ -124,6 +129,7 @@ impl OutputGate {
         Ok(Self {
             channels,
             partitioner,
+            pickle,
             state: Mutex::new(state),
         })
     }

@@ -3,8 +3,10 @@
 use crate::encode::sign_and_magnitude;
 use crate::error::{KeyExtractError, Raised, shortened, type_name};
 use crate::extension::Extensions;
+use crate::shape::Shape;
 use crate::text;
 use oka_columnar::Selector;
+use oka_compute::value::extension;
 use oka_protocol::partition::{
     combine, hash_big_int, hash_bytes, hash_float, hash_int, hash_none, hash_str, hash_unsigned,
     target,
@@ -111,7 +113,8 @@ impl Key {
         unsafe {
             match self {
                 Self::Record | Self::Tuple(_) => Ok(pointer),
-                Self::Item(item) if ffi::PyTuple_CheckExact(pointer) != 0 => {
+                // Named tuples, too; other subclasses are refused when they are encoded.
+                Self::Item(item) if ffi::PyTuple_Check(pointer) != 0 => {
                     let index = position(*item, ffi::PyTuple_GET_SIZE(pointer))?;
                     Ok(ffi::PyTuple_GET_ITEM(pointer, index))
                 }
@@ -286,6 +289,15 @@ fn hash_other(key: &Bound<'_, PyAny>, depth: usize) -> Result<u64, Raised> {
             type_name(key)
         ))
         .into());
+    }
+    if key.is_instance_of::<PyTuple>() {
+        // SAFETY: there is a `Bound`, so the GIL is held and the key is valid.
+        unsafe {
+            let shape = Shape::of(py, ffi::Py_TYPE(key.as_ptr()))?;
+            if shape.code == extension::NAMED_TUPLE {
+                return hash_tuple(py, key.as_ptr(), depth);
+            }
+        }
     }
     let plain = Extensions::of(py)?.plain_key(key)?;
     // SAFETY: there is a `Bound`, so the GIL is held and the key is valid.

@@ -26,6 +26,7 @@ mod latest;
 mod network;
 mod record_cache;
 mod s3;
+mod shape;
 mod statistics;
 mod text;
 mod timers;

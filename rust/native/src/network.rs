@@ -133,17 +133,19 @@ impl Network {
 
     /// The gate to these output channels. `partitioner` is forward (one channel), rebalance,
     /// broadcast, or hash by `key`: an item of a tuple or list (int), a field of a dict (str), or
-    /// the record itself (None).
+    /// the record itself (None). With `pickle`, what cannot travel otherwise is pickled.
     #[pyo3(signature = (
         channels: "list[int]",
         partitioner: "str",
         key: "int | str | tuple[int | str, ...] | None" = None,
+        pickle: "bool" = false,
     ))]
     fn output_gate(
         &self,
         channels: Vec<u32>,
         partitioner: &str,
         key: Option<&Bound<'_, PyAny>>,
+        pickle: bool,
     ) -> PyResult<OutputGate> {
         let output = |id: u32| {
             self.network.output(id).ok_or_else(|| {
@@ -156,7 +158,7 @@ impl Network {
             .into_iter()
             .map(output)
             .collect::<PyResult<Vec<_>>>()?;
-        OutputGate::new(channels, partitioner, key)
+        OutputGate::new(channels, partitioner, key, pickle)
     }
 
     /// The next batch of any input channel; None once all of them ended, or all that are not

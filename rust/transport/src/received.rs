@@ -46,8 +46,8 @@ impl Received {
         }
     }
 
-    /// Takes over what arrived on another channel in the same encoding.
-    pub(crate) fn absorb(&mut self, other: Self) {
+    /// Takes over what comes behind it, in the same encoding; from another channel mostly.
+    pub fn absorb(&mut self, other: Self) {
         self.records += other.records;
         self.size += other.size;
         self.markers.extend(other.markers);

@@ -32,7 +32,7 @@ def emitted(task: Callable[..., TaskContext]) -> Callable[..., list[Any]]:
         for operator in graph.operators:
             arriving = [batch for edge in graph.inputs(operator) for batch in batches[edge.source]]
             batches[operator.id] = list(_through(operator, context, arriving))
-        return batches[graph.operators[-1].id][0]
+        return Collect().merge([batches[graph.operators[-1].id][0]])
 
     return run
 

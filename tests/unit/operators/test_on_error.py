@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -23,6 +23,11 @@ TEXTS = ["1", "x", "2", "", "3", "4"]
 parallelism = pytest.mark.parametrize("parallelism", [1, 2, 3])
 batch_size = pytest.mark.parametrize("batch_size", [1, 4, 100])
 pytestmark = pytest.mark.usefixtures("nothing_left")
+
+
+class Named(NamedTuple):
+    name: str
+    number: int
 
 
 def texts(items: list[Any] = TEXTS) -> Stream[Any]:
@@ -145,11 +150,12 @@ def test_records_without_a_key_can_be_left_out(key: tuple[str, ...], parallelism
 @parallelism
 def test_what_cannot_be_a_key_anywhere_is_a_bad_record(parallelism: int) -> None:
     records: list[Any] = ["abc", ("a", 1), ["b", 2], {0: "x"}, ({1}, 1), ({}, 1), 5, ()]
+    records.append(Named("c", 3))
     keyed = texts(records).key_by(0, on_error="side")
     counts = keyed.count(emit="final").sink(Collect())
     bad = keyed.side("errors").map(lambda pair: pair[1]).sink(Collect()).named("bad")
     found = engine.testing.run([counts, bad], parallelism=parallelism)
-    assert sorted(found["collect"]) == [("a", 1), ("b", 1)]
+    assert sorted(found["collect"]) == [("a", 1), ("b", 1), ("c", 1)]
     assert sorted(found["bad"]) == [
         "IndexError: tuple index out of range",
         "TypeError: a dict cannot be a key: it is not hashable",

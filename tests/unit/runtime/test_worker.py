@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import cloudpickle
 import pytest
 
 from engine.config import JobConfig
@@ -13,6 +12,7 @@ from engine.graph.logical import LogicalOperator
 from engine.network import Cancelled
 from engine.runtime.description import TaskDescription
 from engine.runtime.imports import ImportPath
+from engine.runtime.pickling import pickle_descriptions
 from engine.runtime.relay import BlobPeers, BlobRole
 from engine.runtime.worker import Worker
 from operators.sinks import Discard
@@ -26,9 +26,8 @@ def described(task: int = 0, **models: Any) -> bytes:
         LogicalOperator(0, "numbers", Collection([1]), None, {}),
         LogicalOperator(1, "nowhere", Discard(), None, {}),
     )
-    data: bytes = cloudpickle.dumps(
-        TaskDescription(task, "v", task, 1, operators, {}, (), (), JobConfig(), **models)
-    )
+    description = TaskDescription(task, "v", task, 1, operators, {}, (), (), JobConfig(), **models)
+    (data,) = pickle_descriptions([description])
     return data
 
 

@@ -1,0 +1,148 @@
+"""What a record costs by its class, between two tasks: `python -m benchmarks.records`.
+
+One process sends itself records over a channel in shared memory: encoding, the channel, decoding,
+and the end of the objects that arrived. Every object is new and travels once, as it would in a
+pipeline; making it is not measured. All classes take turns with the tuple of the same fields; of
+the turns' times and ratios the medians are shown. The collector is set as in a worker.
+"""
+
+from __future__ import annotations
+
+import enum
+import gc
+import random
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, NamedTuple
+
+from engine import record_registry
+from engine.graph.partitioner import Forward
+from engine.network import Network, open_output_gate
+from engine.tables import table
+
+
+@dataclass
+class Plain:
+    """A dataclass as most are written."""
+
+    word: str
+    number: int
+    weight: float
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """One that may be a key."""
+
+    word: str
+    number: int
+    weight: float
+
+
+@dataclass(slots=True)
+class Slots:
+    """One without a dict."""
+
+    word: str
+    number: int
+    weight: float
+
+
+class Named(NamedTuple):
+    """A tuple with a class."""
+
+    word: str
+    number: int
+    weight: float
+
+
+class Color(enum.Enum):
+    """A few objects, each of which is there once."""
+
+    RED = 1
+    BLUE = 2
+
+
+def main() -> None:
+    """Measure all classes in turn and print a line for each."""
+    gc.set_threshold(50_000)
+    classes: dict[str, Callable[[str, int, float], Any]] = {
+        "tuple of 3": lambda word, number, weight: (word, number, weight),
+        "dataclass": Plain,
+        "dataclass, frozen": Frozen,
+        "dataclass, slots": Slots,
+        "named tuple": Named,
+        "dict of 3": lambda word, number, weight: {
+            "word": word,
+            "number": number,
+            "weight": weight,
+        },
+        "enum": lambda _word, number, _weight: Color(1 + number % 2),
+    }
+    record_registry.announce([Plain, Frozen, Slots, Named, Color])  # as a job does
+    print(f"{TURNS} turns of {BATCHES} batches of {BATCH} records; medians, ns per record")
+    for name, fields in {"all different": _different, "100 different": _repeated}.items():
+        turns = [_turn(classes, fields) for _ in range(TURNS)]
+        rows = []
+        for label in classes:
+            wall = median(turn[label][0] for turn in turns)
+            cpu = median(turn[label][1] for turn in turns)
+            ratio = median(turn[label][1] / turn["tuple of 3"][1] for turn in turns)
+            rows.append((name, label, f"{wall:.0f}", f"{cpu:.0f}", f"{ratio:.2f}"))
+        print(table(("fields", "record", "wall", "CPU", "CPU : tuple"), rows))
+
+
+def _turn(
+    classes: dict[str, Callable[[str, int, float], Any]],
+    fields: Callable[[random.Random], tuple[str, int, float]],
+) -> dict[str, tuple[float, float]]:
+    """Nanoseconds per record, wall and CPU, of each class."""
+    costs = {}
+    for label, make in classes.items():
+        rng = random.Random(1)
+        batches = [[make(*fields(rng)) for _ in range(BATCH)] for _ in range(BATCHES)]
+        with tempfile.TemporaryDirectory() as folder:
+            costs[label] = _sent(batches, folder)
+    return costs
+
+
+def _sent(batches: list[list[Any]], folder: str) -> tuple[float, float]:
+    sender, receiver = Network([f"shm://{folder}/sender"]), Network([f"shm://{folder}/receiver"])
+    try:
+        sender.connect([(0, receiver.endpoints[0])], [])
+        receiver.connect([], [(0, sender.endpoints[0])])
+        gate = open_output_gate(sender, Forward(), [0])
+        gc.collect()
+        arrived = 0
+        wall, cpu = time.perf_counter_ns(), time.process_time_ns()
+        for batch in batches:
+            gate.emit(batch)
+            expected = arrived + BATCH
+            while arrived < expected:
+                received = receiver.receive()
+                assert received is not None, "the channel has not ended"
+                arrived += len(received.to_list())
+        wall, cpu = time.perf_counter_ns() - wall, time.process_time_ns() - cpu
+    finally:
+        sender.close()
+        receiver.close()
+    return wall / arrived, cpu / arrived
+
+
+def _different(rng: random.Random) -> tuple[str, int, float]:
+    return f"w{rng.randrange(100):07}", rng.randrange(1 << 30), rng.random()
+
+
+def _repeated(rng: random.Random) -> tuple[str, int, float]:
+    return f"w{rng.randrange(100):07}", 1, 0.5
+
+
+BATCH = 1000
+BATCHES = 50
+TURNS = 15
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,276 @@
+//! How values of Python classes travel: as `engine/record.py` tells, once per class.
+//!
+//! A shape is kept for the life of the process, and its class with it: there are few, and records
+//! of them come by the million.
+
+use crate::extension::Extensions;
+use oka_compute::{Reader, Value, encode, short};
+use pyo3::exceptions::PyValueError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyString, PyType};
+use std::collections::HashMap;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+/// How values of exactly one class travel.
+pub(crate) struct Shape {
+    kind: *mut ffi::PyTypeObject,
+    /// The extension code.
+    pub(crate) code: i8,
+    /// The encoded reference to the class, the first part of each value; empty for [`Form::Payload`].
+    pub(crate) reference: Box<[u8]>,
+    pub(crate) form: Form,
+}
+
+/// What is between the value and its bytes.
+pub(crate) enum Form {
+    /// `take(value)` gives the payload, bytes.
+    Payload { take: Py<PyAny> },
+    /// `take(value)` gives a tuple of parts, `build(*parts)` the value.
+    Parts { take: Py<PyAny>, build: Py<PyAny> },
+    /// As parts, of the few members of a class, each of which is one object.
+    Members {
+        take: Py<PyAny>,
+        build: Py<PyAny>,
+        members: Mutex<Members>,
+    },
+    /// The items of a named tuple: so many.
+    Items(usize),
+    /// The attributes of these names, in order. Where a value has others, or not all of them,
+    /// `take(value)` gives a dict of those it has, of which `build(dict)` makes the value.
+    Fields {
+        names: Box<[Py<PyString>]>,
+        has_dict: bool,
+        take: Py<PyAny>,
+        build: Py<PyAny>,
+    },
+}
+
+impl Shape {
+    /// The shape of values of this class; TypeError, with a hint, if they cannot travel.
+    ///
+    /// # Safety
+    /// The GIL is held and `kind` is valid.
+    #[inline]
+    pub(crate) unsafe fn of(
+        py: Python<'_>,
+        kind: *mut ffi::PyTypeObject,
+    ) -> PyResult<&'static Self> {
+        match Self::recent(kind) {
+            Some(shape) => Ok(shape),
+            // SAFETY: the GIL is held and `kind` is valid.
+            None => unsafe { Self::find(py, kind) },
+        }
+    }
+
+    /// The shape, if it was asked for of late; none of Python's own types has one.
+    #[inline]
+    pub(crate) fn recent(kind: *mut ffi::PyTypeObject) -> Option<&'static Self> {
+        let recent = RECENT[kind as usize / ALIGNMENT % RECENT.len()].load(Ordering::Acquire);
+        // SAFETY: what is stored there lives for ever.
+        unsafe { recent.as_ref() }.filter(|shape| shape.kind == kind)
+    }
+
+    /// The class; a value of it must not be made but as its form says.
+    pub(crate) fn kind(&self) -> *mut ffi::PyTypeObject {
+        self.kind
+    }
+
+    #[cold]
+    unsafe fn find(py: Python<'_>, kind: *mut ffi::PyTypeObject) -> PyResult<&'static Self> {
+        let known = lock(&SHAPES).get(&(kind as usize)).copied();
+        let shape = if let Some(shape) = known {
+            shape
+        } else {
+            // SAFETY: a type object is an object; the GIL is held.
+            let class = unsafe { Bound::from_borrowed_ptr(py, kind.cast()).cast_into_unchecked() };
+            let shape = Self::described(&class)?;
+            *lock(&SHAPES).entry(kind as usize).or_insert(shape)
+        };
+        let slot = &RECENT[kind as usize / ALIGNMENT % RECENT.len()];
+        slot.store(ptr::from_ref(shape).cast_mut(), Ordering::Release);
+        Ok(shape)
+    }
+
+    /// Asks Python.
+    fn described(class: &Bound<'_, PyType>) -> PyResult<&'static Self> {
+        let py = class.py();
+        let told: Told = Extensions::of(py)?.travel(class)?.extract()?;
+        let mut reference = Vec::new();
+        if let Some(told) = told.reference.filter(|told| !told.is_none(py)) {
+            match told.bind(py).cast_exact::<PyString>() {
+                Ok(name) => encode::text(&mut reference, name.to_str()?.as_bytes()),
+                Err(_) => encode::int(&mut reference, told.extract(py)?),
+            }
+        }
+        let form = match told.form.as_str() {
+            "payload" => Form::Payload { take: told.take },
+            "parts" => Form::Parts {
+                take: told.take,
+                build: told.build,
+            },
+            "members" => Form::Members {
+                take: told.take,
+                build: told.build,
+                members: Mutex::default(),
+            },
+            "items" => Form::Items(told.names.len()),
+            "fields" => Form::Fields {
+                names: told
+                    .names
+                    .iter()
+                    .map(|name| PyString::intern(py, name).unbind())
+                    .collect(),
+                has_dict: class.getattr("__dictoffset__")?.is_truthy()?,
+                take: told.take,
+                build: told.build,
+            },
+            other => return Err(PyValueError::new_err(format!("form {other:?}"))),
+        };
+        DESCRIBED.fetch_add(1, Ordering::Release);
+        Ok(Box::leak(Box::new(Self {
+            kind: class.clone().unbind().into_ptr().cast(),
+            code: told.code,
+            reference: reference.into(),
+            form,
+        })))
+    }
+}
+
+// SAFETY: the pointer owns a reference to the class and is followed with the GIL held; what Python
+// owns is only touched so, too.
+unsafe impl Send for Shape {}
+unsafe impl Sync for Shape {}
+
+/// `engine.record.Shape`.
+#[derive(FromPyObject)]
+struct Told {
+    form: String,
+    code: i8,
+    reference: Option<Py<PyAny>>,
+    names: Vec<String>,
+    take: Py<PyAny>,
+    build: Py<PyAny>,
+}
+
+/// The members that have travelled; bounded.
+///
+/// What was encoded and what was decoded are apart: a member may come in other bytes than it goes.
+#[derive(Default)]
+pub(crate) struct Members {
+    /// By the address of the member, which keeps it while it is here.
+    payloads: HashMap<usize, (Py<PyAny>, Box<[u8]>)>,
+    objects: HashMap<Box<[u8]>, Py<PyAny>>,
+}
+
+impl Members {
+    pub(crate) fn payload(&self, member: &Bound<'_, PyAny>) -> Option<&[u8]> {
+        let found = self.payloads.get(&(member.as_ptr() as usize));
+        found.map(|(_, payload)| payload.as_ref())
+    }
+
+    pub(crate) fn keep_payload(&mut self, member: &Bound<'_, PyAny>, payload: &[u8]) {
+        if self.payloads.len() < MOST_MEMBERS {
+            let kept = (member.clone().unbind(), payload.into());
+            self.payloads.insert(member.as_ptr() as usize, kept);
+        }
+    }
+
+    pub(crate) fn object(&self, payload: &[u8]) -> Option<&Py<PyAny>> {
+        self.objects.get(payload)
+    }
+
+    pub(crate) fn keep_object(&mut self, payload: &[u8], member: &Bound<'_, PyAny>) {
+        if self.objects.len() < MOST_MEMBERS {
+            self.objects.insert(payload.into(), member.clone().unbind());
+        }
+    }
+}
+
+/// The classes that references stand for, as the last batches had them.
+pub(crate) struct References {
+    recent: Vec<Option<&'static Shape>>,
+    last: Option<&'static Shape>,
+    /// How many shapes there were: a new class may have the name of an old one.
+    shapes: usize,
+}
+
+impl References {
+    pub(crate) const fn new() -> Self {
+        Self {
+            recent: Vec::new(),
+            last: None,
+            shapes: 0,
+        }
+    }
+
+    /// Begins a batch: gives it its memory, or forgets what may be out of date.
+    pub(crate) fn prepare(&mut self) {
+        let shapes = DESCRIBED.load(Ordering::Acquire);
+        if self.shapes != shapes {
+            self.shapes = shapes;
+            self.recent.clear();
+            self.last = None;
+        }
+        self.recent.resize(RECENT_REFERENCES, None);
+    }
+
+    /// The shape of the class that an encoded reference stands for; `None` if [`find_class`] is to
+    /// be asked.
+    #[inline]
+    pub(crate) fn get(&mut self, reference: &[u8]) -> Option<&'static Shape> {
+        let shape = (*self.recent.get(slot(reference))?)?;
+        let found = (*shape.reference == *reference).then_some(shape);
+        self.last = found.or(self.last);
+        found
+    }
+
+    /// The shape that was found last, if these bytes begin with its reference. No reference is the
+    /// beginning of another.
+    #[inline]
+    pub(crate) fn last(&self, bytes: &[u8]) -> Option<&'static Shape> {
+        self.last
+            .filter(|shape| bytes.starts_with(&shape.reference))
+    }
+
+    /// Keeps the answer.
+    pub(crate) fn put(&mut self, shape: &'static Shape) {
+        if let Some(place) = self.recent.get_mut(slot(&shape.reference)) {
+            *place = Some(shape);
+        }
+    }
+}
+
+/// Asks Python for the class that an encoded reference stands for.
+pub(crate) fn find_class(py: Python<'_>, reference: &[u8]) -> PyResult<&'static Shape> {
+    let extensions = Extensions::of(py)?;
+    let class = match Reader::new(reference).read() {
+        Ok(Value::Int(number)) => extensions.find_class(py, number)?,
+        Ok(Value::Str(name)) => extensions.find_class(py, PyString::from_bytes(py, name)?)?,
+        _ => return Err(PyValueError::new_err("a class without a name")),
+    };
+    // SAFETY: the GIL is held, and the class is valid.
+    unsafe { Shape::of(py, class.as_ptr().cast()) }
+}
+
+fn slot(reference: &[u8]) -> usize {
+    short::hash(reference) as usize % RECENT_REFERENCES
+}
+
+/// What a mutex guards: nothing here is left half done.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// All shapes, by the address of their class.
+static SHAPES: LazyLock<Mutex<HashMap<usize, &'static Shape>>> = LazyLock::new(Mutex::default);
+/// How many there have been.
+static DESCRIBED: AtomicUsize = AtomicUsize::new(0);
+/// Those in use, found without a lock.
+static RECENT: [AtomicPtr<Shape>; 256] = [const { AtomicPtr::new(ptr::null_mut()) }; 256];
+/// Type objects lie at multiples of this.
+const ALIGNMENT: usize = 16;
+const RECENT_REFERENCES: usize = 64;
+const MOST_MEMBERS: usize = 4096;
