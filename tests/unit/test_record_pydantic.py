@@ -6,6 +6,7 @@ import sys
 import types
 from typing import Any, Generic, TypeVar
 
+import pydantic
 import pytest
 
 import engine.testing
@@ -14,7 +15,6 @@ from operators import source
 from operators.sinks import Collect
 from operators.sources import Collection
 
-pydantic = pytest.importorskip("pydantic")  # which Oka itself has no use for
 T = TypeVar("T")
 validated: list[str] = []
 
