@@ -90,13 +90,11 @@ impl Aggregate {
         let mut reader = Reader::new(body);
         for record in 0..records {
             let offset = reader.position();
-            self.add(&mut reader)
-                .and_then(|number| self.add_further(number, reader.since(offset)))
-                .map_err(|problem| AggregateError {
-                    record,
-                    offset,
-                    problem,
-                })?;
+            self.add(&mut reader).map_err(|problem| AggregateError {
+                record,
+                offset,
+                problem,
+            })?;
         }
         Ok(())
     }
@@ -122,9 +120,10 @@ impl Aggregate {
         numbers.map(|number| update(number, entries, table, further))
     }
 
-    /// Reads one record and takes it in; the number of its key.
+    /// Reads one record and takes it in.
     #[inline]
-    fn add(&mut self, reader: &mut Reader) -> Result<usize, Problem> {
+    fn add(&mut self, reader: &mut Reader) -> Result<(), Problem> {
+        let start = reader.position();
         let (key, value) = self.fields.of(reader)?;
         let canonical = key::canonical(key, &mut self.scratch)?;
         let number = self.table.number(canonical);
@@ -139,7 +138,7 @@ impl Aggregate {
         } else {
             let changed = self.entries[number].value.add(self.aggregation, value)?;
             if !changed && self.further.is_empty() {
-                return Ok(number);
+                return Ok(());
             }
         }
         let entry = &mut self.entries[number];
@@ -147,14 +146,8 @@ impl Aggregate {
             entry.round = self.round;
             self.touched.push(number);
         }
-        Ok(number)
-    }
-
-    #[inline]
-    fn add_further(&mut self, number: usize, record: &[u8]) -> Result<(), Problem> {
-        self.further
-            .iter_mut()
-            .try_for_each(|each| each.add(number, record))
+        let mut further = self.further.iter_mut();
+        further.try_for_each(|each| each.add(number, reader.since(start)))
     }
 }
 
