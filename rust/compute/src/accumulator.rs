@@ -92,7 +92,10 @@ impl Accumulated {
     }
 
     /// Takes in a further value; false if the aggregation looks at first ones alone.
-    #[expect(clippy::inline_always, reason = "a call costs a count a tenth of its time")]
+    #[expect(
+        clippy::inline_always,
+        reason = "a call costs a count a tenth of its time"
+    )]
     #[inline(always)]
     pub(crate) fn add(
         &mut self,
