@@ -90,7 +90,8 @@ def test_what_is_final_goes_through_all_that_follows(parallelism: int) -> None:
 
 @parallelism
 def test_several_aggregations_at_once(parallelism: int) -> None:
-    totals = source(Collection(DICTS)).key_by("item", "day")
+    # One source task: which of the tasks' records is the first of its key is not determined.
+    totals = source(Collection(DICTS)).with_parallelism(1).key_by("item", "day")
     found = collected(
         totals.aggregate(
             n=Count(),
