@@ -6,8 +6,9 @@ from operator import itemgetter
 from typing import Any, ClassVar, TypeAlias
 
 from engine.errors import GraphError
-from engine.graph.operator import BatchOperator, OnError, Rescue, TaskContext
+from engine.graph.operator import BatchOperator, OnError, RecordOperator, TaskContext
 from engine.network import KeyExtractError, partition
+from engine.rescued import rescued
 from operators.elementwise import check_function
 
 Item: TypeAlias = int | str
@@ -33,7 +34,8 @@ class KeyRecords(BatchOperator):
         """The loop over a batch."""
         function, rescue = self.function, context.rescue
         if rescue is not None:
-            return _rescued(lambda record: (_checked(function(record)), record), rescue)
+            pair = RecordOperator("map", lambda record: (_checked(function(record)), record))
+            return rescued(pair, rescue)
 
         def key_records(batch: list[Any]) -> list[Any]:
             out: list[Any] = []
@@ -67,7 +69,7 @@ class HaveKeys(BatchOperator):
                 _checked(_found(record, item))
             return record
 
-        return _rescued(with_keys, context.rescue)
+        return rescued(RecordOperator("map", with_keys), context.rescue)
 
 
 def key_finder(key: Key) -> Callable[[Any], Any]:
@@ -127,22 +129,6 @@ def unhashable(key: object) -> TypeError:
         f"the key {key!r:.80} is a {type(key).__name__}, which is not hashable\n\n"
         "hint: make it a tuple, or another that is, by a function: key_by(lambda record: ...)"
     )
-
-
-def _rescued(function: Callable[[Any], Any], rescue: Rescue) -> Callable[[list[Any]], list[Any]]:
-    def run(batch: list[Any]) -> list[Any]:
-        out: list[Any] = []
-        append = out.append
-        records = iter(batch)
-        while True:
-            try:
-                for record in records:
-                    append(function(record))
-                return out
-            except Exception as error:  # noqa: BLE001 - the user's function may raise anything
-                rescue(record, error)
-
-    return run
 
 
 def _found(record: Any, item: Item | None) -> Any:

@@ -32,9 +32,9 @@ from engine.graph.operator import (
     TolerantFunction,
 )
 from engine.network import Batch
+from engine.rescued import rescued
 from engine.runtime.description import OperatorStatistics
 from engine.runtime.reply import text_of
-from engine.runtime.rescued import rescued
 
 if TYPE_CHECKING:
     from engine.runtime.rescue import Rescuer
@@ -187,7 +187,7 @@ class Chain:
         counter = [0]
         if isinstance(kind, RecordOperator):
             if context.rescue is not None:
-                return rescued(kind, counter, context.rescue), counter
+                return _counted(rescued(kind, context.rescue), counter), counter
             if kind.form == "map":
                 return _map(kind.function), None
             form = _filter if kind.form == "filter" else _flat_map

@@ -15,13 +15,13 @@ Function = Callable[[Any], Any]
 Run = Callable[[list[Any]], list[Any]]
 
 
-def rescued(operator: RecordOperator, counter: list[int], rescue: Rescue) -> Run:
-    """The loop over a batch, which counts what it emits."""
+def rescued(operator: RecordOperator, rescue: Rescue) -> Run:
+    """The loop over a batch."""
     loop = {"map": _map, "filter": _filter, "flat_map": _flat_map}[operator.form]
-    return loop(operator.function, counter, rescue)
+    return loop(operator.function, rescue)
 
 
-def _map(function: Function, counter: list[int], rescue: Rescue) -> Run:
+def _map(function: Function, rescue: Rescue) -> Run:
     def run(batch: list[Any]) -> list[Any]:
         out: list[Any] = []
         append = out.append
@@ -30,16 +30,14 @@ def _map(function: Function, counter: list[int], rescue: Rescue) -> Run:
             try:
                 for record in records:
                     append(function(record))
-                break
+                return out
             except Exception as error:  # noqa: BLE001 - the user's function may raise anything
                 rescue(record, error)
-        counter[0] += len(out)
-        return out
 
     return run
 
 
-def _filter(function: Function, counter: list[int], rescue: Rescue) -> Run:
+def _filter(function: Function, rescue: Rescue) -> Run:
     def run(batch: list[Any]) -> list[Any]:
         out: list[Any] = []
         append = out.append
@@ -49,16 +47,14 @@ def _filter(function: Function, counter: list[int], rescue: Rescue) -> Run:
                 for record in records:
                     if function(record):
                         append(record)
-                break
+                return out
             except Exception as error:  # noqa: BLE001 - the user's function may raise anything
                 rescue(record, error)
-        counter[0] += len(out)
-        return out
 
     return run
 
 
-def _flat_map(function: Function, counter: list[int], rescue: Rescue) -> Run:
+def _flat_map(function: Function, rescue: Rescue) -> Run:
     def run(batch: list[Any]) -> list[Any]:
         out: list[Any] = []
         records = iter(batch)
@@ -66,10 +62,8 @@ def _flat_map(function: Function, counter: list[int], rescue: Rescue) -> Run:
             try:
                 for record in records:
                     out += list(function(record))
-                break
+                return out
             except Exception as error:  # noqa: BLE001 - the user's function may raise anything
                 rescue(record, error)
-        counter[0] += len(out)
-        return out
 
     return run
