@@ -108,7 +108,7 @@ def _keeps_fields_alone(
 ) -> bool:
     """Whether each field is where its name says, and either all in slots or all in a dict."""
     if not kind.__dictoffset__:
-        return set(names) == set(slots)
+        return {name: inspect.getattr_static(kind, name) for name in names} == slots
     descriptors = (inspect.getattr_static(kind, name, None) for name in names)
     return not slots and not any(hasattr(type(found), "__set__") for found in descriptors)
 

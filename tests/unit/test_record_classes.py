@@ -99,6 +99,14 @@ class SlotsAndDict(Base):
     b: int
 
 
+class Hiding(Base):
+    """Its slot is there, and the name of it leads elsewhere."""
+
+    __slots__ = ()
+
+    a = property(lambda self: Base.a.__get__(self) + 1, lambda self, a: Base.a.__set__(self, a))  # type: ignore[attr-defined,assignment]
+
+
 class Doubled:
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = f"_{name}"
@@ -249,6 +257,11 @@ def test_a_slot_that_was_never_set_stays_so() -> None:
     (arrived,) = roundtrip(slotted)
     assert arrived.x == 1
     assert not hasattr(arrived, "y")
+
+
+def test_a_slot_that_a_subclass_hides_arrives() -> None:
+    (arrived,) = roundtrip(Hiding(1))
+    assert (type(arrived), arrived.a) == (Hiding, 2)
 
 
 def test_members_are_the_objects_they_were() -> None:

@@ -104,10 +104,13 @@ pub fn open_extension(out: &mut Vec<u8>, code: i8) -> usize {
     start
 }
 
+/// What [`open_extension`] appends.
+pub const OPENED_BYTES: usize = 6;
+
 /// Fills in the length of an extension. False, and nothing is written, when it is 4 GiB or more.
 #[must_use]
 pub fn close_extension(out: &mut [u8], start: usize) -> bool {
-    let payload = out.len() - start - 6;
+    let payload = out.len() - start - OPENED_BYTES;
     let Ok(length) = u32::try_from(payload) else {
         return false;
     };

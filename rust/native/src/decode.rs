@@ -3,6 +3,7 @@
 //! Total: bytes that are no records raise `DecodeError`, and no count in them is believed further
 //! than there are bytes to back it.
 
+use crate::attributes::Attributes;
 use crate::encode::MAX_DEPTH;
 use crate::error::{DecodeError, Raised, type_name};
 use crate::extension::Extensions;
@@ -14,7 +15,7 @@ use pyo3::exceptions::PyException;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyDict, PyFloat, PyFrozenSet, PyList, PySet, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyFloat, PyFrozenSet, PyList, PySet, PyTuple};
 use std::ptr;
 use std::sync::Mutex;
 
@@ -220,8 +221,10 @@ impl<'py> Decoder<'py> {
     /// An object of a class of Python's.
     #[inline(never)]
     fn object(&mut self, code: i8, payload: &[u8], depth: usize) -> Decoded {
-        let mut reader = Reader::new(payload);
-        let (shape, count) = self.class(&mut reader)?;
+        let (shape, count, mut reader) = match self.references.opened(code, payload) {
+            Some(found) => found,
+            None => self.class(payload)?,
+        };
         if let Form::Members { members, .. } = &shape.form
             && code == shape.code
             && let Some(member) = shape::lock(members).object(payload)
@@ -229,8 +232,8 @@ impl<'py> Decoder<'py> {
             return Ok(member.clone_ref(self.py).into_ptr());
         }
         let object = match &shape.form {
-            Form::Fields { names, .. } if code == shape.code && count == names.len() => {
-                self.with_fields(shape, names, &mut reader, depth)?
+            Form::Fields { attributes, .. } if code == shape.code && count == attributes.len() => {
+                self.with_fields(shape, attributes, &mut reader, depth)?
             }
             Form::Items(items) if code == shape.code && count == *items => {
                 self.with_items(shape, count, &mut reader, depth)?
@@ -253,18 +256,17 @@ impl<'py> Decoder<'py> {
         Ok(object.into_ptr())
     }
 
-    /// The class of an object, and the number of parts that follow it.
+    /// The class of an object, the number of its parts, and those.
     #[inline]
-    fn class(&mut self, reader: &mut Reader) -> Result<(&'static Shape, usize), Raised> {
+    fn class<'a>(
+        &mut self,
+        payload: &'a [u8],
+    ) -> Result<(&'static Shape, usize, Reader<'a>), Raised> {
+        let mut reader = Reader::new(payload);
         let Value::Array(count @ 1..) = reader.read().map_err(unreadable)? else {
             return Err(malformed("an object without a class"));
         };
-        check_count(count, reader)?;
-        let rest = reader.rest();
-        if let Some(shape) = self.references.last(rest) {
-            *reader = Reader::new(&rest[shape.reference.len()..]);
-            return Ok((shape, count - 1));
-        }
+        check_count(count, &reader)?;
         let start = reader.position();
         reader.skip().map_err(unreadable)?;
         let reference = reader.since(start);
@@ -272,7 +274,7 @@ impl<'py> Decoder<'py> {
             Some(shape) => shape,
             None => self.find_class(reference)?,
         };
-        Ok((shape, count - 1))
+        Ok((shape, count - 1, reader))
     }
 
     /// The object with the next values as its attributes. Nothing of its class is called.
@@ -280,7 +282,7 @@ impl<'py> Decoder<'py> {
     fn with_fields(
         &mut self,
         shape: &Shape,
-        names: &[Py<PyString>],
+        attributes: &Attributes,
         reader: &mut Reader,
         depth: usize,
     ) -> Result<Bound<'py, PyAny>, Raised> {
@@ -294,11 +296,9 @@ impl<'py> Decoder<'py> {
                 make(shape.kind(), empty, ptr::null_mut())
             });
             let object = Bound::from_owned_ptr(py, self.or_raised(object)?);
-            for name in names {
+            for index in 0..attributes.len() {
                 let part = self.value(reader, depth)?;
-                let failed = ffi::PyObject_GenericSetAttr(object.as_ptr(), name.as_ptr(), part);
-                ffi::Py_DECREF(part);
-                if failed != 0 {
+                if !attributes.set(&object, index, part) {
                     return Err(raised(py));
                 }
             }

@@ -12,8 +12,7 @@ use oka_compute::value::extension;
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyFrozenSet, PyInt, PyList, PySet, PyString, PyTuple};
-use std::ptr;
+use pyo3::types::{PyBytes, PyDict, PyFrozenSet, PyInt, PyList, PySet, PyTuple};
 use std::slice;
 
 /// Why a value was not encoded.
@@ -250,20 +249,12 @@ fn append_object(
             }
         }
         Form::Fields {
-            names,
-            has_dict,
-            take,
-            ..
+            attributes, take, ..
         } => {
-            let start = open_object(out, shape, shape.code, names.len());
-            // SAFETY: the GIL is held and `value` is of the shape's class.
-            let complete = unsafe {
-                if *has_dict {
-                    append_attributes(out, value, names, depth)?
-                } else {
-                    append_slots(out, value, names, depth)?
-                }
-            };
+            let start = open_alike(out, shape, attributes.len());
+            // SAFETY: the GIL is held, and `value` is of the shape's class; `part` has an owner.
+            let complete =
+                unsafe { attributes.each(value, |part| append(py, out, part.as_ptr(), depth))? };
             if complete {
                 return close(out, start);
             }
@@ -275,7 +266,7 @@ fn append_object(
             close(out, start)
         }
         Form::Items(count) => {
-            let start = open_object(out, shape, shape.code, *count);
+            let start = open_alike(out, shape, *count);
             let items = value.as_ptr();
             // SAFETY: a named tuple never changes, and keeps its items alive; the GIL is held.
             unsafe {
@@ -293,7 +284,7 @@ fn append_object(
             }
             let mut encoded = Vec::new();
             append_taken(&mut encoded, shape, take, value, depth)?;
-            let payload = &encoded[OPENED_BYTES..];
+            let payload = &encoded[encode::OPENED_BYTES..];
             encode::extension(out, shape.code, payload);
             lock(members).keep_payload(value, payload);
             Ok(())
@@ -336,6 +327,15 @@ fn append_taken(
     close(out, start)
 }
 
+/// As [`open_object`], of a class whose objects all have so many parts.
+#[inline]
+fn open_alike(out: &mut Vec<u8>, shape: &Shape, parts: usize) -> usize {
+    match &shape.opening {
+        Some(opening) => opening.append(out),
+        None => open_object(out, shape, shape.code, parts),
+    }
+}
+
 /// Starts an extension with the class and so many parts, which the caller appends.
 #[inline]
 fn open_object(out: &mut Vec<u8>, shape: &Shape, code: i8, parts: usize) -> usize {
@@ -343,74 +343,6 @@ fn open_object(out: &mut Vec<u8>, shape: &Shape, code: i8, parts: usize) -> usiz
     encode::array(out, parts + 1);
     out.extend_from_slice(&shape.reference);
     start
-}
-
-/// Appends the attributes of these names; false if the value has others, or not all of them.
-///
-/// # Safety
-/// The GIL is held, and `value` is of a class with a dict.
-unsafe fn append_attributes(
-    out: &mut Vec<u8>,
-    value: &Bound<'_, PyAny>,
-    names: &[Py<PyString>],
-    depth: usize,
-) -> Result<bool, Box<Refused>> {
-    let py = value.py();
-    // SAFETY: the GIL is held; what is borrowed of the dict gets an owner before Python code can
-    // run, and the dict may change then.
-    unsafe {
-        let dict = ffi::PyObject_GenericGetDict(value.as_ptr(), ptr::null_mut());
-        let dict = Bound::from_owned_ptr_or_err(py, dict)?;
-        if ffi::PyDict_Size(dict.as_ptr()) != names.len() as isize {
-            return Ok(false);
-        }
-        let mut position = 0;
-        let (mut key, mut attribute) = (ptr::null_mut(), ptr::null_mut());
-        for name in names {
-            let next = ffi::PyDict_Next(
-                dict.as_ptr(),
-                &raw mut position,
-                &raw mut key,
-                &raw mut attribute,
-            );
-            // Attributes are mostly in the order of the fields; where they are not, by name.
-            if next == 0 || key != name.as_ptr() {
-                attribute = ffi::PyDict_GetItemWithError(dict.as_ptr(), name.as_ptr());
-                if attribute.is_null() {
-                    return PyErr::take(py).map_or(Ok(false), |error| Err(error.into()));
-                }
-            }
-            let attribute = Bound::from_borrowed_ptr(py, attribute);
-            append(py, out, attribute.as_ptr(), depth)?;
-        }
-    }
-    Ok(true)
-}
-
-/// As [`append_attributes`], of a class with slots alone.
-///
-/// # Safety
-/// The GIL is held.
-unsafe fn append_slots(
-    out: &mut Vec<u8>,
-    value: &Bound<'_, PyAny>,
-    names: &[Py<PyString>],
-    depth: usize,
-) -> Result<bool, Box<Refused>> {
-    let py = value.py();
-    for name in names {
-        // SAFETY: the GIL is held; the attribute owns a reference.
-        unsafe {
-            let attribute = ffi::PyObject_GenericGetAttr(value.as_ptr(), name.as_ptr());
-            if attribute.is_null() {
-                ffi::PyErr_Clear(); // it was never set
-                return Ok(false);
-            }
-            let attribute = Bound::from_owned_ptr(py, attribute);
-            append(py, out, attribute.as_ptr(), depth)?;
-        }
-    }
-    Ok(true)
 }
 
 /// Takes the elements collected: a set must not change while it is walked.
@@ -468,9 +400,6 @@ fn append_dict(out: &mut Vec<u8>, dict: &Bound<'_, PyDict>, depth: usize) -> Enc
     }
     Ok(())
 }
-
-/// What [`encode::open_extension`] writes.
-const OPENED_BYTES: usize = 6;
 
 fn close(out: &mut [u8], start: usize) -> Encoded {
     if encode::close_extension(out, start) {

@@ -12,6 +12,7 @@
 )]
 
 mod aggregate;
+mod attributes;
 mod batch;
 mod blob;
 mod columns;

@@ -3,6 +3,7 @@
 //! A shape is kept for the life of the process, and its class with it: there are few, and records
 //! of them come by the million.
 
+use crate::attributes::Attributes;
 use crate::extension::Extensions;
 use oka_compute::{Reader, Value, encode, short};
 use pyo3::exceptions::PyValueError;
@@ -21,7 +22,19 @@ pub(crate) struct Shape {
     pub(crate) code: i8,
     /// The encoded reference to the class, the first part of each value; empty for [`Form::Payload`].
     pub(crate) reference: Box<[u8]>,
+    /// How each value's encoding begins, where all of them begin alike.
+    pub(crate) opening: Option<Opening>,
     pub(crate) form: Form,
+}
+
+/// The beginning of an encoded object, as far as the first of its parts; its length is left out.
+pub(crate) struct Opening {
+    parts: usize,
+    bytes: [u8; 16],
+    length: usize,
+    /// The first eight bytes of the payload, as far as they are given.
+    head: u64,
+    mask: u64,
 }
 
 /// What is between the value and its bytes.
@@ -38,14 +51,51 @@ pub(crate) enum Form {
     },
     /// The items of a named tuple: so many.
     Items(usize),
-    /// The attributes of these names, in order. Where a value has others, or not all of them,
-    /// `take(value)` gives a dict of those it has, of which `build(dict)` makes the value.
+    /// The attributes of its fields. Where a value has others, or not all of them, `take(value)`
+    /// gives a dict of those it has, of which `build(dict)` makes the value.
     Fields {
-        names: Box<[Py<PyString>]>,
-        has_dict: bool,
+        attributes: Attributes,
         take: Py<PyAny>,
         build: Py<PyAny>,
     },
+}
+
+impl Opening {
+    /// Of objects with so many parts; `None` where the reference to their class is a long one.
+    fn of(code: i8, parts: usize, reference: &[u8]) -> Option<Self> {
+        let mut opened = Vec::new();
+        let payload = encode::open_extension(&mut opened, code) + encode::OPENED_BYTES;
+        encode::array(&mut opened, parts + 1);
+        opened.extend_from_slice(reference);
+        let (mut bytes, mut head, mut mask) = ([0; 16], [0; 8], [0; 8]);
+        bytes.get_mut(..opened.len())?.copy_from_slice(&opened);
+        let given = &opened[payload..];
+        head.get_mut(..given.len())?.copy_from_slice(given);
+        mask[..given.len()].fill(0xff);
+        Some(Self {
+            parts,
+            bytes,
+            length: opened.len(),
+            head: u64::from_le_bytes(head),
+            mask: u64::from_le_bytes(mask),
+        })
+    }
+
+    /// Appends it; where it begins.
+    #[inline]
+    pub(crate) fn append(&self, out: &mut Vec<u8>) -> usize {
+        let start = out.len();
+        out.extend_from_slice(&self.bytes); // so many that no length has to be looked at
+        out.truncate(start + self.length);
+        start
+    }
+
+    /// What follows it in this payload; `None` if that begins otherwise, or is a short one.
+    #[inline]
+    pub(crate) fn strip<'a>(&self, payload: &'a [u8]) -> Option<&'a [u8]> {
+        let first = u64::from_le_bytes(*payload.first_chunk()?);
+        (first & self.mask == self.head).then(|| &payload[self.length - encode::OPENED_BYTES..])
+    }
 }
 
 impl Shape {
@@ -118,21 +168,22 @@ impl Shape {
             },
             "items" => Form::Items(told.names.len()),
             "fields" => Form::Fields {
-                names: told
-                    .names
-                    .iter()
-                    .map(|name| PyString::intern(py, name).unbind())
-                    .collect(),
-                has_dict: class.getattr("__dictoffset__")?.is_truthy()?,
+                attributes: Attributes::of(class, &told.names)?,
                 take: told.take,
                 build: told.build,
             },
             other => return Err(PyValueError::new_err(format!("form {other:?}"))),
         };
+        let opening = match &form {
+            Form::Fields { attributes, .. } => Opening::of(told.code, attributes.len(), &reference),
+            Form::Items(count) => Opening::of(told.code, *count, &reference),
+            _ => None,
+        };
         DESCRIBED.fetch_add(1, Ordering::Release);
         Ok(Box::leak(Box::new(Self {
             kind: class.clone().unbind().into_ptr().cast(),
             code: told.code,
+            opening,
             reference: reference.into(),
             form,
         })))
@@ -227,12 +278,18 @@ impl References {
         found
     }
 
-    /// The shape that was found last, if these bytes begin with its reference. No reference is the
-    /// beginning of another.
+    /// The shape that was found last, if an object of it is in this payload, with the number of its
+    /// parts, and those.
     #[inline]
-    pub(crate) fn last(&self, bytes: &[u8]) -> Option<&'static Shape> {
-        self.last
-            .filter(|shape| bytes.starts_with(&shape.reference))
+    pub(crate) fn opened<'a>(
+        &self,
+        code: i8,
+        payload: &'a [u8],
+    ) -> Option<(&'static Shape, usize, Reader<'a>)> {
+        let shape = self.last.filter(|shape| shape.code == code)?;
+        let opening = shape.opening.as_ref()?;
+        let parts = opening.strip(payload)?;
+        Some((shape, opening.parts, Reader::new(parts)))
     }
 
     /// Keeps the answer.
