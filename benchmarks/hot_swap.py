@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import click
 
@@ -28,7 +28,7 @@ from benchmarks.options import runtime_option, transport_option
 from benchmarks.results_file import check_writable, write_whole
 from benchmarks.systems import runtime
 from engine.errors import EngineError
-from engine.graph.operator import SinkOperator, SinkWriter, TaskContext
+from engine.graph.operator import Properties, SinkOperator, SinkWriter, TaskContext
 from engine.metrics import commit, machine, versions
 from engine.tables import table
 from engine.units import duration, rate
@@ -359,7 +359,7 @@ def _answer(model: Loaded, batch: list[Record]) -> list[tuple[int, int, int, Loa
 class Watch(SinkOperator[Any]):
     """Looks at every record of its task."""
 
-    driver: ClassVar[bool] = True
+    properties = Properties(driver=True)
 
     def open(self, _context: TaskContext) -> SinkWriter:
         """Nothing was seen yet."""

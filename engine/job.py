@@ -217,7 +217,7 @@ class JobHandle:
         outputs = {
             name: _merged(name, sink, report.outputs.get(name, []))
             for name, sink in self._sinks.items()
-            if sink.driver
+            if sink.properties.driver
         }
         return JobResult(
             config=self._config,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 from engine.errors import GraphError
-from engine.graph.operator import BatchOperator, EndingFunction, TaskContext
+from engine.graph.operator import BatchOperator, EndingFunction, Properties, TaskContext
 from operators.keys import Item, Key, check_item
 
 Emit: TypeAlias = Literal["updates", "final"]
@@ -91,9 +91,7 @@ class NativeAggregate(BatchOperator):
     names: tuple[str, ...] | None = None
     emit: Emit = "updates"
 
-    accepts_encoded: ClassVar[bool] = True
-    accepts_columns: ClassVar[bool] = True
-    compacts: ClassVar[bool] = True
+    properties = Properties(accepts_encoded=True, accepts_columns=True, compacts=True)
 
     @classmethod
     def of(

@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 from engine.broadcast import ModelStore, Settings
 from engine.errors import ConfigError, GraphError, ModelError
-from engine.graph.operator import BatchOperator, TaskContext, TolerantFunction
+from engine.graph.operator import BatchOperator, Properties, TaskContext, TolerantFunction
 from engine.model import Descriptor, Package, Via, pack
 from engine.network import Cancelled, ChannelLost
 from operators.sources.models import Models
@@ -48,14 +48,10 @@ class Publish(BatchOperator):
         self.name = name
 
     @property
-    def publishes(self) -> Via:
-        """The way that its tasks move models; the job prepares it."""
-        return self.via
-
-    @property
-    def relays(self) -> bool:
-        """Whether tasks hand the bytes to each other, from node to node or within one."""
-        return self.via == "channels" or (self.via == "s3" and self.settings.share_per_node)
+    def properties(self) -> Properties:
+        """How models move; tasks relay them from node to node, or within one."""
+        relays = self.via == "channels" or (self.via == "s3" and self.settings.share_per_node)
+        return Properties(publishes=self.via, relays=relays)
 
     def check_source(self, operator: object) -> None:
         """Raise GraphError if the models of this source cannot be published."""

@@ -7,11 +7,11 @@ there is to do here for them is to refuse what could not work (`check_function`)
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from engine.columns import as_columns, columns_of, import_pyarrow, is_columns, joined, rows, slices
 from engine.errors import GraphError
-from engine.graph.operator import BatchOperator, TaskContext
+from engine.graph.operator import BatchOperator, Properties, TaskContext
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class MapBatches(BatchOperator):
     max_records: int | None = None
     paired: bool = False
 
-    accepts_columns: ClassVar[bool] = True
+    properties = Properties(accepts_columns=True)
 
     def __post_init__(self) -> None:
         check_function("map_batches", self.function, 1)
@@ -67,8 +67,7 @@ class ToColumns(BatchOperator):
 
     schema: Any = None
 
-    accepts_columns: ClassVar[bool] = True
-    emits_columns: ClassVar[bool] = True
+    properties = Properties(accepts_columns=True, emits_columns=True)
 
     def __post_init__(self) -> None:
         import_pyarrow("to_columns()")
@@ -89,7 +88,7 @@ class ToColumns(BatchOperator):
 class ToRecords(BatchOperator):
     """Makes a dict of each row of columns; records pass as they are."""
 
-    accepts_columns: ClassVar[bool] = True
+    properties = Properties(accepts_columns=True)
 
     def open(self, context: TaskContext) -> Callable[[Any], Any]:
         """The conversion."""

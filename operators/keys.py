@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 from engine.errors import GraphError
-from engine.graph.operator import BatchOperator, OnError, RecordOperator, TaskContext
+from engine.graph.operator import BatchOperator, OnError, Properties, RecordOperator, TaskContext
 from engine.network import KeyExtractError, partition
 from engine.rescued import rescued
 from operators.elementwise import check_function
@@ -28,7 +28,11 @@ class KeyRecords(BatchOperator):
     function: Callable[[Any], Any]
     on_error: OnError = "fail"
 
-    columns_hint: ClassVar[str] = "name the column that is the key: .key_by({column!r})"
+    @property
+    def properties(self) -> Properties:
+        """What becomes of records that fail, and the way where records are columns."""
+        hint = "name the column that is the key: .key_by({column!r})"
+        return Properties(on_error=self.on_error, columns_hint=hint)
 
     def open(self, context: TaskContext) -> Callable[[list[Any]], list[Any]]:
         """The loop over a batch."""
@@ -57,7 +61,11 @@ class HaveKeys(BatchOperator):
     key: Key
     on_error: OnError
 
-    columns_hint: ClassVar[str] = "leave on_error out: every row has a {column!r}"
+    @property
+    def properties(self) -> Properties:
+        """What becomes of records that fail, and the way where records are columns."""
+        hint = "leave on_error out: every row has a {column!r}"
+        return Properties(on_error=self.on_error, columns_hint=hint)
 
     def open(self, context: TaskContext) -> Callable[[list[Any]], list[Any]]:
         """The loop over a batch."""

@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeAlias
 
-from engine.graph.operator import BatchOperator, EndingFunction, OnError, Rescue, TaskContext
+from engine.graph.operator import (
+    BatchOperator,
+    EndingFunction,
+    OnError,
+    Properties,
+    Rescue,
+    TaskContext,
+)
 from engine.record import dict_key
 from operators.aggregates import Emit
 from operators.elementwise import check_function
@@ -39,6 +46,11 @@ class Reduce(BatchOperator):
     paired: bool = False
     emit: Emit = "updates"
     on_error: OnError = "fail"
+
+    @property
+    def properties(self) -> Properties:
+        """What becomes of records that fail."""
+        return Properties(on_error=self.on_error)
 
     def __post_init__(self) -> None:
         check_function("reduce", self.function, 2)

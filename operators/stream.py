@@ -59,8 +59,7 @@ def source(operator: SourceOperator[T]) -> "Stream[T]":
             f"source() got {_described(operator)}, expected a source",
             hint="wrap a list as Collection([...]), a generator function as Function(f)",
         )
-    declaration = Declaration(operator, _default_name(operator), parallelism=operator.parallelism)
-    return Stream((Input(declaration, Forward()),))
+    return Stream((Input(_declared(operator, _default_name(operator)), Forward()),))
 
 
 class Stream(Generic[T]):
@@ -182,9 +181,7 @@ class Stream(Generic[T]):
         so that it also ends streams without end. Where several tasks send to it, which records come
         first is not determined.
         """
-        pickle = _pickle(self._inputs)
-        declaration = Declaration(Take(n), "take", self._inputs, parallelism=1, pickle=pickle)
-        return Stream((Input(declaration, Forward()),))
+        return then(self._inputs, Take(n), "take", _pickle(self._inputs))
 
     def show(self, n: int = 10) -> None:
         """Print the first n records, for a look: runs what leads here, in threads of this process.
@@ -320,7 +317,7 @@ class Stream(Generic[T]):
                 hint="wrap a function as Callback(f), gather records by Collect()",
             )
         name, pickle = _default_name(operator), _pickle(self._inputs)
-        return Pipeline(Declaration(operator, name, self._inputs, pickle=pickle))
+        return Pipeline(_declared(operator, name, self._inputs, pickle))
 
     def named(self, name: str) -> "Stream[T]":
         """Give the last operator a name, unique in the job."""
@@ -401,7 +398,7 @@ class Stream(Generic[T]):
 def side(inputs: tuple[Input, ...], name: str) -> Stream[Any]:
     """The side output of this name of the operator that the edges come from."""
     operator = last(inputs, "side").operator
-    names = getattr(operator, "side_outputs", ())
+    names = operator.properties.side_outputs
     if name not in names:
         found = f"those of {inputs[0].source.name!r} are {', '.join(names)}"
         raise GraphError(
@@ -437,7 +434,7 @@ def then(
     pickle: bool = False,
 ) -> Stream[Any]:
     """The stream behind an operator that reads these edges."""
-    return Stream((Input(Declaration(operator, name, inputs, pickle=pickle), Forward()),))
+    return Stream((Input(_declared(operator, name, inputs, pickle), Forward()),))
 
 
 def check_on_error(method: str, on_error: object) -> None:
@@ -446,6 +443,14 @@ def check_on_error(method: str, on_error: object) -> None:
         raise GraphError(
             f"{method}() got on_error={on_error!r:.80}, expected 'fail', 'skip' or 'side'"
         )
+
+
+def _declared(
+    operator: Operator, name: str, inputs: tuple[Input, ...] = (), pickle: bool = False
+) -> Declaration:
+    """The operator in as many tasks as it says of itself."""
+    parallelism = operator.properties.parallelism
+    return Declaration(operator, name, inputs, parallelism=parallelism, pickle=pickle)
 
 
 def _towards(inputs: tuple[Input, ...], partitioner: Partitioner) -> tuple[Input, ...]:

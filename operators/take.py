@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from engine.columns import is_columns
 from engine.errors import GraphError
-from engine.graph.operator import BatchOperator, TaskContext
+from engine.graph.operator import BatchOperator, Properties, TaskContext
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,10 @@ class Take(BatchOperator):
 
     limit: int
 
-    accepts_columns: ClassVar[bool] = True
+    @property
+    def properties(self) -> Properties:
+        """One task, and how many records it lets through."""
+        return Properties(parallelism=1, accepts_columns=True, limit=self.limit)
 
     def __post_init__(self) -> None:
         check_count("take", self.limit)

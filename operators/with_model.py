@@ -6,10 +6,10 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, get_args
+from typing import Any, Generic, Literal, TypeAlias, TypeVar, get_args
 
 from engine.errors import GraphError, ModelError
-from engine.graph.operator import Gate, SideFunction, SideInputOperator, TaskContext
+from engine.graph.operator import BatchOperator, Gate, Properties, SideFunction, TaskContext
 from engine.model import Model
 from engine.network import Cancelled, ChannelLost
 from operators.elementwise import check_function, checked_batch
@@ -20,7 +20,7 @@ logger = logging.getLogger("oka")
 
 
 @dataclass(frozen=True)
-class MapBatchesWithModel(SideInputOperator):
+class MapBatchesWithModel(BatchOperator):
     """Calls `function(loaded, batch)`, where `loaded` is what `load` made of the latest model.
 
     Until the first model is loaded, records wait in their channels. A later one is loaded in a
@@ -37,7 +37,7 @@ class MapBatchesWithModel(SideInputOperator):
     load_in_background: bool = True
     on_load_error: OnLoadError = "keep"
 
-    accepts_columns: ClassVar[bool] = True
+    properties = Properties(accepts_columns=True, side_input=True, holds_records=True)
 
     def __post_init__(self) -> None:
         check_function("map_batches_with_model", self.load, 1, "a function of a model")
@@ -68,8 +68,6 @@ class _WithModel(SideFunction):
     The task's thread owns `_current`; `_newest` and `_loaded` are handed over between it and the
     loader under the lock. Of models that come while one is being loaded, only the newest is loaded.
     """
-
-    holds_records = True
 
     def __init__(self, operator: MapBatchesWithModel, task: str) -> None:
         self._load = operator.load

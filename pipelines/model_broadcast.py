@@ -25,7 +25,7 @@ import engine
 from engine.cli import run_command
 from engine.distribution import DISTRIBUTION
 from engine.errors import ConfigError, EngineError
-from engine.graph.operator import SinkOperator, SinkWriter, TaskContext
+from engine.graph.operator import Properties, SinkOperator, SinkWriter, TaskContext
 from engine.tables import table
 from operators import Pipeline, source
 from operators.sources import Function
@@ -105,7 +105,7 @@ class Load(SinkOperator[Any]):
     of one host only.
     """
 
-    driver = True
+    properties = Properties(driver=True)
 
     def __init__(self, kind: Kind, copy: bool = False) -> None:
         self._kind = kind

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from engine.graph import BatchOperator, TaskContext
+from engine.graph import BatchOperator, Properties, TaskContext
 
 
 @dataclass(frozen=True)
 class Publishing(BatchOperator):
-    publishes: str | None
+    via: str | None
 
     @property
-    def relays(self) -> bool:
-        return self.publishes in ("channels", "s3")
+    def properties(self) -> Properties:
+        return Properties(publishes=self.via, relays=self.via in ("channels", "s3"))
 
     def open(self, context: TaskContext) -> Any:
         raise NotImplementedError

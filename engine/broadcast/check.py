@@ -12,7 +12,7 @@ from engine.graph.logical import LogicalOperator
 def check(operators: Iterable[LogicalOperator], config: JobConfig) -> None:
     """Raise ConfigError if models cannot be moved in such a job as its operators say."""
     for operator in operators:
-        if getattr(operator.operator, "publishes", None) == "plasma" and config.runtime != "ray":
+        if operator.operator.properties.publishes == "plasma" and config.runtime != "ray":
             raise ConfigError(
                 f"operator {operator.name!r} broadcasts via 'plasma', Ray's object store, and "
                 f"runtime is {config.runtime!r}, expected 'ray'",

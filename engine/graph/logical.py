@@ -8,14 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engine.errors import GraphError
-from engine.graph.operator import (
-    ERRORS,
-    Operator,
-    SideInputOperator,
-    SinkOperator,
-    SourceOperator,
-    Transform,
-)
+from engine.graph.operator import ERRORS, Operator, SinkOperator, SourceOperator
 from engine.graph.partitioner import Partitioner
 
 
@@ -125,7 +118,7 @@ def _check_edges(graph: LogicalGraph) -> None:
 
 def _check_sides(graph: LogicalGraph, operator: LogicalOperator) -> None:
     sides = [edge.side for edge in graph.inputs(operator)]
-    if any(sides) != isinstance(operator.operator, SideInputOperator):
+    if any(sides) != operator.operator.properties.side_input:
         found = "has a side input, expected none" if any(sides) else "has no side input"
         raise GraphError(f"operator {operator.name!r} {found}")
     if sides and all(sides):
@@ -133,8 +126,7 @@ def _check_sides(graph: LogicalGraph, operator: LogicalOperator) -> None:
 
 
 def _check_errors(graph: LogicalGraph, operator: LogicalOperator) -> None:
-    kind = operator.operator
-    if not isinstance(kind, Transform) or kind.on_error != "side":
+    if operator.operator.properties.on_error != "side":
         return
     if all(edge.output != ERRORS for edge in graph.outputs(operator)):
         raise GraphError(

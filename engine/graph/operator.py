@@ -1,13 +1,14 @@
 """What an operator is to the engine: a few shapes, none of which is called once per record.
 
 An operator is declared on the driver, pickled, and opened once in every task. State lives in what
-`open` returns, never in the operator itself, so one declaration serves any number of tasks.
+`open` returns, never in the operator itself, so one declaration serves any number of tasks. What
+the engine has to know of an operator before that is in its `Properties`.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from engine.broadcast import ModelStore
@@ -54,22 +55,81 @@ class TaskContext:
     """Whether what leaves the task may be pickled where it cannot travel otherwise."""
 
 
-class SourceOperator(ABC, Generic[Produced]):
+@dataclass(frozen=True)
+class Properties:
+    """All that an operator declares of itself; the engine asks for nothing else by name.
+
+    Planning reads them on the driver, tasks as they open the operator. They do not change.
+    """
+
+    parallelism: int | None = None
+    """Tasks that it runs in where `with_parallelism` does not say; None is the job's."""
+
+    on_error: OnError = "fail"
+    """What becomes of the records that its function fails on."""
+
+    accepts_columns: bool = False
+    """Whether it takes a `pyarrow.RecordBatch` as well as a list. Only such an operator, or a
+    source, may give one."""
+
+    accepts_encoded: bool = False
+    """Whether it takes the network's encoded batch rather than a list of records. It is then the
+    first of its chain, and has every input over the network."""
+
+    emits_columns: bool = False
+    """Whether it makes columns: every task of the job then loads PyArrow as it starts, not at its
+    first batch."""
+
+    columns_hint: str | None = None
+    """What to do where columns come and it takes none; with `{column!r}`, the name of the first."""
+
+    compacts: bool = False
+    """Whether updates of one batch are merged: fewer records leave than count as emitted."""
+
+    limit: int | None = None
+    """The most records that all its tasks emit; the job ends sources that can bring no more."""
+
+    rate: float | None = None
+    """Of a source, records per second over all tasks that the runtime lets through; None is no
+    limit."""
+
+    side_input: bool = False
+    """Whether it reads a second stream beside its records. It is then the first of its chain, and
+    all its inputs come over channels."""
+
+    holds_records: bool = False
+    """Whether, with a side input, no batch shall come before `Gate.resume`."""
+
+    driver: bool = False
+    """Of a sink, whether its merged results come back with the job's result."""
+
+    publishes: str | None = None
+    """The way that its tasks move models, which the job prepares; None if it publishes none."""
+
+    relays: bool = False
+    """Whether its tasks hand the bytes of models to each other."""
+
+    @property
+    def side_outputs(self) -> tuple[str, ...]:
+        """Names of its outputs beside the main one."""
+        return (ERRORS,) if self.on_error == "side" else ()
+
+
+class Operator:
+    """One logical operator: a source, one of records or of batches, or a sink."""
+
+    @property
+    def properties(self) -> Properties:
+        """What it declares; an attribute of the class where all its instances are alike."""
+        return Properties()
+
+
+class SourceOperator(Operator, ABC, Generic[Produced]):
     """The beginning of a stream: every task iterates over its own share of the records.
 
     What `open` yields is a record, a list or a `pyarrow.RecordBatch`. The last two are batches of
     at most `context.batch_size` records, so a record that is itself a list travels inside one.
     """
-
-    emits_columns: bool = False
-    """True if it yields `pyarrow.RecordBatch`es: every task of the job then loads PyArrow as it
-    starts, not at its first batch."""
-
-    rate: float | None = None
-    """Records per second over all tasks that the runtime lets through; None is no limit."""
-
-    parallelism: int | None = None
-    """Tasks that it runs in where `with_parallelism` does not say; None is the job's."""
 
     def validate(self) -> None:
         """Fail now if no task could run, and fix what all tasks must agree on.
@@ -85,22 +145,8 @@ class SourceOperator(ABC, Generic[Produced]):
         """Iterate over this task's share: records, or batches of at most `batch_size` records."""
 
 
-class Transform:
-    """What operators between source and sink have in common."""
-
-    on_error: OnError = "fail"
-
-    columns_hint: ClassVar[str | None] = None
-    """What to do where columns come and it takes none; with `{column!r}`, the name of the first."""
-
-    @property
-    def side_outputs(self) -> tuple[str, ...]:
-        """Names of its outputs beside the main one."""
-        return (ERRORS,) if self.on_error == "side" else ()
-
-
 @dataclass(frozen=True)
-class RecordOperator(Transform):
+class RecordOperator(Operator):
     """A user's function over single records; the runtime makes one loop over the batch of each.
 
     `map` gives one record for each, `filter` keeps those it is true for, `flat_map` gives any
@@ -111,25 +157,14 @@ class RecordOperator(Transform):
     function: Callable[[Any], Any]
     on_error: OnError = "fail"
 
+    @property
+    def properties(self) -> Properties:
+        """What becomes of records that fail."""
+        return Properties(on_error=self.on_error)
 
-class BatchOperator(Transform, ABC):
+
+class BatchOperator(Operator, ABC):
     """A function over whole batches, with whatever state it keeps between them."""
-
-    accepts_encoded: ClassVar[bool] = False
-    """True if the function takes the network's encoded batch rather than a list of records.
-    Such an operator is the first of its chain and has every input over the network."""
-
-    accepts_columns: ClassVar[bool] = False
-    """True if the function takes a `pyarrow.RecordBatch` as well as a list."""
-
-    emits_columns: ClassVar[bool] = False
-    """True if it makes columns of records, as in `SourceOperator`."""
-
-    compacts: ClassVar[bool] = False
-    """True if updates of one batch are merged: fewer records leave than count as emitted."""
-
-    limit: int | None = None
-    """The most records that all its tasks emit; the job ends sources that can bring no more."""
 
     @abstractmethod
     def open(self, context: TaskContext) -> "Callable[[Any], Any] | EndingFunction":
@@ -185,9 +220,6 @@ class SideFunction(TolerantFunction):
     ended.
     """
 
-    holds_records: bool = False
-    """Whether no batch shall come before `Gate.resume`. Read once, before the first."""
-
     error: BaseException | None = None
     """Why the function called `Gate.fail`."""
 
@@ -203,17 +235,6 @@ class SideFunction(TolerantFunction):
 
     def close(self) -> None:
         """Let go of what it holds; called last, however the task ended."""
-
-
-class SideInputOperator(BatchOperator):
-    """A batch operator that reads a second stream beside its records.
-
-    It is the first of its chain, and all its inputs come over channels.
-    """
-
-    @abstractmethod
-    def open(self, context: TaskContext) -> SideFunction:
-        """Make the function of one task."""
 
 
 class SinkWriter(ABC):
@@ -237,13 +258,8 @@ class SinkWriter(ABC):
         """
 
 
-class SinkOperator(ABC, Generic[Consumed]):
+class SinkOperator(Operator, ABC, Generic[Consumed]):
     """The end of a stream. A driver sink's merged results come back with the job's result."""
-
-    driver: ClassVar[bool] = False
-
-    accepts_columns: bool = False
-    """True if its writers take a `pyarrow.RecordBatch` as well as a list."""
 
     def validate(self) -> None:
         """Fail now if no task could run. Called once on the driver before any worker starts."""
@@ -258,6 +274,3 @@ class SinkOperator(ABC, Generic[Consumed]):
     def merge(self, results: list[Any]) -> Any:
         """Make one result of those of all tasks, in the order of their indexes."""
         return results
-
-
-Operator: TypeAlias = SourceOperator[Any] | RecordOperator | BatchOperator | SinkOperator[Any]

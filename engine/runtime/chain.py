@@ -24,6 +24,7 @@ from engine.graph.logical import LogicalOperator
 from engine.graph.operator import (
     BatchOperator,
     EndingFunction,
+    Properties,
     RecordOperator,
     SideFunction,
     SinkOperator,
@@ -86,16 +87,17 @@ class Chain:
         """
         runs = self._runs
         self._rescuers = rescuers or {}
-        first = operators[0].operator if operators else None
-        self.accepts_columns = may_be_columns = _accepts_columns(first)
-        self._columns_hint = _columns_hint(first)
-        if encoded and not (isinstance(first, BatchOperator) and first.accepts_encoded):
+        first = operators[0].operator.properties if operators else _OPEN
+        self.accepts_columns = may_be_columns = first.accepts_columns
+        self._columns_hint = first.columns_hint
+        if encoded and not first.accepts_encoded:
             may_be_columns |= self._columns_hint is not None  # which the decoder does not know
             runs.append(Batch.decode if may_be_columns else Batch.to_list)
         for operator in operators:
             self.opening = operator.name
-            if may_be_columns and not _accepts_columns(operator.operator):
-                check = _records_only(operator.name, _columns_hint(operator.operator))
+            properties = operator.operator.properties
+            if may_be_columns and not properties.accepts_columns:
+                check = _records_only(operator.name, properties.columns_hint)
                 self._run_names[check] = operator.name
                 runs.append(check)
             rescue = self._rescuers.get(operator.name)
@@ -108,7 +110,7 @@ class Chain:
             self._counters.append(counter)
             self._run_names[run] = operator.name
             runs.append(run)
-            may_be_columns = _accepts_columns(operator.operator)
+            may_be_columns = properties.accepts_columns
         if len(runs) == 1:
             self.process = runs[0]
         elif runs:
@@ -202,7 +204,7 @@ class Chain:
                 return _counted(run.process, counter), counter
             if isinstance(run, SideFunction):
                 self.side = run
-            return (run, None) if kind.compacts else (_counted(run, counter), counter)
+            return (run, None) if kind.properties.compacts else (_counted(run, counter), counter)
         assert isinstance(kind, SinkOperator), f"unknown kind of operator {kind!r}"
         writer = self._writers[operator.name] = kind.open(context)
         return _sink(writer.write), None
@@ -222,13 +224,8 @@ def _unchanged(batch: Any) -> Any:
     return batch
 
 
-def _accepts_columns(operator: object) -> bool:
-    """Also what may give columns: no other operator does."""
-    return operator is None or getattr(operator, "accepts_columns", False)
-
-
-def _columns_hint(operator: object) -> str | None:
-    return getattr(operator, "columns_hint", None)
+_OPEN = Properties(accepts_columns=True)
+"""Of a chain without operators, which leaves the choice to whoever takes its batches."""
 
 
 def _records_only(name: str, hint: str | None) -> Run:

@@ -96,7 +96,7 @@ def _operator(
         return description.operators[-1].name  # it left the chain and could not be encoded
     if any(file.startswith(_BROADCAST) for file in files):
         for operator in description.operators:
-            if getattr(operator.operator, "publishes", None):
+            if operator.operator.properties.publishes:
                 return operator.name
     return description.operators[0].name  # a source, or what takes the input
 

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Sequence
 
 from engine.graph.execution import ExecutionGraph
-from engine.graph.operator import BatchOperator
 from engine.runtime.description import TaskStatistics
 
 
@@ -19,10 +18,10 @@ class Limits:
     def __init__(self, graph: ExecutionGraph) -> None:
         self._graph = graph
         self._limits = {
-            operator.name: operator.operator.limit
+            operator.name: limit
             for vertex in graph.job.vertices
             for operator in vertex.operators
-            if isinstance(operator.operator, BatchOperator) and operator.operator.limit is not None
+            if (limit := operator.operator.properties.limit) is not None
         }
 
     def __bool__(self) -> bool:

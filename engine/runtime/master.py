@@ -294,7 +294,7 @@ class JobMaster:
             config=self._config,
             neighbours=self._neighbours[self._placement.node(vertex).id],
             columns=any(
-                getattr(operator.operator, "emits_columns", False)
+                operator.operator.properties.emits_columns
                 for other in self._graph.vertices
                 for operator in other.job_vertex.operators
             ),

@@ -12,12 +12,12 @@ is pure: the same graph and placement give the same roles.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 from engine.errors import GraphError
 from engine.graph.execution import ExecutionGraph
+from engine.graph.operator import Properties
 from engine.graph.partitioner import Broadcast
 from engine.placement import Placement
 
@@ -83,7 +83,7 @@ def blob_roles(graph: ExecutionGraph, placement: Placement) -> dict[int, BlobRol
     leaders: dict[int, list[tuple[int, int]]] = {}
     peers: dict[int, set[int]] = {}
     followers: dict[int, set[int]] = {}
-    for origin, receivers in _published(graph, "relays"):
+    for origin, receivers in _published(graph, lambda properties: properties.relays):
         by_node = _by_node(receivers, placement)
         own = by_node.pop(placement.nodes[origin].id, [])
         chain = tuple(sorted(tasks[0] for tasks in by_node.values()))
@@ -114,18 +114,19 @@ def model_tasks(graph: ExecutionGraph) -> set[int]:
     """The tasks that publish models or receive them, whichever way."""
     return {
         task
-        for origin, receivers in _published(graph, "publishes")
+        for origin, receivers in _published(
+            graph, lambda properties: properties.publishes is not None
+        )
         for task in (origin, *receivers)
     }
 
 
 def _published(
-    graph: ExecutionGraph, attribute: Literal["publishes", "relays"]
+    graph: ExecutionGraph, has: Callable[[Properties], bool]
 ) -> Iterator[tuple[int, list[int]]]:
     """Each task with an operator of which this is true, and those that it sends to, by id."""
     for vertex in graph.vertices:
-        operators = (operator.operator for operator in vertex.job_vertex.operators)
-        if not any(getattr(operator, attribute, None) for operator in operators):
+        if not any(has(each.operator.properties) for each in vertex.job_vertex.operators):
             continue
         receivers: set[int] = set()
         for edge, channels in graph.outputs(vertex):

@@ -45,7 +45,7 @@ def receive_beside(
     """The batches of records, to the end; those of the side input are taken by `side`."""
     sides = frozenset(description.side_inputs)
     network.set_side(sorted(sides))
-    held = side.holds_records
+    held = description.operators[0].operator.properties.holds_records
     if held:
         network.pause([channel for channel in description.inputs if channel not in sides])
     side.begin(_NetworkGate(network))

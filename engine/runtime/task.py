@@ -20,7 +20,6 @@ from engine.graph.operator import (
     SinkOperator,
     SourceOperator,
     TaskContext,
-    Transform,
 )
 from engine.network import (
     Cancelled,
@@ -281,10 +280,11 @@ class Task:
     ) -> None:
         items = source.open(context)
         self._window.begin(self._restart_latency)
-        if source.rate is None:
+        rate = source.properties.rate
+        if rate is None:
             self._run_closed(items, deliver)
         else:
-            self._pacer = _Pacer(source.rate / context.parallelism, self._hurry)
+            self._pacer = _Pacer(rate / context.parallelism, self._hurry)
             self._run_open(items, deliver, self._pacer)
         if isinstance(items, Generator):
             items.close()  # it may have more, where the task was told to stop
@@ -360,7 +360,7 @@ def _rescuers(
     """By the names of the operators whose failures do not fail the job."""
     found = {}
     for operator in operators:
-        if isinstance(operator.operator, Transform) and operator.operator.on_error != "fail":
+        if operator.operator.properties.on_error != "fail":
             found[operator.name] = Rescuer(side_outputs.get(operator.name, {}).get(ERRORS))
     return found
 

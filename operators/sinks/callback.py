@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from engine.graph.operator import SinkOperator, SinkWriter, TaskContext
+from engine.graph.operator import Properties, SinkOperator, SinkWriter, TaskContext
 from operators.elementwise import check_function
 
 
@@ -25,7 +25,11 @@ class Callback(SinkOperator[Any]):
         check_function("Callback", function, 1)
         self.function = function
         self.batches = batches
-        self.accepts_columns = batches
+
+    @property
+    def properties(self) -> Properties:
+        """It takes columns where it takes batches."""
+        return Properties(accepts_columns=self.batches)
 
     def open(self, context: TaskContext) -> SinkWriter:
         """The function in a loop, or as it is."""

@@ -1,10 +1,10 @@
 """A sink that brings all records to the driver."""
 
 from itertools import chain
-from typing import Any, ClassVar
+from typing import Any
 
 from engine.columns import is_columns
-from engine.graph.operator import SinkOperator, SinkWriter, TaskContext
+from engine.graph.operator import Properties, SinkOperator, SinkWriter, TaskContext
 from engine.network import Batch
 
 
@@ -17,8 +17,7 @@ class Collect(SinkOperator[Any]):
     what they take.
     """
 
-    driver: ClassVar[bool] = True
-    accepts_columns = True
+    properties = Properties(accepts_columns=True, driver=True)
 
     def open(self, context: TaskContext) -> SinkWriter:
         """An empty list."""

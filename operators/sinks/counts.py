@@ -1,10 +1,10 @@
 """A sink that keeps the last value of each key."""
 
 from itertools import islice
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 from engine.columns import is_columns
-from engine.graph.operator import SinkOperator, SinkWriter, TaskContext
+from engine.graph.operator import Properties, SinkOperator, SinkWriter, TaskContext
 from engine.network import Batch, Latest
 from engine.record import dict_key
 
@@ -21,8 +21,7 @@ class Counts(SinkOperator[tuple[Any, Any]]):
     at any lower one.
     """
 
-    driver: ClassVar[bool] = True
-    accepts_columns = True
+    properties = Properties(accepts_columns=True, driver=True)
 
     def open(self, context: TaskContext) -> SinkWriter:
         """An empty dict."""

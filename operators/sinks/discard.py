@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from engine.graph.operator import SinkOperator, SinkWriter, TaskContext
+from engine.graph.operator import Properties, SinkOperator, SinkWriter, TaskContext
 
 
 class Discard(SinkOperator[Any]):
     """Drops the records; each task's result is how many there were."""
 
-    accepts_columns = True
+    properties = Properties(accepts_columns=True)
 
     def open(self, context: TaskContext) -> SinkWriter:
         """A counter."""

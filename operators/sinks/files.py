@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from engine.columns import is_columns, rows
 from engine.errors import GraphError
-from engine.graph.operator import SinkOperator, SinkWriter, TaskContext
+from engine.graph.operator import Properties, SinkOperator, SinkWriter, TaskContext
 
 
 class _Files(SinkOperator[Any]):
@@ -87,7 +87,7 @@ class JsonLines(_Files):
     """
 
     suffix = ".jsonl"
-    accepts_columns = True
+    properties = Properties(accepts_columns=True)
 
     def encode(self, batch: Any) -> str:
         """A line for each record."""

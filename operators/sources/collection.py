@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from engine.columns import is_columns, lacks_columns, slices
 from engine.errors import GraphError
-from engine.graph.operator import SourceOperator, TaskContext
+from engine.graph.operator import Properties, SourceOperator, TaskContext
 from operators.sources.rate import check_rate
 
 T = TypeVar("T")
@@ -30,21 +30,26 @@ class Collection(SourceOperator[T]):
             )
         check_rate(rate)
         self.records = list(records)
-        self.emits_columns = any(is_columns(record) for record in self.records)
-        if self.emits_columns and not all(is_columns(record) for record in self.records):
+        self.columnar = any(is_columns(record) for record in self.records)
+        if self.columnar and not all(is_columns(record) for record in self.records):
             raise GraphError(
                 "Collection got record batches among other records, expected one kind",
                 hint="make columns of the others: pyarrow.RecordBatch.from_pylist",
             )
-        if self.emits_columns and any(lacks_columns(batch) for batch in self.records):
+        if self.columnar and any(lacks_columns(batch) for batch in self.records):
             raise GraphError("Collection got rows without a column, expected a column at least")
         self.rate = rate
+
+    @property
+    def properties(self) -> Properties:
+        """Its rate, and whether records are columns."""
+        return Properties(rate=self.rate, emits_columns=self.columnar)
 
     def open(self, context: TaskContext) -> Iterator[Any]:
         """The part of this task, in batches."""
         end = len(self.records) * (context.index + 1) // context.parallelism
         begin = len(self.records) * context.index // context.parallelism
-        if self.emits_columns:
+        if self.columnar:
             for batch in self.records[begin:end]:
                 yield from slices(batch, context.batch_size)
             return

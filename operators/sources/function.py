@@ -6,7 +6,7 @@ from typing import Any, TypeVar, overload
 
 from engine.columns import is_columns, slices
 from engine.errors import GraphError
-from engine.graph.operator import SourceOperator, TaskContext
+from engine.graph.operator import Properties, SourceOperator, TaskContext
 from operators.sources.batches import batches
 from operators.sources.rate import check_rate
 
@@ -37,6 +37,11 @@ class Function(SourceOperator[T]):
         self.function = function
         self.takes_context = _takes_context(function)
         self.rate = rate
+
+    @property
+    def properties(self) -> Properties:
+        """Its rate."""
+        return Properties(rate=self.rate)
 
     def open(self, context: TaskContext) -> Iterator[Any]:
         """What the function gives; its lists divided into batches."""

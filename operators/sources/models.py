@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import GraphError, ModelError
-from engine.graph.operator import SourceOperator, TaskContext
+from engine.graph.operator import Properties, SourceOperator, TaskContext
 from engine.model.folder import FileOnDisk, list_folder, read_status
 
 logger = logging.getLogger("oka")
@@ -30,7 +30,7 @@ class Models(SourceOperator[Any]):
     [b'first', b'second']
     """
 
-    parallelism = 1
+    properties = Properties(parallelism=1)
 
     def __init__(
         self,

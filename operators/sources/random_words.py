@@ -10,7 +10,7 @@ import numpy as np
 
 from engine.columns import import_pyarrow, slices
 from engine.errors import GraphError
-from engine.graph.operator import SourceOperator, TaskContext
+from engine.graph.operator import Properties, SourceOperator, TaskContext
 from operators.sources.batches import batches
 from operators.sources.rate import check_rate
 
@@ -59,7 +59,7 @@ class RandomWords(SourceOperator[str]):
                 "dictionary_encoded is True, expected False for words that are no column",
                 hint="RandomWords(columnar=True, dictionary_encoded=True)",
             )
-        self.emits_columns = columnar
+        self.columnar = columnar
         self.dictionary_encoded = dictionary_encoded
         self.length = length
         self.words = words
@@ -67,6 +67,11 @@ class RandomWords(SourceOperator[str]):
         self.count = count
         self.seed = seed
         self.rate = rate
+
+    @property
+    def properties(self) -> Properties:
+        """Its rate, and whether records are columns."""
+        return Properties(rate=self.rate, emits_columns=self.columnar)
 
     def dictionary(self) -> list[str]:
         """The words that are drawn from, all different; the same in every task."""
@@ -87,7 +92,7 @@ class RandomWords(SourceOperator[str]):
         left = float("inf") if self.count is None else _share(self.count, context)
         seed = np.random.SeedSequence(self.seed, spawn_key=(context.index,))
         random = np.random.default_rng(seed)
-        pick = self._pick_columns if self.emits_columns else self._pick_list
+        pick = self._pick_columns if self.columnar else self._pick_list
         block = self._block(context)
         pick_batches = pick(context.batch_size, block)
         numbers = np.uint16 if self.words <= 1 << 16 else np.int64  # fewer bits are drawn faster
@@ -128,12 +133,12 @@ class RandomWords(SourceOperator[str]):
     def _block(self, context: TaskContext) -> int:
         """How many words to draw at once: whole batches, but few enough to look at the clock."""
         block = _BLOCK_WORDS
-        if self.emits_columns:
+        if self.columnar:
             block = min(block, _BLOCK_BYTES // self.length)  # they are copied: keep them in a cache
         if self.rate is not None:
             block = min(block, int(self.rate / context.parallelism * _BLOCK_SECONDS))
         block = max(1, block // context.batch_size) * context.batch_size
-        if self.emits_columns:
+        if self.columnar:
             block = min(block, _MOST_COLUMN_BYTES // self.length)
         return block
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import GraphError
-from engine.graph.operator import SourceOperator, TaskContext
+from engine.graph.operator import Properties, SourceOperator, TaskContext
 from operators.sources.batches import batches
 from operators.sources.rate import check_rate
 
@@ -56,6 +56,11 @@ class TextFiles(SourceOperator[str]):
         self.errors = errors
         self.rate = rate
         self._files: tuple[_File, ...] | None = None
+
+    @property
+    def properties(self) -> Properties:
+        """Its rate."""
+        return Properties(rate=self.rate)
 
     def validate(self) -> None:
         """Settle which files there are and how long they are, for all tasks alike."""

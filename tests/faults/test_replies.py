@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import pytest
 
 import engine
-from engine.graph.operator import SinkOperator, SinkWriter, TaskContext
+from engine.graph.operator import Properties, SinkOperator, SinkWriter, TaskContext
 from operators import source
 from operators.sinks import Collect, Counts
 from operators.sources import Collection, Function
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("nothing_left")
 class Gather(SinkOperator[Any]):
     """A driver sink whose result is what `make` returns."""
 
-    driver = True
+    properties = Properties(driver=True)
 
     def __init__(self, make: Any) -> None:
         self.make = make

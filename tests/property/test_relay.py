@@ -47,7 +47,7 @@ def receivers(graph: ExecutionGraph, ways: tuple[str, ...]) -> dict[int, set[int
     """For each origin, the tasks at the other ends of its channels."""
     found: dict[int, set[int]] = {}
     for task in graph.vertices:
-        if getattr(task.job_vertex.operators[0].operator, "publishes", None) in ways:
+        if task.job_vertex.operators[0].operator.properties.publishes in ways:
             ends = {channel.target for channel in graph.channels if channel.source == task.id}
             found[task.id] = ends
     return found

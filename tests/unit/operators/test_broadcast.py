@@ -58,7 +58,7 @@ def test_publishing_is_in_the_sources_task_and_goes_to_every_task_behind_it() ->
     assert [operator.name for operator in first.operators] == ["models", "publish"]
     assert (first.parallelism, second.parallelism) == (1, 4)
     assert [edge.partitioner for edge in graph.edges] == [Broadcast()]
-    assert first.operators[1].operator.publishes == "channels"  # type: ignore[union-attr]
+    assert first.operators[1].operator.properties.publishes == "channels"
 
 
 def test_records_are_broadcast_as_they_are_without_via() -> None:

@@ -193,6 +193,7 @@ def test_native_aggregates_are_told_where_key_and_value_are() -> None:
 
 
 def test_native_aggregates_take_the_encoded_batch_and_merge_updates() -> None:
-    assert NativeAggregate.accepts_encoded
-    assert NativeAggregate.compacts
-    assert not Reduce.accepts_encoded
+    properties = aggregate(records(1).key_by().count()).properties
+    assert properties.accepts_encoded
+    assert properties.compacts
+    assert not Reduce(max, None).properties.accepts_encoded

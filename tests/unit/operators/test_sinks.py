@@ -32,13 +32,13 @@ def result(sink: SinkOperator[Any], task: Task, *tasks: list[list[Any]]) -> Any:
 
 def test_collect(task: Task) -> None:
     assert result(Collect(), task, [[1, 2], [3]], [], [[4]]) == [1, 2, 3, 4]
-    assert Collect.driver
+    assert Collect().properties.driver
 
 
 def test_counts_keeps_the_last_value_of_each_key(task: Task) -> None:
     first = [[("a", 1), ("b", 1)], [("a", 2)]]
     assert result(Counts(), task, first, [[["c", 7]]], [[]]) == {"a": 2, "b": 1, "c": 7}
-    assert Counts.driver
+    assert Counts().properties.driver
 
 
 def test_counts_take_columns_of_any_keys_one_kind_after_another(task: Task) -> None:
@@ -86,7 +86,7 @@ def test_counts_of_what_is_no_pair(task: Task) -> None:
 
 def test_discard_counts(task: Task) -> None:
     assert result(Discard(), task, [[1, 2], []], [[3]]) == 3
-    assert not Discard.driver
+    assert not Discard().properties.driver
 
 
 def test_callback(task: Task) -> None:

@@ -58,7 +58,7 @@ def opened(
         load, lambda loaded, batch: [(loaded, n) for n in batch], background, on_load_error
     )
     function, gate = operator.open(TaskContext("t[0]", 0, 1, 100, "job")), Gate()
-    assert function.holds_records
+    assert operator.properties.holds_records
     function.begin(gate)
     return function, gate
 

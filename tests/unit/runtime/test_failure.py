@@ -45,7 +45,7 @@ def failure_of(batch: Any, *operators: Any) -> TaskFailure:
     """What is told when a chain of these operators gets the batch, after a pickle's way."""
     declared = tuple(
         LogicalOperator(at, f"operator-{at}", operator, None, {})
-        for at, operator in enumerate((object(), *operators))
+        for at, operator in enumerate((Collection([]), *operators))
     )
     chain = Chain()
     try:
@@ -63,7 +63,7 @@ def told(
     error: BaseException, chain: Chain | None = None, declared: tuple[LogicalOperator, ...] = ()
 ) -> TaskFailure:
     if not declared:
-        declared = (LogicalOperator(0, "operator-0", object(), None, {}),)  # type: ignore[arg-type]
+        declared = (LogicalOperator(0, "operator-0", Collection([]), None, {}),)
     description = TaskDescription(0, "vertex", 0, 1, declared, {}, (), (), JobConfig())
     failure = describe(error, description, chain or Chain())
     found: TaskFailure = pickle.loads(pickle.dumps(failure))
