@@ -1,6 +1,7 @@
 """The API to compose pipelines: `source(...)`, then methods of streams, then `.sink(...)`.
 
-Composing does nothing; `engine.execute` runs what a sink has closed.
+Composing does nothing; `engine.execute` runs what a sink has closed. An operator of one's own is a
+`BatchOperator`, which `Stream.then` puts behind a stream.
 """
 
 from pathlib import Path
@@ -13,20 +14,38 @@ if Path(engine.__file__ or "").resolve().parent.parent != Path(__file__).resolve
         "hint: give it another name; programs need Oka's packages engine and operators"
     )
 
+from engine.graph.operator import (
+    BatchFunction,
+    BatchOperator,
+    Gate,
+    Properties,
+    SinkOperator,
+    SinkWriter,
+    SourceOperator,
+    TaskContext,
+)
 from operators.aggregates import Count, First, Max, Mean, Min, Sum
 from operators.keyed_stream import KeyedStream
 from operators.pipeline import Pipeline
 from operators.stream import Stream, source
 
 __all__ = [
+    "BatchFunction",
+    "BatchOperator",
     "Count",
     "First",
+    "Gate",
     "KeyedStream",
     "Max",
     "Mean",
     "Min",
     "Pipeline",
+    "Properties",
+    "SinkOperator",
+    "SinkWriter",
+    "SourceOperator",
     "Stream",
     "Sum",
+    "TaskContext",
     "source",
 ]

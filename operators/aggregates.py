@@ -3,12 +3,12 @@
 `KeyedStream.aggregate` computes several at once; `count()`, `sum("n")` and so on one.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 from engine.errors import GraphError
-from engine.graph.operator import BatchOperator, EndingFunction, Properties, TaskContext
+from engine.graph.operator import BatchFunction, BatchOperator, Plain, Properties, TaskContext
 from operators.keys import Item, Key, check_item
 
 Emit: TypeAlias = Literal["updates", "final"]
@@ -91,7 +91,11 @@ class NativeAggregate(BatchOperator):
     names: tuple[str, ...] | None = None
     emit: Emit = "updates"
 
-    properties = Properties(accepts_encoded=True, accepts_columns=True, compacts=True)
+    @property
+    def properties(self) -> Properties:
+        """It takes all that comes, and merges updates where it emits them."""
+        compacts = self.emit == "updates"
+        return Properties(accepts_encoded=True, accepts_columns=True, compacts=compacts)
 
     @classmethod
     def of(
@@ -115,7 +119,7 @@ class NativeAggregate(BatchOperator):
             emit,
         )
 
-    def open(self, context: TaskContext) -> Callable[[Any], Any] | EndingFunction:
+    def open(self, context: TaskContext) -> BatchFunction:
         """The native function, with a table of its own."""
         from engine.network import Aggregate
 
@@ -125,11 +129,11 @@ class NativeAggregate(BatchOperator):
             None if self.names is None else list(self.names),
         )
         if self.emit == "updates":
-            return aggregate.update
+            return Plain(aggregate.update)
         return _FinalAggregate(aggregate, context.batch_size)
 
 
-class _FinalAggregate(EndingFunction):
+class _FinalAggregate(BatchFunction):
     """Takes records in, and gives each key once at the end."""
 
     def __init__(self, aggregate: Any, batch_size: int) -> None:

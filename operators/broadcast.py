@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 from engine.broadcast import ModelStore, Settings
 from engine.errors import ConfigError, GraphError, ModelError
-from engine.graph.operator import BatchOperator, Properties, TaskContext, TolerantFunction
+from engine.graph.operator import BatchFunction, BatchOperator, Properties, TaskContext
 from engine.model import Descriptor, Package, Via, pack
 from engine.network import Cancelled, ChannelLost
 from operators.sources.models import Models
@@ -65,7 +65,7 @@ class Publish(BatchOperator):
                     hint="s3_url='s3://bucket/prefix' says where to upload it",
                 )
 
-    def open(self, context: TaskContext) -> TolerantFunction:
+    def open(self, context: TaskContext) -> BatchFunction:
         """The function that publishes; it waits while two models are on their way."""
         if context.models is None:
             raise ModelError(
@@ -75,7 +75,7 @@ class Publish(BatchOperator):
         return _Publisher(self, context.models, context.task_name)
 
 
-class _Publisher(TolerantFunction):
+class _Publisher(BatchFunction):
     """The models of one task.
 
     Its first one must be published. A later one that cannot be is told of, counted, and passed on
@@ -89,7 +89,7 @@ class _Publisher(TolerantFunction):
         self._last = 0
         self._published = False
 
-    def __call__(self, batch: list[Any]) -> list[Descriptor]:
+    def process(self, batch: list[Any]) -> list[Descriptor]:
         return [self._publish(record) for record in batch]
 
     def _publish(self, record: Any) -> Descriptor:

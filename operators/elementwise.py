@@ -11,7 +11,7 @@ from typing import Any
 
 from engine.columns import as_columns, columns_of, import_pyarrow, is_columns, joined, rows, slices
 from engine.errors import GraphError
-from engine.graph.operator import BatchOperator, Properties, TaskContext
+from engine.graph.operator import BatchFunction, BatchOperator, Plain, Properties, TaskContext
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class MapBatches(BatchOperator):
     `paired` tells that what arrives are pairs of a key and the record that the function wants.
 
     >>> context = TaskContext("map_batches[0]", 0, 1, 100, "job")
-    >>> MapBatches(sorted, max_records=2).open(context)([3, 1, 2])
+    >>> MapBatches(sorted, max_records=2).open(context).process([3, 1, 2])
     [1, 3, 2]
     """
 
@@ -38,7 +38,7 @@ class MapBatches(BatchOperator):
         if limit is not None and (type(limit) is not int or limit < 1):
             raise GraphError(f"max_records is {limit!r}, expected an integer >= 1")
 
-    def open(self, context: TaskContext) -> Callable[[Any], Any]:
+    def open(self, context: TaskContext) -> BatchFunction:
         """The function with a check of what it returns."""
         function, limit, paired = self.function, self.max_records, self.paired
 
@@ -54,7 +54,7 @@ class MapBatches(BatchOperator):
             pieces = (batch[start : start + limit] for start in range(0, len(batch), limit))
             return _joined([checked_batch(function(piece)) for piece in pieces])
 
-        return map_batch
+        return Plain(map_batch)
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class ToColumns(BatchOperator):
     def __post_init__(self) -> None:
         import_pyarrow("to_columns()")
 
-    def open(self, context: TaskContext) -> Callable[[Any], Any]:
+    def open(self, context: TaskContext) -> BatchFunction:
         """The conversion."""
         schema = self.schema
 
@@ -81,7 +81,7 @@ class ToColumns(BatchOperator):
                 return batch
             return columns_of(batch, schema)
 
-        return to_columns
+        return Plain(to_columns)
 
 
 @dataclass(frozen=True)
@@ -90,13 +90,13 @@ class ToRecords(BatchOperator):
 
     properties = Properties(accepts_columns=True)
 
-    def open(self, context: TaskContext) -> Callable[[Any], Any]:
+    def open(self, context: TaskContext) -> BatchFunction:
         """The conversion."""
 
         def to_records(batch: Any) -> Any:
             return rows(batch) if is_columns(batch) else batch
 
-        return to_records
+        return Plain(to_records)
 
 
 def check_function(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from engine.errors import GraphError
 from engine.graph.declaration import Input, shown
-from engine.graph.operator import OnError
+from engine.graph.operator import BatchOperator, OnError
 from engine.graph.partitioner import Forward
 from operators.aggregates import (
     Aggregation,
@@ -24,7 +24,7 @@ from operators.aggregates import (
 from operators.elementwise import MapBatches
 from operators.keys import Key, check_item
 from operators.reduce import Reduce
-from operators.stream import Stream, check_on_error, side, then
+from operators.stream import Stream, check_on_error, own, side, then
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -153,6 +153,13 @@ class KeyedStream(Generic[K, T]):
         """
         operator = MapBatches(function, max_records, self._paired)
         return then(self._inputs, operator, "map_batches")
+
+    def then(self, operator: BatchOperator, side: Stream[Any] | None = None) -> Stream[Any]:
+        """As `Stream.then`, in the task that has all records of the batch's keys.
+
+        Where `key_by` got a function, what arrives are pairs of a key and a record.
+        """
+        return own(self._inputs, operator, side)
 
     def side(self, name: str) -> Stream[Any]:
         """A side output of `key_by` with `on_error="side"`; see `Stream.side`."""

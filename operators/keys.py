@@ -6,7 +6,15 @@ from operator import itemgetter
 from typing import Any, TypeAlias
 
 from engine.errors import GraphError
-from engine.graph.operator import BatchOperator, OnError, Properties, RecordOperator, TaskContext
+from engine.graph.operator import (
+    BatchFunction,
+    BatchOperator,
+    OnError,
+    Plain,
+    Properties,
+    RecordOperator,
+    TaskContext,
+)
 from engine.network import KeyExtractError, partition
 from engine.rescued import rescued
 from operators.elementwise import check_function
@@ -34,12 +42,12 @@ class KeyRecords(BatchOperator):
         hint = "name the column that is the key: .key_by({column!r})"
         return Properties(on_error=self.on_error, columns_hint=hint)
 
-    def open(self, context: TaskContext) -> Callable[[list[Any]], list[Any]]:
+    def open(self, context: TaskContext) -> BatchFunction:
         """The loop over a batch."""
         function, rescue = self.function, context.rescue
         if rescue is not None:
             pair = RecordOperator("map", lambda record: (_checked(function(record)), record))
-            return rescued(pair, rescue)
+            return Plain(rescued(pair, rescue))
 
         def key_records(batch: list[Any]) -> list[Any]:
             out: list[Any] = []
@@ -48,7 +56,7 @@ class KeyRecords(BatchOperator):
                 append((function(record), record))
             return out
 
-        return key_records
+        return Plain(key_records)
 
 
 @dataclass(frozen=True)
@@ -67,7 +75,7 @@ class HaveKeys(BatchOperator):
         hint = "leave on_error out: every row has a {column!r}"
         return Properties(on_error=self.on_error, columns_hint=hint)
 
-    def open(self, context: TaskContext) -> Callable[[list[Any]], list[Any]]:
+    def open(self, context: TaskContext) -> BatchFunction:
         """The loop over a batch."""
         items = self.key if isinstance(self.key, tuple) else (self.key,)
         assert context.rescue is not None
@@ -77,7 +85,7 @@ class HaveKeys(BatchOperator):
                 _checked(_found(record, item))
             return record
 
-        return rescued(RecordOperator("map", with_keys), context.rescue)
+        return Plain(rescued(RecordOperator("map", with_keys), context.rescue))
 
 
 def key_finder(key: Key) -> Callable[[Any], Any]:

@@ -9,9 +9,10 @@ from itertools import islice
 from typing import Any, TypeAlias
 
 from engine.graph.operator import (
+    BatchFunction,
     BatchOperator,
-    EndingFunction,
     OnError,
+    Plain,
     Properties,
     Rescue,
     TaskContext,
@@ -37,7 +38,7 @@ class Reduce(BatchOperator):
 
     >>> context = TaskContext("reduce[0]", 0, 1, 100, "job")
     >>> add = Reduce(lambda a, b: (a[0], a[1] + b[1]), key=0)
-    >>> add.open(context)([("a", 1), ("b", 1), ("a", 1)])
+    >>> add.open(context).process([("a", 1), ("b", 1), ("a", 1)])
     [('a', 1), ('b', 1), ('a', 2)]
     """
 
@@ -55,11 +56,11 @@ class Reduce(BatchOperator):
     def __post_init__(self) -> None:
         check_function("reduce", self.function, 2)
 
-    def open(self, context: TaskContext) -> Loop | EndingFunction:
+    def open(self, context: TaskContext) -> BatchFunction:
         """The loop over a batch, made for the kind of key, with a dict of its own."""
         state: State = {}
         loop = self._loop(state, context.rescue)
-        return loop if self.emit == "updates" else _Final(loop, state, context.batch_size)
+        return Plain(loop) if self.emit == "updates" else _Final(loop, state, context.batch_size)
 
     def _loop(self, state: State, rescue: Rescue | None) -> Loop:
         function, key = self.function, self.key
@@ -75,7 +76,7 @@ class Reduce(BatchOperator):
         return _reduce_by_item(function, key, state)
 
 
-class _Final(EndingFunction):
+class _Final(BatchFunction):
     """Combines records as ever, and gives what each key has come to at the end."""
 
     def __init__(self, reduce: Loop, state: State, batch_size: int) -> None:

@@ -158,8 +158,29 @@ class Stream(Generic[T]):
                     hint="call .broadcast() on the stream of models",
                 )
         operator = MapBatchesWithModel(load, function, load_in_background, on_load_error)
-        sides = tuple(replace(edge, side=True) for edge in models.inputs)
-        return then((*self._inputs, *sides), operator, "map_batches_with_model")
+        return then((*self._inputs, *_sides(models)), operator, "map_batches_with_model")
+
+    def then(self, operator: BatchOperator, side: "Stream[Any] | None" = None) -> "Stream[Any]":
+        """What an operator of your own makes of it; `side` is its side input, if it has one.
+
+        >>> import engine.testing
+        >>> from operators import BatchFunction, BatchOperator
+        >>> from operators.sinks import Collect
+        >>> from operators.sources import Collection
+        >>> class Changes(BatchOperator):
+        ...     def open(self, context):
+        ...         return OneTasksChanges()
+        >>> class OneTasksChanges(BatchFunction):
+        ...     last = None
+        ...
+        ...     def process(self, batch):
+        ...         befores, self.last = [self.last, *batch], batch[-1]
+        ...         return [new for new, old in zip(batch, befores) if new != old]
+        >>> states = source(Collection(["on", "on", "off", "on"])).then(Changes())
+        >>> engine.testing.run(states.sink(Collect()), batch_size=2)["collect"]
+        ['on', 'off', 'on']
+        """
+        return own(self._inputs, operator, side)
 
     def to_columns(self, schema: "pa.Schema | None" = None) -> "Stream[Any]":
         """Records that are dicts as columns: a `pyarrow.RecordBatch` of each batch.
@@ -427,6 +448,25 @@ def last(inputs: tuple[Input, ...], method: str) -> Declaration:
     return edge.source
 
 
+def own(inputs: tuple[Input, ...], operator: object, beside: object) -> Stream[Any]:
+    """The stream behind an operator of the user's, which may read another stream beside these."""
+    if not isinstance(operator, BatchOperator):
+        raise GraphError(
+            f"then() got {_described(operator)}, expected a BatchOperator",
+            hint="a function of a record goes into .map(f), one of a batch into .map_batches(f)",
+        )
+    if (beside is not None) != operator.properties.side_input:
+        has = "one" if operator.properties.side_input else "none: its Properties have no side_input"
+        raise GraphError(
+            f"then() got {'no' if beside is None else 'a'} side input for "
+            f"{_default_name(operator)!r}, expected {has}"
+        )
+    if beside is not None and not isinstance(beside, Stream):
+        raise GraphError(f"then() got side={_described(beside)}, expected a stream")
+    sides = () if beside is None else _sides(beside)
+    return then((*inputs, *sides), operator, _default_name(operator))
+
+
 def then(
     inputs: tuple[Input, ...],
     operator: RecordOperator | BatchOperator,
@@ -443,6 +483,10 @@ def check_on_error(method: str, on_error: object) -> None:
         raise GraphError(
             f"{method}() got on_error={on_error!r:.80}, expected 'fail', 'skip' or 'side'"
         )
+
+
+def _sides(stream: Stream[Any]) -> tuple[Input, ...]:
+    return tuple(replace(edge, side=True) for edge in stream.inputs)
 
 
 def _declared(

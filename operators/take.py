@@ -1,12 +1,11 @@
 """`take`: the first records of a stream, and then no more."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from engine.columns import is_columns
 from engine.errors import GraphError
-from engine.graph.operator import BatchOperator, Properties, TaskContext
+from engine.graph.operator import BatchFunction, BatchOperator, Properties, TaskContext
 
 
 @dataclass(frozen=True)
@@ -15,7 +14,7 @@ class Take(BatchOperator):
 
     >>> context = TaskContext("take[0]", 0, 1, 100, "job")
     >>> take = Take(3).open(context)
-    >>> take([1, 2]), take([3, 4]), take([5])
+    >>> take.process([1, 2]), take.process([3, 4]), take.process([5])
     ([1, 2], [3], [])
     """
 
@@ -29,21 +28,24 @@ class Take(BatchOperator):
     def __post_init__(self) -> None:
         check_count("take", self.limit)
 
-    def open(self, context: TaskContext) -> Callable[[Any], Any]:
+    def open(self, context: TaskContext) -> BatchFunction:
         """The function that counts down."""
-        left = self.limit
+        return _Take(self.limit)
 
-        def take(batch: Any) -> Any:
-            nonlocal left
-            if not left:
-                return []
-            taken = batch
-            if len(batch) > left:
-                taken = batch.slice(0, left) if is_columns(batch) else batch[:left]
-            left -= len(taken)
-            return taken
 
-        return take
+class _Take(BatchFunction):
+    def __init__(self, limit: int) -> None:
+        self._left = limit
+
+    def process(self, batch: Any) -> Any:
+        left = self._left
+        if not left:
+            return []
+        taken = batch
+        if len(batch) > left:
+            taken = batch.slice(0, left) if is_columns(batch) else batch[:left]
+        self._left = left - len(taken)
+        return taken
 
 
 def check_count(method: str, count: object) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, get_args
 
 from engine.errors import GraphError, ModelError
-from engine.graph.operator import BatchOperator, Gate, Properties, SideFunction, TaskContext
+from engine.graph.operator import BatchFunction, BatchOperator, Properties, TaskContext
 from engine.model import Model
 from engine.network import Cancelled, ChannelLost
 from operators.elementwise import check_function, checked_batch
@@ -49,9 +49,9 @@ class MapBatchesWithModel(BatchOperator):
         if self.on_load_error not in get_args(OnLoadError):
             raise GraphError(f"on_load_error is {self.on_load_error!r}, expected 'keep' or 'fail'")
 
-    def open(self, context: TaskContext) -> SideFunction:
+    def open(self, context: TaskContext) -> BatchFunction:
         """The function of one task, without a model yet."""
-        return _WithModel(self, context.task_name)
+        return _WithModel(self, context)
 
 
 @dataclass(frozen=True)
@@ -62,19 +62,21 @@ class _Loaded(Generic[L]):
     value: L
 
 
-class _WithModel(SideFunction):
+class _WithModel(BatchFunction):
     """The models of one task.
 
     The task's thread owns `_current`; `_newest` and `_loaded` are handed over between it and the
     loader under the lock. Of models that come while one is being loaded, only the newest is loaded.
     """
 
-    def __init__(self, operator: MapBatchesWithModel, task: str) -> None:
+    def __init__(self, operator: MapBatchesWithModel, context: TaskContext) -> None:
         self._load = operator.load
         self._function = operator.function
         self._background = operator.load_in_background
         self._keeps = operator.on_load_error == "keep"
-        self._task = task
+        assert context.gate is not None
+        self._gate = context.gate
+        self._task = context.task_name
         self._version = -1
         self._current: _Loaded[Any] | None = None
         self._changed = threading.Condition()
@@ -84,12 +86,8 @@ class _WithModel(SideFunction):
         """To be applied before the next batch."""
         self._loading = False
         self._cancelled = False
-        self._gate: Gate | None = None
 
-    def begin(self, gate: Gate) -> None:
-        self._gate = gate
-
-    def __call__(self, batch: Any) -> Any:
+    def process(self, batch: Any) -> Any:
         if self._loaded is not None:
             self._apply()
         current = self._current
@@ -134,7 +132,6 @@ class _WithModel(SideFunction):
             before = self._current
             self._current, self._loaded = self._loaded, None
         if before is None:
-            assert self._gate is not None
             self._gate.resume()
         elif isinstance(before.model, Model):
             before.model.release()
@@ -149,7 +146,6 @@ class _WithModel(SideFunction):
         threading.Thread(target=self._load_all, name="oka-load", daemon=True).start()
 
     def _load_all(self) -> None:
-        assert self._gate is not None
         while True:
             with self._changed:
                 model, self._newest = self._newest, _NOTHING
@@ -162,8 +158,7 @@ class _WithModel(SideFunction):
             except BaseException as error:  # noqa: BLE001 - it is raised in the task's thread
                 with self._changed:
                     if not self._cancelled:  # else the task is past its records
-                        self.error = error
-                        self._gate.fail()
+                        self._gate.fail(error)
                 self.cancel()
                 return
             if loaded is None:

@@ -11,15 +11,15 @@ from engine.graph.execution import ExecutionChannel, ExecutionGraph, ExecutionVe
 from engine.graph.job import JobEdge, JobGraph, JobVertex
 from engine.graph.logical import LogicalEdge, LogicalGraph, LogicalOperator
 from engine.graph.operator import (
+    BatchFunction,
     BatchOperator,
-    EndingFunction,
     Gate,
     OnError,
     Operator,
+    Plain,
     Properties,
     RecordOperator,
     Rescue,
-    SideFunction,
     SinkOperator,
     SinkWriter,
     SourceOperator,
@@ -28,10 +28,10 @@ from engine.graph.operator import (
 from engine.graph.partitioner import Broadcast, Forward, Hash, Partitioner, Rebalance
 
 __all__ = [
+    "BatchFunction",
     "BatchOperator",
     "Broadcast",
     "Declaration",
-    "EndingFunction",
     "ExecutionChannel",
     "ExecutionGraph",
     "ExecutionVertex",
@@ -48,11 +48,11 @@ __all__ = [
     "OnError",
     "Operator",
     "Partitioner",
+    "Plain",
     "Properties",
     "Rebalance",
     "RecordOperator",
     "Rescue",
-    "SideFunction",
     "SinkOperator",
     "SinkWriter",
     "SourceOperator",

@@ -2,9 +2,9 @@
 
 Two operators share a vertex if a forward edge is the only main output of one and the only input of
 the other and both have the same parallelism; so an operator with a side input begins a vertex,
-where all that it reads comes over channels, which can be paused. A side output always leaves the
-vertex. A forward edge to more tasks than it comes from becomes a rebalance, since some tasks would
-else receive nothing.
+where all that it reads comes over channels, which can be paused. One that takes encoded batches
+does so, too. A side output always leaves the vertex. A forward edge to more tasks than it comes
+from becomes a rebalance, since some tasks would else receive nothing.
 """
 
 from collections.abc import Mapping
@@ -77,6 +77,7 @@ def _fuses(graph: LogicalGraph, edge: LogicalEdge, tasks: Mapping[int, int]) -> 
     return (
         isinstance(edge.partitioner, Forward)
         and tasks[edge.source] == tasks[edge.target]
+        and not graph.operators[edge.target].operator.properties.accepts_encoded
         and [each for each in outputs if each.output is None] == [edge]
     )
 

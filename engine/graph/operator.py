@@ -6,7 +6,7 @@ the engine has to know of an operator before that is in its `Properties`.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
@@ -53,6 +53,8 @@ class TaskContext:
     """Sends records to a side output of the operator; one that nothing reads is not there."""
     pickle: bool = False
     """Whether what leaves the task may be pickled where it cannot travel otherwise."""
+    gate: "Gate | None" = None
+    """Of an operator with a side input; None in a task that has none."""
 
 
 @dataclass(frozen=True)
@@ -167,74 +169,89 @@ class BatchOperator(Operator, ABC):
     """A function over whole batches, with whatever state it keeps between them."""
 
     @abstractmethod
-    def open(self, context: TaskContext) -> "Callable[[Any], Any] | EndingFunction":
-        """Make the function of one task.
-
-        It returns a list that the caller may keep, or a `pyarrow.RecordBatch`.
-        """
+    def open(self, context: TaskContext) -> "BatchFunction":
+        """Make the function of one task."""
 
 
-class TolerantFunction(ABC):
-    """One task's function of batches that goes on when something fails, tells of it and counts it.
+class BatchFunction(ABC):
+    """A batch operator at work in one task: batches in, batches out, and its state between them.
 
-    `failures` goes into the statistics of the operator.
+    It must have `process`; all else does nothing until it is overridden. The task's thread calls
+    `process` and `take_side` in any order, then `on_end`, then `close`, and never two at once.
+
+    A record of some keys at the end, and failures that are counted:
+
+        class Latest(BatchFunction):
+            def __init__(self) -> None:
+                self.of_key: dict[str, float] = {}
+
+            def process(self, batch: list[Any]) -> list[Any]:
+                for key, text in batch:
+                    try:
+                        self.of_key[key] = float(text)
+                    except ValueError:
+                        self.failures += 1
+                return []
+
+            def on_end(self) -> Iterable[list[Any]]:
+                yield list(self.of_key.items())
     """
 
     failures: int = 0
-
-    @abstractmethod
-    def __call__(self, batch: Any) -> Any:
-        """What `BatchOperator.open` gives: a batch for a batch."""
-
-
-class EndingFunction(ABC):
-    """One task's function of batches that has more to emit when its input has ended."""
+    """What it could not take in, and went on without: for the operator's statistics."""
 
     @abstractmethod
     def process(self, batch: Any) -> Any:
-        """What a plain function does: a batch for a batch."""
+        """Give a batch for a batch: a list that the caller may keep, or a `pyarrow.RecordBatch`.
 
-    @abstractmethod
-    def on_end(self) -> Iterator[Any]:
-        """What is left, in batches of at most `context.batch_size` records.
+        The batch is a list of the function's own, or as the operator's `Properties` say.
+        """
+
+    def take_side(self, records: list[Any]) -> None:
+        """Take records of the side input, where the operator has one; between two batches."""
+        raise NotImplementedError(f"{type(self).__name__} takes no records of a side input")
+
+    def on_end(self) -> Iterable[Any]:
+        """Give what is left, in batches of at most `context.batch_size` records.
 
         Called once, after the last batch; not where the job fails or is cancelled.
         """
+        return ()
+
+    def cancel(self) -> None:  # noqa: B027 - most functions wait for nothing
+        """Wake what waits in the function; it then raises `Cancelled`. From any thread."""
+
+    def close(self) -> None:  # noqa: B027 - most functions hold nothing but memory
+        """Let go of what it holds; called last, however the task ended.
+
+        What it raises is told, and fails no job: what must not be lost belongs in `on_end`.
+        """
+
+
+class Plain(BatchFunction):
+    """A batch function that is only a function of a batch."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self._function = function
+
+    @property
+    def process(self) -> Callable[[Any], Any]:
+        """The function itself: the chain asks for it once, so that nothing stands around it."""
+        return self._function
 
 
 class Gate(Protocol):
-    """What the function of an operator with a side input may do to its task, from any thread."""
+    """What the function of an operator with a side input may do to its task, from any thread.
+
+    Records that it holds at the start stay in their channels, so credits bound them; they come
+    after `resume`, or when the side input has ended.
+    """
 
     def resume(self) -> None:
         """Let held records come. The task then looks at them without a record of the side input."""
 
-    def fail(self) -> None:
-        """End the task with the function's `error`, even while it waits."""
-
-
-class SideFunction(TolerantFunction):
-    """One task's function of batches, which also takes the records of its side input.
-
-    The task calls it from one thread, but for `cancel`. Records that it holds at the start stay in
-    their channels, so credits bound them; they come after `Gate.resume`, or when the side input
-    ended.
-    """
-
-    error: BaseException | None = None
-    """Why the function called `Gate.fail`."""
-
-    def begin(self, gate: Gate) -> None:
-        """Called once, before all others."""
-
-    @abstractmethod
-    def take_side(self, records: list[Any]) -> None:
-        """Take records of the side input; between two batches."""
-
-    def cancel(self) -> None:
-        """Wake what waits in the function; it then raises `Cancelled`. From any thread."""
-
-    def close(self) -> None:
-        """Let go of what it holds; called last, however the task ended."""
+    def fail(self, error: BaseException) -> None:
+        """End the task with this error, even while it waits."""
 
 
 class SinkWriter(ABC):

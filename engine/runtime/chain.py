@@ -22,15 +22,13 @@ from engine import console
 from engine.columns import is_columns, refusal
 from engine.graph.logical import LogicalOperator
 from engine.graph.operator import (
+    BatchFunction,
     BatchOperator,
-    EndingFunction,
     Properties,
     RecordOperator,
-    SideFunction,
     SinkOperator,
     SinkWriter,
     TaskContext,
-    TolerantFunction,
 )
 from engine.network import Batch
 from engine.rescued import rescued
@@ -58,15 +56,14 @@ class Chain:
         self.opening = ""
         self._names: list[str] = []
         self._counters: list[list[int] | None] = []
-        self._tolerant: dict[str, TolerantFunction] = {}
+        self.functions: dict[str, BatchFunction] = {}
+        """Those of the operators of batches, by operator name."""
         self._runs: list[Run] = []
         self._endings: list[_Ending] = []
         self._rescuers: Mapping[str, Rescuer] = {}
         self.accepts_columns = True
         self._columns_hint: str | None = None
         self.process: Run = _unchanged
-        self.side: SideFunction | None = None
-        """The first operator's function, if it has a side input."""
         self._run_names: dict[Run, str] = {}
         self._writers: dict[str, SinkWriter] = {}
 
@@ -148,6 +145,19 @@ class Chain:
             return self._run_names.get(self.process, self._names[0])
         return None
 
+    def cancel(self) -> None:
+        """Wake what waits in an operator; from any thread."""
+        for function in list(self.functions.values()):
+            function.cancel()
+
+    def release(self) -> None:
+        """Let the operators go of what they hold; raises nothing."""
+        for name, function in self.functions.items():
+            try:
+                function.close()
+            except BaseException as error:  # noqa: BLE001 - the others are still to be closed
+                console.write(f"operator {name!r} could not be closed: {text_of(error)}\n")
+
     def close(self) -> dict[str, Any]:
         """Close the sinks, which makes their output final; their results by operator name."""
         results = {}
@@ -175,7 +185,7 @@ class Chain:
         for name, counter in zip(self._names, self._counters, strict=False):
             rescue = self._rescuers.get(name)
             out = records if counter is None else counter[0]
-            failures = self._tolerant[name].failures if name in self._tolerant else 0
+            failures = self.functions[name].failures if name in self.functions else 0
             errors = (rescue.errors, rescue.first_error) if rescue else ()
             found.append(OperatorStatistics(name, records, out, failures, *errors))
             records = out
@@ -195,26 +205,29 @@ class Chain:
             form = _filter if kind.form == "filter" else _flat_map
             return form(kind.function, counter), counter
         if isinstance(kind, BatchOperator):
-            run = kind.open(context)
-            if isinstance(run, TolerantFunction):
-                self._tolerant[operator.name] = run
-            if isinstance(run, EndingFunction):
-                following = len(self._runs) + 1
-                self._endings.append(_Ending(operator.name, run, counter, following))
-                return _counted(run.process, counter), counter
-            if isinstance(run, SideFunction):
-                self.side = run
-            return (run, None) if kind.properties.compacts else (_counted(run, counter), counter)
+            function = kind.open(context)
+            if not isinstance(function, BatchFunction):
+                raise TypeError(
+                    f"{type(kind).__name__}.open returned {type(function).__name__} "
+                    f"{function!r:.80}, expected a BatchFunction"
+                )
+            self.functions[operator.name] = function
+            self._endings.append(
+                _Ending(operator.name, function, counter, following=len(self._runs) + 1)
+            )
+            if kind.properties.compacts:
+                return function.process, None
+            return _counted(function.process, counter), counter
         assert isinstance(kind, SinkOperator), f"unknown kind of operator {kind!r}"
         writer = self._writers[operator.name] = kind.open(context)
         return _sink(writer.write), None
 
 
 class _Ending(NamedTuple):
-    """An operator that has more to emit at the end."""
+    """An operator that may have more to emit at the end."""
 
     name: str
-    function: EndingFunction
+    function: BatchFunction
     counter: list[int]
     following: int
     """Where in the chain's functions those behind it begin."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
-from engine.graph.operator import SideFunction
+from engine.graph.operator import BatchFunction
 from engine.network import Batch, Cancelled, ChannelLost
 from engine.runtime.description import TaskDescription
 
@@ -39,27 +39,42 @@ class Inputs(Protocol):
         """Make every call that waits raise Cancelled."""
 
 
-def receive_beside(
-    side: SideFunction, network: Inputs, description: TaskDescription
-) -> Iterator[Batch]:
-    """The batches of records, to the end; those of the side input are taken by `side`."""
-    sides = frozenset(description.side_inputs)
-    network.set_side(sorted(sides))
-    held = description.operators[0].operator.properties.holds_records
-    if held:
-        network.pause([channel for channel in description.inputs if channel not in sides])
-    side.begin(_NetworkGate(network))
-    while True:
-        batch = network.receive()
-        if batch is None:
-            if not held:
-                return
-            held = False
-            network.resume()  # the side input has ended: what waits can wait for nothing else
-        elif batch.channel in sides:
-            side.take_side(batch.to_list())
-        else:
-            yield batch
+class SideInput:
+    """Where the batches of such a task come from, and the `Gate` of its first operator."""
+
+    def __init__(self, network: Inputs, description: TaskDescription) -> None:
+        self.error: BaseException | None = None
+        """Why the operator ended the task."""
+        self._network = network
+        self._channels = frozenset(description.side_inputs)
+        self._held = description.operators[0].operator.properties.holds_records
+        network.set_side(sorted(self._channels))
+        if self._held:
+            network.pause([each for each in description.inputs if each not in self._channels])
+
+    def batches(self, function: BatchFunction) -> Iterator[Batch]:
+        """The batches of records, to the end; those of the side input are taken by the function."""
+        held = self._held
+        while True:
+            batch = self._network.receive()
+            if batch is None:
+                if not held:
+                    return
+                held = False
+                self._network.resume()  # what waits can wait for nothing else: the side has ended
+            elif batch.channel in self._channels:
+                function.take_side(batch.to_list())
+            else:
+                yield batch
+
+    def resume(self) -> None:
+        """Let held records come."""
+        self._network.resume()
+
+    def fail(self, error: BaseException) -> None:
+        """End the task with this error, even while it waits."""
+        self.error = error
+        self._network.cancel()
 
 
 def drop_rest(network: Inputs, models: ModelStore | None) -> None:
@@ -83,16 +98,3 @@ def drop_rest(network: Inputs, models: ModelStore | None) -> None:
     finally:
         if models is not None:
             use(None)
-
-
-class _NetworkGate:
-    """A `Gate` of the task with this network."""
-
-    def __init__(self, network: Inputs) -> None:
-        self._network = network
-
-    def resume(self) -> None:
-        self._network.resume()
-
-    def fail(self) -> None:
-        self._network.cancel()

@@ -16,7 +16,6 @@ from engine.columns import check_columns, is_columns
 from engine.graph.logical import LogicalOperator
 from engine.graph.operator import (
     ERRORS,
-    SideFunction,
     SinkOperator,
     SourceOperator,
     TaskContext,
@@ -38,7 +37,7 @@ from engine.runtime.description import (
     TaskStatistics,
 )
 from engine.runtime.rescue import Rescuer
-from engine.runtime.side import drop_rest, receive_beside
+from engine.runtime.side import SideInput, drop_rest
 from engine.runtime.thread_time import ThreadTime
 from engine.runtime.window import SteadyWindow
 
@@ -107,6 +106,7 @@ class Task:
         self._started = self._now()
         use_precise_timers()
         config = self.description.config
+        side = SideInput(self._network, self.description) if self.description.side_inputs else None
         context = TaskContext(
             task_name=self.description.name,
             index=self.description.index,
@@ -115,22 +115,12 @@ class Task:
             job_name=config.name,
             models=self._models,
             pickle=self.description.pickle,
+            gate=side,
         )
-        deliver, side_outputs = self._open_outputs()
-        self.chain.open(
-            self._chained,
-            context,
-            encoded=self._source is None,
-            side_outputs=side_outputs,
-            rescuers=_rescuers(self._chained, side_outputs),
-        )
-        if self._source is None:
-            self._run_from_gate(deliver)
-        else:
-            self._run_from_source(self._source, context, deliver)
-        for out in self.chain.end():
-            self._check_cancelled()
-            deliver(out)
+        try:
+            self._process(context, side)
+        finally:
+            self.chain.release()
         self._window.end()
         self._emitted = self._now()
         if self._models is not None:
@@ -139,6 +129,27 @@ class Task:
         self._ended = self._now()
         self._last = self.statistics()
         return self._last
+
+    def _process(self, context: TaskContext, side: SideInput | None) -> None:
+        """Take all batches through the chain, and what its operators have left at the end."""
+        deliver, side_outputs = self._open_outputs()
+        self.chain.open(
+            self._chained,
+            context,
+            encoded=self._source is None,
+            side_outputs=side_outputs,
+            rescuers=_rescuers(self._chained, side_outputs),
+        )
+        self._check_cancelled()  # from here on, `cancel` wakes what waits in the operators
+        if self._source is not None:
+            self._run_from_source(self._source, context, deliver)
+        elif side is not None:
+            self._run_beside(side, deliver)
+        else:
+            self._run_from_gate(deliver)
+        for out in self.chain.end():
+            self._check_cancelled()
+            deliver(out)
 
     def commit(self) -> dict[str, Any]:
         """Make the sinks' output final; what each gathered, by operator name."""
@@ -160,8 +171,7 @@ class Task:
         self._network.cancel()
         if self._models is not None:
             self._models.cancel()
-        if self.chain.side is not None:
-            self.chain.side.cancel()
+        self.chain.cancel()
 
     def statistics(self) -> TaskStatistics:
         """What the task has done up to now."""
@@ -245,9 +255,6 @@ class Task:
     def _run_from_gate(self, deliver: Deliver) -> None:
         receive = self._network.receive
         process = self.chain.process
-        if self.chain.side is not None:
-            self._run_beside(self.chain.side, deliver)
-            return
         batch = receive()
         self._window.begin(self._restart_latency)
         while batch is not None:
@@ -255,12 +262,12 @@ class Task:
             self._records_in += len(batch)
             batch = receive()
 
-    def _run_beside(self, side: SideFunction, deliver: Deliver) -> None:
+    def _run_beside(self, side: SideInput, deliver: Deliver) -> None:
         """As `_run_from_gate`, with a side input, whose records are not counted."""
         process = self.chain.process
-        batches = receive_beside(side, self._network, self.description)
+        function = self.chain.functions[self.description.operators[0].name]
         try:
-            for number, batch in enumerate(batches):
+            for number, batch in enumerate(side.batches(function)):
                 if number == 0:
                     self._window.begin(self._restart_latency)
                 deliver(process(batch), batch.markers)
@@ -269,8 +276,6 @@ class Task:
             if side.error is not None:
                 raise side.error from None
             raise
-        finally:
-            side.close()
         threading.Thread(
             target=drop_rest, args=(self._network, self._models), name="oka-side", daemon=True
         ).start()

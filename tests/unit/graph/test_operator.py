@@ -1,9 +1,18 @@
 """What operators declare of themselves, and that the engine minds it."""
 
-from collections.abc import Callable
-from typing import Any
+import pytest
 
-from engine.graph import BatchOperator, Properties, TaskContext, chain, logical_graph
+from engine.errors import GraphError, OperatorError
+from engine.graph import (
+    BatchFunction,
+    BatchOperator,
+    Plain,
+    Properties,
+    TaskContext,
+    chain,
+    logical_graph,
+)
+from engine.testing import run
 from operators import source
 from operators.sinks import Collect
 from operators.sources import Collection
@@ -15,8 +24,8 @@ class Alone(BatchOperator):
 
     properties = Properties(parallelism=1)
 
-    def open(self, context: TaskContext) -> Callable[[Any], Any]:
-        return list
+    def open(self, context: TaskContext) -> BatchFunction:
+        return Plain(list)
 
 
 def test_any_operator_may_say_in_how_many_tasks_it_runs() -> None:
@@ -37,3 +46,59 @@ def test_an_operator_that_says_nothing_takes_records_and_gives_records() -> None
     )
     assert Properties().side_outputs == ()
     assert Properties(on_error="side").side_outputs == ("errors",)
+
+
+class Raw(BatchOperator):
+    """An operator that counts bytes of the network's batches."""
+
+    properties = Properties(accepts_encoded=True)
+
+    def open(self, context: TaskContext) -> BatchFunction:
+        return Plain(lambda batch: [type(batch).__name__])
+
+
+def test_what_takes_encoded_batches_gets_them_wherever_it_is() -> None:
+    assert run(source(Collection([1])).map(str).then(Raw()).sink(Collect())) == {
+        "collect": ["Batch"]
+    }
+
+
+class Broken(BatchOperator):
+    """An operator that opens no function of batches."""
+
+    def open(self, context: TaskContext) -> BatchFunction:
+        return len  # type: ignore[return-value]
+
+
+def test_an_operator_that_opens_something_else_is_named() -> None:
+    with pytest.raises(
+        OperatorError, match=r"Broken\.open returned builtin_function_or_method"
+    ) as e:
+        run(source(Collection([1])).then(Broken()).sink(Collect()))
+    assert e.value.operator == "broken"
+
+
+class Beside(BatchOperator):
+    """An operator with a side input that it does not take."""
+
+    properties = Properties(side_input=True)
+
+    def open(self, context: TaskContext) -> BatchFunction:
+        return Plain(list)
+
+
+def test_then_refuses_what_cannot_work() -> None:
+    numbers = source(Collection([1]))
+    with pytest.raises(
+        GraphError, match="then\\(\\) got the class Alone, expected a BatchOperator"
+    ):
+        numbers.then(Alone)  # type: ignore[arg-type]
+    with pytest.raises(GraphError, match="got a side input for 'alone', expected none"):
+        numbers.then(Alone(), side=numbers)
+    with pytest.raises(GraphError, match="got no side input for 'beside', expected one"):
+        numbers.key_by().then(Beside())
+    with pytest.raises(GraphError, match="got side=list \\[1\\], expected a stream"):
+        numbers.then(Beside(), side=[1])  # type: ignore[arg-type]
+    with pytest.raises(OperatorError, match="Plain takes no records of a side input") as caught:
+        run(numbers.then(Beside(), side=numbers.broadcast()).sink(Collect()))
+    assert caught.value.operator == "beside"

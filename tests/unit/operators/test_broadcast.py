@@ -101,7 +101,10 @@ def test_plasma_needs_ray() -> None:
 def test_versions_count_up(task: Task) -> None:
     publish, store = publisher(task, name="tiny")
     assert [
-        d.version for d in publish([b"a", {"w": np.ones(1)}]) + publish([]) + publish([b"c"])
+        d.version
+        for d in publish.process([b"a", {"w": np.ones(1)}])
+        + publish.process([])
+        + publish.process([b"c"])
     ] == [
         1,
         2,
@@ -116,23 +119,23 @@ def test_versions_count_up(task: Task) -> None:
 
 def test_versions_may_come_with_the_models(task: Task) -> None:
     publish, store = publisher(task)
-    publish([(10, b"a"), b"b", (20, b"c")])
+    publish.process([(10, b"a"), b"b", (20, b"c")])
     assert [version for _, version, _ in store.published] == [10, 11, 20]
     with pytest.raises(
         ModelError, match="version 20 after version 20, expected one that is higher"
     ):
-        publish([(20, b"d")])
+        publish.process([(20, b"d")])
     with pytest.raises(ModelError, match="expected a model or"):
-        publish([(1, 2, 3)])
+        publish.process([(1, 2, 3)])
     with pytest.raises(ModelError, match="expected a model or"):
-        publish([("1", b"d")])
+        publish.process([("1", b"d")])
 
 
 def test_a_later_model_that_cannot_be_published_is_passed_on_without_bytes(
     task: Task, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
     publish, store = publisher(task, name="tiny")
-    published = publish([b"a", tmp_path / "missing", bytes(13), object(), (7, b"b")])
+    published = publish.process([b"a", tmp_path / "missing", bytes(13), object(), (7, b"b")])
     assert [each.version for each in published] == [1, 2, 3, 4, 7]
     missing = f"file '{tmp_path / 'missing'}' of a model cannot be read: No such file or directory"
     assert [each.failure.partition("\n")[0] for each in published] == [
@@ -152,21 +155,21 @@ def test_the_first_model_must_be_published(task: Task) -> None:
     for broken in (3, bytes(13)):
         publish, _ = publisher(task)
         with pytest.raises(ModelError):
-            publish([broken])
+            publish.process([broken])
         assert publish.failures == 0
 
 
 @pytest.mark.parametrize("error", [Cancelled("away"), ChannelLost("away")])
 def test_what_is_no_fault_of_a_model_is_not_passed_over(task: Task, error: Exception) -> None:
     publish, store = publisher(task)
-    publish([b"a"])
+    publish.process([b"a"])
 
     def fail(*_arguments: Any) -> Descriptor:
         raise error
 
     store.publish = fail
     with pytest.raises(type(error)):
-        publish([b"b"])
+        publish.process([b"b"])
 
 
 def test_a_task_without_a_store_cannot_publish(task: Task) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.graph import BatchOperator, EndingFunction, TaskContext
+from engine.graph import BatchOperator, TaskContext
 from engine.network import partition
 from engine.runtime.rescue import Rescuer
 from operators import Count, Max, Mean, Stream, Sum, source
@@ -98,11 +98,11 @@ def test_all_nan_are_one_key(wrap: Callable[[Any], Any], key: Any, task: Task) -
     records = [(wrap(nan()), 1) for nan in nans for _ in range(2)]
     if key is None:
         records = [(wrap(nan()),) for nan in nans for _ in range(2)]
-        reduce = Reduce(lambda a, b: (*a, 1), key=None).open(task())
+        reduce = Reduce(lambda a, b: (*a, 1), key=None).open(task()).process
         sizes = [len(record) for batch in (records[:3], records[3:]) for record in reduce(batch)]
     else:
         paired = callable(key)
-        reduce = Reduce(lambda a, b: (a[0], a[1] + b[1]), key=0, paired=paired).open(task())
+        reduce = Reduce(lambda a, b: (a[0], a[1] + b[1]), key=0, paired=paired).open(task()).process
         given = [(key(record), record) for record in records] if paired else records
         sizes = [count for batch in (given[:3], given[3:]) for _, count in reduce(batch)]
     assert sizes == list(range(1, 2 * len(nans) + 1))
@@ -114,7 +114,6 @@ def test_all_nan_are_one_key(wrap: Callable[[Any], Any], key: Any, task: Task) -
 def test_all_nan_are_one_key_of_any_reduce(key: Any, rescue: Rescuer | None, task: Task) -> None:
     reduce = Reduce(lambda a, b: (a[0], a[1] + b[1], a[2]), key=key, emit="final")
     run = reduce.open(replace(task(), rescue=rescue))
-    assert isinstance(run, EndingFunction)
     for nan in NANS:
         run.process([(nan(), 1, "a"), (nan(), 1, "a")])
     (((_, count, _),),) = run.on_end()
@@ -122,7 +121,7 @@ def test_all_nan_are_one_key_of_any_reduce(key: Any, rescue: Rescuer | None, tas
 
 
 def test_nan_is_one_key_beside_others_and_keeps_its_spelling(task: Task) -> None:
-    add = Reduce(lambda a, b: (a[0], a[1] + b[1]), key=0).open(task())
+    add = Reduce(lambda a, b: (a[0], a[1] + b[1]), key=0).open(task()).process
     records = [(1.0, 1), (np.float64("nan"), 1), (True, 1), (Decimal("NaN"), 1), ("nan", 1)]
     counts = add(records) + add(records)
     assert [count for _, count in counts] == [1, 1, 2, 2, 1, 3, 3, 4, 4, 2]
@@ -131,15 +130,15 @@ def test_nan_is_one_key_beside_others_and_keeps_its_spelling(task: Task) -> None
 
 def test_an_unhashable_key_is_refused(task: Task) -> None:
     with pytest.raises(TypeError, match="is a list, which is not hashable"):
-        Reduce(lambda a, b: a, key=0).open(task())([([1], 1)])
+        Reduce(lambda a, b: a, key=0).open(task()).process([([1], 1)])
 
 
 def test_tasks_share_no_state(task: Task) -> None:
     operator = Reduce(lambda a, b: a + b, key=None)
     first, second = operator.open(task(0, 2)), operator.open(task(1, 2))
-    assert first(["a"]) == ["a"]
-    assert second(["a"]) == ["a"]
-    assert first(["a"]) == ["aa"]
+    assert first.process(["a"]) == ["a"]
+    assert second.process(["a"]) == ["a"]
+    assert first.process(["a"]) == ["aa"]
 
 
 def test_a_key_error_of_the_function_is_not_swallowed(emitted: Emitted) -> None:
@@ -161,7 +160,7 @@ def test_the_failing_record_is_in_the_traceback(
     task: Task, operator: BatchOperator, batch: list[Any], record: Any
 ) -> None:
     with pytest.raises(ZeroDivisionError) as caught:
-        operator.open(task())(batch)
+        operator.open(task()).process(batch)
     assert caught.traceback[-2].frame.f_locals["record"] == record
 
 

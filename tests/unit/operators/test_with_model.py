@@ -30,11 +30,13 @@ class Gate:
     def __init__(self) -> None:
         self.resumed = threading.Semaphore(0)
         self.failed = threading.Semaphore(0)
+        self.error: BaseException | None = None
 
     def resume(self) -> None:
         self.resumed.release()
 
-    def fail(self) -> None:
+    def fail(self, error: BaseException) -> None:
+        self.error = error
         self.failed.release()
 
 
@@ -57,10 +59,9 @@ def opened(
     operator = MapBatchesWithModel(
         load, lambda loaded, batch: [(loaded, n) for n in batch], background, on_load_error
     )
-    function, gate = operator.open(TaskContext("t[0]", 0, 1, 100, "job")), Gate()
     assert operator.properties.holds_records
-    function.begin(gate)
-    return function, gate
+    gate = Gate()
+    return operator.open(TaskContext("t[0]", 0, 1, 100, "job", gate=gate)), gate
 
 
 def test_records_come_once_the_first_model_is_loaded() -> None:
@@ -70,7 +71,7 @@ def test_records_come_once_the_first_model_is_loaded() -> None:
     assert not gate.resumed.acquire(blocking=False)
     may_load.set()
     assert gate.resumed.acquire(timeout=10)
-    assert function([1, 2]) == [("loaded a", 1), ("loaded a", 2)]
+    assert function.process([1, 2]) == [("loaded a", 1), ("loaded a", 2)]
 
 
 def test_the_old_model_serves_until_the_new_one_is_loaded() -> None:
@@ -79,12 +80,12 @@ def test_the_old_model_serves_until_the_new_one_is_loaded() -> None:
     function, gate = opened(lambda model: (model.version == 1 or may_load.wait(10)) and model)
     function.take_side([first])
     assert gate.resumed.acquire(timeout=10)
-    assert function([1]) == [(first, 1)]
+    assert function.process([1]) == [(first, 1)]
     function.take_side([second])
-    assert function([2]) == [(first, 2)]
+    assert function.process([2]) == [(first, 2)]
     assert bytes(first.value()) == b"weights"
     may_load.set()
-    wait_until(lambda: function([3]) == [(second, 3)], 10.0)
+    wait_until(lambda: function.process([3]) == [(second, 3)], 10.0)
     with pytest.raises(engine.ModelError, match="was released"):
         first.value()
     assert bytes(second.value()) == b"weights"
@@ -100,9 +101,9 @@ def test_without_a_thread_a_model_is_applied_where_it_arrives() -> None:
     function, gate = opened(load, background=False)
     function.take_side(["a"])
     assert gate.resumed.acquire(blocking=False)
-    assert function([1]) == [("A", 1)]
+    assert function.process([1]) == [("A", 1)]
     function.take_side(["b", "c"])
-    assert function([2]) == [("C", 2)]
+    assert function.process([2]) == [("C", 2)]
     assert threads == [threading.current_thread()] * 3
 
 
@@ -122,7 +123,7 @@ def test_of_models_that_wait_the_newest_is_loaded() -> None:
     function.take_side([4])
     may_load.set()
     assert gate.resumed.acquire(timeout=10)
-    wait_until(lambda: function(["x"]) == [(4, "x")], 10.0)
+    wait_until(lambda: function.process(["x"]) == [(4, "x")], 10.0)
     assert loaded == [1, 4]
 
 
@@ -130,22 +131,22 @@ def test_of_models_that_wait_the_newest_is_loaded() -> None:
 def test_versions_only_go_up(background: bool) -> None:
     function, _ = opened(lambda model: model.version, background)
     function.take_side([versioned(3)])
-    wait_until(lambda: function([0]) == [(3, 0)], 10.0)
+    wait_until(lambda: function.process([0]) == [(3, 0)], 10.0)
     function.take_side([versioned(2), versioned(3)])
     time.sleep(0.02)
-    assert function([0]) == [(3, 0)]
+    assert function.process([0]) == [(3, 0)]
     function.take_side([versioned(4)])
-    wait_until(lambda: function([0]) == [(4, 0)], 10.0)
+    wait_until(lambda: function.process([0]) == [(4, 0)], 10.0)
 
 
 def test_a_load_that_fails_ends_the_task_at_once() -> None:
     function, gate = opened(lambda model: 1 // model)
     function.take_side([0])
     assert gate.failed.acquire(timeout=10)
-    assert str(function.error).startswith("load raised ZeroDivisionError: ")
-    assert str(function.error).endswith("with 0")
+    assert str(gate.error).startswith("load raised ZeroDivisionError: ")
+    assert str(gate.error).endswith("with 0")
     with pytest.raises(Cancelled):
-        function([1])
+        function.process([1])
 
 
 @pytest.mark.parametrize("background", [True, False])
@@ -161,18 +162,18 @@ def test_a_later_load_that_fails_keeps_the_model_before(
     first, broken = versioned(1), versioned(2)
     function.take_side([first])
     assert gate.resumed.acquire(timeout=10)
-    assert function([0]) == [(1, 0)]
+    assert function.process([0]) == [(1, 0)]
     function.take_side([broken])
     wait_until(lambda: function.failures == 1, 10.0)
-    assert function([0]) == [(1, 0)]
+    assert function.process([0]) == [(1, 0)]
     function.take_side([versioned(3)])
     wait_until(lambda: function.failures == 2, 10.0)
-    assert function([0]) == [(1, 0)]
+    assert function.process([0]) == [(1, 0)]
     with pytest.raises(engine.ModelError, match="was released"):
         broken.value()
     assert bytes(first.value()) == b"weights"
     function.take_side([versioned(4)])
-    wait_until(lambda: function([0]) == [(4, 0)], 10.0)
+    wait_until(lambda: function.process([0]) == [(4, 0)], 10.0)
     said = [record.message for record in caplog.records]
     assert said == [
         f"task t[0]: <Model 'tiny' version 1: bytes, 0.0 MB> stays, since load raised ValueError: "
@@ -180,7 +181,7 @@ def test_a_later_load_that_fails_keeps_the_model_before(
         for version in (2, 3)
     ]
     assert not gate.failed.acquire(blocking=False)
-    assert function.error is None
+    assert gate.error is None
 
 
 def test_the_first_load_that_fails_ends_the_task_though_it_keeps_models() -> None:
@@ -194,10 +195,10 @@ def test_a_later_load_that_fails_ends_the_task_where_that_is_wanted() -> None:
     function, gate = opened(lambda model: 1 // model, on_load_error="fail")
     function.take_side([1])
     assert gate.resumed.acquire(timeout=10)
-    assert function(["x"]) == [(1, "x")]
+    assert function.process(["x"]) == [(1, "x")]
     function.take_side([0])
     assert gate.failed.acquire(timeout=10)
-    assert str(function.error).startswith("load raised ZeroDivisionError")
+    assert str(gate.error).startswith("load raised ZeroDivisionError")
     function, _ = opened(lambda model: 1 // model, background=False, on_load_error="fail")
     function.take_side([1])
     with pytest.raises(RuntimeError, match="load raised ZeroDivisionError"):
@@ -216,7 +217,7 @@ def test_what_is_no_fault_of_a_model_is_not_tolerated(error: BaseException) -> N
     assert gate.resumed.acquire(timeout=10)
     function.take_side([2])
     assert gate.failed.acquire(timeout=10)
-    assert function.error is error
+    assert gate.error is error
     assert function.failures == 0
 
 
@@ -225,9 +226,9 @@ def test_a_model_that_could_not_be_published_is_left_out() -> None:
     function.take_side([versioned(1)])
     assert gate.resumed.acquire(timeout=10)
     function.take_side([unpublished(2)])
-    assert function([0]) == [(1, 0)]
+    assert function.process([0]) == [(1, 0)]
     function.take_side([versioned(3)])
-    wait_until(lambda: function([0]) == [(3, 0)], 10.0)
+    wait_until(lambda: function.process([0]) == [(3, 0)], 10.0)
     assert function.failures == 0  # its publisher's
     strict, gate = opened(lambda model: model.version, on_load_error="fail")
     strict.take_side([versioned(1)])
@@ -243,7 +244,7 @@ def test_a_model_that_could_not_be_published_behind_one_that_is_loaded() -> None
     function.take_side([versioned(1), unpublished(2)])
     may_load.set()
     assert gate.resumed.acquire(timeout=10)
-    assert function([0]) == [(1, 0)]
+    assert function.process([0]) == [(1, 0)]
 
 
 def test_a_load_that_fails_after_the_last_record_fails_nothing() -> None:
@@ -260,14 +261,14 @@ def test_a_load_that_fails_after_the_last_record_fails_nothing() -> None:
     function.close()
     may_load.set()
     wait_until(lambda: not any(t.name == "oka-load" for t in threading.enumerate()), 10.0)
-    assert function.error is None
+    assert gate.error is None
     assert not gate.failed.acquire(blocking=False)
 
 
 def test_records_without_any_model_are_an_error() -> None:
     function, _ = opened(str)
     with pytest.raises(RuntimeError, match="ended without one and there are records"):
-        function([1])
+        function.process([1])
 
 
 def test_cancel_wakes_who_waits_for_the_first_model() -> None:
@@ -276,7 +277,7 @@ def test_cancel_wakes_who_waits_for_the_first_model() -> None:
     function.take_side([1])
     threading.Timer(0.02, function.cancel).start()
     with pytest.raises(Cancelled):
-        function([1])
+        function.process([1])
     never.set()
 
 

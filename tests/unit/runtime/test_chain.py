@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from engine.graph.logical import LogicalOperator
-from engine.graph.operator import BatchOperator, EndingFunction, RecordOperator, TaskContext
+from engine.graph.operator import BatchFunction, BatchOperator, RecordOperator, TaskContext
 from engine.runtime.chain import Chain
 from operators.sinks import Collect
 
@@ -45,11 +45,11 @@ class Held(BatchOperator):
     def __init__(self, fails: bool = False) -> None:
         self.fails = fails
 
-    def open(self, context: TaskContext) -> EndingFunction:
+    def open(self, context: TaskContext) -> BatchFunction:
         return _Held(self.fails)
 
 
-class _Held(EndingFunction):
+class _Held(BatchFunction):
     def __init__(self, fails: bool) -> None:
         self.held: list[Any] = []
         self.fails = fails

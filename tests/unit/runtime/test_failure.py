@@ -17,7 +17,9 @@ from engine.config import JobConfig
 from engine.errors import ModelError, OperatorError
 from engine.graph.logical import LogicalOperator
 from engine.graph.operator import (
+    BatchFunction,
     BatchOperator,
+    Plain,
     RecordOperator,
     SinkOperator,
     SinkWriter,
@@ -313,8 +315,8 @@ def test_notes_and_groups_are_told() -> None:
 class Nothing(BatchOperator):
     """An operator that gives no batch."""
 
-    def open(self, context: TaskContext) -> Callable[[Any], Any]:
-        return lambda batch: None
+    def open(self, context: TaskContext) -> BatchFunction:
+        return Plain(lambda batch: None)
 
 
 def test_an_error_inside_the_engine_says_how_to_see_more() -> None:
