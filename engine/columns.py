@@ -13,6 +13,8 @@ from engine.errors import GraphError
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from engine.graph.failing import Failing
+
 
 def is_columns(batch: object) -> bool:
     """Whether this is a `pyarrow.RecordBatch`; does not import PyArrow.
@@ -63,15 +65,19 @@ def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     return batch
 
 
-def columns_of(records: Sequence[Any], schema: pa.Schema | None = None) -> pa.RecordBatch:
+def columns_of(
+    records: Sequence[Any], schema: pa.Schema | None = None, failing: Failing | None = None
+) -> pa.RecordBatch:
     """A RecordBatch of dicts, with the schema's fields or else with all that any of them has.
 
     A value that a dict lacks is null. TypeError for what cannot be columns.
     """
     pyarrow = import_pyarrow("to_columns()")
     names: dict[Any, None] = {}
-    for record in records:  # `record` is the name that error reports look for
+    for record in records:
         if type(record) is not dict and not isinstance(record, Mapping):
+            if failing is not None:
+                failing.on(record)
             raise TypeError(f"to_columns() got {type(record).__name__}, expected a dict")
         if record.keys() != names.keys():
             names.update(dict.fromkeys(record))

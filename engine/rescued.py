@@ -31,7 +31,7 @@ def _map(function: Function, rescue: Rescue) -> Run:
                 for record in records:
                     append(function(record))
                 return out
-            except Exception as error:  # noqa: BLE001 - the user's function may raise anything
+            except BaseException as error:  # noqa: BLE001 - `rescue` raises what is not its
                 rescue(record, error)
 
     return run
@@ -48,7 +48,7 @@ def _filter(function: Function, rescue: Rescue) -> Run:
                     if function(record):
                         append(record)
                 return out
-            except Exception as error:  # noqa: BLE001 - the user's function may raise anything
+            except BaseException as error:  # noqa: BLE001 - `rescue` raises what is not its
                 rescue(record, error)
 
     return run
@@ -63,7 +63,7 @@ def _flat_map(function: Function, rescue: Rescue) -> Run:
                 for record in records:
                     out += list(function(record))
                 return out
-            except Exception as error:  # noqa: BLE001 - the user's function may raise anything
+            except BaseException as error:  # noqa: BLE001 - `rescue` raises what is not its
                 rescue(record, error)
 
     return run

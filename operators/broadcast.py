@@ -72,7 +72,7 @@ class Publish(BatchOperator):
                 f"{context.task_name} publishes models and has no model store, expected one",
                 "run the pipeline with engine.execute, or in a test with engine.testing.run",
             )
-        return _Publisher(self, context.models, context.task_name)
+        return _Publisher(self, context.models, context)
 
 
 class _Publisher(BatchFunction):
@@ -82,15 +82,21 @@ class _Publisher(BatchFunction):
     as a model without bytes: an operator that has a model keeps that, all others fail reading it.
     """
 
-    def __init__(self, operator: Publish, store: ModelStore, task: str) -> None:
+    def __init__(self, operator: Publish, store: ModelStore, context: TaskContext) -> None:
         self._operator = operator
         self._store = store
-        self._task = task
+        self._task = context.task_name
+        self._failing = context.failing
         self._last = 0
         self._published = False
 
     def process(self, batch: list[Any]) -> list[Descriptor]:
-        return [self._publish(record) for record in batch]
+        records = iter(batch)
+        try:
+            return [self._publish(record) for record in records]
+        except BaseException:
+            self._failing.at(batch, records)
+            raise
 
     def _publish(self, record: Any) -> Descriptor:
         taken_ns = time.monotonic_ns()

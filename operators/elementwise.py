@@ -79,7 +79,7 @@ class ToColumns(BatchOperator):
         def to_columns(batch: Any) -> Any:
             if is_columns(batch) or not batch:
                 return batch
-            return columns_of(batch, schema)
+            return columns_of(batch, schema, context.failing)
 
         return Plain(to_columns)
 

@@ -44,7 +44,7 @@ class KeyRecords(BatchOperator):
 
     def open(self, context: TaskContext) -> BatchFunction:
         """The loop over a batch."""
-        function, rescue = self.function, context.rescue
+        function, rescue, failing = self.function, context.rescue, context.failing
         if rescue is not None:
             pair = RecordOperator("map", lambda record: (_checked(function(record)), record))
             return Plain(rescued(pair, rescue))
@@ -52,8 +52,13 @@ class KeyRecords(BatchOperator):
         def key_records(batch: list[Any]) -> list[Any]:
             out: list[Any] = []
             append = out.append
-            for record in batch:
-                append((function(record), record))
+            records = iter(batch)
+            try:
+                for record in records:
+                    append((function(record), record))
+            except BaseException:
+                failing.at(batch, records)
+                raise
             return out
 
         return Plain(key_records)
@@ -95,10 +100,10 @@ def key_finder(key: Key) -> Callable[[Any], Any]:
     return itemgetter(*key) if isinstance(key, tuple) else itemgetter(key)
 
 
-def with_keys(key: Key) -> Callable[[list[Any]], Iterator[tuple[Any, Any]]]:
-    """The function that gives the records of a batch behind their keys."""
+def with_keys(key: Key) -> Callable[[Iterator[Any]], Iterator[tuple[Any, Any]]]:
+    """The function that gives records behind their keys."""
     find = key_finder(key)
-    return lambda batch: ((find(record), record) for record in batch)
+    return lambda records: ((find(record), record) for record in records)
 
 
 def check_key(keys: Sequence[object]) -> Key | Callable[[Any], Any]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeAlias
 
+from engine.graph.failing import Failing
 from engine.graph.operator import (
     BatchFunction,
     BatchOperator,
@@ -25,7 +26,7 @@ from operators.keys import Key, key_finder, unhashable, with_keys
 Combine: TypeAlias = Callable[[Any, Any], Any]
 State: TypeAlias = dict[Any, Any]
 Loop: TypeAlias = Callable[[list[Any]], list[Any]]
-Pairs: TypeAlias = Callable[[list[Any]], Iterable[tuple[Any, Any]]]
+Pairs: TypeAlias = Callable[[Iterator[Any]], Iterable[tuple[Any, Any]]]
 """Gives the records of a batch behind their keys."""
 
 
@@ -59,21 +60,21 @@ class Reduce(BatchOperator):
     def open(self, context: TaskContext) -> BatchFunction:
         """The loop over a batch, made for the kind of key, with a dict of its own."""
         state: State = {}
-        loop = self._loop(state, context.rescue)
+        loop = self._loop(state, context)
         return Plain(loop) if self.emit == "updates" else _Final(loop, state, context.batch_size)
 
-    def _loop(self, state: State, rescue: Rescue | None) -> Loop:
-        function, key = self.function, self.key
-        if rescue is not None:
+    def _loop(self, state: State, context: TaskContext) -> Loop:
+        function, key, failing = self.function, self.key, context.failing
+        if context.rescue is not None:
             pairs = iter if self.paired else with_keys(key)
-            return _reduce_rescued(pairs, function, state, rescue)
+            return _reduce_rescued(pairs, function, state, context.rescue, failing)
         if self.paired:
-            return _reduce_pairs(function, state)
+            return _reduce_pairs(function, state, failing)
         if key is None:
-            return _reduce_records(function, state)
+            return _reduce_records(function, state, failing)
         if isinstance(key, tuple):
-            return _reduce_by_items(function, key_finder(key), state)
-        return _reduce_by_item(function, key, state)
+            return _reduce_by_items(function, key_finder(key), state, failing)
+        return _reduce_by_item(function, key, state, failing)
 
 
 class _Final(BatchFunction):
@@ -95,114 +96,139 @@ class _Final(BatchFunction):
 
 
 # The loops below are the hot path of a program with reduce: a batch in, a list out, one dict, no
-# call but that of the user's function. `record` is the name that error reports look for. A key that
-# is not there may be a NaN, which only `dict_key` finds again.
+# call but that of the user's function. A key that is not there may be a NaN, which only `dict_key`
+# finds again.
 
 
-def _reduce_by_item(function: Combine, item: Any, state: State) -> Loop:
+def _reduce_by_item(function: Combine, item: Any, state: State, failing: Failing) -> Loop:
     def reduce(batch: list[Any]) -> list[Any]:
         values, combine, index = state, function, item
         out: list[Any] = []
-        for record in batch:
-            key = record[index]
-            try:
-                value = values[key]
-            except (KeyError, TypeError):
-                key, value = _found_again(key, values)
-                if value is _NONE:
-                    values[key] = record
-                    out.append(record)
-                    continue
-            values[key] = value = combine(value, record)
-            out.append(value)
+        try:
+            for record in batch:
+                key = record[index]
+                try:
+                    value = values[key]
+                except (KeyError, TypeError):
+                    key, value = _found_again(key, values)
+                    if value is _NONE:
+                        values[key] = record
+                        out.append(record)
+                        continue
+                values[key] = value = combine(value, record)
+                out.append(value)
+        except BaseException:
+            failing.on(record)
+            raise
         return out
 
     return reduce
 
 
-def _reduce_by_items(function: Combine, find: Callable[[Any], Any], state: State) -> Loop:
+def _reduce_by_items(
+    function: Combine, find: Callable[[Any], Any], state: State, failing: Failing
+) -> Loop:
     def reduce(batch: list[Any]) -> list[Any]:
         values, combine = state, function
         out: list[Any] = []
-        for record in batch:
-            key = find(record)
-            try:
-                value = values[key]
-            except (KeyError, TypeError):
-                key, value = _found_again(key, values)
-                if value is _NONE:
-                    values[key] = record
-                    out.append(record)
-                    continue
-            values[key] = value = combine(value, record)
-            out.append(value)
+        try:
+            for record in batch:
+                key = find(record)
+                try:
+                    value = values[key]
+                except (KeyError, TypeError):
+                    key, value = _found_again(key, values)
+                    if value is _NONE:
+                        values[key] = record
+                        out.append(record)
+                        continue
+                values[key] = value = combine(value, record)
+                out.append(value)
+        except BaseException:
+            failing.on(record)
+            raise
         return out
 
     return reduce
 
 
-def _reduce_records(function: Combine, state: State) -> Loop:
+def _reduce_records(function: Combine, state: State, failing: Failing) -> Loop:
     def reduce(batch: list[Any]) -> list[Any]:
         values, combine = state, function
         out: list[Any] = []
-        for record in batch:
-            key = record
-            try:
-                value = values[key]
-            except (KeyError, TypeError):
-                key, value = _found_again(key, values)
-                if value is _NONE:
-                    values[key] = record
-                    out.append(record)
-                    continue
-            values[key] = value = combine(value, record)
-            out.append(value)
+        try:
+            for record in batch:
+                key = record
+                try:
+                    value = values[key]
+                except (KeyError, TypeError):
+                    key, value = _found_again(key, values)
+                    if value is _NONE:
+                        values[key] = record
+                        out.append(record)
+                        continue
+                values[key] = value = combine(value, record)
+                out.append(value)
+        except BaseException:
+            failing.on(record)
+            raise
         return out
 
     return reduce
 
 
-def _reduce_pairs(function: Combine, state: State) -> Loop:
+def _reduce_pairs(function: Combine, state: State, failing: Failing) -> Loop:
     def reduce(batch: list[Any]) -> list[Any]:
         values, combine = state, function
         out: list[Any] = []
-        for key, record in batch:
-            try:
-                value = values[key]
-            except (KeyError, TypeError):
-                key, value = _found_again(key, values)
-                if value is _NONE:
-                    values[key] = record
-                    out.append(record)
-                    continue
-            values[key] = value = combine(value, record)
-            out.append(value)
+        try:
+            for key, record in batch:
+                try:
+                    value = values[key]
+                except (KeyError, TypeError):
+                    key, value = _found_again(key, values)
+                    if value is _NONE:
+                        values[key] = record
+                        out.append(record)
+                        continue
+                values[key] = value = combine(value, record)
+                out.append(value)
+        except BaseException:
+            failing.on(record)
+            raise
         return out
 
     return reduce
 
 
-def _reduce_rescued(pairs: Pairs, function: Combine, state: State, rescue: Rescue) -> Loop:
+def _reduce_rescued(
+    pairs: Pairs, function: Combine, state: State, rescue: Rescue, failing: Failing
+) -> Loop:
     """As the others, but that a record which the function fails on leaves its key as it was."""
 
     def reduce(batch: list[Any]) -> list[Any]:
         values, combine = state, function
         out: list[Any] = []
-        for key, record in pairs(batch):
-            try:
-                value = values[key]
-            except (KeyError, TypeError):
-                key, value = _found_again(key, values)
-                if value is _NONE:
-                    values[key] = record
-                    out.append(record)
-                    continue
-            try:
-                values[key] = value = combine(value, record)
-            except Exception as error:  # noqa: BLE001 - the user's function may raise anything
-                rescue(record, error)
-            else:
-                out.append(value)
+        records = iter(batch)
+        try:
+            for key, record in pairs(records):
+                try:
+                    value = values[key]
+                except (KeyError, TypeError):
+                    key, value = _found_again(key, values)
+                    if value is _NONE:
+                        values[key] = record
+                        out.append(record)
+                        continue
+                try:
+                    values[key] = value = combine(value, record)
+                except BaseException as error:  # noqa: BLE001 - `rescue` raises what is not its
+                    rescue(record, error)
+                else:
+                    out.append(value)
+        except BaseException:
+            failing.at(batch, records)
+            raise
         return out
 
     return reduce

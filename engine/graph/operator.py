@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
+from engine.graph.failing import Failing
+
 if TYPE_CHECKING:
     from engine.broadcast import ModelStore
 
@@ -29,7 +31,7 @@ ERRORS = "errors"
 class Rescue(Protocol):
     """Takes the records that an operator's function fails on."""
 
-    def __call__(self, record: Any, error: Exception) -> None:
+    def __call__(self, record: Any, error: BaseException) -> None:
         """Count it, and put it aside where that is wanted. Raises what is no failure of its."""
 
 
@@ -49,6 +51,8 @@ class TaskContext:
     """Publishes and receives models; None in a task that has none."""
     rescue: Rescue | None = None
     """For records that the operator's function fails on; None where that fails the job."""
+    failing: Failing = field(default_factory=Failing, compare=False, repr=False)
+    """To tell which record it was, where that does."""
     side_outputs: Mapping[str, Callable[[list[Any]], None]] = field(default_factory=dict)
     """Sends records to a side output of the operator; one that nothing reads is not there."""
     pickle: bool = False

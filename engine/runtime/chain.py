@@ -1,10 +1,9 @@
 """The operators of one task as a list of batch functions.
 
 A per-record operator becomes one comprehension over the batch, so that nothing of ours stands
-around the user's function; per batch there is one call for each operator. `failure.describe` finds
-what failed at no cost while nothing does: the operator through `Chain.failed`, the record through
-`batch` and `records` (its iterator) here, or `record` in a loop elsewhere. That works also where
-Python inlines comprehensions and forgets their variable.
+around the user's function; per batch there is one call for each operator. Each tells of itself, and
+of the record that it was at, as an exception passes through it (`Chain.failing`): at no cost while
+nothing fails.
 
 A batch is a list of records or a `pyarrow.RecordBatch`. Where the one could come to an operator
 that takes the other, a check stands between them: nothing is checked per record, nor twice.
@@ -15,11 +14,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from engine import console
 from engine.columns import is_columns, refusal
+from engine.graph.failing import Failing
 from engine.graph.logical import LogicalOperator
 from engine.graph.operator import (
     BatchFunction,
@@ -53,7 +52,7 @@ class Chain:
     """
 
     def __init__(self) -> None:
-        self.opening = ""
+        self.failing = Failing()
         self._names: list[str] = []
         self._counters: list[list[int] | None] = []
         self.functions: dict[str, BatchFunction] = {}
@@ -64,7 +63,6 @@ class Chain:
         self.accepts_columns = True
         self._columns_hint: str | None = None
         self.process: Run = _unchanged
-        self._run_names: dict[Run, str] = {}
         self._writers: dict[str, SinkWriter] = {}
 
     def open(
@@ -91,23 +89,19 @@ class Chain:
             may_be_columns |= self._columns_hint is not None  # which the decoder does not know
             runs.append(Batch.decode if may_be_columns else Batch.to_list)
         for operator in operators:
-            self.opening = operator.name
+            self.failing.operator = operator.name
             properties = operator.operator.properties
             if may_be_columns and not properties.accepts_columns:
-                check = _records_only(operator.name, properties.columns_hint)
-                self._run_names[check] = operator.name
-                runs.append(check)
+                runs.append(_records_only(operator.name, properties.columns_hint, self.failing))
             rescue = self._rescuers.get(operator.name)
             outputs = (side_outputs or {}).get(operator.name, {})
-            own = replace(context, rescue=rescue, side_outputs=outputs)
+            own = replace(context, rescue=rescue, side_outputs=outputs, failing=self.failing)
             run, counter = self._open(operator, own)
-            if rescue is not None:
-                run = rescue.around(run)
             self._names.append(operator.name)
             self._counters.append(counter)
-            self._run_names[run] = operator.name
             runs.append(run)
             may_be_columns = properties.accepts_columns
+        self.failing.operator = None
         if len(runs) == 1:
             self.process = runs[0]
         elif runs:
@@ -120,30 +114,16 @@ class Chain:
         """
         for ending in self._endings:
             rest = _in_turn(tuple(self._runs[ending.following :]))
+            self.failing.operator = ending.name
             for batch in ending.function.on_end():
                 ending.counter[0] += len(batch)
                 yield rest(batch)
+        self.failing.operator = None
 
     def refuse(self, batch: Any) -> NoReturn:
         """Raise what the first operator says of columns, where it takes none."""
+        self.failing.operator = self._names[0]
         raise refusal(self._names[0], batch, self._columns_hint)
-
-    def failed(self, frames: Mapping[CodeType, FrameType]) -> str | None:
-        """The operator that was at work in these frames of a traceback; None if none was.
-
-        Decoding counts as work of the first operator.
-        """
-        if _IN_TURN_CODE in frames:
-            run = frames[_IN_TURN_CODE].f_locals["run"]
-            return self._run_names.get(run, self._names[0])
-        if Chain.refuse.__code__ in frames:
-            return self._names[0]
-        if Chain.end.__code__ in frames:
-            ending: _Ending = frames[Chain.end.__code__].f_locals["ending"]
-            return ending.name
-        if getattr(self.process, "__code__", None) in frames:
-            return self._run_names.get(self.process, self._names[0])
-        return None
 
     def cancel(self) -> None:
         """Wake what waits in an operator; from any thread."""
@@ -162,7 +142,7 @@ class Chain:
         """Close the sinks, which makes their output final; their results by operator name."""
         results = {}
         for name in list(self._writers):
-            self.opening = name
+            self.failing.operator = name
             results[name] = self._writers[name].close()
             del self._writers[name]
         return results
@@ -195,15 +175,16 @@ class Chain:
         self, operator: LogicalOperator, context: TaskContext
     ) -> tuple[Run, list[int] | None]:
         """The operator's batch function, and its counter if it changes the number of records."""
-        kind = operator.operator
+        kind, name, failing = operator.operator, operator.name, self.failing
         counter = [0]
         if isinstance(kind, RecordOperator):
-            if context.rescue is not None:
-                return _counted(rescued(kind, context.rescue), counter), counter
+            if (rescuer := self._rescuers.get(name)) is not None:
+                run = rescuer.around(rescued(kind, rescuer))
+                return _counted(run, counter, name, failing), counter
             if kind.form == "map":
-                return _map(kind.function), None
+                return _map(kind.function, name, failing), None
             form = _filter if kind.form == "filter" else _flat_map
-            return form(kind.function, counter), counter
+            return form(kind.function, counter, name, failing), counter
         if isinstance(kind, BatchOperator):
             function = kind.open(context)
             if not isinstance(function, BatchFunction):
@@ -215,12 +196,17 @@ class Chain:
             self._endings.append(
                 _Ending(operator.name, function, counter, following=len(self._runs) + 1)
             )
-            if kind.properties.compacts:
-                return function.process, None
-            return _counted(function.process, counter), counter
+            process: Run = function.process
+            if (rescuer := self._rescuers.get(name)) is not None:
+                process = rescuer.around(process)
+            if not kind.properties.compacts:
+                return _counted(process, counter, name, failing), counter
+            if kind.properties.accepts_encoded:
+                return process, None  # it is the first, which needs not tell of itself
+            return _counted(process, counter, name, failing), None
         assert isinstance(kind, SinkOperator), f"unknown kind of operator {kind!r}"
         writer = self._writers[operator.name] = kind.open(context)
-        return _sink(writer.write), None
+        return _sink(writer.write, name, failing), None
 
 
 class _Ending(NamedTuple):
@@ -241,9 +227,10 @@ _OPEN = Properties(accepts_columns=True)
 """Of a chain without operators, which leaves the choice to whoever takes its batches."""
 
 
-def _records_only(name: str, hint: str | None) -> Run:
+def _records_only(name: str, hint: str | None, failing: Failing) -> Run:
     def run(batch: Any) -> Any:
         if is_columns(batch):
+            failing.operator = name
             raise refusal(name, batch, hint)
         return batch
 
@@ -259,38 +246,57 @@ def _in_turn(runs: tuple[Run, ...]) -> Run:
     return process
 
 
-_IN_TURN_CODE = _in_turn(()).__code__
-
-
-def _map(function: Callable[[Any], Any]) -> Run:
+def _map(function: Callable[[Any], Any], name: str, failing: Failing) -> Run:
     def run(batch: list[Any]) -> list[Any]:
         if len(batch) == 1:  # a comprehension costs more than the call that it makes
             record = batch[0]
-            return [function(record)]
+            try:
+                return [function(record)]
+            except BaseException:
+                failing.operator = name
+                failing.on(record)
+                raise
         records = iter(batch)
-        return [function(record) for record in records]
+        try:
+            return [function(record) for record in records]
+        except BaseException:
+            failing.operator = name
+            failing.at(batch, records)
+            raise
 
     return run
 
 
-def _filter(function: Callable[[Any], Any], counter: list[int]) -> Run:
+def _filter(function: Callable[[Any], Any], counter: list[int], name: str, failing: Failing) -> Run:
     def run(batch: list[Any]) -> list[Any]:
         records = iter(batch)
-        out = [record for record in records if function(record)]
+        try:
+            out = [record for record in records if function(record)]
+        except BaseException:
+            failing.operator = name
+            failing.at(batch, records)
+            raise
         counter[0] += len(out)
         return out
 
     return run
 
 
-def _flat_map(function: Callable[[Any], Any], counter: list[int]) -> Run:
+def _flat_map(
+    function: Callable[[Any], Any], counter: list[int], name: str, failing: Failing
+) -> Run:
     def run(batch: list[Any]) -> list[Any]:
         out: list[Any] = []
+        records = iter(batch)
         try:
-            for record in batch:
+            for record in records:
                 out += function(record)
-        except TypeError as error:
-            raise _explained(error) from None
+        except BaseException as error:
+            failing.operator = name
+            failing.at(batch, records)
+            if isinstance(error, TypeError):
+                raise _explained(error) from None
+            raise
         counter[0] += len(out)
         return out
 
@@ -311,18 +317,26 @@ def _explained(error: TypeError) -> TypeError:
     )
 
 
-def _counted(function: Run, counter: list[int]) -> Run:
+def _counted(function: Run, counter: list[int], name: str, failing: Failing) -> Run:
     def run(batch: Any) -> Any:
-        out = function(batch)
-        counter[0] += len(out)
-        return out
+        try:
+            out = function(batch)
+            counter[0] += len(out)
+            return out
+        except BaseException:
+            failing.operator = name
+            raise
 
     return run
 
 
-def _sink(write: Callable[[Any], None]) -> Run:
+def _sink(write: Callable[[Any], None], name: str, failing: Failing) -> Run:
     def run(batch: Any) -> Any:
-        write(batch)
+        try:
+            write(batch)
+        except BaseException:
+            failing.operator = name
+            raise
         return batch
 
     return run

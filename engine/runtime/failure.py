@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from traceback import TracebackException
 from types import FrameType, TracebackType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from engine.errors import EngineError
 from engine.network import AggregateError, Cancelled, ChannelLost, EncodeError, KeyExtractError
@@ -32,10 +32,11 @@ def describe(error: BaseException, description: TaskDescription, chain: Chain) -
     told, full = _tracebacks(error)
     if not (hint or told or issubclass(type(error), _TOLD)) and _ended_in_engine(frames):
         hint = "OKA_DEBUG=1 shows where in the engine that was"
+    failing = chain.failing
     return TaskFailure(
         kind=kind,
-        operator=_operator(error, frames, description, chain),
-        record=_guarded(lambda: _record(frames), None),
+        operator=failing.operator or description.operators[0].name,
+        record=None if failing.record is None else shortened(failing.record[0]),
         error=text,
         traceback=told,
         hint=hint or None,
@@ -79,44 +80,6 @@ def _traceback(error: BaseException) -> TracebackType | None:
 
 def _frames(error: BaseException) -> list[FrameType]:
     return [frame for frame, _ in traceback.walk_tb(_traceback(error))]
-
-
-def _operator(
-    error: BaseException, frames: Sequence[FrameType], description: TaskDescription, chain: Chain
-) -> str:
-    """The name of the operator that was at work: one of the chain, or the end that it meets."""
-    by_code = {frame.f_code: frame for frame in frames}
-    if at_work := _guarded(lambda: chain.failed(by_code), None):
-        return at_work
-    if Chain.open.__code__ in by_code or Chain.close.__code__ in by_code:
-        return chain.opening
-    files = [frame.f_code.co_filename for frame in frames]
-    is_sent = any(file.startswith(_RECORDS) for file in files)
-    if is_sent or issubclass(type(error), EncodeError | KeyExtractError):
-        return description.operators[-1].name  # it left the chain and could not be encoded
-    if any(file.startswith(_BROADCAST) for file in files):
-        for operator in description.operators:
-            if operator.operator.properties.publishes:
-                return operator.name
-    return description.operators[0].name  # a source, or what takes the input
-
-
-def _record(frames: Sequence[FrameType]) -> str | None:
-    """The record that the innermost loop of ours was at: `record`, or the last of `records`.
-
-    `records` is then the iterator of a list.
-    """
-    for frame in reversed(frames):
-        if not frame.f_code.co_filename.startswith(_OWN_FOLDERS):
-            continue
-        if "record" in frame.f_locals:
-            return shortened(frame.f_locals["record"])
-        if type(frame.f_locals.get("records")) is type(iter([])):
-            state: Any = frame.f_locals["records"].__reduce__()
-            if len(state) == 3:  # not at its end: the list, and where it goes on
-                (batch,), following = state[1:]
-                return shortened(batch[following - 1]) if following else None
-    return None
 
 
 def _tracebacks(error: BaseException) -> tuple[str, str]:
@@ -195,6 +158,4 @@ _TOLD = (EncodeError, KeyExtractError, AggregateError, Cancelled, ChannelLost, E
 
 _MOST_WORDS = 2000
 _PACKAGES = Path(__file__).resolve().parents[2]
-_RECORDS = str(_PACKAGES / "engine" / "record")  # and what begins with it
-_BROADCAST = f"{_PACKAGES / 'engine' / 'broadcast'}{os.sep}"
 _OWN_FOLDERS = tuple(f"{_PACKAGES / package}{os.sep}" for package in ("engine", "operators"))

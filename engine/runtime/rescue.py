@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from engine.graph.failing import Failing
 from engine.network import Cancelled, ChannelLost
 from engine.runtime.failure import in_words, shortened
 
@@ -17,15 +18,19 @@ class Rescuer:
     `errors` and `first_error` may be read from any thread.
     """
 
-    def __init__(self, emit: Callable[[list[Any]], None] | None) -> None:
+    def __init__(
+        self, emit: Callable[[list[Any]], None] | None, failing: Failing | None = None
+    ) -> None:
         self.errors = 0
         self.first_error: str | None = None
         self._emit = emit
+        self._failing = failing or Failing()
         self._aside: list[tuple[Any, str]] = []
 
-    def __call__(self, record: Any, error: Exception) -> None:
+    def __call__(self, record: Any, error: BaseException) -> None:
         """Count a record that the function failed on, and put it aside."""
-        if isinstance(error, _OF_THE_JOB):
+        if not isinstance(error, Exception) or isinstance(error, _OF_THE_JOB):
+            self._failing.on(record)
             raise error
         words = in_words(error).partition("\n\nhint: ")[0]
         if self.first_error is None:

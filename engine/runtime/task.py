@@ -13,6 +13,7 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from engine.columns import check_columns, is_columns
+from engine.graph.failing import Failing
 from engine.graph.logical import LogicalOperator
 from engine.graph.operator import (
     ERRORS,
@@ -82,6 +83,10 @@ class Task:
         self._started: _Moment | None = None
         self._emitted: _Moment | None = None
         self._ended: _Moment | None = None
+        self._publisher = next(
+            (each.name for each in description.operators if each.operator.properties.publishes),
+            None,
+        )
         self._last: TaskStatistics | None = None
         self._pacer: _Pacer | None = None
 
@@ -124,7 +129,9 @@ class Task:
         self._window.end()
         self._emitted = self._now()
         if self._models is not None:
+            self.chain.failing.operator = self._publisher
             self._models.finish()
+            self.chain.failing.operator = None
         self._network.finish()
         self._ended = self._now()
         self._last = self.statistics()
@@ -138,7 +145,7 @@ class Task:
             context,
             encoded=self._source is None,
             side_outputs=side_outputs,
-            rescuers=_rescuers(self._chained, side_outputs),
+            rescuers=_rescuers(self._chained, side_outputs, self.chain.failing),
         )
         self._check_cancelled()  # from here on, `cancel` wakes what waits in the operators
         if self._source is not None:
@@ -149,7 +156,11 @@ class Task:
             self._run_from_gate(deliver)
         for out in self.chain.end():
             self._check_cancelled()
-            deliver(out)
+            try:
+                deliver(out)
+            except BaseException:
+                self._fails_behind()
+                raise
 
     def commit(self) -> dict[str, Any]:
         """Make the sinks' output final; what each gathered, by operator name."""
@@ -249,6 +260,10 @@ class Task:
         if self._cancelled.is_set():
             raise Cancelled("the task was cancelled")
 
+    def _fails_behind(self) -> None:
+        """Tell that what fails has left the chain, such as a record that cannot be encoded."""
+        self.chain.failing.operator = self.description.operators[-1].name
+
     def _restart_latency(self) -> None:
         self._latency = LatencyHistogram()
 
@@ -258,7 +273,12 @@ class Task:
         batch = receive()
         self._window.begin(self._restart_latency)
         while batch is not None:
-            deliver(process(batch), batch.markers)
+            out = process(batch)
+            try:
+                deliver(out, batch.markers)
+            except BaseException:
+                self._fails_behind()
+                raise
             self._records_in += len(batch)
             batch = receive()
 
@@ -270,7 +290,12 @@ class Task:
             for number, batch in enumerate(side.batches(function)):
                 if number == 0:
                     self._window.begin(self._restart_latency)
-                deliver(process(batch), batch.markers)
+                out = process(batch)
+                try:
+                    deliver(out, batch.markers)
+                except BaseException:
+                    self._fails_behind()
+                    raise
                 self._records_in += len(batch)
         except Cancelled:
             if side.error is not None:
@@ -302,12 +327,18 @@ class Task:
         for item in items:
             batch = item if type(item) is list else self._batch_of(item)
             until_marker -= len(batch)
-            if until_marker > 0:
-                deliver(process(batch))
-            else:
+            out = process(batch)
+            stamps = None
+            if until_marker <= 0:
                 markers = 1 - until_marker // interval
                 until_marker += markers * interval
-                deliver(process(batch), [time.monotonic_ns()] * markers)
+                stamps = [time.monotonic_ns()] * markers
+            try:
+                deliver(out, stamps)
+            except BaseException:
+                self._fails_behind()
+                raise
+            if stamps is not None:
                 self._records_in += markers * interval
             if self._source_ended:
                 break
@@ -332,7 +363,12 @@ class Task:
                 markers = 1 - until_marker // interval
                 until_marker += markers * interval
                 stamps = [int(due_ns)] * markers
-            deliver(process(batch), stamps)
+            out = process(batch)
+            try:
+                deliver(out, stamps)
+            except BaseException:
+                self._fails_behind()
+                raise
             emitted += records
             self._records_in = emitted
             if self._source_ended:
@@ -360,13 +396,16 @@ def _emit_to_all(gates: list[OutputGate]) -> Deliver:
 
 
 def _rescuers(
-    operators: Sequence[LogicalOperator], side_outputs: Mapping[str, Mapping[str, Deliver]]
+    operators: Sequence[LogicalOperator],
+    side_outputs: Mapping[str, Mapping[str, Deliver]],
+    failing: Failing,
 ) -> dict[str, Rescuer]:
     """By the names of the operators whose failures do not fail the job."""
     found = {}
     for operator in operators:
         if operator.operator.properties.on_error != "fail":
-            found[operator.name] = Rescuer(side_outputs.get(operator.name, {}).get(ERRORS))
+            emit = side_outputs.get(operator.name, {}).get(ERRORS)
+            found[operator.name] = Rescuer(emit, failing)
     return found
 
 

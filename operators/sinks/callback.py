@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from engine.graph.failing import Failing
 from engine.graph.operator import Properties, SinkOperator, SinkWriter, TaskContext
 from operators.elementwise import check_function
 
@@ -33,17 +34,25 @@ class Callback(SinkOperator[Any]):
 
     def open(self, context: TaskContext) -> SinkWriter:
         """The function in a loop, or as it is."""
-        return _BatchWriter(self.function) if self.batches else _RecordWriter(self.function)
+        if self.batches:
+            return _BatchWriter(self.function)
+        return _RecordWriter(self.function, context.failing)
 
 
 class _RecordWriter(SinkWriter):
-    def __init__(self, function: Callable[[Any], object]) -> None:
+    def __init__(self, function: Callable[[Any], object], failing: Failing) -> None:
         self._function = function
+        self._failing = failing
 
     def write(self, records: list[Any]) -> None:
         function = self._function
-        for record in records:
-            function(record)
+        taken = iter(records)
+        try:
+            for record in taken:
+                function(record)
+        except BaseException:
+            self._failing.at(records, taken)
+            raise
 
     def close(self) -> None:
         return None

@@ -3,7 +3,9 @@
 import sys
 from typing import Any
 
+from engine.graph.failing import Failing
 from engine.graph.operator import SinkOperator, SinkWriter, TaskContext
+from operators.sinks.lines import lines
 
 
 class Print(SinkOperator[Any]):
@@ -16,20 +18,26 @@ class Print(SinkOperator[Any]):
                 "there is no standard output to print to: it was closed when the job started\n\n"
                 "hint: LineFiles(folder) writes lines to files"
             )
-        return _PrintWriter()
+        return _PrintWriter(context.failing)
 
 
 class _PrintWriter(SinkWriter):
+    def __init__(self, failing: Failing) -> None:
+        self._failing = failing
+
     def write(self, batch: list[Any]) -> None:
         if not batch:
             return
-        records = iter(batch)  # error reports find the record that it is at
-        text = "\n".join(map(str, records)) + "\n"
+        text = lines(batch, self._failing)
         try:
             sys.stdout.write(text)  # at once, so that lines of several tasks do not mix
         except UnicodeEncodeError:
             for record in batch:
-                sys.stdout.write(str(record) + "\n")
+                try:
+                    sys.stdout.write(str(record) + "\n")
+                except UnicodeEncodeError:
+                    self._failing.on(record)
+                    raise
         sys.stdout.flush()
 
     def close(self) -> None:

@@ -25,7 +25,7 @@ class Counts(SinkOperator[tuple[Any, Any]]):
 
     def open(self, context: TaskContext) -> SinkWriter:
         """An empty dict."""
-        return _CountsWriter(context.pickle)
+        return _CountsWriter(context)
 
     def merge(self, results: list[_Result]) -> dict[Any, Any]:
         """The dicts of the tasks in one; each key was in one task only."""
@@ -38,11 +38,12 @@ class Counts(SinkOperator[tuple[Any, Any]]):
 
 
 class _CountsWriter(SinkWriter):
-    def __init__(self, pickle: bool) -> None:
+    def __init__(self, context: TaskContext) -> None:
         self._values: dict[Any, Any] = {}
         self._columns = Latest()
         self._of_columns: dict[Any, Any] = {}
-        self._pickle = pickle
+        self._pickle = context.pickle
+        self._failing = context.failing
         self._is_checked = False
 
     def write(self, records: Any) -> None:
@@ -67,12 +68,17 @@ class _CountsWriter(SinkWriter):
 
     def _write_one_by_one(self, records: list[Any]) -> None:
         """For keys that may be NaN, and to find what is no pair."""
-        for record in records:  # `record` is the name that error reports look for
-            if not isinstance(record, tuple | list) or len(record) != 2:
-                raise TypeError(
-                    f"Counts got {type(record).__name__}, expected pairs (key, value)"
-                ) from None
-            self._values[dict_key(record[0])] = record[1]
+        taken = iter(records)
+        try:
+            for record in taken:
+                if not isinstance(record, tuple | list) or len(record) != 2:
+                    raise TypeError(
+                        f"Counts got {type(record).__name__}, expected pairs (key, value)"
+                    ) from None
+                self._values[dict_key(record[0])] = record[1]
+        except BaseException:
+            self._failing.at(records, taken)
+            raise
 
     def close(self) -> _Result:
         self._update(self._columns.take())

@@ -16,7 +16,9 @@ from uuid import uuid4
 
 from engine.columns import is_columns, rows
 from engine.errors import GraphError
+from engine.graph.failing import Failing
 from engine.graph.operator import Properties, SinkOperator, SinkWriter, TaskContext
+from operators.sinks.lines import lines
 
 
 class _Files(SinkOperator[Any]):
@@ -51,7 +53,7 @@ class _Files(SinkOperator[Any]):
         return _FileWriter(self, context)
 
     @abstractmethod
-    def encode(self, batch: Any) -> str:
+    def encode(self, batch: Any, failing: Failing) -> str:
         """The text of a batch that is not empty, every record with its line's end."""
 
 
@@ -61,19 +63,18 @@ class LineFiles(_Files):
     Files of an earlier job in the folder are replaced. A line feed inside a record is written as
     it is; `JsonLines` keeps such records apart.
 
-    >>> LineFiles("out").encode(["a", 1])
+    >>> LineFiles("out").encode(["a", 1], Failing())
     'a\n1\n'
     """
 
     suffix = ".txt"
 
-    def encode(self, batch: list[Any]) -> str:
+    def encode(self, batch: list[Any], failing: Failing) -> str:
         """A line for each record."""
         try:
             return "\n".join(batch) + "\n"
         except TypeError:
-            records = iter(batch)  # error reports find the record that it is at
-            return "\n".join(map(str, records)) + "\n"
+            return lines(batch, failing)
 
 
 class JsonLines(_Files):
@@ -82,23 +83,27 @@ class JsonLines(_Files):
     Files of an earlier job in the folder are replaced. Tuples become arrays, rows of columns become
     objects; a record that JSON cannot express (bytes, NaN) fails the job.
 
-    >>> JsonLines("out").encode([("a", 1), {"b": None}])
+    >>> JsonLines("out").encode([("a", 1), {"b": None}], Failing())
     '["a",1]\n{"b":null}\n'
     """
 
     suffix = ".jsonl"
     properties = Properties(accepts_columns=True)
 
-    def encode(self, batch: Any) -> str:
+    def encode(self, batch: Any, failing: Failing) -> str:
         """A line for each record."""
-        records = iter(rows(batch) if is_columns(batch) else batch)
+        values = rows(batch) if is_columns(batch) else batch
+        records = iter(values)
         try:
-            lines = list(map(_JSON.encode, records))
-        except (TypeError, ValueError) as error:
+            texts = list(map(_JSON.encode, records))
+        except BaseException as error:
+            failing.at(values, records)
+            if not isinstance(error, TypeError | ValueError):
+                raise
             raise ValueError(
                 f"JSON cannot express it: {error}\n\nhint: map records to what JSON has first"
             ) from None
-        return "\n".join(lines) + "\n"
+        return "\n".join(texts) + "\n"
 
 
 class _FileWriter(SinkWriter):
@@ -106,6 +111,7 @@ class _FileWriter(SinkWriter):
         folder = sink.folder
         folder.mkdir(parents=True, exist_ok=True)  # the driver's may be another machine's
         self._encode = sink.encode
+        self._failing = context.failing
         self._final = folder / f"part-{context.index:05}{sink.suffix}"
         self._temporary = folder / f".{self._final.name}.{sink.job}.tmp"
         self._file = self._temporary.open("x", encoding="utf-8", newline="\n")
@@ -115,12 +121,16 @@ class _FileWriter(SinkWriter):
     def write(self, records: Any) -> None:
         if not len(records):
             return
-        text = self._encode(records)
+        text = self._encode(records, self._failing)
         try:
             self._file.write(text)
         except UnicodeEncodeError:
             for record in records:
-                self._encode([record]).encode()
+                try:
+                    self._encode([record], self._failing).encode()
+                except UnicodeEncodeError:
+                    self._failing.on(record)
+                    raise
             raise
 
     def close(self) -> str:

@@ -36,7 +36,7 @@ from operators import source
 from operators.elementwise import ToColumns
 from operators.reduce import Reduce
 from operators.sinks import Callback, Collect, Counts, Discard, JsonLines, LineFiles, Print
-from operators.sources import Collection
+from operators.sources import Collection, Function
 from operators.stream import then
 from tests.unit.runtime.test_chain import Held
 
@@ -422,3 +422,48 @@ def test_a_sink_is_aborted_even_where_describing_fails(
     with pytest.raises(RuntimeError, match="not described"):
         work(fails)
     assert aborted == ["abort"]
+
+
+def broken_source() -> Any:
+    yield 1
+    raise OSError("no more")
+
+
+@pytest.mark.parametrize(
+    ("stream", "operator", "record"),
+    [
+        (source(Function(broken_source)).map(abs), "function", None),
+        (source(Collection([1])).map(lambda n: n // 0), "map", "1"),
+        (
+            source(Collection([1])).map(lambda n: object()).key_by(lambda o: 1).count(),
+            "key_by",
+            None,
+        ),
+        (source(Collection([1, 2])).map(lambda n: object()).filter(bool), "filter", None),
+        (source(Collection([1])).map(exit, on_error="skip"), "map", "1"),
+        (
+            source(Collection([1, 1])).key_by().reduce(lambda a, b: exit(), on_error="skip"),
+            "reduce",
+            "1",
+        ),
+        (source(Collection(["a", "b"])).key_by().sum(), "sum", None),
+        (source(Collection([1])).key_by().count().map(lambda pair: 1 // 0), "map", "(1, 1)"),
+    ],
+    ids=str,
+)
+def test_what_fails_in_a_job_is_named(stream: Any, operator: str, record: str | None) -> None:
+    with pytest.raises(OperatorError) as caught:
+        run(stream.rebalance().sink(Discard()).with_parallelism(2), parallelism=1)
+    assert (caught.value.operator, caught.value.record) == (operator, record)
+
+
+def test_a_list_that_its_function_changes_hides_no_failure() -> None:
+    batch = [1, 2, 3]
+
+    def clear(n: int) -> int:
+        batch.clear()
+        raise ValueError("cleared")
+
+    failure = failure_of(batch, RecordOperator("map", clear))
+    assert (failure.operator, failure.error) == ("operator-1", "ValueError: cleared")
+    assert failure.record is None
