@@ -125,6 +125,10 @@ class Chain:
         self.failing.operator = self._names[0]
         raise refusal(self._names[0], batch, self._columns_hint)
 
+    def fails_behind(self) -> None:
+        """Tell that what fails has left the chain, such as a record that cannot be encoded."""
+        self.failing.operator = self._names[-1] if self._names else None
+
     def cancel(self) -> None:
         """Wake what waits in an operator; from any thread."""
         for function in list(self.functions.values()):

@@ -1,7 +1,7 @@
-"""The loop of one task: batches from the source or the input gate, through the chain, and out.
+"""One task at work: batches from the source or the input gate, through the chain, and out.
 
-Per batch there is only `out = chain.process(batch)` and `gate.emit(out)`; the rest of this file
-samples markers, paces an open-load source, and counts.
+Per batch from the gate there is only `out = chain.process(batch)` and `deliver(out)`; `SourceLoop`
+has the loop of a source. The rest of this file opens, ends and counts.
 """
 
 from __future__ import annotations
@@ -9,10 +9,9 @@ from __future__ import annotations
 import resource
 import threading
 import time
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from engine.columns import check_columns, is_columns
 from engine.graph.failing import Failing
 from engine.graph.logical import LogicalOperator
 from engine.graph.operator import (
@@ -31,6 +30,7 @@ from engine.network import (
     use_precise_timers,
 )
 from engine.runtime.chain import Chain
+from engine.runtime.clock import SYSTEM_CLOCK, Clock
 from engine.runtime.description import (
     LinkStatistics,
     OperatorStatistics,
@@ -39,18 +39,12 @@ from engine.runtime.description import (
 )
 from engine.runtime.rescue import Rescuer
 from engine.runtime.side import SideInput, drop_rest
+from engine.runtime.source import Deliver, SourceLoop
 from engine.runtime.thread_time import ThreadTime
 from engine.runtime.window import SteadyWindow
 
 if TYPE_CHECKING:
     from engine.broadcast import ModelStore
-
-
-class Deliver(Protocol):
-    """Hands on what came out of the chain, and the stamps of the markers behind it."""
-
-    def __call__(self, out: Any, stamps: list[int] | None = None, /) -> Any:
-        """Block until the channels take more."""
 
 
 class Task:
@@ -60,7 +54,11 @@ class Task:
     """
 
     def __init__(
-        self, description: TaskDescription, network: Network, models: ModelStore | None = None
+        self,
+        description: TaskDescription,
+        network: Network,
+        models: ModelStore | None = None,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         config = description.config
         first, *rest = description.operators
@@ -69,13 +67,15 @@ class Task:
         self._network = network
         self._models = models
         self._cancelled = threading.Event()
-        self._source_ended = False
-        self._hurry = threading.Event()
-        """Set when the source need not be on time any more."""
-        self._source = first.operator if isinstance(first.operator, SourceOperator) else None
-        self._source_name = first.name
-        self._records_in = 0
-        self._chained = rest if self._source else description.operators
+        self._clock = clock
+        self._source = (
+            SourceLoop(first.operator, self.chain, config.marker_interval, clock)
+            if isinstance(first.operator, SourceOperator)
+            else None
+        )
+        self._received = 0
+        """Records that came through the input gate."""
+        self._chained = description.operators if self._source is None else rest
         self._is_sink = isinstance(description.operators[-1].operator, SinkOperator)
         self._latency = LatencyHistogram()
         self._window = SteadyWindow(config.warmup_seconds, self._records)
@@ -88,7 +88,6 @@ class Task:
             None,
         )
         self._last: TaskStatistics | None = None
-        self._pacer: _Pacer | None = None
 
     def run(self) -> TaskStatistics:
         """Open the operators, work until the input ends, and deliver everything.
@@ -149,7 +148,7 @@ class Task:
         )
         self._check_cancelled()  # from here on, `cancel` wakes what waits in the operators
         if self._source is not None:
-            self._run_from_source(self._source, context, deliver)
+            self._source.run(context, deliver, lambda: self._window.begin(self._restart_latency))
         elif side is not None:
             self._run_beside(side, deliver)
         else:
@@ -159,7 +158,7 @@ class Task:
             try:
                 deliver(out)
             except BaseException:
-                self._fails_behind()
+                self.chain.fails_behind()
                 raise
 
     def commit(self) -> dict[str, Any]:
@@ -172,13 +171,14 @@ class Task:
 
     def end_source(self) -> None:
         """Let the source end after its next batch, as if it had no more; idempotent."""
-        self._source_ended = True
-        self._hurry.set()
+        if self._source is not None:
+            self._source.end()
 
     def cancel(self) -> None:
         """Make `run` raise Cancelled at its next batch; idempotent."""
         self._cancelled.set()
-        self._hurry.set()
+        if self._source is not None:
+            self._source.hurry()
         self._network.cancel()
         if self._models is not None:
             self._models.cancel()
@@ -193,7 +193,7 @@ class Task:
         started, ended = self._started or now, self._ended or now
         emitted = self._emitted or ended
         elapsed = (ended.ns - started.ns) / 1e9
-        idle = network.idle_seconds + (self._pacer.waited_seconds if self._pacer else 0.0)
+        idle = network.idle_seconds + (self._source.waited_seconds if self._source else 0.0)
         blocked = network.blocked_seconds + (ended.ns - emitted.ns) / 1e9
         inside = max(0.0, elapsed - idle - blocked)
         at_work = inside if emitted.at_work is None else emitted.at_work
@@ -220,18 +220,21 @@ class Task:
 
     def _now(self) -> _Moment:
         at_work = self._thread.seconds_at_work() if self._thread is not None else None
-        return _Moment(time.monotonic_ns(), time.process_time(), at_work)
+        return _Moment(self._clock.now_ns(), time.process_time(), at_work)
 
     def _operators(self) -> list[OperatorStatistics]:
-        records = self._records_in
-        found = [OperatorStatistics(self._source_name, 0, records)] if self._source else []
+        records, first = self._records_in(), self.description.operators[0].name
+        found = [OperatorStatistics(first, 0, records)] if self._source else []
         found += self.chain.statistics(records)
         unopened = self.description.operators[len(found) :]
         return found + [OperatorStatistics(operator.name, 0, 0) for operator in unopened]
 
     def _records(self) -> tuple[int, int]:
         """Records into the task, or out of its source; and out of its last operator."""
-        return self._records_in, self._operators()[-1].records_out
+        return self._records_in(), self._operators()[-1].records_out
+
+    def _records_in(self) -> int:
+        return self._received if self._source is None else self._source.records
 
     def _open_outputs(self) -> tuple[Deliver, dict[str, dict[str, Deliver]]]:
         """Where the chain's records go, and those of side outputs, by operator and output."""
@@ -254,15 +257,11 @@ class Task:
     def _observe(self, _out: Any, stamps: list[int] | None = None) -> None:
         self._check_cancelled()
         if stamps:
-            self._latency.record_many(stamps, time.monotonic_ns())
+            self._latency.record_many(stamps, self._clock.now_ns())
 
     def _check_cancelled(self) -> None:
         if self._cancelled.is_set():
             raise Cancelled("the task was cancelled")
-
-    def _fails_behind(self) -> None:
-        """Tell that what fails has left the chain, such as a record that cannot be encoded."""
-        self.chain.failing.operator = self.description.operators[-1].name
 
     def _restart_latency(self) -> None:
         self._latency = LatencyHistogram()
@@ -277,9 +276,9 @@ class Task:
             try:
                 deliver(out, batch.markers)
             except BaseException:
-                self._fails_behind()
+                self.chain.fails_behind()
                 raise
-            self._records_in += len(batch)
+            self._received += len(batch)
             batch = receive()
 
     def _run_beside(self, side: SideInput, deliver: Deliver) -> None:
@@ -294,9 +293,9 @@ class Task:
                 try:
                     deliver(out, batch.markers)
                 except BaseException:
-                    self._fails_behind()
+                    self.chain.fails_behind()
                     raise
-                self._records_in += len(batch)
+                self._received += len(batch)
         except Cancelled:
             if side.error is not None:
                 raise side.error from None
@@ -304,84 +303,6 @@ class Task:
         threading.Thread(
             target=drop_rest, args=(self._network, self._models), name="oka-side", daemon=True
         ).start()
-
-    def _run_from_source(
-        self, source: SourceOperator[Any], context: TaskContext, deliver: Deliver
-    ) -> None:
-        items = source.open(context)
-        self._window.begin(self._restart_latency)
-        rate = source.properties.rate
-        if rate is None:
-            self._run_closed(items, deliver)
-        else:
-            self._pacer = _Pacer(rate / context.parallelism, self._hurry)
-            self._run_open(items, deliver, self._pacer)
-        if isinstance(items, Generator):
-            items.close()  # it may have more, where the task was told to stop
-
-    def _run_closed(self, items: Iterable[Any], deliver: Deliver) -> None:
-        """As fast as the pipeline takes it. Records are counted when they bring a marker."""
-        process = self.chain.process
-        interval = self.description.config.marker_interval
-        until_marker = interval
-        for item in items:
-            batch = item if type(item) is list else self._batch_of(item)
-            until_marker -= len(batch)
-            out = process(batch)
-            stamps = None
-            if until_marker <= 0:
-                markers = 1 - until_marker // interval
-                until_marker += markers * interval
-                stamps = [time.monotonic_ns()] * markers
-            try:
-                deliver(out, stamps)
-            except BaseException:
-                self._fails_behind()
-                raise
-            if stamps is not None:
-                self._records_in += markers * interval
-            if self._source_ended:
-                break
-        self._records_in += interval - until_marker
-
-    def _run_open(self, items: Iterable[Any], deliver: Deliver, pacer: _Pacer) -> None:
-        """At the source's rate; markers are stamped with the moment that it intends."""
-        process = self.chain.process
-        interval = self.description.config.marker_interval
-        until_marker = interval
-        start_ns, ns_per_record = pacer.now_ns, pacer.ns_per_record
-        emitted = 0
-        for item in items:
-            batch = item if type(item) is list else self._batch_of(item)
-            due_ns = start_ns + emitted * ns_per_record
-            if due_ns > pacer.now_ns:  # else it was due when the clock was last looked at
-                pacer.wait_until(due_ns)
-            records = len(batch)
-            until_marker -= records
-            stamps = None
-            if until_marker <= 0:
-                markers = 1 - until_marker // interval
-                until_marker += markers * interval
-                stamps = [int(due_ns)] * markers
-            out = process(batch)
-            try:
-                deliver(out, stamps)
-            except BaseException:
-                self._fails_behind()
-                raise
-            emitted += records
-            self._records_in = emitted
-            if self._source_ended:
-                break
-
-    def _batch_of(self, item: Any) -> Any:
-        """A batch of columns as it is, or of the only record."""
-        if not is_columns(item):
-            return [item]
-        if not self.chain.accepts_columns:
-            self.chain.refuse(item)
-        check_columns(item)
-        return item
 
 
 def _emit_to_all(gates: list[OutputGate]) -> Deliver:
@@ -430,34 +351,3 @@ class _Moment(NamedTuple):
     """CPU time of the process."""
     at_work: float | None
     """Of the task's thread, since the task began."""
-
-
-class _Pacer:
-    """Open load: holds each batch back until the moment its rate intends for it."""
-
-    def __init__(self, rate: float, hurry: threading.Event) -> None:
-        self.ns_per_record = 1e9 / rate
-        self.now_ns = time.monotonic_ns()
-        """When the clock was last looked at."""
-        self.waited_seconds = 0.0
-        self._hurry = hurry
-
-    def wait_until(self, due_ns: float) -> None:
-        """Wait for this moment, or not at all if it has passed."""
-        self.now_ns = time.monotonic_ns()
-        delay = (due_ns - self.now_ns) / 1e9
-        if delay <= 0:
-            return
-        delay = max(delay, _LEAST_WAIT_SECONDS)
-        if delay < _SHORT_WAIT_SECONDS:
-            time.sleep(delay)  # more exact than a wait that can be interrupted
-        else:
-            self._hurry.wait(delay)
-        self.waited_seconds += delay
-        self.now_ns = time.monotonic_ns()
-
-
-_LEAST_WAIT_SECONDS = 50e-6
-"""A wake-up takes over 10 µs of CPU: where batches are due more often, several leave at each."""
-
-_SHORT_WAIT_SECONDS = 0.05

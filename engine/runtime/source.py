@@ -1,0 +1,142 @@
+"""The loop of a task that begins in a source: its batches through the chain, and out.
+
+Per batch there is only `out = chain.process(batch)` and `deliver(out)`; the rest of this file
+samples markers, paces an open-load source, and counts.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator, Iterable
+from typing import Any, Protocol
+
+from engine.columns import check_columns, is_columns
+from engine.graph.operator import SourceOperator, TaskContext
+from engine.runtime.chain import Chain
+from engine.runtime.clock import Clock
+
+
+class Deliver(Protocol):
+    """Hands on what came out of the chain, and the stamps of the markers behind it."""
+
+    def __call__(self, out: Any, stamps: list[int] | None = None, /) -> Any:
+        """Block until the channels take more."""
+
+
+class SourceLoop:
+    """A source at work in one task. `end` and `hurry` may be called from any thread."""
+
+    def __init__(
+        self, source: SourceOperator[Any], chain: Chain, marker_interval: int, clock: Clock
+    ) -> None:
+        self.records = 0
+        """How many the source has emitted; where it has no rate, as of the last marker."""
+        self.waited_seconds = 0.0
+        """How long it has waited for the moments that its rate intends."""
+        self._source = source
+        self._chain = chain
+        self._marker_interval = marker_interval
+        self._clock = clock
+        self._ended = False
+        self._hurry = threading.Event()
+        """Set when the source need not be on time any more."""
+
+    def run(self, context: TaskContext, deliver: Deliver, begun: Callable[[], None]) -> None:
+        """Take all that the source has through the chain; `begun` is called when it is open."""
+        items = self._source.open(context)
+        begun()
+        rate = self._source.properties.rate
+        if rate is None:
+            self._run_closed(items, deliver)
+        else:
+            self._run_open(items, deliver, 1e9 * context.parallelism / rate)
+        if isinstance(items, Generator):
+            items.close()  # it may have more, where the task was told to stop
+
+    def end(self) -> None:
+        """Let the source end after its next batch, as if it had no more; idempotent."""
+        self._ended = True
+        self._hurry.set()
+
+    def hurry(self) -> None:
+        """Wait no more for the moments that the rate intends."""
+        self._hurry.set()
+
+    def _run_closed(self, items: Iterable[Any], deliver: Deliver) -> None:
+        """As fast as the pipeline takes it. Records are counted when they bring a marker."""
+        process, now_ns = self._chain.process, self._clock.now_ns
+        interval = self._marker_interval
+        until_marker = interval
+        for item in items:
+            batch = item if type(item) is list else self._batch_of(item)
+            until_marker -= len(batch)
+            out = process(batch)
+            stamps = None
+            if until_marker <= 0:
+                markers = 1 - until_marker // interval
+                until_marker += markers * interval
+                stamps = [now_ns()] * markers
+            try:
+                deliver(out, stamps)
+            except BaseException:
+                self._chain.fails_behind()
+                raise
+            if stamps is not None:
+                self.records += len(stamps) * interval
+            if self._ended:
+                break
+        self.records += interval - until_marker
+
+    def _run_open(self, items: Iterable[Any], deliver: Deliver, ns_per_record: float) -> None:
+        """At the source's rate; markers are stamped with the moment that it intends."""
+        process = self._chain.process
+        interval = self._marker_interval
+        until_marker = interval
+        start_ns = now_ns = self._clock.now_ns()
+        emitted = 0
+        for item in items:
+            batch = item if type(item) is list else self._batch_of(item)
+            due_ns = start_ns + emitted * ns_per_record
+            if due_ns > now_ns:  # else it was due when the clock was last looked at
+                now_ns = self._wait_until(due_ns)
+            records = len(batch)
+            until_marker -= records
+            stamps = None
+            if until_marker <= 0:
+                markers = 1 - until_marker // interval
+                until_marker += markers * interval
+                stamps = [int(due_ns)] * markers
+            out = process(batch)
+            try:
+                deliver(out, stamps)
+            except BaseException:
+                self._chain.fails_behind()
+                raise
+            emitted += records
+            self.records = emitted
+            if self._ended:
+                break
+
+    def _wait_until(self, due_ns: float) -> int:
+        """Wait for this moment, or not at all if it has passed; what time it is then."""
+        now_ns = self._clock.now_ns()
+        delay = (due_ns - now_ns) / 1e9
+        if delay <= 0:
+            return now_ns
+        delay = max(delay, _LEAST_WAIT_SECONDS)
+        self._clock.wait(delay, self._hurry)
+        self.waited_seconds += delay
+        return self._clock.now_ns()
+
+    def _batch_of(self, item: Any) -> Any:
+        """A batch of columns as it is, or of the only record."""
+        if not is_columns(item):
+            return [item]
+        if not self._chain.accepts_columns:
+            self._chain.refuse(item)
+        check_columns(item)
+        return item
+
+
+_LEAST_WAIT_SECONDS = 50e-6
+"""A wake-up takes over 10 µs of CPU: where batches are due more often, several leave at each."""

@@ -1,0 +1,102 @@
+"""A source's loop on a clock of the test's: what leaves when, and which moments markers tell."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from engine.graph.operator import SourceOperator, TaskContext
+from engine.runtime.chain import Chain
+from engine.runtime.source import SourceLoop
+from operators.sources import Collection
+
+MS = 1_000_000
+
+
+class VirtualClock:
+    """Stands still but for those who wait, and what the test adds."""
+
+    def __init__(self) -> None:
+        self.now = 5_000 * MS
+        self.waits: list[float] = []
+
+    def now_ns(self) -> int:
+        return self.now
+
+    def wait(self, seconds: float, event: threading.Event) -> None:
+        self.waits.append(seconds)
+        if not event.is_set():
+            self.now += round(seconds * 1e9)
+
+
+class Run:
+    """What left a source, when, and its markers; `takes_ms` is how long each batch is held up."""
+
+    def __init__(
+        self,
+        source: SourceOperator[Any],
+        batch_size: int = 1,
+        interval: int = 1,
+        parallelism: int = 1,
+        takes_ms: tuple[int, ...] = (),
+        end_at: int | None = None,
+    ) -> None:
+        self.clock = VirtualClock()
+        self.left: list[tuple[float, Any]] = []
+        self.markers: list[list[float]] = []
+        self.loop = SourceLoop(source, Chain(), interval, self.clock)
+        start, takes = self.clock.now, list(takes_ms)
+
+        def deliver(out: Any, stamps: list[int] | None = None) -> None:
+            self.left.append(((self.clock.now - start) / MS, out))
+            self.markers.append([(stamp - start) / MS for stamp in stamps or []])
+            self.clock.now += (takes.pop(0) if takes else 0) * MS
+            if len(self.left) == end_at:
+                self.loop.end()
+
+        context = TaskContext("t[0]", 0, parallelism, batch_size, "job")
+        self.loop.run(context, deliver, lambda: None)
+
+
+def test_batches_leave_when_the_rate_intends() -> None:
+    run = Run(Collection(range(4), rate=100))
+    assert run.left == [(0, [0]), (10, [1]), (20, [2]), (30, [3])]
+    assert run.markers == [[0], [10], [20], [30]]
+    assert run.clock.waits == pytest.approx([0.01] * 3)
+    assert (run.loop.records, run.loop.waited_seconds) == (4, pytest.approx(0.03))
+
+
+def test_the_tasks_of_a_source_share_its_rate() -> None:
+    run = Run(Collection(range(8), rate=100), batch_size=2, parallelism=2)
+    assert [at for at, _ in run.left] == [0, 40]
+
+
+def test_what_is_late_leaves_at_once_and_its_marker_says_when_it_was_due() -> None:
+    run = Run(Collection(range(5), rate=100), takes_ms=(35,))
+    assert [at for at, _ in run.left] == [0, 35, 35, 35, 40]
+    assert run.markers == [[0], [10], [20], [30], [40]]
+
+
+def test_batches_that_are_due_soon_leave_together() -> None:
+    run = Run(Collection(range(200), rate=1_000_000))
+    assert min(run.clock.waits) >= 50e-6
+    assert len(run.clock.waits) == 4
+    assert run.loop.records == 200
+
+
+@pytest.mark.parametrize("rate", [None, 100])
+def test_a_source_that_is_ended_emits_no_more(rate: float | None) -> None:
+    run = Run(Collection(range(10), rate=rate), end_at=3)
+    assert [out for _, out in run.left] == [[0], [1], [2]]
+    assert run.loop.records == 3
+
+
+def test_in_a_hurry_no_moment_is_waited_for() -> None:
+    loop = SourceLoop(Collection(range(3), rate=0.001), Chain(), 1, clock := VirtualClock())
+    loop.hurry()
+    left: list[Any] = []
+    loop.run(TaskContext("t[0]", 0, 1, 1, "job"), lambda out, stamps=None: left.append(out), list)
+    assert left == [[0], [1], [2]]
+    assert clock.now == 5_000 * MS
