@@ -73,7 +73,7 @@ class SourceLoop:
             out = process(batch)
             stamps = None
             if until_marker <= 0:
-                markers = 1 - until_marker // interval
+                markers = 1 + -until_marker // interval
                 until_marker += markers * interval
                 stamps = [now_ns()] * markers
             try:
@@ -103,7 +103,7 @@ class SourceLoop:
             until_marker -= records
             stamps = None
             if until_marker <= 0:
-                markers = 1 - until_marker // interval
+                markers = 1 + -until_marker // interval
                 until_marker += markers * interval
                 stamps = [int(due_ns)] * markers
             out = process(batch)

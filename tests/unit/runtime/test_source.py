@@ -86,6 +86,14 @@ def test_batches_that_are_due_soon_leave_together() -> None:
     assert run.loop.records == 200
 
 
+def test_markers_come_once_for_so_many_records() -> None:
+    run = Run(Collection(range(25)), batch_size=4, interval=10)
+    assert [len(stamps) for stamps in run.markers] == [0, 0, 1, 0, 1, 0, 0]
+    assert run.loop.records == 25
+    assert [len(stamps) for stamps in Run(Collection(range(35)), 35, 10).markers] == [3]
+    assert run.clock.waits == []
+
+
 @pytest.mark.parametrize("rate", [None, 100])
 def test_a_source_that_is_ended_emits_no_more(rate: float | None) -> None:
     run = Run(Collection(range(10), rate=rate), end_at=3)
