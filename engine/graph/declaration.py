@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from engine.errors import GraphError
+from engine.graph.identity import identities
 from engine.graph.logical import LogicalEdge, LogicalGraph, LogicalOperator
 from engine.graph.operator import Operator, SinkOperator
 from engine.graph.partitioner import Forward, Partitioner, label
@@ -101,9 +102,10 @@ def logical_graph(pipelines: Sunk | Sequence[Sunk]) -> LogicalGraph:
             declaration.resources,
             declaration.nodes,
             declaration.pickle,
+            identity,
         )
-        for number, (declaration, name) in enumerate(
-            zip(declarations, _names(declarations), strict=True)
+        for number, (declaration, name, identity) in enumerate(
+            zip(declarations, _names(declarations), identities(declarations), strict=True)
         )
     )
     edges = tuple(

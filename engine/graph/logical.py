@@ -25,6 +25,8 @@ class LogicalOperator:
     """Where its tasks are pinned to, in turn; () leaves it to the placement strategy."""
     pickle: bool = False
     """Whether objects that cannot travel otherwise are pickled where they leave it."""
+    identity: str = ""
+    """What it is called in every run of the program; see `engine.graph.identity`."""
 
 
 @dataclass(frozen=True)

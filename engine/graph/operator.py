@@ -57,6 +57,9 @@ class TaskContext:
     """Sends records to a side output of the operator; one that nothing reads is not there."""
     pickle: bool = False
     """Whether what leaves the task may be pickled where it cannot travel otherwise."""
+    identity: str = ""
+    """What the operator is called in every run of the program, whatever else is declared: its name
+    if it has one, else one that its path gives. For what it keeps outside of the job."""
     gate: "Gate | None" = None
     """Of an operator with a side input; None in a task that has none."""
 

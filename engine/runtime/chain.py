@@ -95,7 +95,13 @@ class Chain:
                 runs.append(_records_only(operator.name, properties.columns_hint, self.failing))
             rescue = self._rescuers.get(operator.name)
             outputs = (side_outputs or {}).get(operator.name, {})
-            own = replace(context, rescue=rescue, side_outputs=outputs, failing=self.failing)
+            own = replace(
+                context,
+                rescue=rescue,
+                side_outputs=outputs,
+                failing=self.failing,
+                identity=operator.identity,
+            )
             run, counter = self._open(operator, own)
             self._names.append(operator.name)
             self._counters.append(counter)

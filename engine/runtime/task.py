@@ -10,6 +10,7 @@ import resource
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from engine.graph.failing import Failing
@@ -148,7 +149,8 @@ class Task:
         )
         self._check_cancelled()  # from here on, `cancel` wakes what waits in the operators
         if self._source is not None:
-            self._source.run(context, deliver, lambda: self._window.begin(self._restart_latency))
+            own = replace(context, identity=self.description.operators[0].identity)
+            self._source.run(own, deliver, lambda: self._window.begin(self._restart_latency))
         elif side is not None:
             self._run_beside(side, deliver)
         else:
