@@ -392,7 +392,7 @@ class _Watcher(SinkWriter):
         if count:
             arrivals.append((now, now - last_due, count))
 
-    def close(self) -> Seen:
+    def prepare(self, _epoch: int) -> Seen:
         return dataclasses.replace(self._seen, disorder=self._disorder)
 
 

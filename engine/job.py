@@ -18,7 +18,7 @@ from engine.graph.chaining import chain
 from engine.graph.declaration import Sunk, logical_graph
 from engine.graph.execution import ExecutionGraph, expand
 from engine.graph.logical import LogicalGraph
-from engine.graph.operator import SinkOperator
+from engine.graph.operator import FIRST_EPOCH, SinkOperator
 from engine.metrics import JobResult, JobStatistics
 from engine.placement import Placement, place
 from engine.progress import ProgressLine, telling
@@ -205,7 +205,7 @@ class JobHandle:
         except BaseException as error:  # noqa: BLE001 - it is raised by wait_finished
             self._progress.clear()
             for sink in self._sinks.values():
-                sink.discard()
+                sink.abort()
             self._ended = time.monotonic()
             self._finished.set_exception(error)
         else:
@@ -214,23 +214,26 @@ class JobHandle:
             self._finished.set_result(result)
 
     def _result(self, report: JobReport) -> JobResult:
-        outputs = {
-            name: _merged(name, sink, report.outputs.get(name, []))
+        committed = {
+            name: _committed(name, sink, report.outputs.get(name, []))
             for name, sink in self._sinks.items()
-            if sink.properties.driver
         }
         return JobResult(
             config=self._config,
             seconds=time.monotonic() - self._started,
             statistics=JobStatistics.of(report.statistics),
-            outputs=outputs,
+            outputs={
+                name: result
+                for name, result in committed.items()
+                if self._sinks[name].properties.driver
+            },
         )
 
 
-def _merged(name: str, sink: SinkOperator[Any], results: list[Any]) -> Any:
-    """What a driver sink gathered. Its records are the user's, whose code may do anything here."""
+def _committed(name: str, sink: SinkOperator[Any], results: list[Any]) -> Any:
+    """What a sink comes to. Its records are the user's, whose code may do anything here."""
     try:
-        return sink.merge(results)
+        return sink.commit(FIRST_EPOCH, results)
     except BaseException as error:  # noqa: BLE001 - whatever it was, it is told
         text, _, hint = text_of(error).partition("\n\nhint: ")
         what = f"its result cannot be read by the driver: {type(error).__name__}: {text}"

@@ -115,9 +115,9 @@ class Load(SinkOperator[Any]):
         """Nothing is loaded before the model comes."""
         return _Loader(self._kind, self._copy, context.index)
 
-    def merge(self, results: list[list[dict[str, Any]]]) -> Reports:
+    def commit(self, _epoch: int, committed: list[list[dict[str, Any]]]) -> Reports:
         """The reports of all tasks, by task."""
-        return Reports(report for reports in results for report in reports)
+        return Reports(report for reports in committed for report in reports)
 
 
 class Reports(list[dict[str, Any]]):
@@ -158,7 +158,7 @@ class _Loader(SinkWriter):
     def write(self, records: Any) -> None:
         self._reports += [self._report(model) for model in records]
 
-    def close(self) -> list[dict[str, Any]]:
+    def prepare(self, _epoch: int) -> list[dict[str, Any]]:
         return self._reports
 
     def _report(self, model: Any) -> dict[str, Any]:

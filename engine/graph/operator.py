@@ -262,7 +262,12 @@ class Gate(Protocol):
 
 
 class SinkWriter(ABC):
-    """One task's end of a stream. Its last call is a `close` that returns, or `abort`."""
+    """One task's end of a stream. Its last call is a `commit` that returns, or `abort`.
+
+    What it has taken becomes final in two steps: all tasks of the job prepare, then all commit. So
+    a task that cannot prepare leaves nothing of the others'. Epochs count from 1 what becomes final
+    together; a job has one.
+    """
 
     @abstractmethod
     def write(self, records: Any) -> None:
@@ -271,30 +276,43 @@ class SinkWriter(ABC):
         It is a list, or a `pyarrow.RecordBatch` if the operator accepts columns.
         """
 
-    @abstractmethod
-    def close(self) -> Any:
-        """Make what was written final; the result goes to `SinkOperator.merge`."""
+    def prepare(self, epoch: int) -> Any:  # noqa: B027 - most writers have nothing to do
+        """Make what was written last, but not final; what it returns goes to `commit`."""
+
+    def commit(self, epoch: int, prepared: Any) -> Any:  # noqa: ARG002 - for those that override it
+        """Make it final, with as little left that could fail as can be.
+
+        What it returns goes to the driver, to `SinkOperator.commit`.
+        """
+        return prepared
 
     def abort(self) -> None:  # noqa: B027 - most writers hold nothing that could stay behind
-        """Leave nothing behind: the job failed or was cancelled, or `close` raised.
+        """Leave nothing behind: the job failed or was cancelled, or `prepare` or `commit` raised.
 
         When the driver was killed, it comes from another thread, maybe in the middle of `write`.
         """
 
 
 class SinkOperator(Operator, ABC, Generic[Consumed]):
-    """The end of a stream. A driver sink's merged results come back with the job's result."""
+    """The end of a stream. What a driver sink commits is the job's output."""
 
     def validate(self) -> None:
         """Fail now if no task could run. Called once on the driver before any worker starts."""
-
-    def discard(self) -> None:
-        """Remove what killed tasks left behind. Called on the driver after a job that failed."""
 
     @abstractmethod
     def open(self, context: TaskContext) -> SinkWriter:
         """Make the writer of one task."""
 
-    def merge(self, results: list[Any]) -> Any:
-        """Make one result of those of all tasks, in the order of their indexes."""
-        return results
+    def commit(self, epoch: int, committed: list[Any]) -> Any:  # noqa: ARG002 - as above
+        """Make one result of those of all tasks, in the order of their indexes.
+
+        Called on the driver, once, when all tasks have committed.
+        """
+        return committed
+
+    def abort(self) -> None:
+        """Remove what killed tasks left behind. Called on the driver after a job that failed."""
+
+
+FIRST_EPOCH = 1
+"""The epoch of a job that has only one."""

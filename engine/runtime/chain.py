@@ -21,6 +21,7 @@ from engine.columns import is_columns, refusal
 from engine.graph.failing import Failing
 from engine.graph.logical import LogicalOperator
 from engine.graph.operator import (
+    FIRST_EPOCH,
     BatchFunction,
     BatchOperator,
     Properties,
@@ -64,6 +65,7 @@ class Chain:
         self._columns_hint: str | None = None
         self.process: Run = _unchanged
         self._writers: dict[str, SinkWriter] = {}
+        self._prepared: dict[str, Any] = {}
 
     def open(
         self,
@@ -148,17 +150,24 @@ class Chain:
             except BaseException as error:  # noqa: BLE001 - the others are still to be closed
                 console.write(f"operator {name!r} could not be closed: {text_of(error)}\n")
 
-    def close(self) -> dict[str, Any]:
-        """Close the sinks, which makes their output final; their results by operator name."""
-        results = {}
-        for name in list(self._writers):
+    def prepare(self) -> None:
+        """Have the sinks prepare what they took."""
+        for name, writer in self._writers.items():
             self.failing.operator = name
-            results[name] = self._writers[name].close()
+            self._prepared[name] = writer.prepare(FIRST_EPOCH)
+        self.failing.operator = None
+
+    def commit(self) -> dict[str, Any]:
+        """Have the sinks make final what they prepared; their results by operator name."""
+        results = {}
+        for name, prepared in self._prepared.items():
+            self.failing.operator = name
+            results[name] = self._writers[name].commit(FIRST_EPOCH, prepared)
             del self._writers[name]
         return results
 
     def abort(self) -> None:
-        """Drop what the sinks hold that have not closed; idempotent, and raises nothing."""
+        """Drop what the sinks hold that have not committed; idempotent, and raises nothing."""
         writers, self._writers = self._writers, {}
         for name, writer in writers.items():
             try:

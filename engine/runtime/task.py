@@ -91,10 +91,9 @@ class Task:
         self._last: TaskStatistics | None = None
 
     def run(self) -> TaskStatistics:
-        """Open the operators, work until the input ends, and deliver everything.
+        """Open the operators, work until the input ends, deliver all, and have the sinks prepare.
 
-        The sinks stay open: their output becomes final with `commit`, once every task of the job
-        has come this far.
+        Their output becomes final with `commit`, once every task of the job has come this far.
         """
         if self._models is None:
             return self._run()
@@ -135,6 +134,7 @@ class Task:
         self._network.finish()
         self._ended = self._now()
         self._last = self.statistics()
+        self.chain.prepare()
         return self._last
 
     def _process(self, context: TaskContext, side: SideInput | None) -> None:
@@ -165,7 +165,7 @@ class Task:
 
     def commit(self) -> dict[str, Any]:
         """Make the sinks' output final; what each gathered, by operator name."""
-        return self.chain.close()
+        return self.chain.commit()
 
     def abort(self) -> None:
         """Drop what the sinks hold, unless it has become final or was dropped; from any thread."""

@@ -54,9 +54,6 @@ class _RecordWriter(SinkWriter):
             self._failing.at(records, taken)
             raise
 
-    def close(self) -> None:
-        return None
-
 
 class _BatchWriter(SinkWriter):
     def __init__(self, function: Callable[[Any], object]) -> None:
@@ -64,6 +61,3 @@ class _BatchWriter(SinkWriter):
 
     def write(self, records: Any) -> None:
         self._function(records)
-
-    def close(self) -> None:
-        return None

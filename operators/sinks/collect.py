@@ -23,10 +23,10 @@ class Collect(SinkOperator[Any]):
         """An empty list."""
         return _CollectWriter(context.pickle)
 
-    def merge(self, results: list[list[Any]]) -> list[Any]:
+    def commit(self, _epoch: int, committed: list[list[Any]]) -> list[Any]:
         """The lists of the tasks, one behind the other."""
         merged: list[Any] = []
-        for batch in chain.from_iterable(results):
+        for batch in chain.from_iterable(committed):
             if isinstance(batch, Batch):
                 merged += batch.to_list()
             else:
@@ -45,5 +45,5 @@ class _CollectWriter(SinkWriter):
         elif records:
             self._batches.append(Batch.from_list(records, self._pickle))
 
-    def close(self) -> list[Any]:
+    def prepare(self, _epoch: int) -> list[Any]:
         return self._batches

@@ -39,6 +39,3 @@ class _PrintWriter(SinkWriter):
                     self._failing.on(record)
                     raise
         sys.stdout.flush()
-
-    def close(self) -> None:
-        return None

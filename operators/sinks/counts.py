@@ -27,10 +27,10 @@ class Counts(SinkOperator[tuple[Any, Any]]):
         """An empty dict."""
         return _CountsWriter(context)
 
-    def merge(self, results: list[_Result]) -> dict[Any, Any]:
+    def commit(self, _epoch: int, committed: list[_Result]) -> dict[Any, Any]:
         """The dicts of the tasks in one; each key was in one task only."""
         merged: dict[Any, Any] = {}
-        for batches, of_columns in results:
+        for batches, of_columns in committed:
             for batch in batches:
                 merged.update((dict_key(key), value) for key, value in batch.to_list())
             merged.update(of_columns)
@@ -80,7 +80,7 @@ class _CountsWriter(SinkWriter):
             self._failing.at(records, taken)
             raise
 
-    def close(self) -> _Result:
+    def prepare(self, _epoch: int) -> _Result:
         self._update(self._columns.take())
         pairs = list(self._values.items())
         pieces = (pairs[start : start + _PIECE] for start in range(0, len(pairs), _PIECE))

@@ -14,9 +14,9 @@ class Discard(SinkOperator[Any]):
         """A counter."""
         return _DiscardWriter()
 
-    def merge(self, results: list[int]) -> int:
+    def commit(self, _epoch: int, committed: list[int]) -> int:
         """How many records all tasks dropped."""
-        return sum(results)
+        return sum(committed)
 
 
 class _DiscardWriter(SinkWriter):
@@ -26,5 +26,5 @@ class _DiscardWriter(SinkWriter):
     def write(self, records: Any) -> None:
         self._count += len(records)
 
-    def close(self) -> int:
+    def prepare(self, _epoch: int) -> int:
         return self._count

@@ -43,7 +43,7 @@ class _Files(SinkOperator[Any]):
         if not os.access(self.folder, os.W_OK | os.X_OK):
             raise GraphError(f"folder {str(self.folder)!r} may not be written to")
 
-    def discard(self) -> None:
+    def abort(self) -> None:
         """Remove the temporary files of the job."""
         for path in self.folder.glob(f".part-*.{self.job}.tmp"):
             path.unlink(missing_ok=True)
@@ -133,10 +133,12 @@ class _FileWriter(SinkWriter):
                     raise
             raise
 
-    def close(self) -> str:
+    def prepare(self, _epoch: int) -> None:
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
+
+    def commit(self, _epoch: int, _prepared: None) -> str:
         self._temporary.replace(self._final)
         if self._removes:
             self._remove_parts_beyond()

@@ -38,7 +38,7 @@ class _Gathered(SinkWriter):
     def write(self, records: Any) -> None:
         pass
 
-    def close(self) -> Any:
+    def commit(self, epoch: int, prepared: Any) -> Any:
         return self._make()
 
 
@@ -149,7 +149,7 @@ class _ForksAtItsEnd(SinkWriter):
     def write(self, records: Any) -> None:
         self._path.write_text("half", encoding="utf-8")
 
-    def close(self) -> None:
+    def commit(self, epoch: int, prepared: Any) -> None:
         if child := os.fork():
             os.waitpid(child, 0)
             self._path.write_text("whole", encoding="utf-8")

@@ -161,8 +161,8 @@ class Total(SinkOperator[int]):
     def open(self, context: TaskContext) -> SinkWriter:
         return _Total()
 
-    def merge(self, results: list[int]) -> int:
-        return sum(results)
+    def commit(self, epoch: int, committed: list[int]) -> int:
+        return sum(committed)
 
 
 class _Total(SinkWriter):
@@ -171,7 +171,7 @@ class _Total(SinkWriter):
     def write(self, records: list[int]) -> None:
         self.total += sum(records)
 
-    def close(self) -> int:
+    def prepare(self, epoch: int) -> int:
         return self.total
 
 

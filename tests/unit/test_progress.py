@@ -36,13 +36,13 @@ class SlowToCommit(Collect):
 
     def open(self, context: Any) -> Any:
         writer = super().open(context)
-        close = writer.close
+        commit = writer.commit
 
-        def slow() -> Any:
+        def slow(epoch: int, prepared: Any) -> Any:
             time.sleep(1.5)
-            return close()
+            return commit(epoch, prepared)
 
-        writer.close = slow
+        writer.commit = slow
         return writer
 
 

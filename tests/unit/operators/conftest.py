@@ -32,7 +32,7 @@ def emitted(task: Callable[..., TaskContext]) -> Callable[..., list[Any]]:
         for operator in graph.operators:
             arriving = [batch for edge in graph.inputs(operator) for batch in batches[edge.source]]
             batches[operator.id] = list(_through(operator, context, arriving))
-        return Collect().merge([batches[graph.operators[-1].id][0]])
+        return Collect().commit(1, [batches[graph.operators[-1].id][0]])
 
     return run
 
@@ -46,4 +46,5 @@ def _through(
     chain.open([operator], context, encoded=False)
     out = [chain.process(batch) for batch in batches]
     out += chain.end()
-    return list(chain.close().values()) or out
+    chain.prepare()
+    return list(chain.commit().values()) or out

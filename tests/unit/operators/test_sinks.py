@@ -12,11 +12,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from engine.errors import GraphError
-from engine.graph import SinkOperator, TaskContext
+from engine.errors import GraphError, OperatorError
+from engine.graph import SinkOperator, SinkWriter, TaskContext
+from engine.testing import run
+from operators import source
 from operators.sinks import Callback, Collect, Counts, Discard, JsonLines, LineFiles, Print
+from operators.sources import Collection
 
 Task = Callable[..., TaskContext]
+
+
+def final(writer: SinkWriter) -> Any:
+    return writer.commit(1, writer.prepare(1))
 
 
 def result(sink: SinkOperator[Any], task: Task, *tasks: list[list[Any]]) -> Any:
@@ -26,8 +33,8 @@ def result(sink: SinkOperator[Any], task: Task, *tasks: list[list[Any]]) -> Any:
         writer = sink.open(task(index, len(tasks)))
         for batch in batches:
             writer.write(batch)
-        results.append(writer.close())
-    return sink.merge(results)
+        results.append(final(writer))
+    return sink.commit(1, results)
 
 
 def test_collect(task: Task) -> None:
@@ -51,7 +58,7 @@ def test_counts_take_columns_of_any_keys_one_kind_after_another(task: Task) -> N
         (["a"], [None]),
     ]:
         writer.write(pa.record_batch({"key": keys, "value": values}))
-    counts = Counts().merge([writer.close()])
+    counts = Counts().commit(1, [final(writer)])
     assert counts == {"a": None, None: 2, day: 2, 1.5: 1, math.nan: 3}
     with pytest.raises(TypeError, match="the columns key, expected two"):
         Counts().open(task()).write(pa.record_batch({"key": ["a"]}))
@@ -146,7 +153,9 @@ def test_a_file_has_its_name_only_when_it_is_whole(tmp_path: Path, task: Task) -
     writer.write(["a"])
     (temporary,) = tmp_path.iterdir()
     assert temporary.name.startswith(".part-00000.txt.")
-    writer.close()
+    prepared = writer.prepare(1)
+    assert list(tmp_path.iterdir()) == [temporary]
+    writer.commit(1, prepared)
     assert [path.name for path in tmp_path.iterdir()] == ["part-00000.txt"]
 
 
@@ -174,3 +183,67 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
         LineFiles(tmp_path / "file").validate()
     with pytest.raises(GraphError, match="cannot be made: Not a directory"):
         LineFiles(tmp_path / "file" / "below").validate()
+
+
+class FullDisk(LineFiles):
+    """Files of which the second has no room for its end, or comes to its name too late."""
+
+    def __init__(self, folder: Path, fails: str) -> None:
+        super().__init__(folder)
+        self.fails = fails
+
+    def open(self, context: TaskContext) -> SinkWriter:
+        writer = super().open(context)
+        if context.index == 1:
+
+            def fail(*_arguments: Any) -> None:
+                raise OSError("No space left on device")
+
+            setattr(writer, self.fails, fail)
+        return writer
+
+
+def test_where_a_task_cannot_prepare_none_commits(tmp_path: Path) -> None:
+    run(source(Collection(["earlier"])).sink(LineFiles(tmp_path)))
+    new = source(Collection(["a", "b"])).sink(FullDisk(tmp_path, "prepare"))
+    with pytest.raises(OperatorError, match=r"operator 'full_disk'.*No space left on device"):
+        run(new, parallelism=2)
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [
+        ("part-00000.txt", "earlier\n")
+    ]
+
+
+class Once(SinkOperator[Any]):
+    """A sink that notes what the driver calls."""
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+
+    def open(self, context: TaskContext) -> SinkWriter:
+        return _Once(context.index)
+
+    def commit(self, epoch: int, committed: list[Any]) -> Any:
+        self.calls.append((epoch, committed))
+
+    def abort(self) -> None:
+        self.calls.append("abort")
+
+
+class _Once(SinkWriter):
+    def __init__(self, index: int) -> None:
+        self._index = index
+
+    def write(self, records: list[int]) -> None:
+        assert 7 not in records
+
+    def prepare(self, epoch: int) -> tuple[int, int]:
+        return epoch, self._index
+
+
+def test_the_driver_commits_once_or_aborts() -> None:
+    fine, failing = Once(), Once()
+    assert run(source(Collection([1, 2])).sink(fine), parallelism=2) == {}
+    assert fine.calls == [(1, [(1, 0), (1, 1)])]
+    with pytest.raises(OperatorError):
+        run(source(Collection([7])).sink(failing), parallelism=2)
+    assert failing.calls == ["abort"]

@@ -21,6 +21,11 @@ def opened(*operators: Any) -> Chain:
     return chain
 
 
+def committed(chain: Chain, sink: str) -> Any:
+    chain.prepare()
+    return Collect().commit(1, [chain.commit()[sink]])
+
+
 def test_a_batch_goes_through_all_operators_and_is_counted() -> None:
     chain = opened(
         RecordOperator("map", lambda n: n * 2),
@@ -36,7 +41,7 @@ def test_a_sink_counts_what_it_took_and_gives_its_result() -> None:
     chain = opened(RecordOperator("map", str), Collect())
     chain.process([1, 2])
     assert chain.statistics(2)[-1].records_out == 2
-    assert Collect().merge([chain.close()["operator-1"]]) == ["1", "2"]
+    assert committed(chain, "operator-1") == ["1", "2"]
 
 
 class Held(BatchOperator):
@@ -77,4 +82,4 @@ def test_what_operators_hold_comes_at_the_end_through_those_behind() -> None:
     assert list(chain.end()) == [[], [4, 6]]
     counted = [(s.records_in, s.records_out) for s in chain.statistics(3)]
     assert counted == [(3, 3), (3, 3), (3, 2), (2, 2), (2, 2)]
-    assert Collect().merge([chain.close()["operator-4"]]) == [4, 6]
+    assert committed(chain, "operator-4") == [4, 6]

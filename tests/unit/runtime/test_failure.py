@@ -359,8 +359,11 @@ class _WatchedWriter(SinkWriter):
     def write(self, records: Any) -> None:
         self._called("write")
 
-    def close(self) -> None:
-        self._called("close")
+    def prepare(self, epoch: int) -> None:
+        self._called("prepare")
+
+    def commit(self, epoch: int, prepared: None) -> None:
+        self._called("commit")
 
     def abort(self) -> None:
         self._called("abort")
@@ -381,10 +384,11 @@ class _Task:
         self.chain.open(declared, CONTEXT, encoded=False)
 
     def run(self) -> Any:
-        return self.chain.process([1])
+        self.chain.process([1])
+        self.chain.prepare()
 
     def commit(self) -> Any:
-        return self.chain.close()
+        return self.chain.commit()
 
     def abort(self) -> None:
         self.chain.abort()
@@ -400,19 +404,19 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], tuple[Any, list[str
         worker = Worker(dedicated=False)
         worker._task = _Task(Watched(calls, fails))  # type: ignore[assignment]
         result = worker.run()
-        return (worker.commit() if fails == "close" else result), calls
+        return (worker.commit() if fails == "commit" else result), calls
 
     return run
 
 
-@pytest.mark.parametrize(("fails", "calls"), [("write", 1), ("close", 2)])
+@pytest.mark.parametrize(("fails", "calls"), [("write", 1), ("prepare", 2), ("commit", 3)])
 def test_a_sink_that_fails_is_aborted(work: Any, fails: str, calls: int) -> None:
     failure, called = work(fails)
     assert (failure.operator, failure.error) == ("watched", f"OSError: {fails}")
-    assert called == [*["write", "close"][:calls], "abort"]
+    assert called == [*["write", "prepare", "commit"][:calls], "abort"]
 
 
-@pytest.mark.parametrize("fails", ["write", "close"])
+@pytest.mark.parametrize("fails", ["write", "prepare", "commit"])
 def test_a_sink_is_aborted_even_where_describing_fails(
     work: Any, fails: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
