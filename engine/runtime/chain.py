@@ -138,17 +138,14 @@ class Chain:
         self.failing.operator = self._names[-1] if self._names else None
 
     def cancel(self) -> None:
-        """Wake what waits in an operator; from any thread."""
-        for function in list(self.functions.values()):
-            function.cancel()
+        """Wake what waits in an operator; from any thread, and raises nothing."""
+        calls = {name: function.cancel for name, function in list(self.functions.items())}
+        _call_all(calls, "operator {!r} could not be cancelled")
 
     def release(self) -> None:
         """Let the operators go of what they hold; raises nothing."""
-        for name, function in self.functions.items():
-            try:
-                function.close()
-            except BaseException as error:  # noqa: BLE001 - the others are still to be closed
-                console.write(f"operator {name!r} could not be closed: {text_of(error)}\n")
+        calls = {name: function.close for name, function in self.functions.items()}
+        _call_all(calls, "operator {!r} could not be closed")
 
     def prepare(self) -> None:
         """Have the sinks prepare what they took."""
@@ -169,11 +166,8 @@ class Chain:
     def abort(self) -> None:
         """Drop what the sinks hold that have not committed; idempotent, and raises nothing."""
         writers, self._writers = self._writers, {}
-        for name, writer in writers.items():
-            try:
-                writer.abort()
-            except BaseException as error:  # noqa: BLE001 - the others are still to be aborted
-                console.write(f"sink {name!r} could not drop its output: {text_of(error)}\n")
+        calls = {name: writer.abort for name, writer in writers.items()}
+        _call_all(calls, "sink {!r} could not drop its output")
 
     def statistics(self, records: int) -> list[OperatorStatistics]:
         """Records into and out of each operator, where `records` went into the first.
@@ -236,6 +230,15 @@ class _Ending(NamedTuple):
     counter: list[int]
     following: int
     """Where in the chain's functions those behind it begin."""
+
+
+def _call_all(calls: Mapping[str, Callable[[], None]], failed: str) -> None:
+    """Call for each operator; what one raises is told, and keeps nothing from the others."""
+    for name, call in calls.items():
+        try:
+            call()
+        except BaseException as error:  # noqa: BLE001 - it is the user's, and is told
+            console.write(f"{failed.format(name)}: {text_of(error)}\n")
 
 
 def _unchanged(batch: Any) -> Any:

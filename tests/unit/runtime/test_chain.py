@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
+
 from engine.graph.logical import LogicalOperator
 from engine.graph.operator import BatchFunction, BatchOperator, RecordOperator, TaskContext
 from engine.runtime.chain import Chain
@@ -83,3 +85,34 @@ def test_what_operators_hold_comes_at_the_end_through_those_behind() -> None:
     counted = [(s.records_in, s.records_out) for s in chain.statistics(3)]
     assert counted == [(3, 3), (3, 3), (3, 2), (2, 2), (2, 2)]
     assert committed(chain, "operator-4") == [4, 6]
+
+
+class Stuck(BatchOperator):
+    """An operator that can neither be cancelled nor closed."""
+
+    def open(self, context: TaskContext) -> BatchFunction:
+        return _Stuck()
+
+
+class _Stuck(BatchFunction):
+    def process(self, batch: list[Any]) -> list[Any]:
+        return batch
+
+    def cancel(self) -> None:
+        raise OSError("not now")
+
+    def close(self) -> None:
+        raise OSError("never")
+
+
+def test_operators_that_are_stuck_are_told_of_one_by_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    chain = opened(Stuck(), Stuck())
+    chain.cancel()
+    chain.release()
+    assert capsys.readouterr().err.splitlines() == [
+        f"operator 'operator-{number}' could not be {what}"
+        for what in ("cancelled: not now", "closed: never")
+        for number in (0, 1)
+    ]
