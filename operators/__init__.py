@@ -24,6 +24,7 @@ from engine.graph.operator import (
     SourceOperator,
     TaskContext,
 )
+from engine.network import Cancelled
 from operators.aggregates import Count, First, Max, Mean, Min, Sum
 from operators.keyed_stream import KeyedStream
 from operators.pipeline import Pipeline
@@ -32,6 +33,7 @@ from operators.stream import Stream, source
 __all__ = [
     "BatchFunction",
     "BatchOperator",
+    "Cancelled",
     "Count",
     "First",
     "Gate",
