@@ -52,12 +52,12 @@ class KeyRecords(BatchOperator):
         def key_records(batch: list[Any]) -> list[Any]:
             out: list[Any] = []
             append = out.append
-            records = iter(batch)
+            record = None
             try:
-                for record in records:
+                for record in batch:
                     append((function(record), record))
             except BaseException:
-                failing.at(batch, records)
+                failing.on(record)
                 raise
             return out
 

@@ -309,13 +309,13 @@ def _flat_map(
 ) -> Run:
     def run(batch: list[Any]) -> list[Any]:
         out: list[Any] = []
-        records = iter(batch)
+        record = None
         try:
-            for record in records:
+            for record in batch:
                 out += function(record)
         except BaseException as error:
             failing.operator = name
-            failing.at(batch, records)
+            failing.on(record)
             if isinstance(error, TypeError):
                 raise _explained(error) from None
             raise

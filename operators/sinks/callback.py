@@ -46,12 +46,12 @@ class _RecordWriter(SinkWriter):
 
     def write(self, records: list[Any]) -> None:
         function = self._function
-        taken = iter(records)
+        record = None
         try:
-            for record in taken:
+            for record in records:
                 function(record)
         except BaseException:
-            self._failing.at(records, taken)
+            self._failing.on(record)
             raise
 
 
