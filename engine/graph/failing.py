@@ -5,7 +5,7 @@ While nothing fails, nothing is told, and it costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from operator import length_hint
 from typing import Any
 
@@ -29,6 +29,15 @@ class Failing:
         """The operator that was at work; None is the first of the task."""
         self.record: tuple[Any] | None = None
         """The record that it was at, as the innermost loop has told."""
+
+    def at_work(self, operator: str) -> Callable[[], Failing]:
+        """What this operator calls to tell of itself: one thing for its loop to hold."""
+
+        def tell() -> Failing:
+            self.operator = operator
+            return self
+
+        return tell
 
     def on(self, record: Any) -> None:
         """Tell that it was this record."""

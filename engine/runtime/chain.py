@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from engine.runtime.rescue import Rescuer
 
 Run = Callable[[Any], Any]
+Tell = Callable[[], Failing]
+"""Called by an operator as an exception passes through it."""
 SideOutputs = Mapping[str, Callable[[list[Any]], None]]
 """Where an operator's side outputs go that something reads, by their names."""
 
@@ -91,10 +93,11 @@ class Chain:
             may_be_columns |= self._columns_hint is not None  # which the decoder does not know
             runs.append(Batch.decode if may_be_columns else Batch.to_list)
         for operator in operators:
-            self.failing.operator = operator.name
+            tell = self.failing.at_work(operator.name)
+            tell()
             properties = operator.operator.properties
             if may_be_columns and not properties.accepts_columns:
-                runs.append(_records_only(operator.name, properties.columns_hint, self.failing))
+                runs.append(_records_only(operator.name, properties.columns_hint, tell))
             rescue = self._rescuers.get(operator.name)
             outputs = (side_outputs or {}).get(operator.name, {})
             own = replace(
@@ -188,16 +191,17 @@ class Chain:
         self, operator: LogicalOperator, context: TaskContext
     ) -> tuple[Run, list[int] | None]:
         """The operator's batch function, and its counter if it changes the number of records."""
-        kind, name, failing = operator.operator, operator.name, self.failing
+        kind, name = operator.operator, operator.name
+        tell = self.failing.at_work(name)
         counter = [0]
         if isinstance(kind, RecordOperator):
             if (rescuer := self._rescuers.get(name)) is not None:
                 run = rescuer.around(rescued(kind, rescuer))
-                return _counted(run, counter, name, failing), counter
+                return _counted(run, counter, tell), counter
             if kind.form == "map":
-                return _map(kind.function, name, failing), None
+                return _map(kind.function, tell), None
             form = _filter if kind.form == "filter" else _flat_map
-            return form(kind.function, counter, name, failing), counter
+            return form(kind.function, counter, tell), counter
         if isinstance(kind, BatchOperator):
             function = kind.open(context)
             if not isinstance(function, BatchFunction):
@@ -213,13 +217,13 @@ class Chain:
             if (rescuer := self._rescuers.get(name)) is not None:
                 process = rescuer.around(process)
             if not kind.properties.compacts:
-                return _counted(process, counter, name, failing), counter
+                return _counted(process, counter, tell), counter
             if kind.properties.accepts_encoded:
                 return process, None  # it is the first, which needs not tell of itself
-            return _counted(process, counter, name, failing), None
+            return _counted(process, counter, tell), None
         assert isinstance(kind, SinkOperator), f"unknown kind of operator {kind!r}"
         writer = self._writers[operator.name] = kind.open(context)
-        return _sink(writer.write, name, failing), None
+        return _sink(writer.write, tell), None
 
 
 class _Ending(NamedTuple):
@@ -249,10 +253,10 @@ _OPEN = Properties(accepts_columns=True)
 """Of a chain without operators, which leaves the choice to whoever takes its batches."""
 
 
-def _records_only(name: str, hint: str | None, failing: Failing) -> Run:
+def _records_only(name: str, hint: str | None, tell: Tell) -> Run:
     def run(batch: Any) -> Any:
         if is_columns(batch):
-            failing.operator = name
+            tell()
             raise refusal(name, batch, hint)
         return batch
 
@@ -268,35 +272,32 @@ def _in_turn(runs: tuple[Run, ...]) -> Run:
     return process
 
 
-def _map(function: Callable[[Any], Any], name: str, failing: Failing) -> Run:
+def _map(function: Callable[[Any], Any], tell: Tell) -> Run:
     def run(batch: list[Any]) -> list[Any]:
         if len(batch) == 1:  # a comprehension costs more than the call that it makes
             record = batch[0]
             try:
                 return [function(record)]
             except BaseException:
-                failing.operator = name
-                failing.on(record)
+                tell().on(record)
                 raise
         records = iter(batch)
         try:
             return [function(record) for record in records]
         except BaseException:
-            failing.operator = name
-            failing.at(batch, records)
+            tell().at(batch, records)
             raise
 
     return run
 
 
-def _filter(function: Callable[[Any], Any], counter: list[int], name: str, failing: Failing) -> Run:
+def _filter(function: Callable[[Any], Any], counter: list[int], tell: Tell) -> Run:
     def run(batch: list[Any]) -> list[Any]:
         records = iter(batch)
         try:
             out = [record for record in records if function(record)]
         except BaseException:
-            failing.operator = name
-            failing.at(batch, records)
+            tell().at(batch, records)
             raise
         counter[0] += len(out)
         return out
@@ -304,9 +305,7 @@ def _filter(function: Callable[[Any], Any], counter: list[int], name: str, faili
     return run
 
 
-def _flat_map(
-    function: Callable[[Any], Any], counter: list[int], name: str, failing: Failing
-) -> Run:
+def _flat_map(function: Callable[[Any], Any], counter: list[int], tell: Tell) -> Run:
     def run(batch: list[Any]) -> list[Any]:
         out: list[Any] = []
         record = None
@@ -314,8 +313,7 @@ def _flat_map(
             for record in batch:
                 out += function(record)
         except BaseException as error:
-            failing.operator = name
-            failing.on(record)
+            tell().on(record)
             if isinstance(error, TypeError):
                 raise _explained(error) from None
             raise
@@ -339,25 +337,25 @@ def _explained(error: TypeError) -> TypeError:
     )
 
 
-def _counted(function: Run, counter: list[int], name: str, failing: Failing) -> Run:
+def _counted(function: Run, counter: list[int], tell: Tell) -> Run:
     def run(batch: Any) -> Any:
         try:
             out = function(batch)
             counter[0] += len(out)
             return out
         except BaseException:
-            failing.operator = name
+            tell()
             raise
 
     return run
 
 
-def _sink(write: Callable[[Any], None], name: str, failing: Failing) -> Run:
+def _sink(write: Callable[[Any], None], tell: Tell) -> Run:
     def run(batch: Any) -> Any:
         try:
             write(batch)
         except BaseException:
-            failing.operator = name
+            tell()
             raise
         return batch
 
