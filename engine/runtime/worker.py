@@ -87,7 +87,7 @@ class Worker:
         kinds = ("shm", "tcp") if config.transport == "auto" else (config.transport,)
         self._network = listen(
             address,
-            config.port_range if "tcp" in kinds else None,
+            config.ports if "tcp" in kinds else None,
             task.id,
             lambda tcp: Network(
                 [tcp if kind == "tcp" else f"{kind}://{folder}/{task.id}.{kind}" for kind in kinds],
@@ -120,7 +120,7 @@ class Worker:
             local = f"{self._folder.path}/{task.id}.blob"
             self._blobs = listen(
                 address,
-                config.port_range,
+                config.ports,
                 task.id,
                 lambda tcp: BlobNode(
                     tcp,
