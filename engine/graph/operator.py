@@ -7,10 +7,7 @@ An operator is declared on the driver, pickled, and opened once in every task. S
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar
-
-if TYPE_CHECKING:
-    from engine.broadcast import ModelStore
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -44,8 +41,6 @@ class TaskContext:
     parallelism: int
     batch_size: int
     job_name: str
-    models: "ModelStore | None" = None
-    """Publishes and receives models; None in a task that has none."""
     rescue: Rescue | None = None
     """For records that the operator's function fails on; None where that fails the job."""
     side_outputs: Mapping[str, Callable[[list[Any]], None]] = field(default_factory=dict)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from engine.config import JobConfig
 from engine.graph.logical import LogicalOperator
 from engine.graph.partitioner import Partitioner
-from engine.runtime.relay import BlobRole
+from engine.service import ServicePlan
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,8 @@ class TaskDescription:
     """Whether an operator of the job says that it emits columns."""
     side_inputs: tuple[int, ...] = ()
     """Those of the inputs that are side inputs of the first operator."""
-    models: bool = False
-    """Whether it publishes or receives models."""
-    blobs: BlobRole | None = None
-    """What it does for those that go over channels."""
+    services: tuple[ServicePlan, ...] = ()
+    """Its part in what runs beside the channels."""
     node: str = ""
     """Where it runs."""
 

@@ -39,8 +39,9 @@ from engine.runtime.launcher import Launcher, WorkerDied, WorkerHandle
 from engine.runtime.limits import Limits
 from engine.runtime.needed import unneeded_sources
 from engine.runtime.pickling import pickle_descriptions
-from engine.runtime.relay import BlobPeers, blob_roles, model_tasks
 from engine.runtime.reply import CallFailed, open_reply, text_of
+from engine.runtime.services import plan_services
+from engine.service import Peer
 
 Observer = Callable[[Sequence[TaskStatistics]], None]
 
@@ -73,8 +74,7 @@ class JobMaster:
         self._graph = graph
         self._placement = placement
         self._neighbours = Counter(node.id for node in placement.nodes.values())
-        self._model_tasks = model_tasks(graph)
-        self._blob_roles = blob_roles(graph, placement)
+        self._services = plan_services(graph, placement)
         self._config = config
         self._launcher = launcher
         self._observe = observe
@@ -145,7 +145,7 @@ class JobMaster:
         self._ask(
             "connect",
             [
-                (self._peers(worker.task.id, endpoints), self._blob_peers(worker.task, endpoints))
+                (self._peers(worker.task.id, endpoints), self._others(worker.task, endpoints))
                 for worker in self._workers
             ],
         )
@@ -299,8 +299,7 @@ class JobMaster:
                 for operator in other.job_vertex.operators
             ),
             side_inputs=tuple(channel.id for channel in self._graph.side_inputs(vertex)),
-            models=vertex.id in self._model_tasks,
-            blobs=self._blob_roles.get(vertex.id),
+            services=self._services.get(vertex.id, ()),
             node=self._placement.node(vertex).id,
         )
 
@@ -313,17 +312,16 @@ class JobMaster:
                 peers[channel.id] = endpoints[other][self._transport(task, other)]
         return peers
 
-    def _blob_peers(
+    def _others(
         self, task: TaskDescription, endpoints: Sequence[dict[str, str]]
-    ) -> BlobPeers | None:
-        """The other ends of the task's part in the relays; None if it takes none."""
-        if task.blobs is None:
-            return None
-        names = {
-            other: f"task {self._workers[other].task.name} on node {self._workers[other].node.id}"
-            for other in (*task.blobs.chain, *task.blobs.peers)
+    ) -> dict[int, Peer]:
+        """The tasks that the task's services have to know."""
+        known = {other for service in task.services for other in service.peers}
+        return {
+            other: Peer(f"task {worker.task.name} on node {worker.node.id}", endpoints[other])
+            for other, worker in enumerate(self._workers)
+            if other in known
         }
-        return BlobPeers.of(task.blobs, dict(enumerate(endpoints)), names)
 
     def _transport(self, task: int, other: int) -> str:
         if self._config.transport != "auto":

@@ -15,7 +15,7 @@ from engine.config import JobConfig
 from engine.errors import ConfigError, StartError
 from engine.graph.execution import ExecutionGraph
 from engine.placement import Placement
-from engine.runtime.relay import blob_roles
+from engine.runtime.services import plan_services
 
 Opened = TypeVar("Opened")
 
@@ -51,8 +51,8 @@ def check_ports(graph: ExecutionGraph, placement: Placement, config: JobConfig) 
     if config.ports is None:
         return
     needed: Counter[str] = Counter()
-    for task in blob_roles(graph, placement):
-        needed[placement.nodes[task].address] += 1
+    for task, parts in plan_services(graph, placement).items():
+        needed[placement.nodes[task].address] += sum(part.listeners for part in parts)
     if config.transport in ("auto", "tcp"):
         needed.update(placement.node(task).address for task in graph.vertices)
     there_are = len(config.ports)
@@ -67,6 +67,6 @@ def check_ports(graph: ExecutionGraph, placement: Placement, config: JobConfig) 
 
 
 _LISTENERS = 2
-"""Ports that a worker opens at most: that of its channels, that of its large values."""
+"""Ports that a worker opens as a rule: that of its channels, that of a service."""
 
 _IN_USE = f"os error {errno.EADDRINUSE}"  # how Rust prints it, whatever listens

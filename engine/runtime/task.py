@@ -10,7 +10,7 @@ import resource
 import threading
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from engine.columns import check_columns, is_columns
 from engine.graph.logical import LogicalOperator
@@ -39,12 +39,10 @@ from engine.runtime.description import (
     TaskStatistics,
 )
 from engine.runtime.rescue import Rescuer
+from engine.runtime.services import Services
 from engine.runtime.side import drop_rest, receive_beside
 from engine.runtime.thread_time import ThreadTime
 from engine.runtime.window import SteadyWindow
-
-if TYPE_CHECKING:
-    from engine.broadcast import ModelStore
 
 
 class Deliver(Protocol):
@@ -61,14 +59,14 @@ class Task:
     """
 
     def __init__(
-        self, description: TaskDescription, network: Network, models: ModelStore | None = None
+        self, description: TaskDescription, network: Network, services: Services | None = None
     ) -> None:
         config = description.config
         first, *rest = description.operators
         self.description = description
         self.chain = Chain()
         self._network = network
-        self._models = models
+        self._services = Services() if services is None else services
         self._cancelled = threading.Event()
         self._source_ended = False
         self._hurry = threading.Event()
@@ -93,15 +91,8 @@ class Task:
         The sinks stay open: their output becomes final with `commit`, once every task of the job
         has come this far.
         """
-        if self._models is None:
+        with self._services.entered():
             return self._run()
-        from engine.broadcast import use
-
-        use(self._models)
-        try:
-            return self._run()
-        finally:
-            use(None)
 
     def _run(self) -> TaskStatistics:
         self._thread = ThreadTime()
@@ -114,7 +105,6 @@ class Task:
             parallelism=self.description.parallelism,
             batch_size=config.batch_size,
             job_name=config.name,
-            models=self._models,
             pickle=self.description.pickle,
         )
         deliver, side_outputs = self._open_outputs()
@@ -134,8 +124,7 @@ class Task:
             deliver(out)
         self._window.end()
         self._emitted = self._now()
-        if self._models is not None:
-            self._models.finish()
+        self._services.finish()
         self._network.finish()
         self._ended = self._now()
         self._last = self.statistics()
@@ -159,8 +148,7 @@ class Task:
         self._cancelled.set()
         self._hurry.set()
         self._network.cancel()
-        if self._models is not None:
-            self._models.cancel()
+        self._services.cancel()
         if self.chain.side is not None:
             self.chain.side.cancel()
 
@@ -273,7 +261,7 @@ class Task:
         finally:
             side.close()
         threading.Thread(
-            target=drop_rest, args=(self._network, self._models), name="oka-side", daemon=True
+            target=drop_rest, args=(self._network, self._services), name="oka-side", daemon=True
         ).start()
 
     def _run_from_source(

@@ -12,30 +12,27 @@ import os
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cloudpickle
 
 from engine import console, record_registry
 from engine.columns import import_pyarrow
 from engine.network import Cancelled, Network
-from engine.runtime.description import TaskDescription, TaskFailure, TaskStatistics
+from engine.runtime.description import TaskFailure, TaskStatistics
 from engine.runtime.failure import describe
 from engine.runtime.folder import JobFolder
 from engine.runtime.imports import ImportPath
 from engine.runtime.pickling import unpickle_description
 from engine.runtime.ports import listen
-from engine.runtime.relay import LOCAL, TCP, BlobPeers
 from engine.runtime.reply import pack, text_of
+from engine.runtime.services import Services
 from engine.runtime.task import Task
-
-if TYPE_CHECKING:
-    from engine.broadcast import ModelStore
-    from engine.network import BlobNode
+from engine.service import Peer, Site
 
 
 class Worker:
-    """Hosts one task, its network and its models. Nothing of it outlives `close` or the process.
+    """Hosts one task, its network and its services. Nothing of it outlives `close` or the process.
 
     `dedicated` tells that the process is this worker's alone, so that it may tune it.
     """
@@ -44,9 +41,7 @@ class Worker:
         self._dedicated = dedicated
         self._task: Task | None = None
         self._network: Network | None = None
-        self._blobs: BlobNode | None = None
-        self._blob_peers: BlobPeers | None = None
-        self._models: ModelStore | None = None
+        self._services = Services()
         self._folder: JobFolder | None = None
         self._lock = threading.Lock()
         self._closed = False
@@ -103,43 +98,26 @@ class Worker:
             ),
         )
         endpoints = dict(zip(kinds, self._network.endpoints, strict=True))
-        if task.models:
-            endpoints |= self._bind_models(task, address)
-        self._task = Task(task, self._network, self._models)
-        return endpoints
-
-    def _bind_models(self, task: TaskDescription, address: str) -> dict[str, str]:
-        """What the task needs for models, and no task without; the endpoints of its relay."""
-        from engine.broadcast import ModelStore
-
-        config, endpoints = task.config, {}
-        if task.blobs is not None:
-            from engine.network import BlobNode
-
-            assert self._folder is not None
-            local = f"{self._folder.path}/{task.id}.blob"
-            self._blobs = listen(
-                address,
-                config.ports,
+        endpoints |= self._services.bind(
+            task.services,
+            Site(
                 task.id,
-                lambda tcp: BlobNode(
-                    tcp,
-                    local,
-                    encryption=config.encryption,
-                    reconnect_timeout_seconds=config.reconnect_timeout_seconds,
-                ),
-            )
-            endpoints = {TCP: self._blobs.endpoint, LOCAL: local}
-        self._models = ModelStore(
-            task.id, self._blobs, config, task.blobs, task=task.name, where=task.node
+                task.name,
+                task.node,
+                config,
+                folder,
+                address,
+                lambda open_at: listen(address, config.ports, task.id, open_at),
+            ),
         )
+        self._task = Task(task, self._network, self._services)
         return endpoints
 
-    def connect(self, peers: Mapping[int, str], blobs: BlobPeers | None = None) -> None:
+    def connect(self, peers: Mapping[int, str], others: Mapping[int, Peer]) -> None:
         """Connect every channel of the task to the endpoint of its other end.
 
         From then on the task knows the keys of its peers, and talks to no one else over tcp.
-        `blobs` are the other ends of the relay that it takes part in.
+        `others` are the tasks that its services have to know.
         """
         assert self._task is not None
         assert self._network is not None
@@ -148,16 +126,7 @@ class Worker:
             [(channel, peers[channel]) for channel in description.output_channels],
             [(channel, peers[channel]) for channel in description.inputs],
         )
-        if blobs is not None:
-            assert self._blobs is not None
-            self._blob_peers = blobs
-            self._blobs.connect(
-                list(blobs.chain),
-                list(blobs.peers),
-                list(blobs.leaders),
-                blobs.followers,
-                description.config.connect_timeout_seconds,
-            )
+        self._services.connect(others)
 
     def run(self) -> TaskStatistics | TaskFailure:
         """Run the task to its end. Local sockets lose their names first: all are connected."""
@@ -171,9 +140,7 @@ class Worker:
             return self._task.run()
         except BaseException as error:  # noqa: BLE001 - whatever the user raised fails the job
             failure = self._failed(self._task, error)
-            if self._blob_peers is not None:
-                return replace(failure, error=self._blob_peers.named(failure.error))
-            return failure
+            return replace(failure, error=self._services.named(failure.error))
 
     def commit(self) -> dict[str, bytes] | TaskFailure:
         """Make the sinks' output final; what driver sinks gathered, pickled, by their names."""
@@ -215,10 +182,7 @@ class Worker:
             self._closed = True
         if self._task is not None:
             self._task.abort()
-        if self._models is not None:
-            self._models.close()
-        if self._blobs is not None:
-            self._blobs.close()
+        self._services.close()
         if self._network is not None:
             self._network.close()
         if self._folder is not None:
@@ -240,8 +204,6 @@ class Worker:
         assert self._network is not None
         assert self._folder is not None
         self._network.unlink_endpoints()
-        if self._blobs is not None:
-            self._blobs.unlink()
         self._folder.leave()
 
     def _stop_fork(self) -> None:
