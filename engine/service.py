@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from engine.config import JobConfig
 
@@ -63,8 +63,8 @@ class ServicePlan(Protocol):
 class Service(ABC):
     """A part at work.
 
-    The order is `connect`, `entered`, `finish`, `close`; `close` may come at any time. It and
-    `cancel` come from any thread, the others from the task's.
+    The order is `connect`, `entered`, `finish`, `close`; `close` may come at any time. It, `cancel`
+    and `metrics` come from any thread, the others from the task's.
     """
 
     @property
@@ -82,6 +82,10 @@ class Service(ABC):
 
     def finish(self) -> None:  # noqa: B027 - it may owe nothing
         """Wait until others have what the task gave it: its operators have ended."""
+
+    def metrics(self) -> Mapping[str, Any]:
+        """What it has measured up to now, by the names of `Metrics`; from any thread."""
+        return {}
 
     def named(self, message: str) -> str:
         """The message with tasks in the place of their endpoints."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from engine.broadcast.current import use
 from engine.broadcast.relay import BlobRole, blob_roles, model_tasks
@@ -100,6 +101,20 @@ class Models(Service):
     def finish(self) -> None:
         """Wait until what the task published is delivered."""
         self.store.finish()
+
+    def metrics(self) -> Mapping[str, Any]:
+        """The counters of the node."""
+        if self._node is None:
+            return {}
+        counted = self._node.statistics()
+        return {
+            "model_sent_bytes": counted.bytes_sent,
+            "model_received_bytes": counted.bytes_received,
+            "model_memory_bytes": counted.held_bytes,
+            "model_chunks_resent": counted.chunks_resent,
+            "model_nodes_bypassed": counted.nodes_bypassed,
+            "refused_connections": counted.refused_connections,
+        }
 
     def named(self, message: str) -> str:
         """The message with tasks in the place of their endpoints."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 from engine.broadcast.service import plan_models
 from engine.graph.execution import ExecutionGraph
@@ -58,6 +59,10 @@ class Services:
         """Wait until others have what the task gave to each."""
         for service in self._services:
             service.finish()
+
+    def metrics(self) -> list[Mapping[str, Any]]:
+        """What each has measured."""
+        return [service.metrics() for service in self._services]
 
     def named(self, message: str) -> str:
         """The message with tasks in the place of their endpoints."""

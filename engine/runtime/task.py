@@ -6,7 +6,6 @@ samples markers, paces an open-load source, and counts.
 
 from __future__ import annotations
 
-import resource
 import threading
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
@@ -26,18 +25,17 @@ from engine.network import (
     Cancelled,
     LatencyHistogram,
     Network,
-    NetworkStatistics,
     OutputGate,
     open_output_gate,
     use_precise_timers,
 )
 from engine.runtime.chain import Chain
 from engine.runtime.description import (
-    LinkStatistics,
     OperatorStatistics,
     TaskDescription,
     TaskStatistics,
 )
+from engine.runtime.measured import measured
 from engine.runtime.rescue import Rescuer
 from engine.runtime.services import Services
 from engine.runtime.side import drop_rest, receive_beside
@@ -175,15 +173,10 @@ class Task:
             waiting_seconds=waiting,
             idle_seconds=idle,
             blocked_seconds=blocked,
-            cpu_seconds=ended.process_seconds - started.process_seconds,
-            backlog_bytes=network.backlog_bytes,
-            dropped_messages=network.dropped_messages,
-            refused_connections=network.refused_connections,
-            memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             source_window=self._window.bounds() if self._source else None,
             sink_window=self._window.bounds() if self._is_sink else None,
-            link=_link(network),
             latency=self._latency.to_bytes() if self._is_sink else None,
+            **measured(network, self._services, ended.process_seconds - started.process_seconds),
         )
 
     def _now(self) -> _Moment:
@@ -351,19 +344,6 @@ def _rescuers(
         if isinstance(operator.operator, Transform) and operator.operator.on_error != "fail":
             found[operator.name] = Rescuer(side_outputs.get(operator.name, {}).get(ERRORS))
     return found
-
-
-def _link(network: NetworkStatistics) -> LinkStatistics:
-    outputs = network.outputs
-    return LinkStatistics(
-        reconnects=sum(output.reconnects for output in outputs),
-        longest_interruption_seconds=max(
-            (output.longest_interruption_seconds for output in outputs), default=0.0
-        ),
-        clock_uncertainty_seconds=max(
-            (output.clock_uncertainty_seconds for output in outputs), default=0.0
-        ),
-    )
 
 
 class _Moment(NamedTuple):

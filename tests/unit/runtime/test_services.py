@@ -55,6 +55,9 @@ class Noting(Service):
     def finish(self) -> None:
         happened.append(("finish", self.name))
 
+    def metrics(self) -> Mapping[str, Any]:
+        return {"refused_connections": 2, "model_sent_bytes": 5}
+
     def named(self, message: str) -> str:
         return message.replace(self.name, self.name.upper())
 
@@ -98,7 +101,9 @@ def test_a_worker_takes_its_services_from_bind_to_close(folder: Path) -> None:
         "second": "tcp://127.0.0.1:0/second",
     }
     worker.connect({}, {task: Peer(f"task {task}", {}) for task in (1, 2, 3)})
-    assert isinstance(worker.run(), TaskStatistics)
+    statistics = worker.run()
+    assert isinstance(statistics, TaskStatistics)
+    assert (statistics.refused_connections, statistics.model_sent_bytes) == (4, 10)
     worker.close()
     assert happened == [
         ("bind", "first"),
