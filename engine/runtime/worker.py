@@ -1,6 +1,7 @@
 """A worker hosts one task. The same class runs in a local process and in a Ray actor.
 
-The job master calls, in this order: `bind`, `connect`, `run`, `commit` and `close`; `statistics`,
+The job master calls, in this order: `bind`, `connect`, `run`, `commit` and `close`, of which the
+first three may be repeated, with the task of another attempt; `statistics`,
 `end_source` and `cancel` come at any time from another thread. All calls go through `answer`, which
 gives bytes.
 """
@@ -60,6 +61,9 @@ class Worker:
     ) -> dict[str, str]:
         """Open the task's endpoints; each kind's address, for the tasks that will connect.
 
+        May come again, when the run before has ended: with a new task, a new network and new
+        services. What was bound before is closed.
+
         That of tcp has the public key of the task in it, which is made here; the secret key never
         leaves the process. `description` is a pickled TaskDescription, `folder`
         the job's folder for local sockets, `address` the host to listen on for tcp, `imports`
@@ -73,12 +77,15 @@ class Worker:
     def _bind(
         self, description: bytes, folder: str, address: str, imports: ImportPath
     ) -> dict[str, str]:
+        self._release()
         task = imports.unpickle(description, unpickle_description)
         if task.columns:
             import_pyarrow("a stream of columns")  # before the task's clock starts
         config = task.config
         record_registry.trust(config.is_private)
-        self._folder = JobFolder(folder)
+        if self._folder is None:
+            self._folder = JobFolder(folder)
+        self._folder.hold()
         kinds = ("shm", "tcp") if config.transport == "auto" else (config.transport,)
         self._network = listen(
             address,
@@ -180,17 +187,25 @@ class Worker:
         """
         with self._lock:
             self._closed = True
-        if self._task is not None:
-            self._task.abort()
-        self._services.close()
-        if self._network is not None:
-            self._network.close()
+        self._close_bound()
         if self._folder is not None:
             self._folder.remove()
 
     def process_id(self) -> int:
         """The process that hosts the worker."""
         return os.getpid()
+
+    def _release(self) -> None:
+        """Let go of what was bound before."""
+        self._close_bound()
+        self._task, self._network, self._services = None, None, Services()
+
+    def _close_bound(self) -> None:
+        if self._task is not None:
+            self._task.abort()
+        self._services.close()
+        if self._network is not None:
+            self._network.close()
 
     def _failed(self, task: Task, error: BaseException) -> TaskFailure:
         """What went wrong. The sinks drop what they hold; a forked process ends before that."""
