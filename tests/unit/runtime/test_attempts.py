@@ -101,7 +101,7 @@ def attempts(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Attempt
 
 def collected(attempts: Attempts) -> list[str]:
     found = [pickle.loads(each["collect"]) for each in attempts.all("commit")[2:]]
-    return sorted(Collect().merge(found), key=int)
+    return sorted((text for task in found for batch in task for text in batch.to_list()), key=int)
 
 
 def test_workers_run_one_job_after_another(attempts: Attempts) -> None:
