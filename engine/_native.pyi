@@ -131,11 +131,11 @@ class BlobNode:
 
     Thread-safe: any thread may call any method while others wait. Its own threads never need the GIL.
     """
-    def __new__(cls, /, listen: "str", local: "str", *, encryption: "bool" = True, chunk_bytes: "int" = 1048576, reconnect_timeout_seconds: "float" = 10.0, bypass_seconds: "float" = 2.0) -> BlobNode:
+    def __new__(cls, /, listen: "str", local: "str", *, encryption: "bool | None" = None, chunk_bytes: "int | None" = None, reconnect_timeout_seconds: "float | None" = None, bypass_seconds: "float | None" = None) -> BlobNode:
         """
         Listens for other nodes at `listen` (tcp://host:port, port 0 picks one) and for processes of
         this machine at the path `local`. Raises ValueError for an invalid endpoint or setting,
-        NetworkError when the system refuses it.
+        NetworkError when the system refuses it. A setting that is None is the usual one.
 
         `encryption`: connections between nodes are encrypted and both ends authenticated.
         `chunk_bytes`: what a node has to have before it relays it, and what is sent again after an
@@ -412,11 +412,11 @@ class Network:
 
     Thread-safe: any thread may call `cancel` and `statistics` while another one waits.
     """
-    def __new__(cls, /, listen: "list[str]", *, window_bytes: "int" = 524288, send_buffer_bytes: "int" = 131072, max_frame_bytes: "int" = 268435456, linger_ms: "float" = 0.0, connect_timeout_seconds: "float" = 10.0, reconnect_timeout_seconds: "float" = 10.0, nap_us: "float" = 50.0, encryption: "bool" = True, channels: "int" = 64) -> Network:
+    def __new__(cls, /, listen: "list[str]", *, window_bytes: "int | None" = None, send_buffer_bytes: "int | None" = None, max_frame_bytes: "int | None" = None, linger_ms: "float | None" = None, connect_timeout_seconds: "float | None" = None, reconnect_timeout_seconds: "float | None" = None, nap_us: "float | None" = None, encryption: "bool | None" = None, channels: "int | None" = None) -> Network:
         """
         Listens on every endpoint: shm:///directory/name, ipc:///directory/name or tcp://host:port
         (port 0 picks one). Raises ValueError for an invalid endpoint, NetworkError when the system
-        refuses it.
+        refuses it. A setting that is None is the usual one.
 
         `window_bytes`: taken from one channel before any is consumed. `send_buffer_bytes`: wait on
         one output channel before `emit` blocks. `max_frame_bytes`: the largest record. `linger_ms`:

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -127,7 +128,7 @@ class JobConfig:
         for field in _SWITCHES:
             value = getattr(self, field)
             _expect(field, value, "True or False", lambda v: isinstance(v, bool))
-        _expect("port_range", self.port_range, _PORT_RANGE, _is_port_range)
+        _expect("port_range", self.port_range, _PORT_RANGE, lambda _: self.ports != range(0))
         _expect("resources", self.resources, _RESOURCES, _are_resources)
         for needed in self.resources.values():
             try:
@@ -152,6 +153,16 @@ class JobConfig:
     def is_private(self) -> bool:
         """Whether nobody but the tasks of the job can send records to its tasks."""
         return self.encryption or self.transport in ("shm", "ipc")
+
+    @cached_property
+    def ports(self) -> range | None:
+        """Those of `port_range`, which is text; None where any will do."""
+        if self.port_range is None:
+            return None
+        text = self.port_range if isinstance(self.port_range, str) else ""
+        ends = re.fullmatch(r"(\d{1,5})-(\d{1,5})", text)
+        first, last = map(int, ends.groups()) if ends else (0, 0)
+        return range(first, last + 1) if 1024 <= first <= last <= 65535 else range(0)
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> JobConfig:
@@ -184,12 +195,6 @@ class JobConfig:
         return cls.of({**settings, **overrides})
 
 
-def ports(port_range: str) -> range:
-    """The ports of a valid `port_range`."""
-    first, _, last = port_range.partition("-")
-    return range(int(first), int(last) + 1)
-
-
 def _expect(field: str, value: object, expectation: str, check: Any) -> None:
     if not check(value):
         raise ConfigError(f"{field} is {value!r}, expected {expectation}")
@@ -197,15 +202,6 @@ def _expect(field: str, value: object, expectation: str, check: Any) -> None:
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str) and value != ""
-
-
-def _is_port_range(value: object) -> bool:
-    if value is None:
-        return True
-    if not isinstance(value, str) or not re.fullmatch(r"\d{1,5}-\d{1,5}", value):
-        return False
-    found = ports(value)
-    return len(found) > 0 and found[0] >= 1024 and found[-1] <= 65535
 
 
 def _are_resources(value: object) -> bool:

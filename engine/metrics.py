@@ -16,6 +16,7 @@ from typing import Any
 
 from engine.config import JobConfig
 from engine.distribution import DISTRIBUTION
+from engine.metric import Metrics, in_json, merged
 from engine.network import LatencyHistogram
 from engine.runtime.description import TaskStatistics, Window
 
@@ -77,8 +78,8 @@ class OperatorSummary:
 
 
 @dataclass(frozen=True)
-class JobStatistics:
-    """A snapshot of a job, summed over its tasks."""
+class JobStatistics(Metrics):
+    """A snapshot of a job, summed over its tasks. What it inherits are the tasks' metrics."""
 
     elapsed_seconds: float
     records: int
@@ -91,35 +92,20 @@ class JobStatistics:
     """Records per second into the tasks that end in a sink, over the same window: what an
     aggregation in front of the sink has taken in."""
     latency: Latency
-    cpu_seconds: float
-    backlog_bytes: int
-    dropped_messages: int
-    """Messages to tasks that belong to no channel of theirs, or are none at all."""
-    refused_connections: int
-    """Connections to tasks that were turned away: no key, a wrong one, garbage, too slow."""
-    memory_bytes: int
-    """Largest resident set of any worker."""
     operators: tuple[OperatorSummary, ...]
     bottleneck: str | None
     """The vertex (its operators) that causes backpressure, if any task is held up by it."""
     window_seconds: float
-    reconnects: int
-    """Connections between tasks that were lost and made anew."""
-    longest_interruption_ms: float
-    """The longest time for which a channel was cut off, or its receiver silent."""
-    clock_uncertainty_us: float
-    """How far off a latency may be since hosts' clocks differ: the sum over the vertices on a
-    record's way, each with its worst channel. 0 on one host."""
     histogram: bytes = field(repr=False)
     """The merged latency histogram, serialized (HDR, V2)."""
 
     @classmethod
     def of(cls, tasks: Sequence[TaskStatistics]) -> JobStatistics:
         """Sum up the tasks of one job."""
-        merged = LatencyHistogram()
+        latency = LatencyHistogram()
         for task in tasks:
             if task.latency is not None:
-                merged.merge(task.latency)
+                latency.merge(task.latency)
         sinks = [task.sink_window for task in tasks if task.sink_window is not None]
         sources = [task.source_window for task in tasks if task.source_window is not None]
         operators = _operators(tasks)
@@ -132,20 +118,12 @@ class JobStatistics:
             throughput=_rate(sinks, "records_out"),
             source_throughput=_rate(sources, "records_in"),
             input_throughput=_rate(sinks, "records_in"),
-            latency=Latency.of(merged),
-            cpu_seconds=sum(task.cpu_seconds for task in tasks),
-            backlog_bytes=sum(task.backlog_bytes for task in tasks),
-            dropped_messages=sum(task.dropped_messages for task in tasks),
-            refused_connections=sum(task.refused_connections for task in tasks),
-            memory_bytes=max((task.memory_bytes for task in tasks), default=0),
+            latency=Latency.of(latency),
             operators=operators,
             bottleneck=_bottleneck(operators, {task.vertex for task in tasks if _is_source(task)}),
             window_seconds=_seconds(sinks),
-            reconnects=sum(task.link.reconnects for task in tasks),
-            longest_interruption_ms=1e3
-            * max((task.link.longest_interruption_seconds for task in tasks), default=0.0),
-            clock_uncertainty_us=_clock_uncertainty_us(tasks),
-            histogram=merged.to_bytes(),
+            histogram=latency.to_bytes(),
+            **merged([(task.vertex, task) for task in tasks]),
         )
 
 
@@ -211,14 +189,8 @@ class JobResult:
             "source_throughput": statistics.source_throughput,
             "input_throughput": statistics.input_throughput,
             "latency_us": dataclasses.asdict(statistics.latency),
-            "clock_uncertainty_us": statistics.clock_uncertainty_us,
-            "reconnects": statistics.reconnects,
-            "longest_interruption_ms": statistics.longest_interruption_ms,
-            "cpu_seconds": statistics.cpu_seconds,
+            **in_json(statistics),
             "cpu_seconds_per_million": self.cpu_seconds_per_million,
-            "max_worker_memory_bytes": statistics.memory_bytes,
-            "dropped_messages": statistics.dropped_messages,
-            "refused_connections": statistics.refused_connections,
             "operators": [dataclasses.asdict(operator) for operator in statistics.operators],
         }
 
@@ -302,14 +274,6 @@ def _seconds(windows: Sequence[Window]) -> float:
     first = min(window.first_ns for window in windows)
     last = max(window.last_ns for window in windows)
     return (last - first) / 1e9
-
-
-def _clock_uncertainty_us(tasks: Sequence[TaskStatistics]) -> float:
-    worst: dict[str, float] = {}
-    for task in tasks:
-        seconds = task.link.clock_uncertainty_seconds
-        worst[task.vertex] = max(worst.get(task.vertex, 0.0), seconds)
-    return sum(worst.values()) * 1e6
 
 
 def _operators(tasks: Sequence[TaskStatistics]) -> tuple[OperatorSummary, ...]:

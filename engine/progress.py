@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from engine import console
+from engine.metric import in_json
 from engine.metrics import JobStatistics
 from engine.runtime.description import TaskStatistics
 from engine.status_line import RenewedLine, status
@@ -109,9 +110,7 @@ class ProgressLine:
             "throughput": at_sinks,
             "source_throughput": at_sources,
             "latency_us": dataclasses.asdict(statistics.latency),
-            "backlog_bytes": statistics.backlog_bytes,
-            "reconnects": statistics.reconnects,
-            "max_worker_memory_bytes": statistics.memory_bytes,
+            **in_json(statistics),
             "bottleneck": statistics.bottleneck,
             "operators": [dataclasses.asdict(operator) for operator in statistics.operators],
         }

@@ -9,8 +9,9 @@ import sys
 
 from rich.cells import cell_len, set_cell_size
 
+from engine.metric import METRICS
 from engine.metrics import JobStatistics
-from engine.units import counted, duration, rate
+from engine.units import counted, duration, measure, rate
 
 
 def status(
@@ -30,7 +31,11 @@ def status(
         "sources": f"(sources {rate(at_sources)})",
         "latency": f"p99 {duration(latency.p99)}",
         "records": counted(statistics.records, "record"),
-        "reconnects": f"reconnects: {statistics.reconnects}" if statistics.reconnects else "",
+        **{
+            name: f"{metric.row}: {measure(value, metric.unit)}"
+            for name, metric in METRICS.items()
+            if metric.progress and (value := getattr(statistics, name))
+        },
         "failures": f"failures: {failures}" if failures else "",
         "errors": f"errors: {errors:,}" if errors else "",
     }

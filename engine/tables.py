@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from engine.units import counted, duration, rate, three_digits
+from engine.metric import METRICS, Metric, Metrics
+from engine.units import counted, duration, measure, rate, three_digits
 
 if TYPE_CHECKING:
     from engine.metrics import JobResult, JobStatistics, Latency
@@ -140,17 +141,8 @@ def _summary(result: JobResult) -> list[tuple[str, str]]:
         rows.append(("throughput", throughput(statistics)))
     if statistics.latency.count:
         rows.append(("latency", percentiles(statistics.latency)))
-    if statistics.clock_uncertainty_us:
-        known = f"hosts' offsets known to ±{duration(statistics.clock_uncertainty_us)}"
-        rows.append(("clocks", known))
-    if statistics.reconnects:
-        longest = duration(statistics.longest_interruption_ms * 1e3)
-        rows.append(("reconnects", f"{statistics.reconnects}, longest interruption {longest}"))
     rows.append(("cpu", cost(statistics.cpu_seconds, statistics.records)))
-    if statistics.refused_connections or statistics.dropped_messages:
-        refused = counted(statistics.refused_connections, "connection")
-        dropped = counted(statistics.dropped_messages, "message")
-        rows.append(("strangers", f"{refused} refused, {dropped} dropped"))
+    rows += _metrics(statistics)
     rows.append(("wall time", f"{duration(result.seconds * 1e6)}, start and tear-down included"))
     for operator in statistics.operators:
         if operator.errors:
@@ -158,6 +150,18 @@ def _summary(result: JobResult) -> list[tuple[str, str]]:
             told = f"{operator.name}: {failed}, such as {operator.first_error}"
             rows.append(("errors", told))
     return rows
+
+
+def _metrics(statistics: Metrics) -> Iterator[tuple[str, str]]:
+    """The rows of the metrics that have one, where there is something to tell."""
+    rows: dict[str, list[tuple[Metric, float]]] = {}
+    for name, metric in METRICS.items():
+        if metric.row is not None:
+            rows.setdefault(metric.row, []).append((metric, getattr(statistics, name)))
+    for row, metrics in rows.items():
+        if any(value and metric.alone for metric, value in metrics):
+            told = (metric.text.format(measure(value, metric.unit)) for metric, value in metrics)
+            yield row, ", ".join(told)
 
 
 def _operators(result: JobResult) -> tuple[Sequence[str], list[tuple[str, ...]]]:

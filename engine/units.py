@@ -20,6 +20,15 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what if number == 1 else what + 's'}"
 
 
+def measure(value: float, unit: str) -> str:
+    """A time in this unit, bytes, so many of what is counted, or a number."""
+    if unit in _IN_MICROSECONDS:
+        return duration(value * _IN_MICROSECONDS[unit])
+    if unit == "byte":
+        return f"{rate(value)}B"
+    return counted(int(value), unit) if unit else f"{value:,}"
+
+
 def three_digits(value: float) -> str:
     """The value to three significant digits, with all of those before the point: `12,345`."""
     return f"{value:.3g}" if abs(value) < _ALMOST_1000 else f"{value:,.0f}"
@@ -44,3 +53,4 @@ _TIMES = (
     (2 * 3600e6, 3600e6, " h"),
 )
 """From what on, in units of how much, and the unit."""
+_IN_MICROSECONDS = {"µs": 1.0, "ms": 1e3, "s": 1e6}

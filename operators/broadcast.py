@@ -4,7 +4,7 @@ import logging
 import time
 from typing import Any, get_args
 
-from engine.broadcast import ModelStore, Settings
+from engine.broadcast import ModelStore, Settings, store_in_use
 from engine.errors import ConfigError, GraphError, ModelError
 from engine.graph.operator import BatchFunction, BatchOperator, Properties, TaskContext
 from engine.model import Descriptor, Package, Via, pack
@@ -67,12 +67,13 @@ class Publish(BatchOperator):
 
     def open(self, context: TaskContext) -> BatchFunction:
         """The function that publishes; it waits while two models are on their way."""
-        if context.models is None:
+        store = store_in_use()
+        if store is None:
             raise ModelError(
                 f"{context.task_name} publishes models and has no model store, expected one",
                 "run the pipeline with engine.execute, or in a test with engine.testing.run",
             )
-        return _Publisher(self, context.models, context)
+        return _Publisher(self, store, context)
 
 
 class _Publisher(BatchFunction):

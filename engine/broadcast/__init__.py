@@ -7,7 +7,7 @@ this package makes both types known to `engine.record`.
 
 from engine.broadcast.backend import Backend, Settings
 from engine.broadcast.check import check
-from engine.broadcast.current import use
+from engine.broadcast.current import store_in_use, use
 from engine.broadcast.store import ModelStore
 
-__all__ = ["Backend", "ModelStore", "Settings", "check", "use"]
+__all__ = ["Backend", "ModelStore", "Settings", "check", "store_in_use", "use"]

@@ -39,18 +39,6 @@ class Settings:
             raise ConfigError(f"share_per_node is {self.share_per_node!r}, expected True or False")
 
 
-class Role(Protocol):
-    """The part of a task in moving models; `engine.runtime` plans it for all tasks of a job."""
-
-    @property
-    def leaders(self) -> tuple[tuple[int, int], ...]:
-        """Pairs of an origin and the task that shares its models with this one."""
-
-    @property
-    def followers(self) -> int:
-        """Tasks of this node that this one shares models with."""
-
-
 class Backend(Protocol):
     """One way to move models. `publish` and `finish` run in the task's thread, `fetch` in any."""
 

@@ -29,22 +29,23 @@ def use(store: ModelStore | None) -> None:
     _of_thread.store = store
 
 
-def current() -> ModelStore:
-    """The store of this thread; ModelError if there is none."""
-    store = getattr(_of_thread, "store", None)
+def store_in_use() -> ModelStore | None:
+    """The store of this thread, or the only one of the process."""
+    store: ModelStore | None = getattr(_of_thread, "store", None)
     if store is not None:
-        return store  # type: ignore[no-any-return]
-    with _lock:
-        if len(set(_in_use)) == 1:  # several threads of one task may use it
-            return _in_use[0]
-    raise ModelError(
-        "a model arrived where no task runs, expected a task with a model store",
-        "in a test of your own, engine.broadcast.use(ModelStore(…)) gives it one",
-    )
+        return store
+    with _lock:  # several threads of one task may use it
+        return _in_use[0] if len(set(_in_use)) == 1 else None
 
 
 def _decode(payload: bytes) -> Model:
-    return current().model(Descriptor.decode(payload))
+    store = store_in_use()
+    if store is None:
+        raise ModelError(
+            "a model arrived where no task runs, expected a task with a model store",
+            "in a test of your own, engine.broadcast.use(ModelStore(…)) gives it one",
+        )
+    return store.model(Descriptor.decode(payload))
 
 
 def _refuse(_model: Model) -> bytes:

@@ -13,8 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
-from engine.broadcast.backend import Node, Role, Settings
+from engine.broadcast.backend import Node, Settings
 from engine.broadcast.channels import taken
+from engine.broadcast.relay import BlobRole
 from engine.errors import ConfigError, ModelError
 from engine.model import Descriptor, Fetched, File, Layout, MemoryLanding, Package, Part
 from engine.network import Cancelled
@@ -29,7 +30,7 @@ class S3Objects:
         task_id: int,
         folder: str,
         node: Node | None,
-        role: Role | None,
+        role: BlobRole | None,
         cancelled: threading.Event,
     ) -> None:
         self._task_id = task_id

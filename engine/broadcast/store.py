@@ -8,7 +8,8 @@ import time
 import weakref
 from collections import deque
 
-from engine.broadcast.backend import Backend, Node, Role, Settings
+from engine.broadcast.backend import Backend, Node, Settings
+from engine.broadcast.relay import BlobRole
 from engine.config import JobConfig
 from engine.errors import EngineError, ModelError
 from engine.model import Descriptor, Fetched, Layout, Model, Package, Via
@@ -28,7 +29,7 @@ class ModelStore:
         task_id: int,
         node: Node | None,
         config: JobConfig,
-        role: Role | None = None,
+        role: BlobRole | None = None,
         *,
         task: str = "",
         where: str = "",

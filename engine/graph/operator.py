@@ -8,12 +8,9 @@ the engine has to know of an operator before that is in its `Properties`.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from engine.graph.failing import Failing
-
-if TYPE_CHECKING:
-    from engine.broadcast import ModelStore
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -47,8 +44,6 @@ class TaskContext:
     parallelism: int
     batch_size: int
     job_name: str
-    models: "ModelStore | None" = None
-    """Publishes and receives models; None in a task that has none."""
     rescue: Rescue | None = None
     """For records that the operator's function fails on; None where that fails the job."""
     failing: Failing = field(default_factory=Failing, compare=False, repr=False)

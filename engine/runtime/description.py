@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from engine.config import JobConfig
 from engine.graph.logical import LogicalOperator
 from engine.graph.partitioner import Partitioner
-from engine.runtime.relay import BlobRole
+from engine.metric import Metrics
+from engine.service import ServicePlan
 
 
 @dataclass(frozen=True)
@@ -42,10 +43,8 @@ class TaskDescription:
     """Whether an operator of the job says that it emits columns."""
     side_inputs: tuple[int, ...] = ()
     """Those of the inputs that are side inputs of the first operator."""
-    models: bool = False
-    """Whether it publishes or receives models."""
-    blobs: BlobRole | None = None
-    """What it does for those that go over channels."""
+    services: tuple[ServicePlan, ...] = ()
+    """Its part in what runs beside the channels."""
     node: str = ""
     """Where it runs."""
 
@@ -104,19 +103,7 @@ class OperatorStatistics:
 
 
 @dataclass(frozen=True)
-class LinkStatistics:
-    """What the network has cost the outgoing channels of one task."""
-
-    reconnects: int = 0
-    """Connections that took the place of an earlier one."""
-    longest_interruption_seconds: float = 0.0
-    """The longest time for which a channel was cut off, or its receiver silent."""
-    clock_uncertainty_seconds: float = 0.0
-    """How far off the worst estimate of a receiver's clock may be; 0 on one host."""
-
-
-@dataclass(frozen=True)
-class TaskStatistics:
+class TaskStatistics(Metrics):
     """What one task has done since it began to run. A snapshot: nothing in it changes."""
 
     vertex: str
@@ -131,21 +118,10 @@ class TaskStatistics:
     """Time spent waiting for input, or for the moment an open-load source may emit."""
     blocked_seconds: float
     """Time spent waiting for credit from downstream, and at the end for it to take the rest."""
-    cpu_seconds: float
-    """User + system time of the worker process, all threads, while the task ran."""
-    backlog_bytes: int
-    """Bytes that its outgoing channels still hold."""
-    dropped_messages: int
-    """Messages that belong to no channel of the task, or are none at all."""
-    refused_connections: int
-    """Connections that were turned away, as strangers' are."""
-    memory_bytes: int
-    """Resident set of the worker process."""
     source_window: Window | None
     """The steady window of a task with a source; `records_in` are those the source emitted."""
     sink_window: Window | None
     """The steady window of a task with a sink; `records_out` are those whose write returned."""
-    link: LinkStatistics
     latency: bytes | None
     """Serialized histogram of the markers that this task's sinks have observed."""
 

@@ -20,14 +20,23 @@ class JobFolder:
     """A folder that this process holds; only its user can open it."""
 
     def __init__(self, path: str) -> None:
-        """Hold the folder; the first of a job to come makes it, and removes those of dead jobs."""
         self.path = path
+        self._lock: int | None = None
+        self.hold()
+
+    def hold(self) -> None:
+        """Hold the folder, also after `leave`; idempotent.
+
+        The first of a job to come makes it, and removes those of dead jobs.
+        """
+        if self._lock is not None:
+            return
         try:
-            Path(path).mkdir(mode=0o700)
-            _remove_dead_folders(Path(path).parent)
+            Path(self.path).mkdir(mode=0o700)
+            _remove_dead_folders(Path(self.path).parent)
         except FileExistsError:
             pass
-        self._lock: int | None = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
         fcntl.flock(self._lock, fcntl.LOCK_SH)
 
     @classmethod

@@ -45,11 +45,15 @@ class Launcher(ABC):
     def nodes(self, resources: Collection[str]) -> Sequence[Node]:
         """Where tasks can run, with what each node has of these resources."""
 
-    @abstractmethod
     def launch(
         self, tasks: Sequence[TaskDescription], placement: Placement
     ) -> Sequence[WorkerHandle]:
         """Start one worker per task, on the node that the placement says."""
+        return [self.add(task, placement.nodes[task.id]) for task in tasks]
+
+    @abstractmethod
+    def add(self, task: TaskDescription, node: Node) -> WorkerHandle:
+        """Start one more worker for a task; also beside those of `launch`, while they work."""
 
     @abstractmethod
     def shutdown(self) -> None:

@@ -29,7 +29,6 @@ class LocalLauncher(Launcher):
     def __init__(self) -> None:
         self._folder = JobFolder.create()
         self.folder = self._folder.path
-        self._workers: list[LocalWorker] = []
         self._links: Links | None = None
 
     def nodes(self, resources: Collection[str]) -> Sequence[Node]:
@@ -42,9 +41,13 @@ class LocalLauncher(Launcher):
         """Start one process per task."""
         with _standard_descriptors_taken():
             self._links = Links(self.folder, _modules(tasks))
-            for task in tasks:
-                self._workers.append(LocalWorker(task, placement.nodes[task.id], self._links))
-        return self._workers
+        return super().launch(tasks, placement)
+
+    def add(self, task: TaskDescription, node: Node) -> WorkerHandle:
+        """Start one more process, forked like the others."""
+        assert self._links is not None
+        with _standard_descriptors_taken():
+            return LocalWorker(task, node, self._links)
 
     def shutdown(self) -> None:
         """Kill what still lives, wait for it, and remove the folder."""

@@ -1,46 +1,50 @@
-"""The job master: starts the workers of one job, watches over them, and ends them all.
+"""The job master: starts the workers of one job, tells them what to do, and ends them all.
 
-It works through futures alone, so it neither knows nor cares which runtime the workers are of.
-The first failure decides how the job ends; everything else is then stopped.
+It works through futures alone, so it neither knows nor cares which runtime the workers are of. It
+decides nothing: what happens goes to the `Coordinator`, whose commands it carries out.
 """
 
 from __future__ import annotations
 
-import contextlib
 import pickle
+import queue
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, InvalidStateError, wait
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from engine import record_registry
 from engine.config import JobConfig
-from engine.errors import (
-    ChannelLost,
-    EngineError,
-    JobCancelled,
-    OperatorError,
-    StartError,
-    WorkerLost,
-)
-from engine.graph.execution import ExecutionGraph, ExecutionVertex
+from engine.errors import ChannelLost, EngineError, OperatorError, StartError, WorkerLost
+from engine.graph.execution import ExecutionGraph
 from engine.placement import Placement
-from engine.runtime.description import (
-    OutputDescription,
-    TaskDescription,
-    TaskFailure,
-    TaskStatistics,
+from engine.runtime.coordinator import (
+    Broken,
+    Call,
+    Cancelled,
+    Command,
+    Coordinator,
+    Died,
+    Done,
+    EndSource,
+    Event,
+    Failed,
+    Look,
+    Looked,
+    Say,
+    Show,
+    Step,
+    Stopped,
 )
+from engine.runtime.description import TaskFailure, TaskStatistics
 from engine.runtime.imports import ImportPath
 from engine.runtime.launcher import Launcher, WorkerDied, WorkerHandle
-from engine.runtime.limits import Limits
-from engine.runtime.needed import unneeded_sources
 from engine.runtime.pickling import pickle_descriptions
-from engine.runtime.relay import BlobPeers, blob_roles, model_tasks
 from engine.runtime.reply import CallFailed, open_reply, text_of
+from engine.runtime.wiring import channel_peers, describe_tasks, service_peers
 
 Observer = Callable[[Sequence[TaskStatistics]], None]
 
@@ -72,46 +76,49 @@ class JobMaster:
     ) -> None:
         self._graph = graph
         self._placement = placement
-        self._neighbours = Counter(node.id for node in placement.nodes.values())
-        self._model_tasks = model_tasks(graph)
-        self._blob_roles = blob_roles(graph, placement)
-        self._config = config
+        self._tasks = describe_tasks(graph, placement, config)
         self._launcher = launcher
         self._observe = observe
-        self._announce = tell
-        self._next_word = 0.0
+        self._tell = tell
+        self._coordinator = Coordinator(graph, config)
         self._workers: Sequence[WorkerHandle] = ()
+        self._arguments: dict[Step, Callable[[WorkerHandle], tuple[Any, ...]]] = {
+            "bind": self._of_bind,
+            "connect": self._of_connect,
+        }
+        self._pickled: list[bytes] = []
+        self._imports = ImportPath.of_this_process()
+        self._answers: dict[Step, dict[int, Any]] = {"bind": {}, "run": {}, "commit": {}}
+        """What the workers returned, by the task's id."""
+        self._news: queue.SimpleQueue[Callable[[], Event]] = queue.SimpleQueue()
+        """What has happened, to be looked at by the thread of `run`."""
         self._asking = threading.Lock()
         self._asked: dict[WorkerHandle, Future[bytes]] = {}
         self._last_statistics: dict[WorkerHandle, TaskStatistics] = {}
-        self._limits = Limits(graph)
-        self._sources = {each.id for each in graph.vertices if each.job_vertex.is_source}
-        """The tasks whose source was not told to end."""
-        self._stopped: Future[None] = Future()
-        self._cancelled: Future[None] = Future()
 
     def run(self) -> JobReport:
         """Start, run to the end, tear down. Raises the EngineError that ended the job."""
         try:
-            self._start()
-            statistics = self._run()
-            return JobReport(statistics, self._commit())
-        except BaseException:
-            self._tell("cancel")  # who takes longer to drop what he holds is killed
-            raise
+            self._launch()
+            self._drive()
         finally:
-            self._tell("close")
             self._launcher.shutdown()
+        if self._coordinator.error is not None:
+            raise self._coordinator.error
+        statistics, outputs = self._answers["run"], self._answers["commit"]
+        found: dict[str, list[Any]] = {}
+        for worker in self._workers:
+            for name, result in outputs[worker.task.id].items():
+                found.setdefault(name, []).append(_unpickle(worker, name, result))
+        return JobReport(tuple(statistics[worker.task.id] for worker in self._workers), found)
 
     def stop(self) -> None:
         """End all sources: `run` then comes to its end as if they had no more; idempotent."""
-        with contextlib.suppress(InvalidStateError):
-            self._stopped.set_result(None)
+        self._news.put(Stopped)
 
     def cancel(self) -> None:
         """Stop the job: `run` raises JobCancelled within two seconds; idempotent."""
-        if not self._cancelled.done():
-            self._cancelled.set_result(None)
+        self._news.put(Cancelled)
 
     def statistics(self) -> list[TaskStatistics]:
         """A snapshot of every task; the one before of a task that does not answer within 0.5 s."""
@@ -126,210 +133,85 @@ class JobMaster:
                 self._last_statistics[worker] = answer
         return list(self._last_statistics.values())
 
-    def _start(self) -> None:
-        self._next_word = time.monotonic() + _TICK_SECONDS
-        descriptions = [self._describe(vertex) for vertex in self._graph.vertices]
-        pickled = pickle_descriptions(descriptions)
+    def _launch(self) -> None:
+        self._pickled = pickle_descriptions(self._tasks)
         record_registry.trust(True)  # the driver takes records from its own workers alone
-        self._workers = self._launcher.launch(descriptions, self._placement)
-        # Only a worker that lives is given work: one that is killed while it starts leaves nothing.
-        self._ask("process_id")
-        imports = ImportPath.of_this_process()
-        endpoints = self._ask(
-            "bind",
-            [
-                (data, self._launcher.folder, worker.node.address, imports)
-                for data, worker in zip(pickled, self._workers, strict=True)
-            ],
-        )
-        self._ask(
-            "connect",
-            [
-                (self._peers(worker.task.id, endpoints), self._blob_peers(worker.task, endpoints))
-                for worker in self._workers
-            ],
-        )
+        self._workers = self._launcher.launch(self._tasks, self._placement)
 
-    def _run(self) -> tuple[TaskStatistics, ...]:
-        runs = [worker.call("run") for worker in self._workers]
-        pending: set[Future[Any]] = set(runs)
-        shown = looked = time.monotonic()
-        while pending:
-            period = _LOOK_SECONDS if self._limits and self._sources else _TICK_SECONDS
-            signals = {self._cancelled, self._stopped} if self._sources else {self._cancelled}
-            patience = max(0.0, looked + period - time.monotonic())
-            done, _ = wait({*pending, *signals}, patience, FIRST_COMPLETED)
-            if done & pending:
-                self._raise_if_failed(runs)
-                self._end_sources(unneeded_sources(self._graph, self._finished(runs)))
-            if self._cancelled in done:
-                raise JobCancelled(f"job {self._config.name!r} was cancelled")
-            pending -= done
-            if self._stopped in done:
-                self._end_sources(self._sources)
-            now = time.monotonic()
-            if not pending or now < looked + period:
-                continue
-            looked = now
-            if self._limits and self._sources:
-                self._end_sources(self._limits.idle_sources(self.statistics()))
-            if now >= shown + _TICK_SECONDS:
-                shown = now
-                if self._observe is not None:
+    def _drive(self) -> None:
+        """Carry out what the coordinator says, until it has no step left."""
+        coordinator = self._coordinator
+        commands = coordinator.start(time.monotonic())
+        while True:
+            events = [event for each in commands if (event := self._carry_out(each)) is not None]
+            if coordinator.step is None:
+                return
+            events += self._happened(0.0 if events else coordinator.wake)
+            commands = coordinator.handle(events, time.monotonic())
+
+    def _carry_out(self, command: Command) -> Event | None:
+        """What comes of it at once."""
+        try:
+            match command:
+                case Call(task, step):
+                    worker = self._workers[task]
+                    given = self._arguments[step](worker) if step in self._arguments else ()
+                    call = worker.call(step, *given)
+                    answered = partial(self._answered, worker, step)
+                    call.add_done_callback(lambda call: self._news.put(partial(answered, call)))
+                case EndSource(task):
+                    self._workers[task].call("end_source")  # its run tells if it is gone
+                case Look():
+                    return Looked(self.statistics())
+                case Show() if self._observe is not None:
                     self._observe(self.statistics())
-        self._last_statistics = {
-            worker: _outcome(run) for worker, run in zip(self._workers, runs, strict=True)
-        }
-        return tuple(self._last_statistics.values())
+                case Say(text):
+                    self._tell(text)
+        except BaseException as error:  # noqa: BLE001 - the workers are ended all the same
+            return Broken(error)
+        return None
 
-    def _finished(self, runs: Sequence[Future[bytes]]) -> set[int]:
-        return {
-            worker.task.id for worker, run in zip(self._workers, runs, strict=True) if run.done()
-        }
+    def _happened(self, wake: float | None) -> list[Event]:
+        """What has happened meanwhile; waits for something until the time comes to wake."""
+        events: list[Event] = []
+        patience = None if wake is None else max(0.0, wake - time.monotonic())
+        try:
+            news = self._news.get(timeout=patience)
+            while True:
+                events.append(news())
+                news = self._news.get_nowait()
+        except queue.Empty:
+            return events
 
-    def _end_sources(self, tasks: Collection[int]) -> None:
-        """Let these sources end, as if they had no more; once each."""
-        ending = self._sources.intersection(tasks)
-        self._sources -= ending
-        for worker in self._workers:
-            if worker.task.id in ending:
-                worker.call("end_source")  # its run tells if it is gone
+    def _answered(self, worker: WorkerHandle, step: Step, call: Future[bytes]) -> Event:
+        """What the end of a call is to the coordinator."""
+        task = worker.task
+        answer = _outcome(call)
+        match answer:
+            case WorkerDied():
+                lost = WorkerLost(task.name, worker.node.id, answer.status, answer.log)
+                return Died(task.id, lost)
+            case CallFailed():
+                intent = "" if step == "run" else f" could not {step}"
+                return Failed(task.id, step, StartError(f"task {task.name}{intent}: {answer}"))
+            case TaskFailure():
+                return Failed(task.id, step, _told(worker, answer))
+        if step in self._answers:
+            self._answers[step][task.id] = answer
+        if step == "run":
+            self._last_statistics[worker] = answer
+        return Done(task.id, step)
 
-    def _commit(self) -> dict[str, list[Any]]:
-        self._next_word = time.monotonic() + _TICK_SECONDS
-        outputs: dict[str, list[Any]] = {}
-        for worker, results in zip(self._workers, self._ask("commit"), strict=True):
-            if isinstance(results, TaskFailure):
-                raise _operator_error(worker, results)
-            for name, result in results.items():
-                outputs.setdefault(name, []).append(_unpickle(worker, name, result))
-        return outputs
+    def _of_bind(self, worker: WorkerHandle) -> tuple[Any, ...]:
+        pickled = self._pickled[worker.task.id]
+        return pickled, self._launcher.folder, worker.node.address, self._imports
 
-    def _ask(self, method: str, arguments: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
-        """Call the method on every worker and wait for all answers; the first error is raised."""
-        given = arguments or [()] * len(self._workers)
-        calls = [
-            worker.call(method, *each) for worker, each in zip(self._workers, given, strict=True)
-        ]
-        outcomes: dict[Future[Any], Any] = {}
-        pending: set[Future[Any]] = set(calls)
-        limit = None if method == "commit" else self._config.connect_timeout_seconds
-        deadline = None if limit is None else time.monotonic() + limit
-        while pending:
-            until = min(self._next_word, deadline or self._next_word)
-            patience = max(0.0, until - time.monotonic())
-            done, pending = wait({*pending, self._cancelled}, patience, FIRST_COMPLETED)
-            if self._cancelled in done:
-                raise JobCancelled(f"job {self._config.name!r} was cancelled")
-            pending.discard(self._cancelled)
-            for worker, call in zip(self._workers, calls, strict=True):
-                if call in done:
-                    outcomes[call] = outcome = _outcome(call)
-                    if isinstance(outcome, Exception):
-                        raise _start_error(worker, method, outcome) from None
-            now = time.monotonic()
-            if now >= self._next_word:
-                self._next_word = now + _TICK_SECONDS
-                self._announce(f"{_STEPS[method]} {len(calls) - len(pending)} of {len(calls)}")
-            if not done and deadline is not None and now >= deadline:
-                late = [
-                    w.task.name for w, c in zip(self._workers, calls, strict=True) if c in pending
-                ]
-                raise StartError(
-                    f"{len(late)} of {len(calls)} workers did not answer {method!r} within "
-                    f"{limit:g} s: {', '.join(late[:5])}",
-                    "are all nodes reachable, and is what the tasks need free on them?",
-                )
-        return [outcomes[call] for call in calls]
-
-    def _tell(self, method: str) -> None:
-        """Call the method on every worker that lives; do not mind those that fail to answer."""
-        wait([worker.call(method) for worker in self._workers], timeout=_GRACE_SECONDS)
-
-    def _raise_if_failed(self, runs: Sequence[Future[Any]]) -> None:
-        error = self._first_failure(runs)
-        if isinstance(error, ChannelLost):
-            # A channel breaks when its other end dies, and is often noticed first.
-            wait(runs, timeout=_GRACE_SECONDS, return_when="FIRST_EXCEPTION")
-            error = self._first_failure(runs)
-        if error is not None:
-            raise error
-
-    def _first_failure(self, runs: Sequence[Future[Any]]) -> EngineError | None:
-        """The error to report: a death before a user's error before a broken channel."""
-        errors: list[EngineError] = []
-        for worker, run in zip(self._workers, runs, strict=True):
-            if not run.done():
-                continue
-            outcome = _outcome(run)
-            if isinstance(outcome, Exception):
-                errors.append(_lost(worker, outcome))
-            elif isinstance(outcome, TaskFailure):
-                if outcome.kind == "channel_lost":
-                    errors.append(ChannelLost(f"task {worker.task.name}: {outcome.error}"))
-                elif outcome.kind != "cancelled":
-                    errors.append(_operator_error(worker, outcome))
-        order: list[type[EngineError]] = [WorkerLost, OperatorError, EngineError]
-        return min(
-            errors,
-            default=None,
-            key=lambda e: next(i for i, t in enumerate(order) if isinstance(e, t)),
+    def _of_connect(self, worker: WorkerHandle) -> tuple[Any, ...]:
+        task, endpoints = worker.task, self._answers["bind"]
+        return (
+            channel_peers(self._graph, task, self._tasks, endpoints),
+            service_peers(task, self._tasks, endpoints),
         )
-
-    def _describe(self, vertex: ExecutionVertex) -> TaskDescription:
-        return TaskDescription(
-            id=vertex.id,
-            vertex=vertex.job_vertex.name,
-            index=vertex.index,
-            parallelism=vertex.job_vertex.parallelism,
-            operators=vertex.job_vertex.operators,
-            resources=vertex.job_vertex.resources,
-            inputs=tuple(channel.id for channel in self._graph.inputs(vertex)),
-            outputs=tuple(
-                OutputDescription(
-                    edge.partitioner, tuple(channel.id for channel in channels), edge.output
-                )
-                for edge, channels in self._graph.outputs(vertex)
-            ),
-            config=self._config,
-            neighbours=self._neighbours[self._placement.node(vertex).id],
-            columns=any(
-                operator.operator.properties.emits_columns
-                for other in self._graph.vertices
-                for operator in other.job_vertex.operators
-            ),
-            side_inputs=tuple(channel.id for channel in self._graph.side_inputs(vertex)),
-            models=vertex.id in self._model_tasks,
-            blobs=self._blob_roles.get(vertex.id),
-            node=self._placement.node(vertex).id,
-        )
-
-    def _peers(self, task: int, endpoints: Sequence[dict[str, str]]) -> dict[int, str]:
-        """For each channel of the task, the endpoint of the task at its other end."""
-        peers = {}
-        for channel in self._graph.channels:
-            if task in (channel.source, channel.target):
-                other = channel.target if task == channel.source else channel.source
-                peers[channel.id] = endpoints[other][self._transport(task, other)]
-        return peers
-
-    def _blob_peers(
-        self, task: TaskDescription, endpoints: Sequence[dict[str, str]]
-    ) -> BlobPeers | None:
-        """The other ends of the task's part in the relays; None if it takes none."""
-        if task.blobs is None:
-            return None
-        names = {
-            other: f"task {self._workers[other].task.name} on node {self._workers[other].node.id}"
-            for other in (*task.blobs.chain, *task.blobs.peers)
-        }
-        return BlobPeers.of(task.blobs, dict(enumerate(endpoints)), names)
-
-    def _transport(self, task: int, other: int) -> str:
-        if self._config.transport != "auto":
-            return self._config.transport
-        same_node = self._workers[task].node == self._workers[other].node
-        return "shm" if same_node else "tcp"
 
 
 def _outcome(call: Future[bytes]) -> Any:
@@ -338,6 +220,24 @@ def _outcome(call: Future[bytes]) -> Any:
         return open_reply(call.result())
     except (WorkerDied, CallFailed) as error:
         return error
+
+
+def _told(worker: WorkerHandle, failure: TaskFailure) -> EngineError:
+    """The error that a user is told."""
+    name = worker.task.name
+    if failure.kind == "channel_lost":
+        return ChannelLost(f"task {name}: {failure.error}")
+    if failure.kind == "cancelled":
+        return StartError(f"task {name} was cancelled, expected it to run to its end")
+    return OperatorError(
+        failure.operator,
+        name,
+        failure.record,
+        failure.error,
+        failure.traceback,
+        failure.hint,
+        failure.full_traceback,
+    )
 
 
 def _unpickle(worker: WorkerHandle, sink: str, result: bytes) -> Any:
@@ -349,39 +249,4 @@ def _unpickle(worker: WorkerHandle, sink: str, result: bytes) -> Any:
         raise OperatorError(sink, worker.task.name, None, f"{what}: {text_of(error)}", "") from None
 
 
-def _lost(worker: WorkerHandle, error: Exception) -> EngineError:
-    if isinstance(error, WorkerDied):
-        return WorkerLost(worker.task.name, worker.node.id, error.status, error.log)
-    return StartError(f"task {worker.task.name}: {error}")
-
-
-def _start_error(worker: WorkerHandle, method: str, error: Exception) -> EngineError:
-    if isinstance(error, WorkerDied):
-        return _lost(worker, error)
-    return StartError(f"task {worker.task.name} could not {method}: {error}")
-
-
-def _operator_error(worker: WorkerHandle, failure: TaskFailure) -> OperatorError:
-    return OperatorError(
-        failure.operator,
-        worker.task.name,
-        failure.record,
-        failure.error,
-        failure.traceback,
-        failure.hint,
-        failure.full_traceback,
-    )
-
-
-_STEPS = {
-    "process_id": "starting workers",
-    "bind": "setting up workers",
-    "connect": "connecting workers",
-    "commit": "finishing workers",
-}
-"""What the calls of `_ask` are to the user."""
-_TICK_SECONDS = 1.0
-_LOOK_SECONDS = 0.1
-"""How often a job with a limit looks whether its sources can end."""
 _ANSWER_SECONDS = 0.5
-_GRACE_SECONDS = 0.8

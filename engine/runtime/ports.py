@@ -11,37 +11,36 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TypeVar
 
-from engine.config import JobConfig, ports
+from engine.config import JobConfig
 from engine.errors import ConfigError, StartError
 from engine.graph.execution import ExecutionGraph
 from engine.placement import Placement
-from engine.runtime.relay import blob_roles
+from engine.runtime.services import plan_services
 
 Opened = TypeVar("Opened")
 
 
 def listen(
-    address: str, port_range: str | None, task: int, open_at: Callable[[str], Opened]
+    address: str, ports: range | None, task: int, open_at: Callable[[str], Opened]
 ) -> Opened:
-    """What `open_at("tcp://address:port")` gives for the first port of the range that is free.
+    """What `open_at("tcp://address:port")` gives for the first of these ports that is free.
 
     The port is not looked up beforehand but tried, so that workers that start together never end
-    up with the same one. Each begins at the place of its task, which is mostly free. Without a
-    range the system picks the port. Raises StartError if all of them are taken.
+    up with the same one. Each begins at the place of its task, which is mostly free. Without
+    ports the system picks the port. Raises StartError if all of them are taken.
     """
-    if port_range is None:
+    if ports is None:
         return open_at(f"tcp://{address}:0")
-    candidates = ports(port_range)
-    for offset in range(len(candidates)):
-        port = candidates[(_LISTENERS * task + offset) % len(candidates)]
+    for offset in range(len(ports)):
+        port = ports[(_LISTENERS * task + offset) % len(ports)]
         try:
             return open_at(f"tcp://{address}:{port}")
         except Exception as error:
             if _IN_USE not in str(error):
                 raise
     raise StartError(
-        f"port_range is {port_range!r} and all {len(candidates)} of its ports on {address} are "
-        "taken, expected a free one for each task of the node",
+        f"port_range is '{ports[0]}-{ports[-1]}' and all {len(ports)} of its ports on {address} "
+        "are taken, expected a free one for each task of the node",
         "widen port_range, and the network policy that names it; two for each task of a node, "
         "times the jobs that run at the same time",
     )
@@ -49,14 +48,14 @@ def listen(
 
 def check_ports(graph: ExecutionGraph, placement: Placement, config: JobConfig) -> None:
     """Raise ConfigError if the tasks of a host need more ports than `port_range` has."""
-    if config.port_range is None:
+    if config.ports is None:
         return
     needed: Counter[str] = Counter()
-    for task in blob_roles(graph, placement):
-        needed[placement.nodes[task].address] += 1
+    for task, parts in plan_services(graph, placement).items():
+        needed[placement.nodes[task].address] += sum(part.listeners for part in parts)
     if config.transport in ("auto", "tcp"):
         needed.update(placement.node(task).address for task in graph.vertices)
-    there_are = len(ports(config.port_range))
+    there_are = len(config.ports)
     for address, count in needed.most_common(1):
         if count > there_are:
             raise ConfigError(
@@ -68,6 +67,6 @@ def check_ports(graph: ExecutionGraph, placement: Placement, config: JobConfig) 
 
 
 _LISTENERS = 2
-"""Ports that a worker opens at most: that of its channels, that of its large values."""
+"""Ports that a worker opens as a rule: that of its channels, that of a service."""
 
 _IN_USE = f"os error {errno.EADDRINUSE}"  # how Rust prints it, whatever listens

@@ -20,7 +20,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from engine.config import JobConfig
 from engine.errors import StartError
-from engine.placement import Node, Placement
+from engine.placement import Node
 from engine.runtime.description import TaskDescription
 from engine.runtime.launcher import Launcher, WorkerDied, WorkerHandle
 from engine.runtime.ray_address import by_client, check_ray_address
@@ -62,13 +62,10 @@ class RayLauncher(Launcher):
             for node in alive
         ]
 
-    def launch(
-        self, tasks: Sequence[TaskDescription], placement: Placement
-    ) -> Sequence[WorkerHandle]:
-        """Start one actor per task; a task's resources are reserved while it lives."""
-        for task in tasks:
-            self._workers.append(RayWorker(task, placement.nodes[task.id], self._logs))
-        return self._workers
+    def add(self, task: TaskDescription, node: Node) -> WorkerHandle:
+        """Start an actor; the task's resources are reserved while it lives."""
+        self._workers.append(RayWorker(task, node, self._logs))
+        return self._workers[-1]
 
     def shutdown(self) -> None:
         """Kill the actors; leave Ray if it was joined for this job.

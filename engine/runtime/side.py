@@ -10,14 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from engine.graph.operator import BatchFunction
 from engine.network import Batch, Cancelled, ChannelLost
 from engine.runtime.description import TaskDescription
-
-if TYPE_CHECKING:
-    from engine.broadcast import ModelStore
+from engine.runtime.services import Services
 
 
 class Inputs(Protocol):
@@ -77,24 +75,15 @@ class SideInput:
         self._network.cancel()
 
 
-def drop_rest(network: Inputs, models: ModelStore | None) -> None:
+def drop_rest(network: Inputs, services: Services) -> None:
     """Take what still comes of the side input, to its end, for nobody.
 
-    Its senders, who may have other readers, are held up by no task that has ended. Models are let
-    go of as they come: a node keeps each until every task has taken it.
+    Its senders, who may have other readers, are held up by no task that has ended. What records
+    stand for is let go of as they come: a service may keep it until every task has taken it.
     """
     network.set_side([])
-    if models is not None:
-        from engine.broadcast import use
-
-        use(models)
-    try:
+    with services.entered(), suppress(Cancelled, ChannelLost):  # the job is ending, or fails
         while (batch := network.receive()) is not None:
-            if models is not None:
+            if services:
                 with suppress(Exception):  # what cannot be decoded holds up nobody either
                     batch.to_list()
-    except (Cancelled, ChannelLost):
-        pass  # the job is ending, or fails for whoever is at the other end
-    finally:
-        if models is not None:
-            use(None)

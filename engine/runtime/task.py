@@ -6,12 +6,11 @@ has the loop of a source. The rest of this file opens, ends and counts.
 
 from __future__ import annotations
 
-import resource
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from engine.graph.failing import Failing
 from engine.graph.logical import LogicalOperator
@@ -25,7 +24,6 @@ from engine.network import (
     Cancelled,
     LatencyHistogram,
     Network,
-    NetworkStatistics,
     OutputGate,
     open_output_gate,
     use_precise_timers,
@@ -33,19 +31,17 @@ from engine.network import (
 from engine.runtime.chain import Chain
 from engine.runtime.clock import SYSTEM_CLOCK, Clock
 from engine.runtime.description import (
-    LinkStatistics,
     OperatorStatistics,
     TaskDescription,
     TaskStatistics,
 )
+from engine.runtime.measured import measured
 from engine.runtime.rescue import Rescuer
+from engine.runtime.services import Services
 from engine.runtime.side import SideInput, drop_rest
 from engine.runtime.source import Deliver, SourceLoop
 from engine.runtime.thread_time import ThreadTime
 from engine.runtime.window import SteadyWindow
-
-if TYPE_CHECKING:
-    from engine.broadcast import ModelStore
 
 
 class Task:
@@ -58,7 +54,7 @@ class Task:
         self,
         description: TaskDescription,
         network: Network,
-        models: ModelStore | None = None,
+        services: Services | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         config = description.config
@@ -66,7 +62,7 @@ class Task:
         self.description = description
         self.chain = Chain()
         self._network = network
-        self._models = models
+        self._services = Services() if services is None else services
         self._cancelled = threading.Event()
         self._clock = clock
         self._source = (
@@ -95,15 +91,8 @@ class Task:
 
         Their output becomes final with `commit`, once every task of the job has come this far.
         """
-        if self._models is None:
+        with self._services.entered():
             return self._run()
-        from engine.broadcast import use
-
-        use(self._models)
-        try:
-            return self._run()
-        finally:
-            use(None)
 
     def _run(self) -> TaskStatistics:
         self._thread = ThreadTime()
@@ -117,7 +106,6 @@ class Task:
             parallelism=self.description.parallelism,
             batch_size=config.batch_size,
             job_name=config.name,
-            models=self._models,
             pickle=self.description.pickle,
             gate=side,
         )
@@ -127,10 +115,9 @@ class Task:
             self.chain.release()
         self._window.end()
         self._emitted = self._now()
-        if self._models is not None:
-            self.chain.failing.operator = self._publisher
-            self._models.finish()
-            self.chain.failing.operator = None
+        self.chain.failing.operator = self._publisher
+        self._services.finish()
+        self.chain.failing.operator = None
         self._network.finish()
         self._ended = self._now()
         self._last = self.statistics()
@@ -182,8 +169,7 @@ class Task:
         if self._source is not None:
             self._source.hurry()
         self._network.cancel()
-        if self._models is not None:
-            self._models.cancel()
+        self._services.cancel()
         self.chain.cancel()
 
     def statistics(self) -> TaskStatistics:
@@ -209,15 +195,10 @@ class Task:
             waiting_seconds=waiting,
             idle_seconds=idle,
             blocked_seconds=blocked,
-            cpu_seconds=ended.process_seconds - started.process_seconds,
-            backlog_bytes=network.backlog_bytes,
-            dropped_messages=network.dropped_messages,
-            refused_connections=network.refused_connections,
-            memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             source_window=self._window.bounds() if self._source else None,
             sink_window=self._window.bounds() if self._is_sink else None,
-            link=_link(network),
             latency=self._latency.to_bytes() if self._is_sink else None,
+            **measured(network, self._services, ended.process_seconds - started.process_seconds),
         )
 
     def _now(self) -> _Moment:
@@ -303,7 +284,7 @@ class Task:
                 raise side.error from None
             raise
         threading.Thread(
-            target=drop_rest, args=(self._network, self._models), name="oka-side", daemon=True
+            target=drop_rest, args=(self._network, self._services), name="oka-side", daemon=True
         ).start()
 
 
@@ -330,19 +311,6 @@ def _rescuers(
             emit = side_outputs.get(operator.name, {}).get(ERRORS)
             found[operator.name] = Rescuer(emit, failing)
     return found
-
-
-def _link(network: NetworkStatistics) -> LinkStatistics:
-    outputs = network.outputs
-    return LinkStatistics(
-        reconnects=sum(output.reconnects for output in outputs),
-        longest_interruption_seconds=max(
-            (output.longest_interruption_seconds for output in outputs), default=0.0
-        ),
-        clock_uncertainty_seconds=max(
-            (output.clock_uncertainty_seconds for output in outputs), default=0.0
-        ),
-    )
 
 
 class _Moment(NamedTuple):

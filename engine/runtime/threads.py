@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from engine.placement import Node, Placement
+from engine.placement import Node
 from engine.runtime.description import TaskDescription
 from engine.runtime.folder import JobFolder
 from engine.runtime.launcher import Launcher, WorkerHandle
@@ -32,12 +32,10 @@ class ThreadLauncher(Launcher):
         """One node, this process."""
         return [Node("local", "127.0.0.1", dict.fromkeys(resources, math.inf))]
 
-    def launch(
-        self, tasks: Sequence[TaskDescription], placement: Placement
-    ) -> Sequence[WorkerHandle]:
-        """Make one worker per task."""
-        self._workers = [ThreadWorker(task, placement.nodes[task.id]) for task in tasks]
-        return self._workers
+    def add(self, task: TaskDescription, node: Node) -> WorkerHandle:
+        """Make a worker."""
+        self._workers.append(ThreadWorker(task, node))
+        return self._workers[-1]
 
     def shutdown(self) -> None:
         """Cancel what still runs, wait for it, and remove the folder."""

@@ -1,6 +1,7 @@
 """A worker hosts one task. The same class runs in a local process and in a Ray actor.
 
-The job master calls, in this order: `bind`, `connect`, `run`, `commit` and `close`; `statistics`,
+The job master calls, in this order: `bind`, `connect`, `run`, `commit` and `close`, of which the
+first three may be repeated, with the task of another attempt; `statistics`,
 `end_source` and `cancel` come at any time from another thread. All calls go through `answer`, which
 gives bytes.
 """
@@ -12,30 +13,27 @@ import os
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cloudpickle
 
 from engine import console, record_registry
 from engine.columns import import_pyarrow
 from engine.network import Cancelled, Network
-from engine.runtime.description import TaskDescription, TaskFailure, TaskStatistics
+from engine.runtime.description import TaskFailure, TaskStatistics
 from engine.runtime.failure import describe
 from engine.runtime.folder import JobFolder
 from engine.runtime.imports import ImportPath
 from engine.runtime.pickling import unpickle_description
 from engine.runtime.ports import listen
-from engine.runtime.relay import LOCAL, TCP, BlobPeers
 from engine.runtime.reply import pack, text_of
+from engine.runtime.services import Services
 from engine.runtime.task import Task
-
-if TYPE_CHECKING:
-    from engine.broadcast import ModelStore
-    from engine.network import BlobNode
+from engine.service import Peer, Site
 
 
 class Worker:
-    """Hosts one task, its network and its models. Nothing of it outlives `close` or the process.
+    """Hosts one task, its network and its services. Nothing of it outlives `close` or the process.
 
     `dedicated` tells that the process is this worker's alone, so that it may tune it.
     """
@@ -44,9 +42,7 @@ class Worker:
         self._dedicated = dedicated
         self._task: Task | None = None
         self._network: Network | None = None
-        self._blobs: BlobNode | None = None
-        self._blob_peers: BlobPeers | None = None
-        self._models: ModelStore | None = None
+        self._services = Services()
         self._folder: JobFolder | None = None
         self._lock = threading.Lock()
         self._closed = False
@@ -65,6 +61,9 @@ class Worker:
     ) -> dict[str, str]:
         """Open the task's endpoints; each kind's address, for the tasks that will connect.
 
+        May come again, when the run before has ended: with a new task, a new network and new
+        services. What was bound before is closed.
+
         That of tcp has the public key of the task in it, which is made here; the secret key never
         leaves the process. `description` is a pickled TaskDescription, `folder`
         the job's folder for local sockets, `address` the host to listen on for tcp, `imports`
@@ -78,16 +77,19 @@ class Worker:
     def _bind(
         self, description: bytes, folder: str, address: str, imports: ImportPath
     ) -> dict[str, str]:
+        self._release()
         task = imports.unpickle(description, unpickle_description)
         if task.columns:
             import_pyarrow("a stream of columns")  # before the task's clock starts
         config = task.config
         record_registry.trust(config.is_private)
-        self._folder = JobFolder(folder)
+        if self._folder is None:
+            self._folder = JobFolder(folder)
+        self._folder.hold()
         kinds = ("shm", "tcp") if config.transport == "auto" else (config.transport,)
         self._network = listen(
             address,
-            config.port_range if "tcp" in kinds else None,
+            config.ports if "tcp" in kinds else None,
             task.id,
             lambda tcp: Network(
                 [tcp if kind == "tcp" else f"{kind}://{folder}/{task.id}.{kind}" for kind in kinds],
@@ -103,43 +105,26 @@ class Worker:
             ),
         )
         endpoints = dict(zip(kinds, self._network.endpoints, strict=True))
-        if task.models:
-            endpoints |= self._bind_models(task, address)
-        self._task = Task(task, self._network, self._models)
-        return endpoints
-
-    def _bind_models(self, task: TaskDescription, address: str) -> dict[str, str]:
-        """What the task needs for models, and no task without; the endpoints of its relay."""
-        from engine.broadcast import ModelStore
-
-        config, endpoints = task.config, {}
-        if task.blobs is not None:
-            from engine.network import BlobNode
-
-            assert self._folder is not None
-            local = f"{self._folder.path}/{task.id}.blob"
-            self._blobs = listen(
-                address,
-                config.port_range,
+        endpoints |= self._services.bind(
+            task.services,
+            Site(
                 task.id,
-                lambda tcp: BlobNode(
-                    tcp,
-                    local,
-                    encryption=config.encryption,
-                    reconnect_timeout_seconds=config.reconnect_timeout_seconds,
-                ),
-            )
-            endpoints = {TCP: self._blobs.endpoint, LOCAL: local}
-        self._models = ModelStore(
-            task.id, self._blobs, config, task.blobs, task=task.name, where=task.node
+                task.name,
+                task.node,
+                config,
+                folder,
+                address,
+                lambda open_at: listen(address, config.ports, task.id, open_at),
+            ),
         )
+        self._task = Task(task, self._network, self._services)
         return endpoints
 
-    def connect(self, peers: Mapping[int, str], blobs: BlobPeers | None = None) -> None:
+    def connect(self, peers: Mapping[int, str], others: Mapping[int, Peer]) -> None:
         """Connect every channel of the task to the endpoint of its other end.
 
         From then on the task knows the keys of its peers, and talks to no one else over tcp.
-        `blobs` are the other ends of the relay that it takes part in.
+        `others` are the tasks that its services have to know.
         """
         assert self._task is not None
         assert self._network is not None
@@ -148,16 +133,7 @@ class Worker:
             [(channel, peers[channel]) for channel in description.output_channels],
             [(channel, peers[channel]) for channel in description.inputs],
         )
-        if blobs is not None:
-            assert self._blobs is not None
-            self._blob_peers = blobs
-            self._blobs.connect(
-                list(blobs.chain),
-                list(blobs.peers),
-                list(blobs.leaders),
-                blobs.followers,
-                description.config.connect_timeout_seconds,
-            )
+        self._services.connect(others)
 
     def run(self) -> TaskStatistics | TaskFailure:
         """Run the task to its end. Local sockets lose their names first: all are connected."""
@@ -171,9 +147,7 @@ class Worker:
             return self._task.run()
         except BaseException as error:  # noqa: BLE001 - whatever the user raised fails the job
             failure = self._failed(self._task, error)
-            if self._blob_peers is not None:
-                return replace(failure, error=self._blob_peers.named(failure.error))
-            return failure
+            return replace(failure, error=self._services.named(failure.error))
 
     def commit(self) -> dict[str, bytes] | TaskFailure:
         """Make the sinks' output final; what driver sinks gathered, pickled, by their names."""
@@ -213,20 +187,25 @@ class Worker:
         """
         with self._lock:
             self._closed = True
-        if self._task is not None:
-            self._task.abort()
-        if self._models is not None:
-            self._models.close()
-        if self._blobs is not None:
-            self._blobs.close()
-        if self._network is not None:
-            self._network.close()
+        self._close_bound()
         if self._folder is not None:
             self._folder.remove()
 
     def process_id(self) -> int:
         """The process that hosts the worker."""
         return os.getpid()
+
+    def _release(self) -> None:
+        """Let go of what was bound before."""
+        self._close_bound()
+        self._task, self._network, self._services = None, None, Services()
+
+    def _close_bound(self) -> None:
+        if self._task is not None:
+            self._task.abort()
+        self._services.close()
+        if self._network is not None:
+            self._network.close()
 
     def _failed(self, task: Task, error: BaseException) -> TaskFailure:
         """What went wrong. The sinks drop what they hold; a forked process ends before that."""
@@ -240,8 +219,6 @@ class Worker:
         assert self._network is not None
         assert self._folder is not None
         self._network.unlink_endpoints()
-        if self._blobs is not None:
-            self._blobs.unlink()
         self._folder.leave()
 
     def _stop_fork(self) -> None:

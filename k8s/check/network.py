@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from ipaddress import ip_network
 from typing import Any
 
-from engine.config import ports as ports_of
 from engine.errors import EngineError
 from k8s.check.finding import Mistake
 from k8s.check.subject import Subject, node_of
@@ -198,8 +197,7 @@ def _within(inner: str, outer: str) -> bool:
 def _port_ranges(subject: Subject) -> dict[str, range]:
     """`port_range` of each job that has a plan; no port if it has none."""
     planned = [(job, plan) for job, plan in subject.plans if not isinstance(plan, EngineError)]
-    given = {name(job.document): plan.config.port_range for job, plan in planned}
-    return {job: range(0) if each is None else ports_of(each) for job, each in given.items()}
+    return {name(job.document): plan.config.ports or range(0) for job, plan in planned}
 
 
 def _listens(group: Group) -> dict[str, range]:

@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -25,7 +24,6 @@ from zmq.utils.monitor import recv_monitor_message
 
 import engine
 from engine.metrics import JobStatistics
-from engine.runtime.master import JobMaster
 from operators import source
 from operators.sinks import Counts
 from operators.sources import Function
@@ -62,25 +60,17 @@ class RunningJob:
 def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningJob]:
     """A word count over tcp that runs until all tests here are done; its counts are exact."""
     stop: Path = tmp_path_factory.mktemp("strangers") / "stop"
-    endpoints: list[dict[str, str]] = []
-    ask = JobMaster._ask
-
-    def listen_in(master: JobMaster, method: str, *arguments: Any) -> list[Any]:
-        answers = ask(master, method, *arguments)
-        if method == "bind":
-            endpoints.extend(answers)
-        return answers
 
     def words() -> Iterator[list[str]]:
         while not stop.exists():
             yield WORDS * 50
 
     counts = source(Function(words, rate=20_000)).key_by().count().sink(Counts())
-    with pytest.MonkeyPatch.context() as patched, jobfolders.recorded() as folders:
-        patched.setattr(JobMaster, "_ask", listen_in)
+    with jobfolders.recorded() as folders:
         handle = engine.submit(counts, parallelism=2, transport="tcp", progress="none")
         wait_until(lambda: handle.statistics().records > 0, 30.0)
-    found = re.fullmatch(r"tcp://([0-9a-f]{64})@(.+):(\d+)", endpoints[-1]["tcp"])
+    endpoints = handle._master._answers["bind"]
+    found = re.fullmatch(r"tcp://([0-9a-f]{64})@(.+):(\d+)", endpoints[max(endpoints)]["tcp"])
     assert found is not None
     key, host, port = found.groups()
     yield RunningJob(handle, host, int(port), z85.encode(bytes.fromhex(key)), Path(*folders))

@@ -7,7 +7,6 @@ import hashlib
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ import pytest
 
 import engine
 from engine.broadcast import ModelStore, Settings, use
+from engine.broadcast.relay import BlobRole
 from engine.config import JobConfig
 from engine.errors import ConfigError, EngineError, ModelError
 from engine.model import Descriptor, Model, Package, generated, pack
@@ -294,14 +294,6 @@ def test_wrong_credentials_are_an_error_without_the_secret(
     assert "wrong secret" not in str(raised.value)
 
 
-@dataclass(frozen=True)
-class Part:
-    """What `engine.runtime.relay` plans for a task."""
-
-    leaders: tuple[tuple[int, int], ...] = ()
-    followers: int = 0
-
-
 class Nodes:
     """Task 0 publishes on a node of its own with task 1; tasks 2 and 3 are on another node."""
 
@@ -312,7 +304,12 @@ class Nodes:
             for path in paths
         ]
         origin, _, leader, _ = (node.endpoint for node in self.nodes)
-        parts = [Part(followers=1), Part(((0, 0),)), Part(followers=1), Part(((0, 2),))]
+        parts = [
+            BlobRole(followers=1),
+            BlobRole(leaders=((0, 0),)),
+            BlobRole(followers=1),
+            BlobRole(leaders=((0, 2),)),
+        ]
         with ThreadPoolExecutor(4) as pool:
             joined = [
                 pool.submit(

@@ -14,6 +14,9 @@ import pytest
 
 import engine
 from engine.errors import OperatorError, PlacementError
+from operators import source
+from operators.sinks import Collect
+from operators.sources import Models
 from pipelines.model_broadcast import Reports, model_broadcast
 from pipelines.models.digits import held_out, train
 
@@ -58,6 +61,16 @@ def check_answers(reports: list[dict[str, Any]], trained: tuple[str, float]) -> 
     for report in reports:
         assert (report["checksum"], report["accuracy"]) == trained
         assert report["version"] == 1
+
+
+def test_what_models_cost_is_measured(runtime: str, nothing_left: None) -> None:
+    sizes = source(Models(bytes(1_000_000))).broadcast(via="channels").map(lambda m: len(m.buffer))
+    result = engine.execute(sizes.sink(Collect()), runtime=runtime, parallelism=3, progress="none")
+    assert result.output == [1_000_000] * 3
+    statistics = result.statistics
+    assert statistics.model_sent_bytes == statistics.model_received_bytes
+    assert statistics.model_received_bytes >= (1_000_000 if runtime == "ray" else 0)
+    assert result.to_dict()["model_chunks_resent"] == 0
 
 
 def test_digits_by_channels(runtime: str, nothing_left: None, trained: tuple[str, float]) -> None:

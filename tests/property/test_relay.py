@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as some
 
+from engine.broadcast.relay import BlobRole, blob_roles, model_tasks
 from engine.graph import (
     Broadcast,
     ExecutionGraph,
@@ -13,7 +14,6 @@ from engine.graph import (
     expand,
 )
 from engine.placement import Node, Placement
-from engine.runtime.relay import BlobRole, blob_roles, model_tasks
 from tests.publishing import Publishing
 
 

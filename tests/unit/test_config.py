@@ -1,3 +1,4 @@
+import math
 import re
 from pathlib import Path
 
@@ -86,3 +87,33 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, name: str, text: str, messag
 def test_a_file_that_is_not_there() -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
         JobConfig.read("/no/such/job.toml")
+
+
+def test_what_rust_takes_where_it_is_not_told_is_what_a_job_has() -> None:
+    rust = Path(__file__).parents[2] / "rust"
+    written = dict(
+        re.findall(
+            r"^            (\w+): (?:Duration::\w+\()?([\w *]+?)\)?,$",
+            (rust / "transport/src/config.rs").read_text(),
+            re.MULTILINE,
+        )
+    )
+    job = JobConfig()
+    for name, value in {
+        "window_bytes": job.channel_window_bytes,
+        "send_buffer_bytes": job.send_buffer_bytes,
+        "max_frame_bytes": job.max_record_bytes,
+        "connect_timeout": job.connect_timeout_seconds,
+        "reconnect_timeout": job.reconnect_timeout_seconds,
+    }.items():
+        assert math.prod(map(int, written[name].split(" * "))) == value, name
+    assert written["encryption"] == str(job.encryption).lower()
+    for binding in ("network", "blob"):
+        signatures = (rust / f"native/src/{binding}.rs").read_text()
+        own = re.findall(
+            r'^ +(\w+_seconds|\w+_bytes|\w+_[mu]s|encryption): "[^"]+" = (\w+)',
+            signatures,
+            re.MULTILINE,
+        )
+        assert own
+        assert {given for _, given in own} == {"None"}, own

@@ -3,14 +3,7 @@
 from engine.config import JobConfig
 from engine.metrics import JobResult, JobStatistics
 from engine.network import LatencyHistogram
-from engine.runtime.description import (
-    LinkStatistics,
-    OperatorStatistics,
-    TaskStatistics,
-    Window,
-)
-
-NO_NETWORK = LinkStatistics()
+from engine.runtime.description import OperatorStatistics, TaskStatistics, Window
 
 
 def task(
@@ -19,9 +12,10 @@ def task(
     *,
     blocked: float = 0.0,
     waiting: float = 0.0,
-    link: LinkStatistics = NO_NETWORK,
     failures: int = 0,
-    **ends: object,
+    source: Window | None = None,
+    sink: Window | None = None,
+    **metrics: float,
 ) -> TaskStatistics:
     histogram = LatencyHistogram()
     histogram.record_many([1_000_000], 3_000_000)
@@ -34,15 +28,10 @@ def task(
         waiting_seconds=waiting,
         idle_seconds=0.0,
         blocked_seconds=blocked,
-        cpu_seconds=2.0,
-        backlog_bytes=5,
-        dropped_messages=1,
-        refused_connections=2,
-        memory_bytes=1000 + index,
-        source_window=ends.get("source"),  # type: ignore[arg-type]
-        sink_window=ends.get("sink"),  # type: ignore[arg-type]
-        link=link,
-        latency=histogram.to_bytes() if ends.get("sink") else None,
+        source_window=source,
+        sink_window=sink,
+        latency=histogram.to_bytes() if sink else None,
+        **{"cpu_seconds": 2.0, "memory_bytes": 1000 + index, **metrics},  # type: ignore[arg-type]
     )
 
 
@@ -56,7 +45,6 @@ def test_tasks_are_summed_up() -> None:
         ]
     )
     assert statistics.records == 100
-    assert (statistics.dropped_messages, statistics.refused_connections) == (3, 6)
     assert statistics.source_records == 200
     assert statistics.throughput == 25.0
     assert statistics.input_throughput == 50.0
@@ -72,14 +60,14 @@ def test_tasks_are_summed_up() -> None:
 def test_links_are_summed_up_along_a_records_way() -> None:
     statistics = JobStatistics.of(
         [
-            task("words", 0, link=LinkStatistics(2, 1.5, 20e-6)),
-            task("words", 1, link=LinkStatistics(1, 0.5, 30e-6)),
-            task("lengths", 0, link=LinkStatistics(0, 0.0, 40e-6)),
+            task("words", 0, reconnects=2, longest_interruption_ms=1500, clock_uncertainty_us=20),
+            task("words", 1, reconnects=1, longest_interruption_ms=500, clock_uncertainty_us=30),
+            task("lengths", 0, clock_uncertainty_us=40),
             task("sink", 0),
         ]
     )
     assert (statistics.reconnects, statistics.longest_interruption_ms) == (3, 1500)
-    assert round(statistics.clock_uncertainty_us, 6) == 70
+    assert statistics.clock_uncertainty_us == 70
 
 
 def test_what_waits_for_a_service_holds_others_up_and_a_source_does_not() -> None:

@@ -19,7 +19,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyMemoryView;
 
 use crate::error::Raise;
-use crate::network::duration;
+use crate::network::{duration, duration_or};
 use crate::statistics::BlobStatistics;
 
 /// Large values of one worker: one sealed copy per node, relayed from node to node.
@@ -32,7 +32,7 @@ pub(crate) struct BlobNode(oka_blob::BlobNode);
 impl BlobNode {
     /// Listens for other nodes at `listen` (tcp://host:port, port 0 picks one) and for processes of
     /// this machine at the path `local`. Raises ValueError for an invalid endpoint or setting,
-    /// NetworkError when the system refuses it.
+    /// NetworkError when the system refuses it. A setting that is None is the usual one.
     ///
     /// `encryption`: connections between nodes are encrypted and both ends authenticated.
     /// `chunk_bytes`: what a node has to have before it relays it, and what is sent again after an
@@ -44,26 +44,31 @@ impl BlobNode {
         listen: "str",
         local: "str",
         *,
-        encryption: "bool" = true,
-        chunk_bytes: "int" = 1_048_576,
-        reconnect_timeout_seconds: "float" = 10.0,
-        bypass_seconds: "float" = 2.0,
+        encryption: "bool | None" = None,
+        chunk_bytes: "int | None" = None,
+        reconnect_timeout_seconds: "float | None" = None,
+        bypass_seconds: "float | None" = None,
     ))]
     fn new(
         py: Python<'_>,
         listen: &str,
         local: PathBuf,
-        encryption: bool,
-        chunk_bytes: u32,
-        reconnect_timeout_seconds: f64,
-        bypass_seconds: f64,
+        encryption: Option<bool>,
+        chunk_bytes: Option<u32>,
+        reconnect_timeout_seconds: Option<f64>,
+        bypass_seconds: Option<f64>,
     ) -> PyResult<Self> {
+        let usual = BlobConfig::default();
         let config = BlobConfig {
-            encryption,
-            chunk_bytes,
-            patience: duration("reconnect_timeout_seconds", reconnect_timeout_seconds)?,
-            bypass: duration("bypass_seconds", bypass_seconds)?,
-            memory_limit: None,
+            encryption: encryption.unwrap_or(usual.encryption),
+            chunk_bytes: chunk_bytes.unwrap_or(usual.chunk_bytes),
+            patience: duration_or(
+                "reconnect_timeout_seconds",
+                reconnect_timeout_seconds,
+                usual.patience,
+            )?,
+            bypass: duration_or("bypass_seconds", bypass_seconds, usual.bypass)?,
+            memory_limit: usual.memory_limit,
         };
         py.detach(|| oka_blob::BlobNode::bind(config, listen, &local))
             .map(Self)

@@ -37,7 +37,7 @@ struct Inbound {
 impl Network {
     /// Listens on every endpoint: shm:///directory/name, ipc:///directory/name or tcp://host:port
     /// (port 0 picks one). Raises ValueError for an invalid endpoint, NetworkError when the system
-    /// refuses it.
+    /// refuses it. A setting that is None is the usual one.
     ///
     /// `window_bytes`: taken from one channel before any is consumed. `send_buffer_bytes`: wait on
     /// one output channel before `emit` blocks. `max_frame_bytes`: the largest record. `linger_ms`:
@@ -55,39 +55,48 @@ impl Network {
     #[pyo3(signature = (
         listen: "list[str]",
         *,
-        window_bytes: "int" = 524_288,
-        send_buffer_bytes: "int" = 131_072,
-        max_frame_bytes: "int" = 268_435_456,
-        linger_ms: "float" = 0.0,
-        connect_timeout_seconds: "float" = 10.0,
-        reconnect_timeout_seconds: "float" = 10.0,
-        nap_us: "float" = 50.0,
-        encryption: "bool" = true,
-        channels: "int" = 64,
+        window_bytes: "int | None" = None,
+        send_buffer_bytes: "int | None" = None,
+        max_frame_bytes: "int | None" = None,
+        linger_ms: "float | None" = None,
+        connect_timeout_seconds: "float | None" = None,
+        reconnect_timeout_seconds: "float | None" = None,
+        nap_us: "float | None" = None,
+        encryption: "bool | None" = None,
+        channels: "int | None" = None,
     ))]
     fn new(
         py: Python<'_>,
         listen: Vec<String>,
-        window_bytes: usize,
-        send_buffer_bytes: usize,
-        max_frame_bytes: usize,
-        linger_ms: f64,
-        connect_timeout_seconds: f64,
-        reconnect_timeout_seconds: f64,
-        nap_us: f64,
-        encryption: bool,
-        channels: usize,
+        window_bytes: Option<usize>,
+        send_buffer_bytes: Option<usize>,
+        max_frame_bytes: Option<usize>,
+        linger_ms: Option<f64>,
+        connect_timeout_seconds: Option<f64>,
+        reconnect_timeout_seconds: Option<f64>,
+        nap_us: Option<f64>,
+        encryption: Option<bool>,
+        channels: Option<usize>,
     ) -> PyResult<Self> {
+        let usual = NetworkConfig::default();
         let config = NetworkConfig {
-            window_bytes,
-            send_buffer_bytes,
-            max_frame_bytes,
-            linger: duration("linger_ms", linger_ms / 1e3)?,
-            connect_timeout: duration("connect_timeout_seconds", connect_timeout_seconds)?,
-            reconnect_timeout: duration("reconnect_timeout_seconds", reconnect_timeout_seconds)?,
-            nap: duration("nap_us", nap_us / 1e6)?,
-            encryption,
-            channels,
+            window_bytes: window_bytes.unwrap_or(usual.window_bytes),
+            send_buffer_bytes: send_buffer_bytes.unwrap_or(usual.send_buffer_bytes),
+            max_frame_bytes: max_frame_bytes.unwrap_or(usual.max_frame_bytes),
+            linger: duration_or("linger_ms", linger_ms.map(|ms| ms / 1e3), usual.linger)?,
+            connect_timeout: duration_or(
+                "connect_timeout_seconds",
+                connect_timeout_seconds,
+                usual.connect_timeout,
+            )?,
+            reconnect_timeout: duration_or(
+                "reconnect_timeout_seconds",
+                reconnect_timeout_seconds,
+                usual.reconnect_timeout,
+            )?,
+            nap: duration_or("nap_us", nap_us.map(|us| us / 1e6), usual.nap)?,
+            encryption: encryption.unwrap_or(usual.encryption),
+            channels: channels.unwrap_or(usual.channels),
         };
         let network = py
             .detach(|| oka_transport::Network::bind(config, &listen))
@@ -276,6 +285,11 @@ impl Inbound {
         received.markers = markers;
         Ok(self.next.pop_front().unwrap_or_else(|| received.into()))
     }
+}
+
+/// The seconds that were given, or what is usual.
+pub(crate) fn duration_or(name: &str, seconds: Option<f64>, usual: Duration) -> PyResult<Duration> {
+    seconds.map_or(Ok(usual), |seconds| duration(name, seconds))
 }
 
 pub(crate) fn duration(name: &str, seconds: f64) -> PyResult<Duration> {

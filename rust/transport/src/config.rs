@@ -3,7 +3,8 @@ use std::time::Duration;
 /// The settings of one [`Network`](crate::Network).
 ///
 /// The defaults suit tasks that exchange many small records. Every task of a job uses the same
-/// values, but nothing breaks when they differ: a receiver announces its window.
+/// values, but nothing breaks when they differ: a receiver announces its window. The defaults are
+/// those of the engine's `JobConfig`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetworkConfig {
     /// Bytes a receiver takes from one channel before it has consumed any (default 1 MiB).
@@ -24,7 +25,7 @@ pub struct NetworkConfig {
     ///
     /// Cost: latency, in steps of the timer's millisecond.
     pub linger: Duration,
-    /// How long [`Network::connect`](crate::Network::connect) waits for its peers (default 10 s).
+    /// How long [`Network::connect`](crate::Network::connect) waits for its peers (default 30 s).
     pub connect_timeout: Duration,
     /// How long a TCP channel may be cut off before it counts as lost (default 10 s).
     ///
@@ -57,7 +58,7 @@ impl Default for NetworkConfig {
             send_buffer_bytes: 128 * 1024,
             max_frame_bytes: 256 * 1024 * 1024,
             linger: Duration::ZERO,
-            connect_timeout: Duration::from_secs(10),
+            connect_timeout: Duration::from_secs(30),
             reconnect_timeout: Duration::from_secs(10),
             nap: Duration::from_micros(50),
             encryption: true,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from engine.broadcast import use
 from engine.config import JobConfig
 from engine.errors import ConfigError, GraphError, ModelError
 from engine.graph import TaskContext, logical_graph
@@ -45,10 +46,12 @@ class Store:
 
 
 def publisher(task: Task, **settings: Any) -> Any:
-    context = task()
-    store = Store()
-    object.__setattr__(context, "models", store)
-    return Publish("channels", **settings).open(context), store
+    store: Any = Store()
+    use(store)
+    try:
+        return Publish("channels", **settings).open(task()), store
+    finally:
+        use(None)
 
 
 def test_publishing_is_in_the_sources_task_and_goes_to_every_task_behind_it() -> None:

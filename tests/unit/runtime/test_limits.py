@@ -10,7 +10,7 @@ import pytest
 from engine.config import JobConfig
 from engine.graph.execution import ExecutionGraph
 from engine.job import Plan
-from engine.runtime.description import LinkStatistics, OperatorStatistics, TaskStatistics
+from engine.runtime.description import OperatorStatistics, TaskStatistics
 from engine.runtime.limits import Limits
 from operators import Stream, source
 from operators.sinks import Discard
@@ -34,11 +34,9 @@ def told(execution: ExecutionGraph, emitted: Mapping[str, int]) -> list[TaskStat
                 OperatorStatistics(operator.name, 0, emitted.get(operator.name, 0))
                 for operator in vertex.job_vertex.operators
             ),
-            *[0.0] * 6,
-            *[0] * 4,
+            *[0.0] * 5,
             None,
             None,
-            LinkStatistics(),
             None,
         )
         for vertex in execution.vertices

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 import engine
-from engine.config import JobConfig, ports
+from engine.config import JobConfig
 from engine.errors import ConfigError, StartError
 from engine.job import Plan
 from engine.network import Network
@@ -64,7 +64,8 @@ def port_of(network: Network) -> int:
 
 
 def test_a_range_has_both_ends() -> None:
-    assert list(ports("20000-20002")) == [20000, 20001, 20002]
+    assert list(JobConfig(port_range="20000-20002").ports or ()) == [20000, 20001, 20002]
+    assert JobConfig().ports is None
 
 
 def test_without_a_range_the_system_picks() -> None:
@@ -75,17 +76,17 @@ def test_tasks_that_listen_share_the_range_until_it_is_used_up(
     free: range, networks: list[Network]
 ) -> None:
     for task in range(10):
-        networks.append(listen("127.0.0.1", text(free), task, lambda tcp: Network([tcp])))
+        networks.append(listen("127.0.0.1", free, task, lambda tcp: Network([tcp])))
     assert sorted(port_of(network) for network in networks) == list(free)
     with pytest.raises(StartError, match=r"all 10 of its ports on 127\.0\.0\.1 are") as caught:
-        listen("127.0.0.1", text(free), 3, lambda tcp: Network([tcp]))
+        listen("127.0.0.1", free, 3, lambda tcp: Network([tcp]))
     assert text(free) in str(caught.value)
     assert "widen port_range" in str(caught.value.hint)
 
 
 def test_a_port_that_someone_else_has_is_passed_over(free: range, networks: list[Network]) -> None:
     with taken(free[4]):
-        networks.append(listen("127.0.0.1", text(free), 2, lambda tcp: Network([tcp])))
+        networks.append(listen("127.0.0.1", free, 2, lambda tcp: Network([tcp])))
     assert port_of(networks[0]) == free[5]
 
 
@@ -97,7 +98,7 @@ def test_another_failure_to_listen_is_not_retried(free: range) -> None:
         raise OSError("no such address")
 
     with pytest.raises(OSError, match="no such address"):
-        listen("127.0.0.1", text(free), 0, fail)
+        listen("127.0.0.1", free, 0, fail)
     assert len(tried) == 1
 
 

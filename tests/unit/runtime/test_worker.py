@@ -7,26 +7,30 @@ from typing import Any
 
 import pytest
 
+from engine.broadcast.relay import BlobRole
+from engine.broadcast.service import ModelsPlan
 from engine.config import JobConfig
 from engine.graph.logical import LogicalOperator
 from engine.network import Cancelled
 from engine.runtime.description import TaskDescription
 from engine.runtime.imports import ImportPath
 from engine.runtime.pickling import pickle_descriptions
-from engine.runtime.relay import BlobPeers, BlobRole
 from engine.runtime.worker import Worker
+from engine.service import Peer
 from operators.sinks import Discard
 from operators.sources import Collection
 
 IMPORTS = ImportPath.of_this_process()
 
 
-def described(task: int = 0, **models: Any) -> bytes:
+def described(task: int = 0, *services: Any) -> bytes:
     operators = (
         LogicalOperator(0, "numbers", Collection([1]), None, {}),
         LogicalOperator(1, "nowhere", Discard(), None, {}),
     )
-    description = TaskDescription(task, "v", task, 1, operators, {}, (), (), JobConfig(), **models)
+    description = TaskDescription(
+        task, "v", task, 1, operators, {}, (), (), JobConfig(), services=services
+    )
     (data,) = pickle_descriptions([description])
     return data
 
@@ -47,16 +51,14 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 def test_a_task_without_models_opens_nothing_for_them(folder: Path) -> None:
     worker, endpoints = bound(folder, described())
     assert set(endpoints) == {"shm", "tcp"}
-    assert worker._blobs is None
-    assert worker._models is None
+    assert not worker._services
     worker.close()
 
 
 def test_models_that_are_not_relayed_need_no_node(folder: Path) -> None:
-    worker, endpoints = bound(folder, described(models=True))
+    worker, endpoints = bound(folder, described(0, ModelsPlan()))
     assert set(endpoints) == {"shm", "tcp"}
-    assert worker._blobs is None
-    assert worker._models is not None
+    assert worker._services
     worker.close()
 
 
@@ -65,20 +67,20 @@ def test_a_closed_worker_opens_nothing(folder: Path) -> None:
     worker.close()
     with pytest.raises(Cancelled):
         worker.bind(
-            described(models=True, blobs=BlobRole(origin=True)), str(folder), "127.0.0.1", IMPORTS
+            described(0, ModelsPlan(BlobRole(origin=True))), str(folder), "127.0.0.1", IMPORTS
         )
     assert not folder.exists()
 
 
 def test_close_wakes_a_worker_that_waits_for_its_followers(folder: Path) -> None:
     role = BlobRole(origin=True, followers=1)
-    worker, endpoints = bound(folder, described(models=True, blobs=role))
+    worker, endpoints = bound(folder, described(0, ModelsPlan(role)))
     assert Path(endpoints["blob-local"]).exists()
     failed = threading.Event()
 
     def connect() -> None:
         with pytest.raises(Cancelled):
-            worker.connect({}, BlobPeers.of(role, {0: endpoints}))
+            worker.connect({}, {})
         failed.set()
 
     thread = threading.Thread(target=connect)
@@ -91,14 +93,11 @@ def test_close_wakes_a_worker_that_waits_for_its_followers(folder: Path) -> None
 def test_names_are_gone_once_it_runs(folder: Path) -> None:
     first, following = BlobRole(origin=True, followers=1), BlobRole(leaders=((0, 0),))
     workers = [
-        bound(folder, described(task, models=True, blobs=role))
+        bound(folder, described(task, ModelsPlan(role)))
         for task, role in enumerate([first, following])
     ]
-    endpoints = {task: found for task, (_, found) in enumerate(workers)}
-    threads = [
-        threading.Thread(target=worker.connect, args=({}, BlobPeers.of(role, endpoints)))
-        for (worker, _), role in zip(workers, [first, following], strict=True)
-    ]
+    others = {task: Peer(f"task {task}", found) for task, (_, found) in enumerate(workers)}
+    threads = [threading.Thread(target=worker.connect, args=({}, others)) for worker, _ in workers]
     for thread in threads:
         thread.start()
     for thread in threads:

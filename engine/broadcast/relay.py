@@ -12,7 +12,7 @@ is pure: the same graph and placement give the same roles.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from engine.errors import GraphError
@@ -36,41 +36,6 @@ class BlobRole:
     """Tasks that may send to it over the network: those before it in a chain, origins included."""
     followers: int = 0
     """How many tasks of its node follow it."""
-
-
-@dataclass(frozen=True)
-class BlobPeers:
-    """The other ends of a BlobRole, as they are known once every task has bound its endpoints."""
-
-    chain: tuple[str, ...]
-    peers: tuple[str, ...]
-    leaders: tuple[tuple[int, str], ...]
-    """The origin, and the path of its leader's Unix socket."""
-    followers: int
-    names: tuple[tuple[str, str], ...] = ()
-    """What to call each of these endpoints in a message."""
-
-    @classmethod
-    def of(
-        cls,
-        role: BlobRole,
-        endpoints: Mapping[int, Mapping[str, str]],
-        names: Mapping[int, str] | None = None,
-    ) -> BlobPeers:
-        """With the endpoints that each task's `bind` gave, and what to call the tasks."""
-        return cls(
-            tuple(endpoints[task][TCP] for task in role.chain),
-            tuple(endpoints[task][TCP] for task in role.peers),
-            tuple((origin, endpoints[leader][LOCAL]) for origin, leader in role.leaders),
-            role.followers,
-            tuple((endpoints[task][TCP], name) for task, name in (names or {}).items()),
-        )
-
-    def named(self, message: str) -> str:
-        """The message with tasks in the place of their endpoints."""
-        for endpoint, name in self.names:
-            message = message.replace(endpoint, name)
-        return message
 
 
 def blob_roles(graph: ExecutionGraph, placement: Placement) -> dict[int, BlobRole]:
@@ -146,9 +111,3 @@ def _by_node(tasks: list[int], placement: Placement) -> dict[str, list[int]]:
     for task in tasks:
         hosted.setdefault(placement.nodes[task].id, []).append(task)
     return hosted
-
-
-TCP = "blob"
-"""Which of a worker's endpoints relays come to."""
-LOCAL = "blob-local"
-"""Which of them its followers come to."""

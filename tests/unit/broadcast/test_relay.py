@@ -2,6 +2,7 @@
 
 import pytest
 
+from engine.broadcast.relay import BlobRole, blob_roles, model_tasks
 from engine.errors import GraphError
 from engine.graph import (
     Broadcast,
@@ -15,7 +16,6 @@ from engine.graph import (
     expand,
 )
 from engine.placement import Node, Placement
-from engine.runtime.relay import BlobPeers, BlobRole, blob_roles, model_tasks
 from tests.publishing import Publishing
 
 
@@ -68,17 +68,3 @@ def test_models_that_do_not_travel_by_relay_need_no_role() -> None:
 def test_models_for_some_tasks_only_are_refused() -> None:
     with pytest.raises(GraphError, match=r"'download' publishes .* of 'load' \(forward\)"):
         model_tasks(graph(1, partitioner=Forward()))
-
-
-def test_the_other_ends_as_endpoints() -> None:
-    endpoints = {task: {"blob": f"tcp://{task}", "blob-local": f"/{task}"} for task in range(3)}
-    role = BlobRole(True, (1, 2), ((1, 2),), (2,), 3)
-    found = BlobPeers.of(role, endpoints, {1: "task load[0] on node n"})
-    assert found == BlobPeers(
-        ("tcp://1", "tcp://2"),
-        ("tcp://2",),
-        ((1, "/2"),),
-        3,
-        (("tcp://1", "task load[0] on node n"),),
-    )
-    assert found.named("it did not get to tcp://1") == "it did not get to task load[0] on node n"

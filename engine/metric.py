@@ -1,0 +1,168 @@
+"""What tasks measure: each metric is declared once, and merged and told from there.
+
+A task tells its own `Metrics`, and a job has those of its tasks merged. To add one is a field here
+and its measurement; results, their tables, the progress of a job and its JSON follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, TypeAlias
+
+Merge: TypeAlias = Literal["sum", "max", "way"]
+"""What a job has of its tasks' values: their sum, the largest, or the largest of each vertex,
+summed up along a record's way."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """How a metric is merged, and told where it is not 0."""
+
+    merge: Merge
+    unit: str
+    """A unit of time or size, or what is counted, in the singular."""
+    help: str
+    json: str | None = None
+    """Its name in JSON, if that is not its own."""
+    row: str | None = None
+    """The row of a result's table that tells of it; metrics may share one."""
+    text: str = "{}"
+    """What the row says."""
+    alone: bool = True
+    """Whether the row is there for this metric alone."""
+    progress: bool = False
+    """Whether the progress line tells of it."""
+
+
+def _metric(merge: Merge, unit: str, what: str, **told: Any) -> Any:
+    return field(default=0, metadata={_KEY: Metric(merge, unit, what, **told)})
+
+
+_KEY = "metric"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metrics:
+    """The metrics of a task, or of a job."""
+
+    clock_uncertainty_us: float = _metric(
+        "way",
+        "µs",
+        "How far off a latency may be since hosts' clocks differ: the sum over the vertices on a "
+        "record's way, each with its worst channel. 0 on one host.",
+        row="clocks",
+        text="hosts' offsets known to ±{}",
+    )
+    reconnects: int = _metric(
+        "sum",
+        "",
+        "Connections between tasks that were lost and made anew.",
+        row="reconnects",
+        progress=True,
+    )
+    longest_interruption_ms: float = _metric(
+        "max",
+        "ms",
+        "The longest time for which a channel was cut off, or its receiver silent.",
+        row="reconnects",
+        text="longest interruption {}",
+        alone=False,
+    )
+    retransmitted_frames: int = _metric(
+        "sum", "frame", "Frames that were sent again, after a reconnect."
+    )
+    cpu_seconds: float = _metric(
+        "sum", "s", "User and system time of the workers, all threads, while their tasks ran."
+    )
+    memory_bytes: int = _metric(
+        "max", "byte", "Largest resident set of a worker.", json="max_worker_memory_bytes"
+    )
+    backlog_bytes: int = _metric("sum", "byte", "Bytes that wait for credit in outgoing channels.")
+    input_backlog_bytes: int = _metric(
+        "sum", "byte", "Bytes that have arrived in channels and were not consumed yet."
+    )
+    sent_bytes: int = _metric("sum", "byte", "Bytes of records that left tasks over channels.")
+    received_bytes: int = _metric(
+        "sum", "byte", "Bytes of records that arrived at tasks over channels."
+    )
+    refused_connections: int = _metric(
+        "sum",
+        "connection",
+        "Connections to tasks that were turned away: no key, a wrong one, garbage, too slow.",
+        row="strangers",
+        text="{} refused",
+    )
+    dropped_messages: int = _metric(
+        "sum",
+        "message",
+        "Messages to tasks that belong to no channel of theirs, or are none at all.",
+        row="strangers",
+        text="{} dropped",
+    )
+    model_sent_bytes: int = _metric("sum", "byte", "Bytes of models that went to other nodes.")
+    model_received_bytes: int = _metric("sum", "byte", "Bytes of models that came from others.")
+    model_memory_bytes: int = _metric("sum", "byte", "Memory of models, one copy per node.")
+    model_chunks_resent: int = _metric(
+        "sum",
+        "chunk",
+        "Chunks of models that were sent again: after a loss, or because a bit was flipped.",
+        row="models",
+        text="{} sent again",
+    )
+    model_nodes_bypassed: int = _metric(
+        "sum",
+        "node",
+        "Nodes that could not be reached, and were bypassed.",
+        row="models",
+        text="{} bypassed",
+    )
+
+
+METRICS: Mapping[str, Metric] = {each.name: each.metadata[_KEY] for each in fields(Metrics)}
+"""All that are declared, by name, in the order in which they are told."""
+
+
+def merged(tasks: Sequence[tuple[str, Metrics]]) -> dict[str, Any]:
+    """The metrics of a job, by name, of its tasks and the vertices that they are of."""
+    return {
+        name: _MERGES[metric.merge]((vertex, getattr(task, name)) for vertex, task in tasks)
+        for name, metric in METRICS.items()
+    }
+
+
+def together(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The metrics of a task, of what its network and each of its services have measured."""
+    found: dict[str, Any] = {}
+    for part in parts:
+        for name, value in part.items():
+            before = found.get(name, 0)
+            found[name] = before + value if METRICS[name].merge == "sum" else max(before, value)
+    return found
+
+
+def in_json(metrics: Metrics) -> dict[str, Any]:
+    """All metrics, by their names in JSON."""
+    return {metric.json or name: getattr(metrics, name) for name, metric in METRICS.items()}
+
+
+def _sum(values: Iterable[tuple[str, Any]]) -> Any:
+    return sum(value for _, value in values)
+
+
+def _max(values: Iterable[tuple[str, Any]]) -> Any:
+    return max((value for _, value in values), default=0)
+
+
+def _along_the_way(values: Iterable[tuple[str, Any]]) -> Any:
+    worst: dict[str, Any] = {}
+    for vertex, value in values:
+        worst[vertex] = max(worst.get(vertex, 0), value)
+    return sum(worst.values())
+
+
+_MERGES: dict[Merge, Callable[[Iterable[tuple[str, Any]]], Any]] = {
+    "sum": _sum,
+    "max": _max,
+    "way": _along_the_way,
+}

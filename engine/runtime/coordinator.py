@@ -1,0 +1,324 @@
+"""What the job master does next: a state machine without I/O, threads or a clock of its own.
+
+What happened goes in, with the time; commands come out. A job takes its steps in order, each in all
+of its tasks at once, and takes the next when every task is done with the one before. The first
+failure decides how it ends: what is then still alive is cancelled and closed.
+
+Invariants: no command to a worker that died; each of the others is told to close exactly once, and
+before that to cancel, once, if the job failed; of the failures that are known when the job ends,
+the error is a death before a user's error before a broken channel; a job ends, whatever its workers
+do or leave undone once they are told to cancel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from engine.config import JobConfig
+from engine.errors import (
+    ChannelLost,
+    EngineError,
+    JobCancelled,
+    OperatorError,
+    StartError,
+    WorkerLost,
+)
+from engine.graph.execution import ExecutionGraph
+from engine.runtime.description import TaskStatistics
+from engine.runtime.limits import Limits
+from engine.runtime.needed import unneeded_sources
+
+Step: TypeAlias = Literal["process_id", "bind", "connect", "run", "commit", "cancel", "close"]
+"""A method of the worker. Only a worker that lives is given work: `process_id` asks whether it
+does, so that one that is killed while it starts leaves nothing."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """A task is done with a step."""
+
+    task: int
+    step: Step
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A task could not take a step, or failed in it; its worker lives."""
+
+    task: int
+    step: Step
+    error: EngineError
+
+
+@dataclass(frozen=True)
+class Died:
+    """The worker of a task is gone."""
+
+    task: int
+    error: WorkerLost
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What the tasks have done up to now, as a `Look` asked."""
+
+    tasks: Sequence[TaskStatistics]
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """Somebody wants the sources to end."""
+
+
+@dataclass(frozen=True)
+class Cancelled:
+    """Somebody wants the job to end."""
+
+
+@dataclass(frozen=True)
+class Broken:
+    """The master itself cannot go on."""
+
+    error: BaseException
+
+
+Event: TypeAlias = Done | Failed | Died | Looked | Stopped | Cancelled | Broken
+
+
+@dataclass(frozen=True)
+class Call:
+    """Have a task take a step."""
+
+    task: int
+    step: Step
+
+
+@dataclass(frozen=True)
+class EndSource:
+    """Let the source of a task end, as if it had no more."""
+
+    task: int
+
+
+@dataclass(frozen=True)
+class Look:
+    """Tell what the tasks have done (`Looked`)."""
+
+
+@dataclass(frozen=True)
+class Show:
+    """Show what the tasks have done."""
+
+
+@dataclass(frozen=True)
+class Say:
+    """Tell the user what takes its time."""
+
+    text: str
+
+
+Command: TypeAlias = Call | EndSource | Look | Show | Say
+
+
+class Coordinator:
+    """One job, from its first call to its last. Call `handle` with what happened, and by `wake`."""
+
+    def __init__(self, graph: ExecutionGraph, config: JobConfig) -> None:
+        self.step: Step | None = None
+        """The step that is being taken; None before the first and after the last."""
+        self.error: BaseException | None = None
+        """Why the job failed, or is going to end without having run to its end."""
+        self.wake: float | None = None
+        """When `handle` has to be called at the latest."""
+        self._graph = graph
+        self._config = config
+        self._limits = Limits(graph)
+        self._sources = {each.id for each in graph.vertices if each.job_vertex.is_source}
+        """The tasks whose source was not told to end."""
+        self._alive = [task.id for task in graph.vertices]
+        self._awaited: set[int] = set()
+        """The tasks that are not done with the step."""
+        self._failures: dict[int, EngineError] = {}
+        """The worst of each task, in this step."""
+        self._deadline: float | None = None
+        """Of the step."""
+        self._grace: float | None = None
+        """Until when a death may still explain a broken channel."""
+        self._next_word = self._next_look = self._next_show = 0.0
+        self._is_stopped = self._is_cancelled = False
+
+    def start(self, now: float) -> list[Command]:
+        """Take the first step."""
+        self._next_word = now + _TICK_SECONDS
+        return [*self._begin("process_id", now), *self.handle((), now)]
+
+    def handle(self, events: Sequence[Event], now: float) -> list[Command]:
+        """Take in what happened since the last call; none is left out of what is then decided."""
+        commands: list[Command] = []
+        for event in events:
+            commands += self._note(event)
+        while self.step is not None and (following := self._following(now)) != self.step:
+            commands += self._begin(following, now)
+        commands += self._go_on(now)
+        return commands
+
+    def _following(self, now: float) -> Step | None:
+        """The step to take next; the same as long as it is not over."""
+        assert self.step is not None
+        is_over = not self._awaited
+        if self.step in _ENDING:
+            is_over |= self._deadline is not None and now >= self._deadline
+        else:
+            self.error = self.error or self._verdict(now)
+            if self.error is not None:
+                return "cancel"
+        return _NEXT.get(self.step) if is_over else self.step
+
+    def _begin(self, step: Step | None, now: float) -> list[Command]:
+        self.step = step
+        self._awaited = set() if step is None else set(self._alive)
+        self._failures = {}
+        self._deadline = self._grace = None
+        if step in _ENDING:
+            self._deadline = now + _GRACE_SECONDS
+        elif step in _STARTING:
+            self._deadline = now + self._config.connect_timeout_seconds
+        elif step == "run":
+            self._next_look = self._next_show = now
+            self._next_look += self._look_seconds()
+            self._next_show += _TICK_SECONDS
+        else:
+            self._next_word = now + _TICK_SECONDS
+        return [] if step is None else [Call(task, step) for task in self._alive]
+
+    def _note(self, event: Event) -> Sequence[Command]:
+        match event:
+            case Done(task, step) if step == self.step:
+                self._awaited.discard(task)
+            case Failed(task, step, error) if step == self.step:
+                self._awaited.discard(task)
+                self._fail(task, error)
+            case Died(task, error):
+                self._awaited.discard(task)
+                if task in self._alive:
+                    self._alive.remove(task)
+                    self._fail(task, error)
+            case Looked(tasks) if self.step == "run":
+                return self._end_sources(self._limits.idle_sources(tasks))
+            case Stopped():
+                self._is_stopped = True
+            case Cancelled():
+                self._is_cancelled = True
+            case Broken(error) if self.step not in _ENDING:
+                self.error = self.error or error
+        return ()
+
+    def _fail(self, task: int, error: EngineError) -> None:
+        before = self._failures.get(task)
+        if before is None or _rank(error) < _rank(before):
+            self._failures[task] = error
+
+    def _verdict(self, now: float) -> EngineError | None:
+        """Why the job cannot go on, if that is clear by now."""
+        error = min(
+            (self._failures[task] for task in sorted(self._failures)), default=None, key=_rank
+        )
+        if error is not None and not self._is_open(error, now):
+            return error
+        if self._is_cancelled:
+            return JobCancelled(f"job {self._config.name!r} was cancelled")
+        if self._awaited and self._deadline is not None and now >= self._deadline:
+            return self._late()
+        return None
+
+    def _is_open(self, error: EngineError, now: float) -> bool:
+        """Whether something worse may be known soon."""
+        if self.step == "commit":  # what other sinks hold becomes final all the same
+            return bool(self._awaited) and isinstance(error, OperatorError)
+        if self.step != "run":
+            return False
+        if self._grace is None and isinstance(error, ChannelLost):
+            # A channel breaks when its other end dies, and is often noticed first.
+            self._grace = now + _GRACE_SECONDS
+        if self._grace is None or isinstance(error, WorkerLost):
+            return False
+        return bool(self._awaited) and now < self._grace
+
+    def _late(self) -> StartError:
+        late = [task.name for task in self._graph.vertices if task.id in self._awaited]
+        return StartError(
+            f"{len(late)} of {len(self._graph.vertices)} workers did not answer {self.step!r} "
+            f"within {self._config.connect_timeout_seconds:g} s: {', '.join(late[:5])}",
+            "are all nodes reachable, and is what the tasks need free on them?",
+        )
+
+    def _go_on(self, now: float) -> list[Command]:
+        """What is due while a step is being taken; says when something is due again."""
+        commands: list[Command] = []
+        wakes = [each for each in (self._deadline, self._grace) if each is not None]
+        if self.step == "run" and not self._failures:
+            commands += self._steer(now)
+            wakes.append(min(self._next_look, self._next_show))
+        elif self.step in _WORDS:
+            if now >= self._next_word:
+                self._next_word = now + _TICK_SECONDS
+                total = len(self._graph.vertices)
+                done = total - len(self._awaited)
+                commands.append(Say(f"{_WORDS[self.step]} {done} of {total}"))
+            wakes.append(self._next_word)
+        self.wake = min(wakes, default=None)
+        return commands
+
+    def _steer(self, now: float) -> list[Command]:
+        """End the sources that nobody needs, and have looks taken at what there is."""
+        finished = {task.id for task in self._graph.vertices}.difference(self._awaited)
+        commands = self._end_sources(unneeded_sources(self._graph, finished) if finished else ())
+        if self._is_stopped:
+            commands += self._end_sources(tuple(self._sources))
+        if now >= self._next_look:
+            self._next_look = now + self._look_seconds()
+            if self._limits and self._sources:
+                commands.append(Look())
+        if now >= self._next_show:
+            self._next_show = now + _TICK_SECONDS
+            commands.append(Show())
+        return commands
+
+    def _end_sources(self, tasks: Collection[int]) -> list[Command]:
+        """Let these sources end; once each."""
+        ending = self._sources.intersection(tasks)
+        self._sources -= ending
+        return [EndSource(task) for task in self._alive if task in ending]
+
+    def _look_seconds(self) -> float:
+        return _LOOK_SECONDS if self._limits and self._sources else _TICK_SECONDS
+
+
+def _rank(error: EngineError) -> int:
+    """The place of an error among those of which one is told."""
+    return 0 if isinstance(error, WorkerLost) else 1 if isinstance(error, OperatorError) else 2
+
+
+_STARTING: tuple[Step | None, ...] = ("process_id", "bind", "connect")
+_ENDING: tuple[Step | None, ...] = ("cancel", "close")
+_NEXT: dict[Step, Step] = {
+    "process_id": "bind",
+    "bind": "connect",
+    "connect": "run",
+    "run": "commit",
+    "commit": "close",
+    "cancel": "close",
+}
+_WORDS: dict[Step | None, str] = {
+    "process_id": "starting workers",
+    "bind": "setting up workers",
+    "connect": "connecting workers",
+    "commit": "finishing workers",
+}
+"""What steps are to the user."""
+_TICK_SECONDS = 1.0
+_LOOK_SECONDS = 0.1
+"""How often a job with a limit looks whether its sources can end."""
+_GRACE_SECONDS = 0.8

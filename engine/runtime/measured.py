@@ -1,0 +1,38 @@
+"""What a task measures of itself, by the names of its metrics."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Mapping
+from typing import Any
+
+from engine.metric import together
+from engine.network import NetworkStatistics
+from engine.runtime.services import Services
+
+
+def measured(network: NetworkStatistics, services: Services, cpu_seconds: float) -> dict[str, Any]:
+    """The metrics of a task up to now; `cpu_seconds` is what it has taken."""
+    process = {
+        "cpu_seconds": cpu_seconds,
+        "memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    }
+    return together([process, _of_network(network), *services.metrics()])
+
+
+def _of_network(network: NetworkStatistics) -> Mapping[str, Any]:
+    inputs, outputs = network.inputs, network.outputs
+    interruptions = (output.longest_interruption_seconds for output in outputs)
+    uncertainties = (output.clock_uncertainty_seconds for output in outputs)
+    return {
+        "backlog_bytes": network.backlog_bytes,
+        "input_backlog_bytes": sum(each.backlog_bytes for each in inputs),
+        "sent_bytes": sum(output.bytes for output in outputs),
+        "received_bytes": sum(each.bytes for each in inputs),
+        "reconnects": sum(output.reconnects for output in outputs),
+        "retransmitted_frames": sum(output.retransmitted_frames for output in outputs),
+        "longest_interruption_ms": 1e3 * max(interruptions, default=0.0),
+        "clock_uncertainty_us": 1e6 * max(uncertainties, default=0.0),
+        "refused_connections": network.refused_connections,
+        "dropped_messages": network.dropped_messages,
+    }

@@ -1,0 +1,84 @@
+"""The services of a job: which there are, and all those of one worker as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from engine.broadcast.service import plan_models
+from engine.graph.execution import ExecutionGraph
+from engine.placement import Placement
+from engine.service import Peer, Service, ServicePlan, Site
+
+
+def plan_services(
+    graph: ExecutionGraph, placement: Placement
+) -> dict[int, tuple[ServicePlan, ...]]:
+    """The parts of each task in the services of the job, by the task's id. Raises GraphError."""
+    planned: dict[int, tuple[ServicePlan, ...]] = {}
+    for plan in _PLANNERS:
+        for task, part in plan(graph, placement).items():
+            planned[task] = (*planned.get(task, ()), part)
+    return planned
+
+
+class Services:
+    """The services of one worker, in the order in which they were planned; false if it has none."""
+
+    def __init__(self) -> None:
+        self._plans: Sequence[ServicePlan] = ()
+        self._services: list[Service] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._services)
+
+    def bind(self, plans: Sequence[ServicePlan], site: Site) -> dict[str, str]:
+        """Bind each; all their endpoints."""
+        self._plans = plans
+        endpoints: dict[str, str] = {}
+        for plan in plans:
+            self._services.append(plan.bind(site))
+            endpoints |= self._services[-1].endpoints
+        return endpoints
+
+    def connect(self, peers: Mapping[int, Peer]) -> None:
+        """Connect each to those of these peers that its plan says."""
+        for plan, service in zip(self._plans, self._services, strict=True):
+            service.connect({task: peers[task] for task in plan.peers})
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Have all work for the task in this thread as long as the block runs."""
+        with ExitStack() as stack:
+            for service in self._services:
+                stack.enter_context(service.entered())
+            yield
+
+    def finish(self) -> None:
+        """Wait until others have what the task gave to each."""
+        for service in self._services:
+            service.finish()
+
+    def metrics(self) -> list[Mapping[str, Any]]:
+        """What each has measured."""
+        return [service.metrics() for service in self._services]
+
+    def named(self, message: str) -> str:
+        """The message with tasks in the place of their endpoints."""
+        for service in self._services:
+            message = service.named(message)
+        return message
+
+    def cancel(self) -> None:
+        """Make what waits in any of them raise Cancelled."""
+        for service in self._services:
+            service.cancel()
+
+    def close(self) -> None:
+        """Close all."""
+        for service in self._services:
+            service.close()
+
+
+_PLANNERS = (plan_models,)

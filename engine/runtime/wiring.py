@@ -1,0 +1,82 @@
+"""What each worker is told of its task and of the others: from a graph and a placement, purely."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from engine.config import JobConfig
+from engine.graph.execution import ExecutionGraph
+from engine.placement import Placement
+from engine.runtime.description import OutputDescription, TaskDescription
+from engine.runtime.services import plan_services
+from engine.service import Peer
+
+Endpoints = Mapping[int, Mapping[str, str]]
+"""Where each task's worker listens, by kind."""
+
+
+def describe_tasks(
+    graph: ExecutionGraph, placement: Placement, config: JobConfig
+) -> list[TaskDescription]:
+    """The descriptions of all tasks, by id. Raises GraphError where a service cannot be planned."""
+    services = plan_services(graph, placement)
+    neighbours = Counter(node.id for node in placement.nodes.values())
+    columns = any(
+        operator.operator.properties.emits_columns
+        for vertex in graph.job.vertices
+        for operator in vertex.operators
+    )
+    return [
+        TaskDescription(
+            id=vertex.id,
+            vertex=vertex.job_vertex.name,
+            index=vertex.index,
+            parallelism=vertex.job_vertex.parallelism,
+            operators=vertex.job_vertex.operators,
+            resources=vertex.job_vertex.resources,
+            inputs=tuple(channel.id for channel in graph.inputs(vertex)),
+            outputs=tuple(
+                OutputDescription(
+                    edge.partitioner, tuple(channel.id for channel in channels), edge.output
+                )
+                for edge, channels in graph.outputs(vertex)
+            ),
+            config=config,
+            neighbours=neighbours[placement.node(vertex).id],
+            columns=columns,
+            side_inputs=tuple(channel.id for channel in graph.side_inputs(vertex)),
+            services=services.get(vertex.id, ()),
+            node=placement.node(vertex).id,
+        )
+        for vertex in graph.vertices
+    ]
+
+
+def channel_peers(
+    graph: ExecutionGraph,
+    task: TaskDescription,
+    tasks: Sequence[TaskDescription],
+    endpoints: Endpoints,
+) -> dict[int, str]:
+    """For each channel of the task, the endpoint of the task at its other end."""
+    peers = {}
+    for channel in graph.channels:
+        if task.id in (channel.source, channel.target):
+            other = channel.target if task.id == channel.source else channel.source
+            kind = task.config.transport
+            if kind == "auto":
+                kind = "shm" if tasks[other].node == task.node else "tcp"
+            peers[channel.id] = endpoints[other][kind]
+    return peers
+
+
+def service_peers(
+    task: TaskDescription, tasks: Sequence[TaskDescription], endpoints: Endpoints
+) -> dict[int, Peer]:
+    """The tasks that the task's services have to know."""
+    return {
+        other: Peer(f"task {tasks[other].name} on node {tasks[other].node}", endpoints[other])
+        for service in task.services
+        for other in service.peers
+    }

@@ -1,0 +1,99 @@
+"""What a worker runs beside the channels of its task, such as its models.
+
+A service is planned on the driver for the tasks that have a part in it; each part travels in the
+description of its task. The worker binds, connects, finishes and closes all services alike, and
+knows none of them by name.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from engine.config import JobConfig
+
+Opened = TypeVar("Opened")
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where a service runs: a task, and the worker that hosts it."""
+
+    task: int
+    name: str
+    """Of the task."""
+    node: str
+    config: JobConfig
+    folder: str
+    """Of the job, on this node, for local sockets."""
+    address: str
+    """To listen on over TCP."""
+    listen_on: Callable[[Callable[[str], Opened]], Opened]
+    """What the function given opens at `tcp://address:port`, at a port that the job may use."""
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Another task, once its worker has bound everything."""
+
+    name: str
+    """What to call it in a message."""
+    endpoints: Mapping[str, str]
+    """Where its worker listens, by kind: channels and all services."""
+
+
+class ServicePlan(Protocol):
+    """The part of one task in a service: plain data that can be pickled."""
+
+    @property
+    def peers(self) -> tuple[int, ...]:
+        """The tasks that it has to know when it connects."""
+
+    @property
+    def listeners(self) -> int:
+        """How many TCP ports it listens on."""
+
+    def bind(self, site: Site) -> Service:
+        """Open what it needs at the worker."""
+
+
+class Service(ABC):
+    """A part at work.
+
+    The order is `connect`, `entered`, `finish`, `close`; `close` may come at any time. It, `cancel`
+    and `metrics` come from any thread, the others from the task's.
+    """
+
+    @property
+    def endpoints(self) -> Mapping[str, str]:
+        """Where it listens, by a kind that no other service has."""
+        return {}
+
+    def connect(self, peers: Mapping[int, Peer]) -> None:  # noqa: B027 - it may have none
+        """Connect to the peers of its plan. Then its local sockets need no names any more."""
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Work for the task in this thread as long as the block runs."""
+        yield
+
+    def finish(self) -> None:  # noqa: B027 - it may owe nothing
+        """Wait until others have what the task gave it: its operators have ended."""
+
+    def metrics(self) -> Mapping[str, Any]:
+        """What it has measured up to now, by the names of `Metrics`; from any thread."""
+        return {}
+
+    def named(self, message: str) -> str:
+        """The message with tasks in the place of their endpoints."""
+        return message
+
+    def cancel(self) -> None:  # noqa: B027 - it may never wait
+        """Make what waits raise Cancelled; idempotent."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of everything; idempotent."""

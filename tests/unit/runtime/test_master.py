@@ -1,0 +1,194 @@
+"""The master over workers that are fakes: it carries out, asks and reports; what, others decide."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from engine.config import JobConfig
+from engine.errors import JobCancelled, OperatorError, StartError, WorkerLost
+from engine.job import Plan
+from engine.placement import Node, Placement
+from engine.runtime.description import TaskDescription, TaskFailure
+from engine.runtime.launcher import Launcher, WorkerDied, WorkerHandle
+from engine.runtime.master import JobMaster
+from engine.runtime.reply import CallFailed, pack
+from operators import source
+from operators.sinks import Collect
+from operators.sources import Collection as Numbers
+
+HERE = Node("here", "127.0.0.1", {})
+Answer = Callable[["FakeWorker", str], Any]
+
+
+class FakeWorker(WorkerHandle):
+    """Answers at once: what `answer` gives, unless that is None or an exception of the runtime."""
+
+    def __init__(self, task: TaskDescription, answer: Answer) -> None:
+        self.task, self.node = task, HERE
+        self.told: list[str] = []
+        self.given: dict[str, tuple[Any, ...]] = {}
+        self._answer = answer
+
+    def call(self, method: str, *arguments: Any) -> Future[bytes]:
+        future: Future[bytes] = Future()
+        if method != "statistics":
+            self.told.append(method)
+            self.given[method] = arguments
+        answer = self._answer(self, method)
+        if isinstance(answer, WorkerDied | CallFailed):
+            future.set_exception(answer)
+        elif answer is not SILENT:
+            future.set_result(pack(lambda: answer))
+        return future
+
+
+SILENT = object()
+"""No answer at all."""
+
+
+class FakeLauncher(Launcher):
+    folder = "/nowhere"
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+        self.workers: list[FakeWorker] = []
+        self.was_shut_down = 0
+
+    def nodes(self, resources: Collection[str]) -> Sequence[Node]:
+        return [HERE]
+
+    def add(self, task: TaskDescription, node: Node) -> WorkerHandle:
+        self.workers.append(FakeWorker(task, self._answer))
+        return self.workers[-1]
+
+    def shutdown(self) -> None:
+        self.was_shut_down += 1
+
+
+def usual(worker: FakeWorker, method: str) -> Any:
+    task = worker.task
+    return {
+        "bind": {"shm": f"shm://{task.id}", "tcp": f"tcp://{task.id}"},
+        "run": f"statistics of {task.id}",
+        "commit": {"collect": pickle.dumps([task.id])} if task.vertex.endswith("collect") else {},
+    }.get(method)
+
+
+def master(
+    answer: Answer = usual, observe: Any = None, **settings: Any
+) -> tuple[JobMaster, FakeLauncher]:
+    config = JobConfig(parallelism=2, **settings)
+    pipeline = source(Numbers([1])).rebalance().map(str).sink(Collect())
+    graph = Plan.of(pipeline, config).execution
+    placement = Placement(dict.fromkeys(range(len(graph.vertices)), HERE))
+    launcher = FakeLauncher(answer)
+    return JobMaster(graph, placement, config, launcher, observe), launcher
+
+
+def test_a_job_from_launch_to_report() -> None:
+    job, launcher = master()
+    report = job.run()
+    for worker in launcher.workers:
+        assert [each for each in worker.told if each != "end_source"] == [
+            "process_id",
+            "bind",
+            "connect",
+            "run",
+            "commit",
+            "close",
+        ]
+    assert report.statistics == tuple(f"statistics of {task}" for task in range(4))
+    assert report.outputs == {"collect": [[2], [3]]}
+    peers, others = launcher.workers[0].given["connect"]
+    assert (sorted(peers.values()), others) == (["shm://2", "shm://3"], {})
+    assert launcher.was_shut_down == 1
+
+
+def told(launcher: FakeLauncher) -> list[list[str]]:
+    return [worker.told for worker in launcher.workers]
+
+
+def test_whoever_died_is_told_nothing_more() -> None:
+    def answer(worker: FakeWorker, method: str) -> Any:
+        if (worker.task.id, method) == (1, "connect"):
+            return WorkerDied("killed by SIGKILL", "last words")
+        return usual(worker, method)
+
+    job, launcher = master(answer)
+    with pytest.raises(WorkerLost, match="last words"):
+        job.run()
+    start = ["process_id", "bind", "connect"]
+    ended = [*start, "cancel", "close"]
+    assert told(launcher) == [ended, start, ended, ended]
+    assert launcher.was_shut_down == 1
+
+
+def test_what_cannot_be_called_or_does_not_answer_fails_the_start() -> None:
+    def refused(worker: FakeWorker, method: str) -> Any:
+        return CallFailed("OSError", "no") if method == "bind" else usual(worker, method)
+
+    with pytest.raises(StartError, match=r"task collection\[0\] could not bind: OSError: no"):
+        master(refused)[0].run()
+
+    def silent(worker: FakeWorker, method: str) -> Any:
+        return SILENT if (worker.task.id, method) == (3, "bind") else usual(worker, method)
+
+    with pytest.raises(StartError, match=r"1 of 4 workers did not answer 'bind' within 0\.05 s"):
+        master(silent, connect_timeout_seconds=0.05)[0].run()
+
+
+@pytest.mark.parametrize(
+    ("kind", "error"), [("operator", OperatorError), ("cancelled", StartError)]
+)
+def test_a_task_that_fails_fails_the_job(kind: str, error: type[Exception]) -> None:
+    def answer(worker: FakeWorker, method: str) -> Any:
+        if (worker.task.id, method) == (2, "run"):
+            return TaskFailure(kind, "map", None, "ValueError: no", "")
+        return usual(worker, method)
+
+    job, launcher = master(answer)
+    with pytest.raises(error, match=r"map -> collect\[0\]"):
+        job.run()
+    assert all(each[-2:] == ["cancel", "close"] for each in told(launcher))
+
+
+def test_a_job_that_is_cancelled_before_it_starts_does_nothing() -> None:
+    job, launcher = master(lambda worker, method: None if method in ENDING else SILENT)
+    job.cancel()
+    with pytest.raises(JobCancelled):
+        job.run()
+    assert told(launcher) == [["process_id", "cancel", "close"]] * 4
+
+
+def test_an_observer_that_fails_leaves_no_worker_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.runtime.coordinator._TICK_SECONDS", 0.01)
+    monkeypatch.setattr("engine.runtime.master._ANSWER_SECONDS", 0.0)
+
+    def observe(_tasks: Any) -> None:
+        raise RuntimeError("nobody looks")
+
+    job, launcher = master(
+        lambda worker, method: SILENT if method == "run" else usual(worker, method), observe
+    )
+    with pytest.raises(RuntimeError, match="nobody looks"):
+        job.run()
+    assert all(each[-3:] == ["run", "cancel", "close"] for each in told(launcher))
+    assert launcher.was_shut_down == 1
+
+
+def test_a_result_that_cannot_be_read_fails_the_job() -> None:
+    def answer(worker: FakeWorker, method: str) -> Any:
+        return {"collect": b"?"} if method == "commit" else usual(worker, method)
+
+    job, launcher = master(answer)
+    with pytest.raises(OperatorError, match="its result cannot be unpickled by the driver"):
+        job.run()
+    assert launcher.was_shut_down == 1
+
+
+ENDING = ("cancel", "close")
