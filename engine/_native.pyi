@@ -412,7 +412,7 @@ class Network:
 
     Thread-safe: any thread may call `cancel` and `statistics` while another one waits.
     """
-    def __new__(cls, /, listen: "list[str]", *, window_bytes: "int" = 524288, send_buffer_bytes: "int" = 131072, max_frame_bytes: "int" = 268435456, linger_ms: "float" = 0.0, connect_timeout_seconds: "float" = 10.0, reconnect_timeout_seconds: "float" = 10.0, nap_us: "float" = 50.0, encryption: "bool" = True, channels: "int" = 64) -> Network:
+    def __new__(cls, /, listen: "list[str]", *, window_bytes: "int" = 524288, send_buffer_bytes: "int" = 131072, max_frame_bytes: "int" = 268435456, linger_ms: "float" = 0.0, connect_timeout_seconds: "float" = 10.0, reconnect_timeout_seconds: "float" = 10.0, nap_us: "float" = 50.0, encryption: "bool" = True, channels: "int" = 64, attempt: "int" = 0) -> Network:
         """
         Listens on every endpoint: shm:///directory/name, ipc:///directory/name or tcp://host:port
         (port 0 picks one). Raises ValueError for an invalid endpoint, NetworkError when the system
@@ -424,7 +424,8 @@ class Network:
         `reconnect_timeout_seconds`: until a tcp channel that was cut off counts as lost. `nap_us`: how
         long a task that is woken again and again lets frames from shared memory gather.
         `encryption`: tcp channels are encrypted and both ends authenticated. `channels`: how many
-        there will be, inputs and outputs; bounds the handshakes at one moment.
+        there will be, inputs and outputs; bounds the handshakes at one moment. `attempt`: which
+        deployment of the job's tasks this is; those of any other are refused.
         """
     def cancel(self, /) -> None:
         """

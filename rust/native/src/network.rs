@@ -45,7 +45,8 @@ impl Network {
     /// `reconnect_timeout_seconds`: until a tcp channel that was cut off counts as lost. `nap_us`: how
     /// long a task that is woken again and again lets frames from shared memory gather.
     /// `encryption`: tcp channels are encrypted and both ends authenticated. `channels`: how many
-    /// there will be, inputs and outputs; bounds the handshakes at one moment.
+    /// there will be, inputs and outputs; bounds the handshakes at one moment. `attempt`: which
+    /// deployment of the job's tasks this is; those of any other are refused.
     #[new]
     #[allow(
         clippy::needless_pass_by_value,
@@ -64,6 +65,7 @@ impl Network {
         nap_us: "float" = 50.0,
         encryption: "bool" = true,
         channels: "int" = 64,
+        attempt: "int" = 0,
     ))]
     fn new(
         py: Python<'_>,
@@ -77,6 +79,7 @@ impl Network {
         nap_us: f64,
         encryption: bool,
         channels: usize,
+        attempt: u64,
     ) -> PyResult<Self> {
         let config = NetworkConfig {
             window_bytes,
@@ -88,6 +91,7 @@ impl Network {
             nap: duration("nap_us", nap_us / 1e6)?,
             encryption,
             channels,
+            attempt: (attempt % ATTEMPTS) as u8,
         };
         let network = py
             .detach(|| oka_transport::Network::bind(config, &listen))
@@ -277,6 +281,9 @@ impl Inbound {
         Ok(self.next.pop_front().unwrap_or_else(|| received.into()))
     }
 }
+
+/// Attempts are told apart modulo this, which is many more than are alive at one time.
+const ATTEMPTS: u64 = 1 << u8::BITS;
 
 pub(crate) fn duration(name: &str, seconds: f64) -> PyResult<Duration> {
     Duration::try_from_secs_f64(seconds).map_err(|error| {

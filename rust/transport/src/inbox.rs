@@ -35,6 +35,7 @@ pub(crate) struct Inbox {
 /// The way back to the sender of an input channel.
 pub(crate) struct CreditLine {
     pub(crate) spec: ChannelSpec,
+    pub(crate) attempt: u8,
     pub(crate) socket: Socket,
 }
 
@@ -355,12 +356,12 @@ impl Inbox {
 
     fn send_credit(&self, input: usize, credit: Credit) {
         let line = &self.credit_lines()[input];
-        line.send(&credit.encode(line.spec.id));
+        line.send(&credit.encode(line.spec.id, line.attempt));
     }
 
     fn send_state(&self, input: usize, state: State) {
         let line = &self.credit_lines()[input];
-        line.send(&state.encode(line.spec.id));
+        line.send(&state.encode(line.spec.id, line.attempt));
     }
 }
 
@@ -511,7 +512,9 @@ impl InboxState {
                 let probe = Probe::decode(header, body).ok_or(ArrivalError::Malformed)?;
                 channel.receiver.on_probe(probe, now_ns());
             }
-            FrameKind::Credit | FrameKind::State => return Err(ArrivalError::Malformed),
+            FrameKind::Watermark | FrameKind::Barrier | FrameKind::Credit | FrameKind::State => {
+                return Err(ArrivalError::Malformed);
+            }
         }
         Ok(())
     }

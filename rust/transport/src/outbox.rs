@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use oka_protocol::{
-    ChannelError, Credit, Encoding, FrameHeader, FrameKind, HEADER_BYTES, MARKER_BYTES, Sender,
-    State, encode_markers, padded,
+    ChannelError, Credit, FrameHeader, FrameKind, HEADER_BYTES, MARKER_BYTES, Sender, State,
+    encode_markers, padded,
 };
 use omq_tokio::{Message, Socket};
 use tokio::sync::Notify;
@@ -27,6 +27,7 @@ use crate::{
 pub(crate) struct Outbox {
     pub(crate) id: u32,
     pub(crate) peer: String,
+    attempt: u8,
     state: Mutex<OutboxState>,
     changed: Condvar,
     backlog: AtomicUsize,
@@ -71,6 +72,7 @@ impl Outbox {
         Self {
             id: spec.id,
             peer: spec.peer.clone(),
+            attempt: config.attempt,
             state: Mutex::new(OutboxState {
                 open: OpenFrame::default(),
                 held_until: None,
@@ -159,7 +161,9 @@ impl Outbox {
         let now = now_ns();
         let mut state = self.lock();
         if let Some(again) = state.sender.on_state(report, now)? {
-            self.submit(Message::from_slice(&again.probe.encode(self.id)));
+            self.submit(Message::from_slice(
+                &again.probe.encode(self.id, self.attempt),
+            ));
             for message in state.retained.after(again.after) {
                 self.submit(Message::from(message.clone()));
             }
@@ -337,7 +341,7 @@ impl Outbox {
 
     fn probe(&self, state: &mut OutboxState, now: u64) {
         if let Some(probe) = state.sender.probe_due(now) {
-            self.submit(Message::from_slice(&probe.encode(self.id)));
+            self.submit(Message::from_slice(&probe.encode(self.id, self.attempt)));
         }
     }
 
@@ -434,12 +438,9 @@ impl Outbox {
 
     fn header(&self, kind: FrameKind, sequence: u64, count: u32, length: usize) -> FrameHeader {
         FrameHeader {
-            kind,
-            encoding: Encoding::default(),
-            channel: self.id,
-            sequence,
             count,
             length: length as u32,
+            ..FrameHeader::new(kind, self.id, self.attempt, sequence)
         }
     }
 

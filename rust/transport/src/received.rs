@@ -58,12 +58,10 @@ impl Received {
     /// What would be received if `records` encoded records came in one frame.
     pub fn of_body(encoding: Encoding, records: usize, body: &[u8]) -> Self {
         let header = FrameHeader {
-            kind: FrameKind::Data,
             encoding,
-            channel: 0,
-            sequence: 1,
             count: records as u32,
             length: body.len() as u32,
+            ..FrameHeader::new(FrameKind::Data, 0, 0, 1)
         };
         let mut frames = Vec::with_capacity(HEADER_BYTES + body.len());
         frames.extend_from_slice(&header.encode());

@@ -62,7 +62,11 @@ pub(super) async fn serve_channels(
     let lines: Vec<_> = inputs
         .into_iter()
         .zip(input_sockets)
-        .map(|(spec, socket)| CreditLine { spec, socket })
+        .map(|(spec, socket)| CreditLine {
+            spec,
+            attempt: state.config.attempt,
+            socket,
+        })
         .collect();
 
     let mut routes = HashMap::new();

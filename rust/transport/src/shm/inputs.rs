@@ -162,7 +162,7 @@ impl Slot {
 mod tests {
     use std::sync::Arc;
 
-    use oka_protocol::{Encoding, FrameHeader, FrameKind};
+    use oka_protocol::{FrameHeader, FrameKind};
     use oka_ring::{Doorbell, Ring, SharedBell, SharedRing, Writer};
 
     use super::*;
@@ -181,17 +181,11 @@ mod tests {
             ring,
             Arc::clone(&doorbell),
             Arc::default(),
+            0,
             1_000,
         );
         inputs.attach(0, input, 3);
-        let end = FrameHeader {
-            kind: FrameKind::End,
-            encoding: Encoding::default(),
-            channel: 7,
-            sequence: 1,
-            count: 0,
-            length: 0,
-        };
+        let end = FrameHeader::new(FrameKind::End, 7, 0, 1);
         writer.write(&end.encode());
         writer.publish();
         assert_eq!(inputs.take().unwrap(), None);

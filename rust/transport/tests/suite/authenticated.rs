@@ -147,6 +147,7 @@ fn frame(kind: FrameKind, channel: u32, sequence: u64) -> Vec<u8> {
     let header = FrameHeader {
         kind,
         encoding: Encoding::Msgpack,
+        attempt: 0,
         channel,
         sequence,
         count: u32::from(kind == FrameKind::Data),

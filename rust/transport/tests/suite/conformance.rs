@@ -5,6 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::support::{Directory, Kind, channel, connect, emit, pair, receive_all, wait_until};
+use oka_protocol::HEADER_BYTES;
 use oka_transport::{
     ConnectError, EmitError, FRAME_BYTES, FinishError, Network, NetworkConfig, OpenFrame,
     OutputChannel, ReceiveError, TryReceive,
@@ -13,6 +14,7 @@ use oka_transport::{
 over_every_kind!(
     many_small_records_arrive_in_order,
     large_records_arrive,
+    a_large_record_begins_in_the_last_bytes_of_a_window,
     markers_travel_behind_their_records,
     a_stalled_reader_bounds_memory_and_blocks_the_writer,
     a_lone_record_arrives_soon,
@@ -93,6 +95,40 @@ fn large_records_arrive(kind: Kind) {
         reader.join().unwrap(),
         [(1, SIZE), (1, SIZE + 1), (1, SIZE + 2)]
     );
+}
+
+fn a_large_record_begins_in_the_last_bytes_of_a_window(kind: Kind) {
+    const WINDOW: usize = 65_536;
+    let config = NetworkConfig {
+        window_bytes: WINDOW,
+        ..NetworkConfig::default()
+    };
+    for left in [8, 16, 24, 32] {
+        let directory = Directory::new();
+        let (source, sink) = pair(&directory, kind, &config);
+        let sizes = [WINDOW - HEADER_BYTES - left, 2 * WINDOW];
+        let output = source.output(1).unwrap();
+        for size in sizes {
+            let mut frame = OpenFrame::new();
+            frame.body.resize(frame.body.len() + size, 7);
+            frame.records = 1;
+            output.push(&mut frame);
+        }
+        let writing = thread::spawn(move || {
+            output.wait_writable().unwrap();
+            source.finish(None).unwrap();
+        });
+        for size in sizes {
+            let batch = sink.receive().unwrap().unwrap();
+            assert_eq!(
+                (batch.records, batch.size()),
+                (1, size),
+                "{left} bytes left"
+            );
+        }
+        assert_eq!(sink.receive().unwrap(), None);
+        writing.join().unwrap();
+    }
 }
 
 fn markers_travel_behind_their_records(kind: Kind) {
