@@ -8,12 +8,12 @@ the side input is for nobody.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from engine.graph.operator import SideFunction
-from engine.network import Batch, Cancelled, ChannelLost
+from engine.network import Batch, Cancelled, ChannelLost, Control
 from engine.runtime.description import TaskDescription
 
 if TYPE_CHECKING:
@@ -23,43 +23,47 @@ if TYPE_CHECKING:
 class Inputs(Protocol):
     """What it needs of the network."""
 
-    def receive(self) -> Batch | None:
-        """The next batch; None once all channels ended that are not paused or of a side input."""
+    def receive(self) -> Batch | Control | None:
+        """The next element; None once all channels ended that are not paused or of a side input."""
 
-    def pause(self, channels: list[int]) -> None:
+    def pause(self, channels: list[int], reason: str) -> None:
         """Leave what arrives on these channels where it is."""
 
-    def resume(self) -> None:
-        """Give it, now; from any thread."""
+    def resume(self, channels: list[int], reason: str) -> None:
+        """Give what was left for this reason, now; from any thread."""
 
-    def set_side(self, channels: list[int]) -> None:
-        """Make these channels, and no others, a side input, with batches of their own."""
+    def include_side_inputs(self) -> None:
+        """Give what still comes of side inputs, to their end."""
 
     def cancel(self) -> None:
         """Make every call that waits raise Cancelled."""
 
 
 def receive_beside(
-    side: SideFunction, network: Inputs, description: TaskDescription
+    side: SideFunction,
+    network: Inputs,
+    description: TaskDescription,
+    pass_on: Callable[[Control], None],
 ) -> Iterator[Batch]:
     """The batches of records, to the end; those of the side input are taken by `side`."""
-    sides = frozenset(description.side_inputs)
-    network.set_side(sorted(sides))
+    gate = _NetworkGate(network, list(description.main_inputs))
     held = side.holds_records
     if held:
-        network.pause([channel for channel in description.inputs if channel not in sides])
-    side.begin(_NetworkGate(network))
+        gate.hold()
+    side.begin(gate)
     while True:
-        batch = network.receive()
-        if batch is None:
+        element = network.receive()
+        if element is None:
             if not held:
                 return
             held = False
-            network.resume()  # the side input has ended: what waits can wait for nothing else
-        elif batch.channel in sides:
-            side.take_side(batch.to_list())
+            gate.resume()  # the side input has ended: what waits can wait for nothing else
+        elif isinstance(element, Control):
+            pass_on(element)
+        elif element.input == SIDE:
+            side.take_side(element.to_list())
         else:
-            yield batch
+            yield element
 
 
 def drop_rest(network: Inputs, models: ModelStore | None) -> None:
@@ -68,16 +72,16 @@ def drop_rest(network: Inputs, models: ModelStore | None) -> None:
     Its senders, who may have other readers, are held up by no task that has ended. Models are let
     go of as they come: a node keeps each until every task has taken it.
     """
-    network.set_side([])
+    network.include_side_inputs()
     if models is not None:
         from engine.broadcast import use
 
         use(models)
     try:
-        while (batch := network.receive()) is not None:
-            if models is not None:
+        while (element := network.receive()) is not None:
+            if models is not None and isinstance(element, Batch):
                 with suppress(Exception):  # what cannot be decoded holds up nobody either
-                    batch.to_list()
+                    element.to_list()
     except (Cancelled, ChannelLost):
         pass  # the job is ending, or fails for whoever is at the other end
     finally:
@@ -86,13 +90,24 @@ def drop_rest(network: Inputs, models: ModelStore | None) -> None:
 
 
 class _NetworkGate:
-    """A `Gate` of the task with this network."""
+    """A `Gate` of the task with this network, to these channels of records."""
 
-    def __init__(self, network: Inputs) -> None:
+    def __init__(self, network: Inputs, channels: list[int]) -> None:
         self._network = network
+        self._channels = channels
+
+    def hold(self) -> None:
+        self._network.pause(self._channels, _REASON)
 
     def resume(self) -> None:
-        self._network.resume()
+        self._network.resume(self._channels, _REASON)
 
     def fail(self) -> None:
         self._network.cancel()
+
+
+SIDE = 1
+"""The number of the side input; that of the records is 0."""
+
+_REASON = "nothing of the side input"
+"""Why records are held."""

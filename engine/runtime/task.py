@@ -24,6 +24,7 @@ from engine.graph.operator import (
 )
 from engine.network import (
     Cancelled,
+    Control,
     LatencyHistogram,
     Network,
     NetworkStatistics,
@@ -68,6 +69,7 @@ class Task:
         self.description = description
         self.chain = Chain()
         self._network = network
+        self._gates: list[OutputGate] = []
         self._models = models
         self._cancelled = threading.Event()
         self._source_ended = False
@@ -220,6 +222,7 @@ class Task:
         for output in self.description.outputs:
             pickle = self.description.pickles(output)
             gate = open_output_gate(self._network, output.partitioner, output.channels, pickle)
+            self._gates.append(gate)
             if output.side_output is None:
                 gates.append(gate)
             else:
@@ -249,17 +252,25 @@ class Task:
         if self.chain.side is not None:
             self._run_beside(self.chain.side, deliver)
             return
-        batch = receive()
+        element = receive()
         self._window.begin(self._restart_latency)
-        while batch is not None:
-            deliver(process(batch), batch.markers)
-            self._records_in += len(batch)
-            batch = receive()
+        while element is not None:
+            if isinstance(element, Control):
+                self._pass_on(element)
+            else:
+                deliver(process(element), element.markers)
+                self._records_in += len(element)
+            element = receive()
+
+    def _pass_on(self, control: Control) -> None:
+        """To all tasks downstream: no operator holds back what it is about."""
+        for gate in self._gates:
+            gate.send_control(control)
 
     def _run_beside(self, side: SideFunction, deliver: Deliver) -> None:
         """As `_run_from_gate`, with a side input, whose records are not counted."""
         process = self.chain.process
-        batches = receive_beside(side, self._network, self.description)
+        batches = receive_beside(side, self._network, self.description, self._pass_on)
         try:
             for number, batch in enumerate(batches):
                 if number == 0:

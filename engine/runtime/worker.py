@@ -27,6 +27,7 @@ from engine.runtime.pickling import unpickle_description
 from engine.runtime.ports import listen
 from engine.runtime.relay import LOCAL, TCP, BlobPeers
 from engine.runtime.reply import pack, text_of
+from engine.runtime.side import SIDE
 from engine.runtime.task import Task
 
 if TYPE_CHECKING:
@@ -146,7 +147,11 @@ class Worker:
         description = self._task.description
         self._network.connect(
             [(channel, peers[channel]) for channel in description.output_channels],
-            [(channel, peers[channel]) for channel in description.inputs],
+            *(
+                [(channel, peers[channel]) for channel in channels]
+                for channels in (description.main_inputs, description.side_inputs)
+            ),
+            side=[SIDE],
         )
         if blobs is not None:
             assert self._blobs is not None

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use oka_protocol::{
-    ChannelError, Credit, FrameHeader, FrameKind, HEADER_BYTES, MARKER_BYTES, Sender, State,
-    encode_markers, padded,
+    CONTROL_BYTES, ChannelError, Control, Credit, FrameHeader, FrameKind, HEADER_BYTES,
+    MARKER_BYTES, Sender, State, encode_markers, padded,
 };
 use omq_tokio::{Message, Socket};
 use tokio::sync::Notify;
@@ -115,6 +115,23 @@ impl Outbox {
             std::mem::swap(&mut state.open, frame);
         }
         if state.open.is_full() {
+            self.seal(&mut state);
+        }
+        self.flush(&mut state);
+    }
+
+    /// Takes a control behind everything that was pushed; a barrier waits for no company.
+    pub(crate) fn send_control(&self, control: Control) {
+        let mut state = self.lock();
+        if !state.open.trailer.is_open() {
+            self.seal(&mut state);
+        }
+        let finished = state.finishing;
+        if finished {
+            return self.refuse(&mut state, EmitError::Finished(self.id));
+        }
+        state.open.trailer.add(control);
+        if !state.open.trailer.is_open() {
             self.seal(&mut state);
         }
         self.flush(&mut state);
@@ -328,9 +345,13 @@ impl Outbox {
         } else {
             return true;
         };
+        self.refuse(state, refusal);
+        false
+    }
+
+    fn refuse(&self, state: &mut OutboxState, refusal: EmitError) {
         state.refusal.get_or_insert(refusal);
         self.refused.store(true, Ordering::Relaxed);
-        false
     }
 
     /// Lets go of what was consumed, and sends what may leave now.
@@ -400,21 +421,28 @@ impl Outbox {
         now < until
     }
 
-    /// Sends one frame, with its markers, and with the end if nothing else follows.
+    /// Sends one frame, with its markers and controls, and with the end if nothing else follows.
     fn send(&self, state: &mut OutboxState, frame: OpenFrame) {
+        let has_records = frame.has_records();
         let OpenFrame {
             body: mut message,
             encoding,
             records,
             mut markers,
+            trailer,
         } = frame;
         let bytes = message.len() - HEADER_BYTES;
         let now = now_ns();
         state.held_until = None;
-        let sequence = state.sender.on_sent(FrameKind::Data, bytes, now);
-        let mut header = self.header(FrameKind::Data, sequence, records, bytes);
-        header.encoding = encoding;
-        message[..HEADER_BYTES].copy_from_slice(&header.encode());
+        if has_records {
+            let sequence = state.sender.on_sent(FrameKind::Data, bytes, now);
+            let mut header = self.header(FrameKind::Data, sequence, records, bytes);
+            header.encoding = encoding;
+            message[..HEADER_BYTES].copy_from_slice(&header.encode());
+            state.frames += 1;
+        } else {
+            message.clear();
+        }
         if !markers.is_empty() {
             let length = markers.len() * MARKER_BYTES;
             let sequence = state.sender.on_sent(FrameKind::Markers, length, now);
@@ -426,13 +454,17 @@ impl Outbox {
             }
             encode_markers(&markers, &mut message);
         }
+        for control in trailer.iter() {
+            let sequence = state.sender.on_sent(control.kind(), CONTROL_BYTES, now);
+            message.resize(padded(message.len()), 0);
+            message.extend_from_slice(&control.encode(self.id, self.attempt, sequence));
+        }
         if state.may_end() {
             let sequence = state.sender.on_sent(FrameKind::End, 0, now);
             append_header(&mut message, &self.header(FrameKind::End, sequence, 0, 0));
         }
         state.records += u64::from(records);
         state.bytes += bytes as u64;
-        state.frames += 1;
         self.submit_kept(state, self.pool.lend(message));
     }
 

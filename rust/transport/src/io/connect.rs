@@ -91,10 +91,10 @@ pub(super) async fn serve_channels(
     let _ = state.channels.set(channels);
     let _ = state.outputs.set(outputs);
     tasks.spawn(release::release_held(Arc::clone(&state), held));
-    let ids: Vec<_> = ring_inputs.iter().map(|spec| spec.id).collect();
     state
         .inbox
-        .connect(&ids, lines, state.config.window_bytes, clock);
+        .connect(&ring_inputs, lines, state.config.window_bytes, clock);
+    let ids: Vec<_> = ring_inputs.iter().map(|spec| spec.id).collect();
     let arrivals = rendezvous.expect(&ids);
     for ((input, spec), arrival) in ring_inputs.into_iter().enumerate().zip(arrivals) {
         tasks.spawn(rings::serve_input(Arc::clone(&state), input, spec, arrival));

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use oka_protocol::{
-    Available, Encoding, FRAME_BYTES, FrameHeader, FrameKind, HEADER_BYTES, StreamReceiver,
-    decode_markers,
+    Available, Control, Encoding, FRAME_BYTES, FrameHeader, FrameKind, HEADER_BYTES,
+    StreamReceiver, Trailer, decode_markers,
 };
 use oka_ring::{Doorbell, Reader, Ring, SharedBell, SharedRing, Storage};
 
@@ -21,9 +21,11 @@ pub(crate) struct RingInput {
     reader: Reader<SharedRing>,
     writer_bell: Arc<Doorbell<SharedBell>>,
     writer_gone: Arc<AtomicBool>,
-    receiver: StreamReceiver,
+    stream: StreamReceiver,
     /// Markers that arrived before their records.
     markers: Vec<u64>,
+    /// The controls behind what was taken.
+    trailer: Trailer,
     /// A frame larger than the ring, as far as it has come.
     large: Option<LargeFrame>,
     records: u64,
@@ -129,8 +131,9 @@ impl RingInput {
             reader,
             writer_bell,
             writer_gone,
-            receiver: StreamReceiver::new(channel, attempt, capacity, max_frame_bytes),
+            stream: StreamReceiver::new(channel, attempt, capacity, max_frame_bytes),
             markers: Vec::new(),
+            trailer: Trailer::default(),
             large: None,
             records: 0,
             bytes: 0,
@@ -172,6 +175,11 @@ impl RingInput {
         })
     }
 
+    /// The controls behind what was taken last.
+    pub(crate) fn take_trailer(&mut self) -> Trailer {
+        std::mem::take(&mut self.trailer)
+    }
+
     /// Takes the end if nothing is left to consume before it; whether it did.
     pub(crate) fn take_end(&mut self) -> Result<bool, ChannelLost> {
         if self.is_ended() || self.large.is_some() || !self.reader.is_released() {
@@ -179,7 +187,7 @@ impl RingInput {
         }
         let available = self.reader.available();
         let available = available.map_err(|error| self.lost(&error.to_string()))?;
-        let next = self.receiver.next(available);
+        let next = self.stream.next(available);
         if let Available::Whole { header, .. } =
             next.map_err(|error| self.lost(&error.to_string()))?
             && header.kind == FrameKind::End
@@ -199,7 +207,7 @@ impl RingInput {
     }
 
     pub(crate) fn is_ended(&self) -> bool {
-        self.receiver.is_ended()
+        self.stream.is_ended()
     }
 
     pub(crate) fn statistics(&self) -> InputStatistics {
@@ -219,15 +227,15 @@ impl RingInput {
         let capacity = self.reader.ring().storage().capacity();
         let mut markers = Vec::new();
         let mut next_markers = std::mem::take(&mut self.markers);
-        let mut receiver = self.receiver.clone();
+        let mut stream = self.stream.clone();
         let (mut rest, mut large) = (available, None);
-        while !receiver.is_ended() {
-            let next = receiver.next(rest);
+        while !stream.is_ended() && self.trailer.is_open() {
+            let next = stream.next(rest);
             let (header, total) = match next.map_err(|error| self.lost(&error.to_string()))? {
                 Available::Unfinished => break,
                 Available::Large { header, bytes } => {
                     if batch.is_empty() && batch.takes(&header, capacity) {
-                        receiver.accept(&header);
+                        stream.accept(&header);
                         large = Some((header, bytes));
                     }
                     break;
@@ -237,6 +245,7 @@ impl RingInput {
             match header.kind {
                 FrameKind::Data if !batch.takes(&header, capacity) => break,
                 FrameKind::Data => {
+                    self.trailer.on_records();
                     batch.add(&header);
                     markers.append(&mut next_markers);
                 }
@@ -246,15 +255,21 @@ impl RingInput {
                     let stamps = decode_markers(header.count, body).ok_or_else(malformed)?;
                     next_markers.extend(stamps);
                 }
+                FrameKind::Watermark | FrameKind::Barrier => {
+                    let body = &rest[HEADER_BYTES..HEADER_BYTES + header.length as usize];
+                    let malformed = || self.lost("its controls are malformed");
+                    let control = Control::decode(&header, body).ok_or_else(malformed)?;
+                    self.trailer.add(control);
+                }
                 FrameKind::End => {}
                 _ => return Err(self.lost("its frames are of a kind that no ring carries")),
             }
-            receiver.accept(&header);
+            stream.accept(&header);
             rest = &rest[total..];
         }
         let length = available.len() - rest.len();
         self.markers = next_markers;
-        self.receiver = receiver;
+        self.stream = stream;
         self.reader.take(length);
         if batch.is_empty() {
             if length > 0 {

@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use oka_protocol::{
-    FrameHeader, FrameKind, HEADER_BYTES, MARKER_BYTES, StreamSender, encode_markers, padded,
+    Control, FrameHeader, FrameKind, HEADER_BYTES, MARKER_BYTES, StreamSender, encode_markers,
+    padded,
 };
 use oka_ring::{Doorbell, Ring, SharedBell, SharedRing, Storage, Writer};
 
@@ -88,7 +89,7 @@ impl RingOutput {
     /// Once the network has failed nothing is written any more: the process may be a forked copy of
     /// the one whose ring this is.
     pub(crate) fn push(&self, frame: &mut OpenFrame) {
-        if self.health.is_failed() {
+        if frame.is_empty() || self.health.is_failed() {
             return frame.clear();
         }
         let mut state = self.lock();
@@ -99,6 +100,23 @@ impl RingOutput {
             self.write(&mut state, frame);
         }
         frame.clear();
+    }
+
+    /// Takes a control behind everything that was pushed.
+    pub(crate) fn send_control(&self, control: Control) {
+        if self.health.is_failed() {
+            return;
+        }
+        let mut state = self.lock();
+        if state.sender.is_ended() {
+            state.refusal.get_or_insert(EmitError::Finished(self.id));
+            return self.stuck.store(true, Ordering::Relaxed);
+        }
+        let sequence = state.sender.next(control.kind());
+        let frame = control.encode(self.id, self.attempt, sequence);
+        let (header, body) = frame.split_at(HEADER_BYTES);
+        state.put(header, body);
+        self.publish(&mut state);
     }
 
     pub(crate) fn is_writable(&self) -> bool {
@@ -143,7 +161,10 @@ impl RingOutput {
                 limit: self.max_frame_bytes,
             });
         }
-        (state.sender.is_ended() && !frame.is_empty()).then_some(EmitError::Finished(self.id))
+        state
+            .sender
+            .is_ended()
+            .then_some(EmitError::Finished(self.id))
     }
 
     fn write(&self, state: &mut State, frame: &OpenFrame) {
@@ -156,19 +177,19 @@ impl RingOutput {
             encode_markers(&frame.markers, &mut stamps);
             let mut header = self.header(state, FrameKind::Markers, stamps.len());
             header.count = frame.markers.len() as u32;
-            state.put(&header, &stamps);
+            state.put(&header.encode(), &stamps);
         }
         let mut header = self.header(state, FrameKind::Data, body.len());
         header.encoding = frame.encoding;
         header.count = frame.records;
-        state.put(&header, body);
+        state.put(&header.encode(), body);
         self.publish(state);
     }
 
     fn end(&self, state: &mut State) {
         if !state.sender.is_ended() {
             let header = self.header(state, FrameKind::End, 0);
-            state.put(&header, &[]);
+            state.put(&header.encode(), &[]);
             self.publish(state);
         }
     }
@@ -203,17 +224,17 @@ impl RingOutput {
 impl State {
     /// Writes a frame, or queues it behind those that wait.
     #[inline]
-    fn put(&mut self, header: &FrameHeader, body: &[u8]) {
+    fn put(&mut self, header: &[u8], body: &[u8]) {
         let total = padded(HEADER_BYTES + body.len());
         if self.sender.is_clear() && self.writer.free(total) >= total {
-            self.writer.write(&header.encode());
+            self.writer.write(header);
             self.writer.write(body);
             let padding = total - HEADER_BYTES - body.len();
             self.writer.write(&PADDING[..padding]);
             return;
         }
         let mut message = Vec::with_capacity(total);
-        message.extend_from_slice(&header.encode());
+        message.extend_from_slice(header);
         message.extend_from_slice(body);
         message.resize(total, 0);
         self.waiting.push_back(message);

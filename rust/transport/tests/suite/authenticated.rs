@@ -106,10 +106,7 @@ impl Traitor {
     }
 
     fn channel(&self, id: u32) -> ChannelSpec {
-        ChannelSpec {
-            id,
-            peer: self.endpoint.clone(),
-        }
+        ChannelSpec::new(id, &self.endpoint)
     }
 
     /// A socket that knocks at the network's door with the traitor's key.

@@ -77,10 +77,7 @@ fn strangers_at_shared_memory_are_dropped_and_counted() {
     let strangers = [1, 77].map(|id| {
         let name = format!("stranger{id}");
         let stranger = directory.bind(Kind::Shm, &name, &config());
-        let to = ChannelSpec {
-            id,
-            peer: sink.endpoints()[0].clone(),
-        };
+        let to = ChannelSpec::new(id, &sink.endpoints()[0]);
         stranger.connect(&[to], &[]).unwrap();
         let output = stranger.output(id).unwrap();
         let error = (0..).find_map(|number| emit(&output, number, 32).err());
