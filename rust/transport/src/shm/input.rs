@@ -183,7 +183,7 @@ impl RingInput {
     /// Takes the end if nothing is left to consume before it; whether it did.
     pub(crate) fn take_end(&mut self) -> Result<bool, ChannelLost> {
         if self.is_ended() || self.large.is_some() || !self.reader.is_released() {
-            return Ok(false);
+            return Ok(self.is_ended() && self.reader.is_released());
         }
         let available = self.reader.available();
         let available = available.map_err(|error| self.lost(&error.to_string()))?;
