@@ -51,13 +51,14 @@ impl Receiver {
         sequence: u64,
         bytes: usize,
     ) -> Result<Arrival, ChannelError> {
-        let arrival = self.order.place(sequence)?;
-        if arrival == Arrival::Early {
-            self.seen = self.seen.max(sequence);
-            self.report_due |= self.reported != (self.order.arrived(), self.probe_ns());
-        }
-        if arrival != Arrival::Next {
-            return Ok(arrival);
+        match self.order.place(sequence)? {
+            Arrival::Next => {}
+            Arrival::Duplicate => return Ok(Arrival::Duplicate),
+            Arrival::Early => {
+                self.seen = self.seen.max(sequence);
+                self.report_due |= self.reported != (self.order.arrived(), self.probe_ns());
+                return Ok(Arrival::Early);
+            }
         }
         let sent = self.arrived_bytes + bytes as u64;
         let grant = self.granted.unwrap_or_default();

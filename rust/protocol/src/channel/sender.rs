@@ -104,11 +104,18 @@ impl Sender {
         self.last_sent_ns = now_ns;
         let sequence = self.numbers.next(kind);
         self.sent_bytes += bytes as u64;
-        let control = matches!(kind, FrameKind::Watermark | FrameKind::Barrier);
-        if kind == FrameKind::Data || (control && !self.follows_data) {
-            self.small_in_flight.push_back(sequence);
+        match kind {
+            FrameKind::Data => {
+                self.small_in_flight.push_back(sequence);
+                self.follows_data = true;
+            }
+            FrameKind::Watermark | FrameKind::Barrier => {
+                if !std::mem::take(&mut self.follows_data) {
+                    self.small_in_flight.push_back(sequence);
+                }
+            }
+            _ => {}
         }
-        self.follows_data = matches!(kind, FrameKind::Data | FrameKind::Markers);
         sequence
     }
 
