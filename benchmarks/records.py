@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from engine import record_registry
 from engine.graph.partitioner import Forward
-from engine.network import Network, open_output_gate
+from engine.network import Batch, Network, open_output_gate
 from engine.tables import table
 
 
@@ -123,7 +123,7 @@ def _sent(batches: list[list[Any]], folder: str) -> tuple[float, float]:
             expected = arrived + BATCH
             while arrived < expected:
                 received = receiver.receive()
-                assert received is not None, "the channel has not ended"
+                assert isinstance(received, Batch), "the channel has not ended"
                 arrived += len(received.to_list())
         wall, cpu = time.perf_counter_ns() - wall, time.process_time_ns() - cpu
     finally:

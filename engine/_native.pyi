@@ -1,7 +1,7 @@
 from typing import Any, SupportsFloat, SupportsIndex, final
 from typing_extensions import disjoint_base
 
-__all__ = ["Aggregate", "AggregateError", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "DecodeError", "EncodeError", "InputStatistics", "KeyExtractError", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "ResourceError", "S3Client", "S3Server", "StorageFailed", "partition", "register_extensions", "use_precise_timers"]
+__all__ = ["Aggregate", "AggregateError", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "EncodeError", "InputStatistics", "KeyExtractError", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "ResourceError", "S3Client", "S3Server", "StorageFailed", "partition", "register_extensions", "use_precise_timers"]
 
 @final
 class Aggregate:
@@ -87,6 +87,11 @@ class Batch:
         """
         Encodes a list; the batch that a channel would deliver for it. With `pickle`, what cannot
         travel otherwise is pickled. Raises EncodeError.
+        """
+    @property
+    def input(self, /) -> int:
+        """
+        Number of the input, in the order of `connect`, that all its records came from.
         """
     @property
     def markers(self, /) -> list[int]:
@@ -250,6 +255,41 @@ class ChannelLost(Exception):
     """
     def __new__(cls, /, message: "str") -> ChannelLost: ...
 
+@final
+class Control:
+    """
+    A watermark, idleness or a barrier, in its place between the records of a stream.
+    """
+    def __eq__(self, value: object, /) -> bool: ...
+    def __hash__(self, /) -> int: ...
+    def __ne__(self, value: object, /) -> bool: ...
+    def __repr__(self, /) -> str: ...
+    @staticmethod
+    def barrier(epoch: SupportsIndex) -> Control:
+        """
+        What is before it belongs to the checkpoint of this epoch, from 1; what follows does not.
+        """
+    @property
+    def epoch(self, /) -> int | None:
+        """
+        The epoch of a barrier; None of anything else.
+        """
+    @staticmethod
+    def idle() -> Control:
+        """
+        Nothing is told about time until the next watermark or record.
+        """
+    @property
+    def time_us(self, /) -> int | None:
+        """
+        The time of a watermark; None of anything else.
+        """
+    @staticmethod
+    def watermark(time_us: SupportsIndex) -> Control:
+        """
+        All records that follow are later than this, in microseconds of event time.
+        """
+
 @disjoint_base
 class DecodeError(ValueError):
     """
@@ -412,7 +452,7 @@ class Network:
 
     Thread-safe: any thread may call `cancel` and `statistics` while another one waits.
     """
-    def __new__(cls, /, listen: "list[str]", *, window_bytes: "int | None" = None, send_buffer_bytes: "int | None" = None, max_frame_bytes: "int | None" = None, linger_ms: "float | None" = None, connect_timeout_seconds: "float | None" = None, reconnect_timeout_seconds: "float | None" = None, nap_us: "float | None" = None, encryption: "bool | None" = None, channels: "int | None" = None) -> Network:
+    def __new__(cls, /, listen: "list[str]", *, window_bytes: "int | None" = None, send_buffer_bytes: "int | None" = None, max_frame_bytes: "int | None" = None, linger_ms: "float | None" = None, connect_timeout_seconds: "float | None" = None, reconnect_timeout_seconds: "float | None" = None, nap_us: "float | None" = None, encryption: "bool | None" = None, channels: "int | None" = None, attempt: "int" = 0) -> Network:
         """
         Listens on every endpoint: shm:///directory/name, ipc:///directory/name or tcp://host:port
         (port 0 picks one). Raises ValueError for an invalid endpoint, NetworkError when the system
@@ -424,7 +464,8 @@ class Network:
         `reconnect_timeout_seconds`: until a tcp channel that was cut off counts as lost. `nap_us`: how
         long a task that is woken again and again lets frames from shared memory gather.
         `encryption`: tcp channels are encrypted and both ends authenticated. `channels`: how many
-        there will be, inputs and outputs; bounds the handshakes at one moment.
+        there will be, inputs and outputs; bounds the handshakes at one moment. `attempt`: which
+        deployment of the job's tasks this is; those of any other are refused.
         """
     def cancel(self, /) -> None:
         """
@@ -434,10 +475,14 @@ class Network:
         """
         Stops the I/O thread and removes the rendezvous files; idempotent.
         """
-    def connect(self, /, outputs: "list[tuple[int, str]]", inputs: "list[tuple[int, str]]") -> None:
+    def connect(self, /, outputs: "list[tuple[int, str]]", *inputs: "list[tuple[int, str]]", side: "list[int]" = ...) -> None:
         """
         Connects all channels, given as (id, endpoint of the other end), and waits until every peer
-        has answered; encrypted ones do so once they are connecting, too. Raises NetworkError when one does not in time, Cancelled.
+        has answered; encrypted ones do so once they are connecting, too. Raises NetworkError when one
+        does not in time, Cancelled.
+
+        Each of `inputs` has channels of its own, and a batch holds records of one (`Batch.input`). Those
+        whose numbers are in `side` are side inputs: `receive` does not wait for their end.
         """
     @property
     def endpoints(self, /) -> list[str]:
@@ -450,32 +495,33 @@ class Network:
         Ends every output channel and waits until the peers have consumed everything. Raises
         NetworkError after `timeout_seconds`, Cancelled, ChannelLost.
         """
+    def include_side_inputs(self, /) -> None:
+        """
+        Lets `receive` give what still comes of side inputs, and wait for their end.
+        """
     def output_gate(self, /, channels: "list[int]", partitioner: "str", key: "int | str | tuple[int | str, ...] | None" = None, pickle: "bool" = False) -> OutputGate:
         """
         The gate to these output channels. `partitioner` is forward (one channel), rebalance,
         broadcast, or hash by `key`: an item of a tuple or list (int), a field of a dict (str), or
         the record itself (None). With `pickle`, what cannot travel otherwise is pickled.
         """
-    def pause(self, /, channels: "list[int]") -> None:
+    def pause(self, /, channels: "list[int]", reason: "str") -> None:
         """
-        Lets `receive` give nothing of these input channels until `resume`: what arrives on them
-        stays there, within the channel's window. Raises ValueError for a channel that is no input.
+        Lets `receive` give nothing of these input channels until `resume` with the same reason: what
+        arrives on them stays there, within the channel's window. Raises ValueError for a channel that
+        is no input.
         """
-    def receive(self, /) -> Batch | None:
+    def receive(self, /, timeout_seconds: "float | None" = None) -> "Batch | Control | None":
         """
-        The next batch of any input channel; None once all of them ended, or all that are not
-        paused. The batch before it counts as consumed with this call, and is released. Waits without
-        the GIL. Raises Cancelled, ChannelLost.
+        The next element of any input: a batch, or what all inputs have come to between two; None once
+        all of them ended but side inputs, or all that are not paused. The batch before it counts as
+        consumed with this call, and is released. Waits without the GIL; raises TimeoutError if nothing
+        comes in time, Cancelled, ChannelLost.
         """
-    def resume(self, /) -> None:
+    def resume(self, /, channels: "list[int]", reason: "str") -> None:
         """
-        Lets `receive` give what all channels have again, and wakes it; from any thread.
-        """
-    def set_side(self, /, channels: "list[int]") -> None:
-        """
-        Makes these input channels, and no others, a side input. Their batches hold nothing of other
-        channels, so that `Batch.channel` tells whose they are, and `receive` gives None once all
-        others have ended. Raises ValueError for a channel that is no input.
+        Lets `receive` give what these channels have that are paused for no other reason, and wakes it;
+        from any thread. Raises ValueError for a channel that is no input.
         """
     def statistics(self, /) -> NetworkStatistics:
         """
@@ -552,6 +598,11 @@ class OutputGate:
 
         `stamps` (nanoseconds) become markers behind the last record. Raises EncodeError or
         KeyExtractError naming the record (those before it are emitted), Cancelled, ChannelLost.
+        """
+    def send_control(self, /, control: Control) -> None:
+        """
+        Sends a control behind everything that was emitted, on every channel; blocks as `emit` does.
+        Raises Cancelled, ChannelLost.
         """
 
 @final

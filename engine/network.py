@@ -18,6 +18,7 @@ from engine._native import (
     BlobStatistics,
     Cancelled,
     ChannelLost,
+    Control,
     DecodeError,
     EncodeError,
     InputStatistics,
@@ -46,6 +47,7 @@ __all__ = [
     "BlobStatistics",
     "Cancelled",
     "ChannelLost",
+    "Control",
     "DecodeError",
     "EncodeError",
     "InputGate",
@@ -69,8 +71,11 @@ __all__ = [
 class InputGate(Protocol):
     """All input channels of a task, as one: a `Network` is the input gate of its task."""
 
-    def receive(self) -> Batch | None:
-        """The next batch, of whichever channel has one; None once every channel ended."""
+    def receive(self, timeout_seconds: float | None = None) -> Batch | Control | None:
+        """The next batch, or what all inputs have come to between two; None once they have ended.
+
+        Raises TimeoutError if nothing comes in time.
+        """
 
 
 def open_output_gate(

@@ -70,6 +70,11 @@ class TaskDescription:
         return any(operator.pickle for operator in self.operators[: at + 1])
 
     @property
+    def main_inputs(self) -> tuple[int, ...]:
+        """The inputs that are no side inputs."""
+        return tuple(channel for channel in self.inputs if channel not in self.side_inputs)
+
+    @property
     def output_channels(self) -> tuple[int, ...]:
         """Ids of all outgoing channels."""
         return tuple(channel for output in self.outputs for channel in output.channels)

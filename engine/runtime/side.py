@@ -8,12 +8,12 @@ the side input is for nobody.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Protocol
 
 from engine.graph.operator import BatchFunction
-from engine.network import Batch, Cancelled, ChannelLost
+from engine.network import Batch, Cancelled, ChannelLost, Control
 from engine.runtime.description import TaskDescription
 from engine.runtime.services import Services
 
@@ -21,17 +21,17 @@ from engine.runtime.services import Services
 class Inputs(Protocol):
     """What it needs of the network."""
 
-    def receive(self) -> Batch | None:
-        """The next batch; None once all channels ended that are not paused or of a side input."""
+    def receive(self) -> Batch | Control | None:
+        """The next element; None once all channels ended that are not paused or of a side input."""
 
-    def pause(self, channels: list[int]) -> None:
+    def pause(self, channels: list[int], reason: str) -> None:
         """Leave what arrives on these channels where it is."""
 
-    def resume(self) -> None:
-        """Give it, now; from any thread."""
+    def resume(self, channels: list[int], reason: str) -> None:
+        """Give what was left for this reason, now; from any thread."""
 
-    def set_side(self, channels: list[int]) -> None:
-        """Make these channels, and no others, a side input, with batches of their own."""
+    def include_side_inputs(self) -> None:
+        """Give what still comes of side inputs, to their end."""
 
     def cancel(self) -> None:
         """Make every call that waits raise Cancelled."""
@@ -44,30 +44,33 @@ class SideInput:
         self.error: BaseException | None = None
         """Why the operator ended the task."""
         self._network = network
-        self._channels = frozenset(description.side_inputs)
+        self._records = list(description.main_inputs)
         self._held = description.operators[0].operator.properties.holds_records
-        network.set_side(sorted(self._channels))
         if self._held:
-            network.pause([each for each in description.inputs if each not in self._channels])
+            network.pause(self._records, _REASON)
 
-    def batches(self, function: BatchFunction) -> Iterator[Batch]:
+    def batches(
+        self, function: BatchFunction, pass_on: Callable[[Control], None]
+    ) -> Iterator[Batch]:
         """The batches of records, to the end; those of the side input are taken by the function."""
         held = self._held
         while True:
-            batch = self._network.receive()
-            if batch is None:
+            element = self._network.receive()
+            if element is None:
                 if not held:
                     return
                 held = False
-                self._network.resume()  # what waits can wait for nothing else: the side has ended
-            elif batch.channel in self._channels:
-                function.take_side(batch.to_list())
+                self.resume()  # what waits can wait for nothing else: the side has ended
+            elif isinstance(element, Control):
+                pass_on(element)
+            elif element.input == SIDE:
+                function.take_side(element.to_list())
             else:
-                yield batch
+                yield element
 
     def resume(self) -> None:
         """Let held records come."""
-        self._network.resume()
+        self._network.resume(self._records, _REASON)
 
     def fail(self, error: BaseException) -> None:
         """End the task with this error, even while it waits."""
@@ -81,9 +84,16 @@ def drop_rest(network: Inputs, services: Services) -> None:
     Its senders, who may have other readers, are held up by no task that has ended. What records
     stand for is let go of as they come: a service may keep it until every task has taken it.
     """
-    network.set_side([])
+    network.include_side_inputs()
     with services.entered(), suppress(Cancelled, ChannelLost):  # the job is ending, or fails
-        while (batch := network.receive()) is not None:
-            if services:
+        while (element := network.receive()) is not None:
+            if services and isinstance(element, Batch):
                 with suppress(Exception):  # what cannot be decoded holds up nobody either
-                    batch.to_list()
+                    element.to_list()
+
+
+SIDE = 1
+"""The number of the side input; that of the records is 0."""
+
+_REASON = "nothing of the side input"
+"""Why records are held."""

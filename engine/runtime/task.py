@@ -22,6 +22,7 @@ from engine.graph.operator import (
 )
 from engine.network import (
     Cancelled,
+    Control,
     LatencyHistogram,
     Network,
     OutputGate,
@@ -63,6 +64,7 @@ class Task:
         self.chain = Chain()
         self._network = network
         self._services = Services() if services is None else services
+        self._gates: list[OutputGate] = []
         self._cancelled = threading.Event()
         self._clock = clock
         self._source = (
@@ -226,6 +228,7 @@ class Task:
         for output in self.description.outputs:
             pickle = self.description.pickles(output)
             gate = open_output_gate(self._network, output.partitioner, output.channels, pickle)
+            self._gates.append(gate)
             if output.side_output is None:
                 gates.append(gate)
             else:
@@ -252,24 +255,32 @@ class Task:
     def _run_from_gate(self, deliver: Deliver) -> None:
         receive = self._network.receive
         process = self.chain.process
-        batch = receive()
+        element = receive()
         self._window.begin(self._restart_latency)
-        while batch is not None:
-            out = process(batch)
-            try:
-                deliver(out, batch.markers)
-            except BaseException:
-                self.chain.fails_behind()
-                raise
-            self._received += len(batch)
-            batch = receive()
+        while element is not None:
+            if isinstance(element, Control):
+                self._pass_on(element)
+            else:
+                out = process(element)
+                try:
+                    deliver(out, element.markers)
+                except BaseException:
+                    self.chain.fails_behind()
+                    raise
+                self._received += len(element)
+            element = receive()
+
+    def _pass_on(self, control: Control) -> None:
+        """To all tasks downstream: no operator holds back what it is about."""
+        for gate in self._gates:
+            gate.send_control(control)
 
     def _run_beside(self, side: SideInput, deliver: Deliver) -> None:
         """As `_run_from_gate`, with a side input, whose records are not counted."""
         process = self.chain.process
         function = self.chain.functions[self.description.operators[0].name]
         try:
-            for number, batch in enumerate(side.batches(function)):
+            for number, batch in enumerate(side.batches(function, self._pass_on)):
                 if number == 0:
                     self._window.begin(self._restart_latency)
                 out = process(batch)

@@ -28,6 +28,7 @@ from engine.runtime.pickling import unpickle_description
 from engine.runtime.ports import listen
 from engine.runtime.reply import pack, text_of
 from engine.runtime.services import Services
+from engine.runtime.side import SIDE
 from engine.runtime.task import Task
 from engine.service import Peer, Site
 
@@ -131,7 +132,11 @@ class Worker:
         description = self._task.description
         self._network.connect(
             [(channel, peers[channel]) for channel in description.output_channels],
-            [(channel, peers[channel]) for channel in description.inputs],
+            *(
+                [(channel, peers[channel]) for channel in channels]
+                for channels in (description.main_inputs, description.side_inputs)
+            ),
+            side=[SIDE],
         )
         self._services.connect(others)
 

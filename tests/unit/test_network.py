@@ -14,6 +14,7 @@ from engine.graph.partitioner import Broadcast, Forward, Hash, Rebalance
 from engine.network import (
     Batch,
     Cancelled,
+    Control,
     EncodeError,
     KeyExtractError,
     LatencyHistogram,
@@ -243,6 +244,127 @@ def test_cancel_wakes_a_gate_that_blocks(connected: Open) -> None:
         assert isinstance(emitting.exception(timeout=10), Cancelled)
     with pytest.raises(Cancelled):
         gate.emit(["more"] * 100_000)
+
+
+def test_controls_come_in_their_place_and_in_order(connected: Open) -> None:
+    sender, (target,) = connected()
+    gate = open_output_gate(sender, Forward(), [0])
+    for control in [Control.idle(), Control.watermark(-5)]:
+        gate.send_control(control)
+        assert target.receive() == control
+    gate.emit(["a"])
+    gate.send_control(Control.watermark(7))
+    gate.send_control(Control.barrier(1))
+    gate.emit(["b"])
+    batch = target.receive()
+    assert isinstance(batch, Batch)
+    assert batch.to_list() == ["a"]
+    assert [target.receive(), target.receive()] == [Control.watermark(7), Control.barrier(1)]
+    with pytest.raises(ValueError, match="released"):
+        batch.to_list()
+    batch = target.receive()
+    assert isinstance(batch, Batch)
+    assert batch.to_list() == ["b"]
+
+
+def test_a_control_tells_what_it_is() -> None:
+    watermark, idle, barrier = Control.watermark(7), Control.idle(), Control.barrier(7)
+    assert [(each.time_us, each.epoch) for each in (watermark, idle, barrier)] == [
+        (7, None),
+        (None, None),
+        (None, 7),
+    ]
+    assert {watermark, Control.watermark(7), barrier} == {watermark, barrier}
+    assert repr([watermark, idle, barrier]) == (
+        "[Control.watermark(7), Control.idle(), Control.barrier(7)]"
+    )
+
+
+def test_every_channel_of_a_gate_gets_a_control(connected: Open) -> None:
+    sender, targets = connected(3)
+    open_output_gate(sender, Hash(None), [0, 1, 2]).send_control(Control.barrier(1))
+    assert [target.receive() for target in targets] == [Control.barrier(1)] * 3
+
+
+def test_what_does_not_come_in_time_is_no_end(connected: Open) -> None:
+    sender, (target,) = connected()
+    with pytest.raises(TimeoutError):
+        target.receive(0)
+    with pytest.raises(TimeoutError):
+        target.receive(timeout_seconds=0.02)
+    with pytest.raises(ValueError, match="timeout_seconds is -1"):
+        target.receive(-1)
+    with ThreadPoolExecutor() as pool:
+        ending = pool.submit(sender.finish, 30)
+        assert target.receive(30) is None
+        ending.result()
+
+
+@pytest.fixture
+def beside(tmp_path: Path) -> Iterator[tuple[list[Network], Network]]:
+    """Two senders, of channels 0 and 1, which are inputs 0 and 1 of a target; 1 is a side input."""
+    names = ["records", "side", "target"]
+    networks = [Network([f"shm://{tmp_path}/{name}"]) for name in names]
+    *senders, target = networks
+    with ThreadPoolExecutor() as pool:
+        connecting = [
+            pool.submit(sender.connect, [(at, target.endpoints[0])])
+            for at, sender in enumerate(senders)
+        ]
+        target.connect(
+            [], *([(at, each.endpoints[0])] for at, each in enumerate(senders)), side=[1]
+        )
+        for each in connecting:
+            each.result()
+    yield senders, target
+    for network in networks:
+        network.close()
+
+
+def test_a_batch_holds_records_of_one_input(beside: tuple[list[Network], Network]) -> None:
+    senders, target = beside
+    for number, sender in enumerate(senders):
+        open_output_gate(sender, Forward(), [number]).emit([number])
+    found = {}
+    while len(found) < 2:
+        batch = target.receive(30)
+        assert isinstance(batch, Batch)
+        found[batch.input] = batch.to_list()
+    assert found == {0: [0], 1: [1]}
+
+
+def test_nobody_waits_for_the_end_of_a_side_input(beside: tuple[list[Network], Network]) -> None:
+    senders, target = beside
+    with ThreadPoolExecutor() as pool:
+        ending = pool.submit(senders[0].finish, 30)
+        assert target.receive() is None
+        assert target.receive() is None
+        ending.result()
+        target.include_side_inputs()
+        with pytest.raises(TimeoutError):
+            target.receive(0.01)
+        ending = pool.submit(senders[1].finish, 30)
+        assert target.receive() is None
+        ending.result()
+
+
+def test_holds_for_different_reasons_do_not_free_each_other(
+    beside: tuple[list[Network], Network],
+) -> None:
+    senders, target = beside
+    open_output_gate(senders[0], Forward(), [0]).emit(["held"])
+    for reason in ("model", "memory"):
+        target.pause([0], reason)
+    for reason in ("memory", "memory", "other"):
+        target.resume([0, 1], reason)
+    with pytest.raises(TimeoutError):
+        target.receive(0.05)
+    target.resume([0], "model")
+    batch = target.receive(30)
+    assert isinstance(batch, Batch)
+    assert batch.to_list() == ["held"]
+    with pytest.raises(ValueError, match="channel 7 is no input of this task"):
+        target.resume([7], "model")
 
 
 def test_cancel_wakes_a_network_that_receives(connected: Open) -> None:

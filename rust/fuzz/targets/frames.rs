@@ -1,9 +1,9 @@
-//! Any bytes are frames, credits and markers, or are refused; what was read is written the same.
+//! Any bytes are frames, credits, markers and controls, or are refused; what was read is written the same.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use oka_protocol::{
-    Credit, Encoding, FrameHeader, FrameKind, Frames, HEADER_BYTES, decode_markers, encode_markers,
+    Control, Credit, FrameHeader, FrameKind, Frames, HEADER_BYTES, decode_markers, encode_markers,
     padded,
 };
 
@@ -26,9 +26,15 @@ fuzz_target!(
 
 fn read_body(header: &FrameHeader, body: &[u8]) {
     if let Some(credit) = Credit::decode(header, body) {
-        let again = credit.encode(header.channel);
+        let again = credit.encode(header.channel, header.attempt);
         let (header, body) = Frames::new(&again).next().expect("one").expect("valid");
         assert_eq!(Credit::decode(&header, body), Some(credit));
+    }
+    if let Some(control) = Control::decode(header, body) {
+        let again = control.encode(header.channel, header.attempt, header.sequence);
+        assert_eq!(&again[HEADER_BYTES..], body);
+        let (header, body) = Frames::new(&again).next().expect("one").expect("valid");
+        assert_eq!(Control::decode(&header, body), Some(control));
     }
     if let Some(stamps) = decode_markers(header.count, body) {
         let mut again = Vec::new();
@@ -41,12 +47,9 @@ fn read_body(header: &FrameHeader, body: &[u8]) {
 fn seeds() -> Vec<Vec<u8>> {
     let frame = |kind, sequence, count, body: &[u8]| {
         let header = FrameHeader {
-            kind,
-            encoding: Encoding::Msgpack,
-            channel: 7,
-            sequence,
             count,
             length: body.len() as u32,
+            ..FrameHeader::new(kind, 7, ATTEMPT, sequence)
         };
         let mut bytes = header.encode().to_vec();
         bytes.extend_from_slice(body);
@@ -67,6 +70,11 @@ fn seeds() -> Vec<Vec<u8>> {
         [data.clone(), data].concat(),
         end,
         frame(FrameKind::Closed, 3, 0, b""),
-        credit.encode(7).to_vec(),
+        credit.encode(7, ATTEMPT).to_vec(),
+        Control::Watermark(-1).encode(7, ATTEMPT, 4).to_vec(),
+        Control::Idle.encode(7, ATTEMPT, 5).to_vec(),
+        Control::Barrier(1).encode(7, ATTEMPT, 6).to_vec(),
     ]
 }
+
+const ATTEMPT: u8 = 2;

@@ -89,6 +89,7 @@ fn frames() -> Vec<Frame> {
         header: FrameHeader {
             kind: FrameKind::Data,
             encoding: Encoding::Msgpack,
+            attempt: 0,
             channel: 7,
             sequence,
             count: 1,

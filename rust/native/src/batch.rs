@@ -22,6 +22,7 @@ pub(crate) struct Batch {
     /// `None` after the batch was released.
     content: Option<Content>,
     channel: u32,
+    input: usize,
     records: usize,
     markers: Vec<u64>,
 }
@@ -130,6 +131,12 @@ impl Batch {
         self.channel
     }
 
+    /// Number of the input, in the order of `connect`, that all its records came from.
+    #[getter]
+    fn input(&self) -> usize {
+        self.input
+    }
+
     /// Stamps (nanoseconds) of the markers that travelled behind the records.
     #[getter]
     fn markers(&self) -> Vec<u64> {
@@ -157,9 +164,15 @@ impl Batch {
 
 impl Batch {
     /// Rows of a channel, with the markers behind them.
-    pub(crate) fn of_columns(channel: u32, columns: Columns, markers: Vec<u64>) -> Self {
+    pub(crate) fn of_columns(
+        channel: u32,
+        input: usize,
+        columns: Columns,
+        markers: Vec<u64>,
+    ) -> Self {
         Self {
             channel,
+            input,
             records: columns.rows(),
             markers,
             content: Some(Content::Columns(columns)),
@@ -185,6 +198,7 @@ impl From<Received> for Batch {
     fn from(mut received: Received) -> Self {
         Self {
             channel: received.channel,
+            input: received.input,
             records: received.records,
             markers: std::mem::take(&mut received.markers),
             content: Some(Content::Records(received)),

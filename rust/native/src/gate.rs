@@ -1,6 +1,7 @@
 //! The output gate: all channels from one task to the tasks of one downstream operator.
 
 use crate::columns;
+use crate::control::Control;
 use crate::encode::{self, Refused};
 use crate::error::{EncodeError, KeyExtractError, Raise, alone};
 use crate::extension::Pickling;
@@ -77,6 +78,19 @@ impl OutputGate {
             self.wait_writable(py)?;
         }
         Ok(())
+    }
+
+    /// Sends a control behind everything that was emitted, on every channel; blocks as `emit` does.
+    /// Raises Cancelled, ChannelLost.
+    fn send_control(&self, py: Python<'_>, control: &Control) -> PyResult<()> {
+        drop(self.state()?);
+        for channel in &self.channels {
+            channel.send_control(control.0);
+        }
+        if self.channels.iter().all(OutputChannel::is_writable) {
+            return Ok(());
+        }
+        self.wait_writable(py)
     }
 }
 

@@ -16,6 +16,7 @@ mod attributes;
 mod batch;
 mod blob;
 mod columns;
+mod control;
 mod decode;
 mod encode;
 mod error;
@@ -42,6 +43,8 @@ mod _native {
     use super::batch::Batch;
     #[pymodule_export]
     use super::blob::{Blob, BlobNode, Landing};
+    #[pymodule_export]
+    use super::control::Control;
     #[pymodule_export]
     use super::error::{
         AggregateError, Cancelled, ChannelLost, DecodeError, EncodeError, KeyExtractError,

@@ -1,17 +1,18 @@
 //! The network of one task: its input gate, and where its output gates come from.
 
 use crate::batch::{Batch, not_columns};
+use crate::control::Control;
 use crate::error::Raise;
 use crate::gate::OutputGate;
 use crate::statistics::NetworkStatistics;
 use oka_columnar::Decoder;
-use oka_transport::{ChannelSpec, Encoding, NetworkConfig, Received, TryReceive};
-use pyo3::exceptions::PyValueError;
+use oka_transport::{ChannelSpec, Element, Encoding, NetworkConfig, Received};
+use pyo3::exceptions::{PyTimeoutError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// All channels of one task, moved by one I/O thread that never needs the GIL.
 ///
@@ -45,7 +46,8 @@ impl Network {
     /// `reconnect_timeout_seconds`: until a tcp channel that was cut off counts as lost. `nap_us`: how
     /// long a task that is woken again and again lets frames from shared memory gather.
     /// `encryption`: tcp channels are encrypted and both ends authenticated. `channels`: how many
-    /// there will be, inputs and outputs; bounds the handshakes at one moment.
+    /// there will be, inputs and outputs; bounds the handshakes at one moment. `attempt`: which
+    /// deployment of the job's tasks this is; those of any other are refused.
     #[new]
     #[allow(
         clippy::needless_pass_by_value,
@@ -64,6 +66,7 @@ impl Network {
         nap_us: "float | None" = None,
         encryption: "bool | None" = None,
         channels: "int | None" = None,
+        attempt: "int" = 0,
     ))]
     fn new(
         py: Python<'_>,
@@ -77,6 +80,7 @@ impl Network {
         nap_us: Option<f64>,
         encryption: Option<bool>,
         channels: Option<usize>,
+        attempt: u64,
     ) -> PyResult<Self> {
         let usual = NetworkConfig::default();
         let config = NetworkConfig {
@@ -97,6 +101,7 @@ impl Network {
             nap: duration_or("nap_us", nap_us.map(|us| us / 1e6), usual.nap)?,
             encryption: encryption.unwrap_or(usual.encryption),
             channels: channels.unwrap_or(usual.channels),
+            attempt: (attempt % ATTEMPTS) as u8,
         };
         let network = py
             .detach(|| oka_transport::Network::bind(config, &listen))
@@ -115,22 +120,40 @@ impl Network {
     }
 
     /// Connects all channels, given as (id, endpoint of the other end), and waits until every peer
-    /// has answered; encrypted ones do so once they are connecting, too. Raises NetworkError when one does not in time, Cancelled.
+    /// has answered; encrypted ones do so once they are connecting, too. Raises NetworkError when one
+    /// does not in time, Cancelled.
+    ///
+    /// Each of `inputs` has channels of its own, and a batch holds records of one (`Batch.input`). Those
+    /// whose numbers are in `side` are side inputs: `receive` does not wait for their end.
     #[pyo3(signature = (
         outputs: "list[tuple[int, str]]",
-        inputs: "list[tuple[int, str]]",
+        *inputs: "list[tuple[int, str]]",
+        side: "list[int]" = Vec::new(),
     ))]
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "the lists are converted anyway"
+    )]
     fn connect(
         &self,
         py: Python<'_>,
         outputs: Vec<(u32, String)>,
-        inputs: Vec<(u32, String)>,
+        inputs: Vec<Vec<(u32, String)>>,
+        side: Vec<usize>,
     ) -> PyResult<()> {
-        let specs = |channels: Vec<(u32, String)>| -> Vec<ChannelSpec> {
-            let spec = |(id, peer)| ChannelSpec { id, peer };
-            channels.into_iter().map(spec).collect()
-        };
-        let (outputs, inputs) = (specs(outputs), specs(inputs));
+        let spec = |(id, peer): (u32, String)| ChannelSpec::new(id, peer);
+        let outputs: Vec<_> = outputs.into_iter().map(spec).collect();
+        let inputs: Vec<_> = inputs
+            .into_iter()
+            .enumerate()
+            .flat_map(|(input, channels)| {
+                let is_side = side.contains(&input);
+                channels.into_iter().map(move |channel| ChannelSpec {
+                    side: is_side,
+                    ..spec(channel).of_input(input)
+                })
+            })
+            .collect();
         py.detach(|| self.network.connect(&outputs, &inputs))
             .map_err(Raise::raise)
     }
@@ -170,52 +193,64 @@ impl Network {
         OutputGate::new(channels, partitioner, key, pickle)
     }
 
-    /// The next batch of any input channel; None once all of them ended, or all that are not
-    /// paused. The batch before it counts as consumed with this call, and is released. Waits without
-    /// the GIL. Raises Cancelled, ChannelLost.
-    fn receive<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, Batch>>> {
+    /// The next element of any input: a batch, or what all inputs have come to between two; None once
+    /// all of them ended but side inputs, or all that are not paused. The batch before it counts as
+    /// consumed with this call, and is released. Waits without the GIL; raises TimeoutError if nothing
+    /// comes in time, Cancelled, ChannelLost.
+    #[pyo3(signature = (timeout_seconds: "float | None" = None) -> "Batch | Control | None")]
+    fn receive<'py>(
+        &self,
+        py: Python<'py>,
+        timeout_seconds: Option<f64>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
         if let Some(last) = self.inbound(py).last.take() {
             last.try_borrow_mut(py)?.release();
         }
         let next = self.inbound(py).next.pop_front();
         let batch = match next {
             Some(batch) => batch,
-            None => match self.receive_new(py)? {
-                Some(received) => self.inbound(py).batch(received)?,
-                None => return Ok(None),
+            None => match self.receive_new(py, timeout_seconds)? {
+                Element::Batch(received) => self.inbound(py).batch(received)?,
+                Element::Control(control) => {
+                    return Ok(Some(Bound::new(py, Control(control))?.into_any()));
+                }
+                Element::Ended => return Ok(None),
+                Element::Empty => {
+                    return Err(PyTimeoutError::new_err("nothing has arrived in time"));
+                }
             },
         };
         let batch = Bound::new(py, batch)?;
         self.inbound(py).last = Some(batch.clone().unbind());
-        Ok(Some(batch))
+        Ok(Some(batch.into_any()))
     }
 
-    /// Lets `receive` give nothing of these input channels until `resume`: what arrives on them
-    /// stays there, within the channel's window. Raises ValueError for a channel that is no input.
-    #[pyo3(signature = (channels: "list[int]"))]
+    /// Lets `receive` give nothing of these input channels until `resume` with the same reason: what
+    /// arrives on them stays there, within the channel's window. Raises ValueError for a channel that
+    /// is no input.
+    #[pyo3(signature = (channels: "list[int]", reason: "str"))]
     #[allow(
         clippy::needless_pass_by_value,
         reason = "the list is converted anyway"
     )]
-    fn pause(&self, channels: Vec<u32>) -> PyResult<()> {
-        self.network.pause(&channels).map_err(Raise::raise)
+    fn pause(&self, channels: Vec<u32>, reason: &str) -> PyResult<()> {
+        self.network.pause(&channels, reason).map_err(Raise::raise)
     }
 
-    /// Lets `receive` give what all channels have again, and wakes it; from any thread.
-    fn resume(&self) {
-        self.network.resume();
-    }
-
-    /// Makes these input channels, and no others, a side input. Their batches hold nothing of other
-    /// channels, so that `Batch.channel` tells whose they are, and `receive` gives None once all
-    /// others have ended. Raises ValueError for a channel that is no input.
-    #[pyo3(signature = (channels: "list[int]"))]
+    /// Lets `receive` give what these channels have that are paused for no other reason, and wakes it;
+    /// from any thread. Raises ValueError for a channel that is no input.
+    #[pyo3(signature = (channels: "list[int]", reason: "str"))]
     #[allow(
         clippy::needless_pass_by_value,
         reason = "the list is converted anyway"
     )]
-    fn set_side(&self, channels: Vec<u32>) -> PyResult<()> {
-        self.network.set_side(&channels).map_err(Raise::raise)
+    fn resume(&self, channels: Vec<u32>, reason: &str) -> PyResult<()> {
+        self.network.resume(&channels, reason).map_err(Raise::raise)
+    }
+
+    /// Lets `receive` give what still comes of side inputs, and wait for their end.
+    fn include_side_inputs(&self) {
+        self.network.include_side_inputs();
     }
 
     /// Ends every output channel and waits until the peers have consumed everything. Raises
@@ -246,12 +281,15 @@ impl Network {
 }
 
 impl Network {
-    fn receive_new(&self, py: Python<'_>) -> PyResult<Option<Received>> {
-        match self.network.try_receive().map_err(Raise::raise)? {
-            TryReceive::Batch(received) => Ok(Some(received)),
-            TryReceive::Ended => Ok(None),
-            TryReceive::Empty => py.detach(|| self.network.receive()).map_err(Raise::raise),
+    fn receive_new(&self, py: Python<'_>, timeout_seconds: Option<f64>) -> PyResult<Element> {
+        let found = self.network.try_receive().map_err(Raise::raise)?;
+        if found != Element::Empty {
+            return Ok(found);
         }
+        let timeout = timeout_seconds.map(|seconds| duration("timeout_seconds", seconds));
+        let deadline = timeout.transpose()?.map(|timeout| Instant::now() + timeout);
+        py.detach(|| self.network.receive(deadline))
+            .map_err(Raise::raise)
     }
 
     /// Never waits long: nothing is done under the lock.
@@ -279,8 +317,12 @@ impl Inbound {
         let mut markers = std::mem::take(&mut received.markers);
         while let Some(run) = runs.pop() {
             let markers = std::mem::take(&mut markers);
-            self.next
-                .push_front(Batch::of_columns(received.channel, run, markers));
+            self.next.push_front(Batch::of_columns(
+                received.channel,
+                received.input,
+                run,
+                markers,
+            ));
         }
         received.markers = markers;
         Ok(self.next.pop_front().unwrap_or_else(|| received.into()))
@@ -291,6 +333,9 @@ impl Inbound {
 pub(crate) fn duration_or(name: &str, seconds: Option<f64>, usual: Duration) -> PyResult<Duration> {
     seconds.map_or(Ok(usual), |seconds| duration(name, seconds))
 }
+
+/// Attempts are told apart modulo this, which is many more than are alive at one time.
+const ATTEMPTS: u64 = 1 << u8::BITS;
 
 pub(crate) fn duration(name: &str, seconds: f64) -> PyResult<Duration> {
     Duration::try_from_secs_f64(seconds).map_err(|error| {

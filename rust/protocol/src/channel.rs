@@ -1,13 +1,16 @@
 //! The two ends of one channel.
 
 mod link;
+mod order;
 mod receiver;
 mod sender;
 
 use thiserror::Error;
 
 pub use link::Link;
-pub use receiver::{Arrival, Receiver};
+pub use order::Arrival;
+pub(crate) use order::{Numbers, Order};
+pub use receiver::Receiver;
 pub use sender::{Retransmission, Sender};
 
 /// A frame or credit that cannot belong to a correct channel.

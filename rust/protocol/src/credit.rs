@@ -1,4 +1,4 @@
-use crate::{Encoding, FrameHeader, FrameKind, HEADER_BYTES};
+use crate::{FrameHeader, FrameKind, HEADER_BYTES};
 
 /// What a receiver tells a sender about one channel: what it consumed, and what it will accept.
 ///
@@ -15,15 +15,9 @@ pub struct Credit {
 
 impl Credit {
     /// The bytes of the credit frame for `channel`.
-    pub fn encode(self, channel: u32) -> [u8; CREDIT_FRAME_BYTES] {
-        let header = FrameHeader {
-            kind: FrameKind::Credit,
-            encoding: Encoding::Msgpack,
-            channel,
-            sequence: self.acknowledged,
-            count: 0,
-            length: LIMIT_BYTES as u32,
-        };
+    pub fn encode(self, channel: u32, attempt: u8) -> [u8; CREDIT_FRAME_BYTES] {
+        let mut header = FrameHeader::new(FrameKind::Credit, channel, attempt, self.acknowledged);
+        header.length = LIMIT_BYTES as u32;
         let mut bytes = [0; CREDIT_FRAME_BYTES];
         bytes[..HEADER_BYTES].copy_from_slice(&header.encode());
         bytes[HEADER_BYTES..].copy_from_slice(&self.limit.to_le_bytes());

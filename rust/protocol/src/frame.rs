@@ -3,8 +3,8 @@ use thiserror::Error;
 
 /// What a frame carries.
 ///
-/// The numbers 3 (watermark), 4 (barrier), 7 (error) and 8 (blob chunk) are kept for frames to
-/// come; a decoder of this version refuses them.
+/// The numbers 7 (error) and 8 (blob chunk) are kept for frames to come; a decoder of this version
+/// refuses them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum FrameKind {
@@ -12,6 +12,10 @@ pub enum FrameKind {
     Data = 1,
     /// Latency markers of the records in the data frame before.
     Markers = 2,
+    /// All records that follow are later; or, without a time, the channel is idle.
+    Watermark = 3,
+    /// Divides what belongs to a checkpoint from what does not.
+    Barrier = 4,
     /// What a receiver acknowledges and grants.
     Credit = 5,
     /// No records follow on this channel.
@@ -40,13 +44,13 @@ pub enum Encoding {
 ///
 /// | bytes | field |
 /// |---|---|
-/// | 0 | version, 1 |
+/// | 0 | version, 2 |
 /// | 1 | kind |
 /// | 2 | encoding |
-/// | 3 | reserved, 0 |
+/// | 3 | attempt, modulo 256 |
 /// | 4–7 | channel |
 /// | 8–15 | sequence |
-/// | 16–19 | count of records or markers |
+/// | 16–19 | count of records, markers or times |
 /// | 20–23 | length of the body in bytes |
 ///
 /// ```
@@ -55,6 +59,7 @@ pub enum Encoding {
 /// let header = FrameHeader {
 ///     kind: FrameKind::Data,
 ///     encoding: Encoding::Msgpack,
+///     attempt: 0,
 ///     channel: 7,
 ///     sequence: 1,
 ///     count: 3,
@@ -68,24 +73,40 @@ pub struct FrameHeader {
     pub kind: FrameKind,
     /// How records in the body are encoded.
     pub encoding: Encoding,
+    /// Which deployment of the job's tasks it belongs to; others' frames are refused.
+    pub attempt: u8,
     /// Job-wide id of the channel.
     pub channel: u32,
     /// Position in the channel, from 1; in a credit or state, the last position that was consumed;
     /// in a probe, the last that was sent.
     pub sequence: u64,
-    /// Number of records or markers in the body.
+    /// Number of records, markers or times in the body.
     pub count: u32,
     /// Bytes of the body.
     pub length: u32,
 }
 
 impl FrameHeader {
+    /// The header of a frame with no body.
+    pub fn new(kind: FrameKind, channel: u32, attempt: u8, sequence: u64) -> Self {
+        Self {
+            kind,
+            encoding: Encoding::default(),
+            attempt,
+            channel,
+            sequence,
+            count: 0,
+            length: 0,
+        }
+    }
+
     /// The bytes of this header.
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[0] = VERSION;
         bytes[1] = self.kind as u8;
         bytes[2] = self.encoding as u8;
+        bytes[3] = self.attempt;
         bytes[4..8].copy_from_slice(&self.channel.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.sequence.to_le_bytes());
         bytes[16..20].copy_from_slice(&self.count.to_le_bytes());
@@ -104,13 +125,12 @@ impl FrameHeader {
         if header[0] != VERSION {
             return Err(FrameError::UnsupportedVersion(header[0]));
         }
-        if header[3] != 0 {
-            return Err(FrameError::Reserved(header[3]));
-        }
         Ok(Self {
             kind: match header[1] {
                 1 => FrameKind::Data,
                 2 => FrameKind::Markers,
+                3 => FrameKind::Watermark,
+                4 => FrameKind::Barrier,
                 5 => FrameKind::Credit,
                 6 => FrameKind::End,
                 9 => FrameKind::Closed,
@@ -123,6 +143,7 @@ impl FrameHeader {
                 1 => Encoding::Arrow,
                 other => return Err(FrameError::UnsupportedEncoding(other)),
             },
+            attempt: header[3],
             channel: read_u32(header, 4),
             sequence: u64::from(read_u32(header, 8)) | u64::from(read_u32(header, 12)) << 32,
             count: read_u32(header, 16),
@@ -169,6 +190,17 @@ impl<'a> Frames<'a> {
     pub fn new(message: &'a [u8]) -> Self {
         Self { rest: message }
     }
+
+    /// The channel that all these frames belong to; `None` for garbage, frames of several channels,
+    /// and those of another attempt.
+    pub fn channel(mut self, attempt: u8) -> Option<u32> {
+        let first = self.next()?.ok()?.0;
+        let belongs =
+            |header: FrameHeader| header.channel == first.channel && header.attempt == attempt;
+        let all =
+            belongs(first) && self.all(|frame| frame.is_ok_and(|(header, _)| belongs(header)));
+        all.then_some(first.channel)
+    }
 }
 
 impl<'a> Iterator for Frames<'a> {
@@ -214,7 +246,7 @@ pub enum FrameError {
     },
     /// Another version of the protocol, or no frame at all.
     #[error(
-        "frame version {0} is not supported, expected 1\n\nhint: all tasks of a job run one version"
+        "frame version {0} is not supported, expected 2\n\nhint: all tasks of a job run one version"
     )]
     UnsupportedVersion(u8),
     /// A kind this version does not know.
@@ -223,9 +255,6 @@ pub enum FrameError {
     /// An encoding this version does not know.
     #[error("encoding {0} is not supported\n\nhint: all tasks of a job run one version")]
     UnsupportedEncoding(u8),
-    /// The reserved byte is in use.
-    #[error("the reserved byte is {0}, expected 0\n\nhint: all tasks of a job run one version")]
-    Reserved(u8),
 }
 
 fn read_u32(header: &[u8; HEADER_BYTES], start: usize) -> u32 {
@@ -246,4 +275,4 @@ pub const HEADER_BYTES: usize = 24;
 /// Body bytes from which a frame counts as full and no longer waits for company.
 pub const FRAME_BYTES: usize = 64 * 1024;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;

@@ -3,12 +3,16 @@
 //! This crate owns no socket, no clock and no thread: it decides, and `oka-transport` carries out.
 //! A channel is one [`Sender`] and one [`Receiver`] that exchange [`Frame`]s; whatever a link
 //! between them loses, repeats, delays or reorders, records arrive in order, exactly once, and a
-//! receiver never holds more than its window (one larger frame excepted). A [`ClockOffset`] makes
-//! stamps of one host comparable to those of another. [`partition`] hashes keys as Python compares
+//! receiver never holds more than its window (one larger frame excepted). Over a ring, which loses
+//! nothing, they are a [`StreamSender`] and a [`StreamReceiver`]. A [`ClockOffset`] makes
+//! stamps of one host comparable to those of another. An [`Alignment`] brings the inputs of a task
+//! together: watermarks, barriers, holds and ends. [`partition`] hashes keys as Python compares
 //! them; [`LatencyHistogram`] gathers what [`encode_markers`] carries.
 
+mod alignment;
 mod channel;
 mod clock;
+mod control;
 mod credit;
 mod frame;
 mod latency;
@@ -16,12 +20,15 @@ mod marker;
 pub mod number;
 pub mod partition;
 mod report;
+mod stream;
 
+pub use alignment::{Alignment, END_OF_TIME, START_OF_TIME};
 pub use channel::{
     Arrival, CLOCK_INTERVAL_NS, ChannelError, FIRST_ROUND_TRIPS, Link, PROBE_INTERVAL_NS, Receiver,
     Retransmission, SMALL_FRAME_INTERVAL_NS, SMALL_FRAMES_IN_FLIGHT, Sender,
 };
 pub use clock::{ClockOffset, RoundTrip};
+pub use control::{CONTROL_BYTES, CONTROL_FRAME_BYTES, Control, Trailer};
 pub use credit::Credit;
 pub use frame::{
     Encoding, FRAME_ALIGNMENT, FRAME_BYTES, Frame, FrameError, FrameHeader, FrameKind, Frames,
@@ -30,3 +37,4 @@ pub use frame::{
 pub use latency::{HistogramError, LatencyHistogram};
 pub use marker::{MARKER_BYTES, decode_markers, encode_markers};
 pub use report::{Echo, Probe, State};
+pub use stream::{Available, StreamError, StreamReceiver, StreamSender};

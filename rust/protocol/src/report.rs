@@ -1,4 +1,4 @@
-use crate::{Credit, Encoding, FrameHeader, FrameKind, HEADER_BYTES};
+use crate::{Credit, FrameHeader, FrameKind, HEADER_BYTES};
 
 /// What a sender asks a receiver: which frames did you get?
 ///
@@ -41,9 +41,12 @@ pub struct Echo {
 
 impl Probe {
     /// The bytes of the probe frame for `channel`.
-    pub fn encode(self, channel: u32) -> [u8; HEADER_BYTES + WORD] {
+    pub fn encode(self, channel: u32, attempt: u8) -> [u8; HEADER_BYTES + WORD] {
         let mut bytes = [0; HEADER_BYTES + WORD];
-        put_header(&mut bytes, FrameKind::Probe, channel, self.sequence);
+        put_header(
+            &mut bytes,
+            FrameHeader::new(FrameKind::Probe, channel, attempt, self.sequence),
+        );
         bytes[HEADER_BYTES..].copy_from_slice(&self.sent_ns.to_le_bytes());
         bytes
     }
@@ -59,13 +62,12 @@ impl Probe {
 
 impl State {
     /// The bytes of the state frame for `channel`.
-    pub fn encode(self, channel: u32) -> [u8; HEADER_BYTES + STATE_WORDS * WORD] {
+    pub fn encode(self, channel: u32, attempt: u8) -> [u8; HEADER_BYTES + STATE_WORDS * WORD] {
         let mut bytes = [0; HEADER_BYTES + STATE_WORDS * WORD];
+        let acknowledged = self.credit.acknowledged;
         put_header(
             &mut bytes,
-            FrameKind::State,
-            channel,
-            self.credit.acknowledged,
+            FrameHeader::new(FrameKind::State, channel, attempt, acknowledged),
         );
         let echo = self.echo.unwrap_or(NO_ECHO);
         let words: [u64; STATE_WORDS] = [
@@ -118,15 +120,8 @@ impl State {
     }
 }
 
-fn put_header(bytes: &mut [u8], kind: FrameKind, channel: u32, sequence: u64) {
-    let header = FrameHeader {
-        kind,
-        encoding: Encoding::Msgpack,
-        channel,
-        sequence,
-        count: 0,
-        length: (bytes.len() - HEADER_BYTES) as u32,
-    };
+fn put_header(bytes: &mut [u8], mut header: FrameHeader) {
+    header.length = (bytes.len() - HEADER_BYTES) as u32;
     bytes[..HEADER_BYTES].copy_from_slice(&header.encode());
 }
 

@@ -2,19 +2,19 @@
 
 use bytes::Bytes;
 use oka_protocol::{
-    Credit, Echo, Encoding, Frame, FrameError, FrameHeader, FrameKind, Frames, Probe, State,
+    Control, Credit, Echo, Encoding, Frame, FrameError, FrameHeader, FrameKind, Frames, Probe,
+    State,
 };
 use proptest::prelude::*;
+
+const ATTEMPT: u8 = 9;
 
 fn frame(kind: FrameKind, channel: u32, sequence: u64, count: u32, body: Vec<u8>) -> Frame {
     Frame {
         header: FrameHeader {
-            kind,
-            encoding: Encoding::Msgpack,
-            channel,
-            sequence,
             count,
             length: body.len() as u32,
+            ..FrameHeader::new(kind, channel, ATTEMPT, sequence)
         },
         body: Bytes::from(body),
     }
@@ -24,6 +24,8 @@ fn any_frame() -> impl Strategy<Value = Frame> {
     let kind = prop_oneof![
         Just(FrameKind::Data),
         Just(FrameKind::Markers),
+        Just(FrameKind::Watermark),
+        Just(FrameKind::Barrier),
         Just(FrameKind::Credit),
         Just(FrameKind::End),
         Just(FrameKind::Closed),
@@ -35,16 +37,20 @@ fn any_frame() -> impl Strategy<Value = Frame> {
     (
         kind,
         encoding,
+        any::<u8>(),
         any::<u32>(),
         any::<u64>(),
         any::<u32>(),
         body,
     )
-        .prop_map(|(kind, encoding, channel, sequence, count, body)| {
-            let mut frame = frame(kind, channel, sequence, count, body);
-            frame.header.encoding = encoding;
-            frame
-        })
+        .prop_map(
+            |(kind, encoding, attempt, channel, sequence, count, body)| {
+                let mut frame = frame(kind, channel, sequence, count, body);
+                frame.header.encoding = encoding;
+                frame.header.attempt = attempt;
+                frame
+            },
+        )
 }
 
 fn any_state() -> impl Strategy<Value = State> {
@@ -78,8 +84,8 @@ proptest! {
         state in any_state(),
     ) {
         let probe = Probe { sequence, sent_ns };
-        let mut message = probe.encode(4).to_vec();
-        message.extend_from_slice(&state.encode(5));
+        let mut message = probe.encode(4, ATTEMPT).to_vec();
+        message.extend_from_slice(&state.encode(5, ATTEMPT));
         let frames: Vec<_> = Frames::new(&message).map(Result::unwrap).collect();
         let [(asked, question), (told, answer)] = frames[..] else {
             panic!("{} frames", frames.len());
@@ -92,6 +98,26 @@ proptest! {
         for cut in 0..answer.len() {
             prop_assert_eq!(State::decode(&told, &answer[..cut]), None);
         }
+    }
+
+    #[test]
+    fn controls_survive_the_wire(
+        control in prop_oneof![
+            any::<i64>().prop_map(Control::Watermark),
+            Just(Control::Idle),
+            any::<u64>().prop_map(Control::Barrier),
+        ],
+        count in 2..=u32::MAX,
+    ) {
+        let message = control.encode(6, ATTEMPT, 3);
+        let (mut header, body) = Frames::new(&message).next().unwrap().unwrap();
+        prop_assert_eq!((header.kind, header.sequence), (control.kind(), 3));
+        prop_assert_eq!(Control::decode(&header, body), Some(control));
+        for cut in 0..body.len() {
+            prop_assert_eq!(Control::decode(&header, &body[..cut]), None);
+        }
+        header.count = count;
+        prop_assert_eq!(Control::decode(&header, body), None);
     }
 
     #[test]
@@ -153,10 +179,9 @@ fn refusals_say_what_was_expected() {
         bytes[place] = value;
         Frames::new(&bytes).next().unwrap().unwrap_err()
     };
-    assert_eq!(refused(0, 2), FrameError::UnsupportedVersion(2));
-    assert_eq!(refused(1, 4), FrameError::UnsupportedKind(4));
+    assert_eq!(refused(0, 1), FrameError::UnsupportedVersion(1));
+    assert_eq!(refused(1, 7), FrameError::UnsupportedKind(7));
     assert_eq!(refused(2, 2), FrameError::UnsupportedEncoding(2));
-    assert_eq!(refused(3, 1), FrameError::Reserved(1));
     assert_eq!(
         refused(23, 1),
         FrameError::Truncated {
@@ -172,9 +197,25 @@ fn credits_survive_the_wire() {
         acknowledged: 9,
         limit: 1 << 40,
     };
-    let message = Bytes::copy_from_slice(&credit.encode(3));
+    let message = Bytes::copy_from_slice(&credit.encode(3, ATTEMPT));
     let (header, body) = Frames::new(&message).next().unwrap().unwrap();
     assert_eq!((header.kind, header.channel), (FrameKind::Credit, 3));
     assert_eq!(Credit::decode(&header, body), Some(credit));
     assert_eq!(Credit::decode(&header, &body[1..]), None);
+}
+
+#[test]
+fn frames_of_another_attempt_or_channel_are_refused() {
+    let mut message = Control::Watermark(5).encode(3, ATTEMPT, 1).to_vec();
+    assert_eq!(Frames::new(&message).channel(ATTEMPT), Some(3));
+    assert_eq!(Frames::new(&message).channel(ATTEMPT - 1), None);
+    assert_eq!(Frames::new(&message).channel(ATTEMPT + 1), None);
+    let whole = message.len();
+    for (channel, attempt) in [(3, ATTEMPT - 1), (4, ATTEMPT)] {
+        message.truncate(whole);
+        message.extend_from_slice(&Control::Idle.encode(channel, attempt, 2));
+        assert_eq!(Frames::new(&message).channel(ATTEMPT), None);
+    }
+    assert_eq!(Frames::new(&message[..whole - 1]).channel(ATTEMPT), None);
+    assert_eq!(Frames::new(&[]).channel(ATTEMPT), None);
 }

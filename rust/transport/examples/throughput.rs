@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime};
 use std::{env, fs, thread};
 
 use oka_protocol::LatencyHistogram;
-use oka_transport::{ChannelSpec, Network, NetworkConfig, OpenFrame, OutputChannel, TryReceive};
+use oka_transport::{ChannelSpec, Element, Network, NetworkConfig, OpenFrame, OutputChannel};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<_> = env::args().skip(1).collect();
@@ -36,12 +36,12 @@ fn measure(kind: &str, size: usize, seconds: f64) -> Result<(), Box<dyn Error>> 
         .spawn()?;
     let mut lines = BufReader::new(source.stdout.take().ok_or("no output")?).lines();
     let peer = lines.next().ok_or("the source stopped")??;
-    network.connect(&[], &[ChannelSpec { id: 1, peer }])?;
+    network.connect(&[], &[ChannelSpec::new(1, peer)])?;
 
     let (mut bytes, mut frames) = (0_u64, 0_u64);
     let cpu = cpu_seconds();
     let started = Instant::now();
-    while let Some(batch) = network.receive()? {
+    while let Element::Batch(batch) = network.receive(None)? {
         if !batch.markers.is_empty() {
             break;
         }
@@ -56,7 +56,7 @@ fn measure(kind: &str, size: usize, seconds: f64) -> Result<(), Box<dyn Error>> 
 
     let mut latencies = LatencyHistogram::new();
     let idle_cpu = cpu_seconds();
-    while let Some(batch) = network.receive()? {
+    while let Element::Batch(batch) = network.receive(None)? {
         for stamp in &batch.markers {
             latencies.record(now_ns().saturating_sub(*stamp));
         }
@@ -98,7 +98,7 @@ fn source(kind: &str, size: usize, seconds: f64, sink: &str) -> Result<(), Box<d
     let network = bind(kind, "source")?;
     println!("{}", network.endpoints()[0]);
     let peer = sink.to_owned();
-    network.connect(&[ChannelSpec { id: 1, peer }], &[])?;
+    network.connect(&[ChannelSpec::new(1, peer)], &[])?;
     let output = network.output(1).ok_or("not connected")?;
     let record = vec![7; size];
     let mut frame = OpenFrame::new();
@@ -137,10 +137,7 @@ fn emit(output: &OutputChannel, frame: &mut OpenFrame, record: &[u8], stamp: Opt
 fn time_calls(kind: &str) -> Result<String, Box<dyn Error>> {
     let writer = bind(kind, "writer")?;
     let reader = bind(kind, "reader")?;
-    let to = |network: &Network| ChannelSpec {
-        id: 2,
-        peer: network.endpoints()[0].clone(),
-    };
+    let to = |network: &Network| ChannelSpec::new(2, &network.endpoints()[0]);
     thread::scope(|scope| {
         let connecting = scope.spawn(|| writer.connect(&[to(&reader)], &[]));
         reader.connect(&[], &[to(&writer)])?;
@@ -169,7 +166,7 @@ fn time_calls(kind: &str) -> Result<String, Box<dyn Error>> {
             let started = Instant::now();
             let found = reader.try_receive()?;
             receives.push(started.elapsed().as_nanos());
-            if matches!(found, TryReceive::Empty) {
+            if matches!(found, Element::Empty) {
                 receives.pop();
                 break;
             }

@@ -49,6 +49,10 @@ pub struct NetworkConfig {
     /// them: more of them are turned away and come again. Cost: the memory that strangers may
     /// occupy for 5 s: 68 KB per handshake, measured with half-open connections.
     pub channels: usize,
+    /// Which deployment of the job's tasks this network belongs to, modulo 256 (default 0).
+    ///
+    /// Frames and peers of any other are refused: of a task that should be gone, for instance.
+    pub attempt: u8,
 }
 
 impl Default for NetworkConfig {
@@ -63,6 +67,7 @@ impl Default for NetworkConfig {
             nap: Duration::from_micros(50),
             encryption: true,
             channels: 64,
+            attempt: 0,
         }
     }
 }

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use oka_protocol::{
-    Arrival, ChannelError, Credit, FrameHeader, FrameKind, Frames, HEADER_BYTES, Probe, Receiver,
-    State, decode_markers,
+    Alignment, Arrival, ChannelError, Control, Credit, END_OF_TIME, FrameHeader, FrameKind, Frames,
+    HEADER_BYTES, Probe, Receiver, State, decode_markers,
 };
 use oka_ring::Marked;
 use omq_tokio::{Message, Socket};
@@ -16,7 +16,7 @@ use crate::clock::now_ns;
 use crate::health::{Failure, Health};
 use crate::outbox::UNPOISONED;
 use crate::shm::{RingInput, RingInputs, Sleeper};
-use crate::{ChannelLost, ChannelSpec, InputStatistics, ReceiveError, Received, TryReceive};
+use crate::{ChannelLost, ChannelSpec, Element, InputStatistics, ReceiveError, Received};
 
 /// Everything that arrived for a task and was not consumed, in order of arrival.
 ///
@@ -35,6 +35,7 @@ pub(crate) struct Inbox {
 /// The way back to the sender of an input channel.
 pub(crate) struct CreditLine {
     pub(crate) spec: ChannelSpec,
+    pub(crate) attempt: u8,
     pub(crate) socket: Socket,
 }
 
@@ -45,40 +46,43 @@ impl CreditLine {
     }
 }
 
-#[derive(Default)]
 struct InboxState {
     inputs: Vec<Input>,
     queue: VecDeque<Queued>,
-    /// What arrived on channels that are paused.
-    held: VecDeque<Queued>,
-    /// Whether any channel is.
-    has_paused: bool,
     taken: Option<Taken>,
-    connected: bool,
+    /// Credits that became due as controls were taken in.
+    credits: Vec<(usize, Credit)>,
     rings: RingInputs,
+    /// What all channels together have come to: first those in shared memory, then the sockets.
+    alignment: Alignment,
     sockets_first: bool,
+    connected: bool,
 }
 
+/// A channel over a socket.
 struct Input {
     channel: u32,
+    /// The input of the task that it belongs to.
+    edge: usize,
     receiver: Receiver,
-    /// Whether what arrives is held.
-    paused: bool,
-    /// Whether it is of a side input.
-    side: bool,
-    /// Whether its end has arrived.
-    ended: bool,
     records: u64,
     bytes: u64,
     frames: u64,
 }
 
+/// What arrived over a socket.
 struct Queued {
-    received: Received,
+    arrived: Arrived,
     taken: Taken,
 }
 
-/// Which frames a batch consists of, to acknowledge them.
+enum Arrived {
+    Batch(Received),
+    Control(Control),
+    End,
+}
+
+/// Which frames an element consists of, to acknowledge them.
 #[derive(Clone, Copy)]
 struct Taken {
     input: usize,
@@ -89,7 +93,16 @@ struct Taken {
 impl Inbox {
     pub(crate) fn new(receiving: Sleeper, health: Arc<Health>) -> Self {
         Self {
-            state: Mutex::default(),
+            state: Mutex::new(InboxState {
+                inputs: Vec::new(),
+                queue: VecDeque::new(),
+                taken: None,
+                credits: Vec::new(),
+                rings: RingInputs::default(),
+                alignment: Alignment::new(0),
+                sockets_first: false,
+                connected: false,
+            }),
             receiving,
             credit_lines: OnceLock::new(),
             closing: Notify::new(),
@@ -104,22 +117,32 @@ impl Inbox {
     }
 
     /// Opens the input channels and grants their first credit.
-    pub(crate) fn connect(&self, rings: &[u32], lines: Vec<CreditLine>, window: usize, clock: u64) {
+    pub(crate) fn connect(
+        &self,
+        rings: &[ChannelSpec],
+        lines: Vec<CreditLine>,
+        window: usize,
+        clock: u64,
+    ) {
         let mut state = self.lock();
-        state.rings = RingInputs::new(rings);
+        let ids: Vec<_> = rings.iter().map(|spec| (spec.id, spec.input)).collect();
+        state.rings = RingInputs::new(&ids);
         state.inputs = lines
             .iter()
             .map(|line| Input {
                 channel: line.spec.id,
+                edge: line.spec.input,
                 receiver: Receiver::new(window, clock),
-                paused: false,
-                side: false,
-                ended: false,
                 records: 0,
                 bytes: 0,
                 frames: 0,
             })
             .collect();
+        let specs = || rings.iter().chain(lines.iter().map(|line| &line.spec));
+        state.alignment = Alignment::new(specs().count());
+        for (place, _) in specs().enumerate().filter(|(_, spec)| spec.side) {
+            state.alignment.set_side(place);
+        }
         state.connected = true;
         drop(state);
         let _ = self.credit_lines.set(lines);
@@ -164,34 +187,32 @@ impl Inbox {
         result
     }
 
-    /// Acknowledges the batch taken before, and takes the next.
-    pub(crate) fn try_receive(&self) -> Result<TryReceive, ReceiveError> {
+    /// Acknowledges the batch taken before, and takes the next element.
+    pub(crate) fn try_receive(&self) -> Result<Element, ReceiveError> {
         self.health.check()?;
         let mut state = self.lock();
-        let credit = state.acknowledge();
-        let next = state.take(self.receiving.take_marks());
-        drop(state);
-        if let Some((input, credit)) = credit {
-            self.send_credit(input, credit);
-        }
-        next.map_err(|lost| self.fail(lost))
+        let consumed = state.taken.take();
+        let credit = consumed.and_then(|taken| Some((taken.input, state.consume(taken)?)));
+        self.take_from(state, credit)
     }
 
-    /// Acknowledges the batch taken before, and blocks for the next.
-    pub(crate) fn receive(&self) -> Result<Option<Received>, ReceiveError> {
+    /// Acknowledges the batch taken before, and blocks for the next element, or until the deadline.
+    pub(crate) fn receive(&self, deadline: Option<Instant>) -> Result<Element, ReceiveError> {
         let mut found = self.try_receive()?;
         let started = Instant::now();
         let mut slept = false;
         let result = loop {
-            match found {
-                TryReceive::Batch(received) => break Ok(Some(received)),
-                TryReceive::Ended => break Ok(None),
-                TryReceive::Empty => {}
+            if found != Element::Empty {
+                break Ok(found);
             }
-            if self.receiving.nap_if_busy() {
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                break Ok(Element::Empty);
+            }
+            if self.receiving.nap_if_busy(left) {
                 slept = true;
                 found = self.take()?;
-                if !matches!(found, TryReceive::Empty) {
+                if found != Element::Empty {
                     continue;
                 }
             }
@@ -200,9 +221,9 @@ impl Inbox {
                 break Err(failure.into());
             }
             found = self.take()?;
-            if matches!(found, TryReceive::Empty) {
+            if found == Element::Empty {
                 slept = true;
-                turn.sleep(None);
+                turn.sleep(left);
                 found = self.take()?;
             }
         };
@@ -213,49 +234,31 @@ impl Inbox {
         result
     }
 
-    /// Hands out nothing of these channels until they are resumed; an id that is no input of the
-    /// task is given back.
-    pub(crate) fn pause(&self, channels: &[u32]) -> Result<(), u32> {
+    /// Hands out nothing of these channels until they are resumed for the same reason; an id that is
+    /// no input of the task is given back.
+    pub(crate) fn pause(&self, channels: &[u32], reason: &str) -> Result<(), u32> {
         let mut state = self.lock();
-        let places = state.places(channels)?;
-        for place in places {
-            match place {
-                Place::Ring(input) => state.rings.set_paused(input, true),
-                Place::Socket(input) => state.inputs[input].paused = true,
-            }
-            state.has_paused = true;
+        for place in state.places(channels)? {
+            state.alignment.hold(place, reason);
         }
-        state.hold();
         Ok(())
     }
 
-    /// Hands out everything again, what was held first.
-    pub(crate) fn resume(&self) {
-        self.lock().resume();
-        self.receiving.ring();
-    }
-
-    /// Makes these channels, and no others, a side input; an id that is no input of the task is
-    /// given back.
-    pub(crate) fn set_side(&self, channels: &[u32]) -> Result<(), u32> {
+    /// Hands out what these channels have that are paused for no other reason.
+    pub(crate) fn resume(&self, channels: &[u32], reason: &str) -> Result<(), u32> {
         let mut state = self.lock();
-        let places = state.places(channels)?;
-        for input in &mut state.inputs {
-            input.side = false;
-        }
-        for input in 0..state.rings.len() {
-            state.rings.set_side(input, false);
-        }
-        for place in places {
-            match place {
-                Place::Ring(input) => state.rings.set_side(input, true),
-                // What a socket brings is one batch of one channel anyway.
-                Place::Socket(input) => state.inputs[input].side = true,
-            }
+        for place in state.places(channels)? {
+            state.alignment.release(place, reason);
         }
         drop(state);
         self.receiving.ring();
         Ok(())
+    }
+
+    /// Waits for the end of side inputs, too, from now on.
+    pub(crate) fn include_side_inputs(&self) {
+        self.lock().alignment.include_side_inputs();
+        self.receiving.ring();
     }
 
     /// Tells senders what they have to know, or to be told again.
@@ -342,8 +345,21 @@ impl Inbox {
         self.state.lock().expect(UNPOISONED)
     }
 
-    fn take(&self) -> Result<TryReceive, ReceiveError> {
-        let taken = self.lock().take(self.receiving.take_marks());
+    fn take(&self) -> Result<Element, ReceiveError> {
+        self.take_from(self.lock(), None)
+    }
+
+    fn take_from(
+        &self,
+        mut state: MutexGuard<'_, InboxState>,
+        credit: Option<(usize, Credit)>,
+    ) -> Result<Element, ReceiveError> {
+        let taken = state.take(self.receiving.take_marks());
+        let credits = std::mem::take(&mut state.credits);
+        drop(state);
+        for (input, credit) in credit.into_iter().chain(credits) {
+            self.send_credit(input, credit);
+        }
         taken.map_err(|lost| self.fail(lost))
     }
 
@@ -355,98 +371,109 @@ impl Inbox {
 
     fn send_credit(&self, input: usize, credit: Credit) {
         let line = &self.credit_lines()[input];
-        line.send(&credit.encode(line.spec.id));
+        line.send(&credit.encode(line.spec.id, line.attempt));
     }
 
     fn send_state(&self, input: usize, state: State) {
         let line = &self.credit_lines()[input];
-        line.send(&state.encode(line.spec.id));
+        line.send(&state.encode(line.spec.id, line.attempt));
     }
 }
 
 impl InboxState {
-    fn take(&mut self, marked: Marked) -> Result<TryReceive, ChannelLost> {
+    fn take(&mut self, marked: Marked) -> Result<Element, ChannelLost> {
         self.rings.mark(marked);
-        // Rings and sockets take turns, so that neither waits for the other.
-        self.sockets_first = !self.sockets_first;
-        let found = if self.sockets_first && !self.queue.is_empty() {
-            self.take_queued()
-        } else {
-            match self.rings.take()? {
-                Some(received) => Some(received),
-                None => self.take_queued(),
+        loop {
+            match self.alignment.due() {
+                // The end says the same.
+                Some(Control::Watermark(END_OF_TIME)) => continue,
+                Some(control) => return Ok(Element::Control(control)),
+                None => {}
             }
-        };
-        if let Some(received) = found {
-            return Ok(TryReceive::Batch(received));
+            if let Some(received) = self.take_records()? {
+                return Ok(Element::Batch(received));
+            }
+            if !self.alignment.has_changed() {
+                break;
+            }
         }
-        if self.connected && (self.main_ended() || self.others_ended()) {
-            Ok(TryReceive::Ended)
-        } else {
-            Ok(TryReceive::Empty)
+        if !self.connected {
+            return Ok(Element::Empty);
+        }
+        if self.alignment.main_ended() || self.alignment.others_ended() {
+            return Ok(Element::Ended);
+        }
+        Ok(Element::Empty)
+    }
+
+    /// Rings and sockets take turns, so that neither waits for the other.
+    fn take_records(&mut self) -> Result<Option<Received>, ChannelLost> {
+        self.sockets_first = !self.sockets_first;
+        if self.sockets_first
+            && let Some(received) = self.take_queued()
+        {
+            return Ok(Some(received));
+        }
+        match self.rings.take(&mut self.alignment)? {
+            Some(received) => Ok(Some(received)),
+            None => Ok(self.take_queued()),
         }
     }
 
-    /// Whether there are paused channels, and all others have ended.
-    fn others_ended(&self) -> bool {
-        self.has_paused
-            && self.rings.others_ended()
-            && self.inputs.iter().all(|input| input.paused || input.ended)
+    /// The first batch of a channel that is not held; what is in front of it is taken in.
+    fn take_queued(&mut self) -> Option<Received> {
+        let sockets = self.rings.len();
+        let mut at = 0;
+        while let Some(queued) = self.queue.get(at) {
+            let input = queued.taken.input;
+            if self.alignment.is_held(sockets + input) && !self.is_last_end(at) {
+                at += 1;
+                continue;
+            }
+            let Queued { arrived, taken } = self.queue.remove(at)?;
+            match arrived {
+                Arrived::Batch(received) => {
+                    self.alignment.on_records(sockets + input);
+                    self.taken = Some(taken);
+                    return Some(received);
+                }
+                Arrived::Control(control) => {
+                    self.alignment.on_control(sockets + input, control);
+                    let credit = self.consume(taken);
+                    self.credits.extend(credit.map(|credit| (input, credit)));
+                }
+                Arrived::End => self.alignment.on_end(sockets + input),
+            }
+        }
+        None
     }
 
-    /// Whether everything was consumed that is of no side input.
-    fn main_ended(&self) -> bool {
-        self.held.is_empty()
-            && self.rings.main_ended()
-            && self.inputs.iter().all(|input| input.side || input.ended)
+    /// Whether this is the end of a channel that may end, and nothing else of it waits.
+    fn is_last_end(&self, at: usize) -> bool {
+        let Queued { arrived, taken } = &self.queue[at];
+        let mut before = self.queue.iter().take(at);
+        matches!(arrived, Arrived::End)
+            && self.alignment.may_end(self.rings.len() + taken.input)
+            && before.all(|queued| queued.taken.input != taken.input)
     }
 
-    fn places(&self, channels: &[u32]) -> Result<Vec<Place>, u32> {
+    /// The places of channels in the alignment.
+    fn places(&self, channels: &[u32]) -> Result<Vec<usize>, u32> {
         let place = |channel: u32| {
             let mut inputs = self.inputs.iter();
             let socket = inputs.position(|input| input.channel == channel);
-            let ring = self.rings.position(channel).map(Place::Ring);
-            ring.or(socket.map(Place::Socket)).ok_or(channel)
+            let ring = self.rings.position(channel);
+            ring.or(socket.map(|socket| self.rings.len() + socket))
+                .ok_or(channel)
         };
         channels.iter().copied().map(place).collect()
     }
 
-    /// Puts aside what has arrived on paused channels.
-    fn hold(&mut self) {
-        let queued = std::mem::take(&mut self.queue);
-        let inputs = &self.inputs;
-        let (paused, others): (VecDeque<_>, _) = queued
-            .into_iter()
-            .partition(|queued: &Queued| inputs[queued.taken.input].paused);
-        self.queue = others;
-        self.held.extend(paused);
-    }
-
-    fn resume(&mut self) {
-        for input in &mut self.inputs {
-            input.paused = false;
-        }
-        for input in 0..self.rings.len() {
-            self.rings.set_paused(input, false);
-        }
-        self.has_paused = false;
-        // Of a channel that was paused nothing else is in the queue.
-        self.held.append(&mut self.queue);
-        std::mem::swap(&mut self.held, &mut self.queue);
-    }
-
-    fn take_queued(&mut self) -> Option<Received> {
-        let Queued { received, taken } = self.queue.pop_front()?;
-        self.taken = Some(taken);
-        Some(received)
-    }
-
-    /// Counts the batch taken before as consumed; gives the credit that is due for it.
-    fn acknowledge(&mut self) -> Option<(usize, Credit)> {
-        let taken = self.taken.take()?;
+    /// Counts an element as consumed; gives the credit that is due for it.
+    fn consume(&mut self, taken: Taken) -> Option<Credit> {
         let receiver = &mut self.inputs[taken.input].receiver;
         receiver.on_consumed(taken.sequence, taken.bytes);
-        receiver.credit_due().map(|credit| (taken.input, credit))
+        receiver.credit_due()
     }
 
     fn on_frame(
@@ -457,11 +484,11 @@ impl InboxState {
         body: &[u8],
     ) -> Result<(), ArrivalError> {
         let bytes = body.len();
-        let channel = &mut self.inputs[input];
-        let queue = if channel.paused {
-            &mut self.held
-        } else {
-            &mut self.queue
+        let (channel, queue) = (&mut self.inputs[input], &mut self.queue);
+        let taken = Taken {
+            input,
+            sequence: header.sequence,
+            bytes,
         };
         match header.kind {
             FrameKind::Data => {
@@ -470,37 +497,37 @@ impl InboxState {
                 channel.bytes += bytes as u64;
                 channel.frames += 1;
                 let start = body.as_ptr() as usize - message.as_ptr() as usize - HEADER_BYTES;
-                queue.push_back(Queued {
-                    received: Received::new(
-                        channel.channel,
-                        header.encoding,
-                        header.count as usize,
-                        Vec::new(),
-                        message.slice(start..start + HEADER_BYTES + bytes),
-                        bytes,
-                    ),
-                    taken: Taken {
-                        input,
-                        sequence: header.sequence,
-                        bytes,
-                    },
-                });
+                let mut received = Received::new(
+                    channel.channel,
+                    header.encoding,
+                    header.count as usize,
+                    Vec::new(),
+                    message.slice(start..start + HEADER_BYTES + bytes),
+                    bytes,
+                );
+                received.input = channel.edge;
+                let arrived = Arrived::Batch(received);
+                queue.push_back(Queued { arrived, taken });
             }
             FrameKind::Markers => {
                 // They follow their records in one message, so those are the last in the queue.
-                let last = queue
-                    .back_mut()
-                    .filter(|last| last.taken.input == input)
-                    .ok_or(ArrivalError::Malformed)?;
+                let Some(Queued {
+                    arrived: Arrived::Batch(received),
+                    taken: last,
+                }) = queue.back_mut().filter(|last| last.taken.input == input)
+                else {
+                    return Err(ArrivalError::Malformed);
+                };
                 let markers = decode_markers(header.count, body).ok_or(ArrivalError::Malformed)?;
                 channel.take_in(header, bytes)?;
-                last.received.markers = markers;
-                last.taken.sequence = header.sequence;
-                last.taken.bytes += bytes;
+                received.markers = markers;
+                last.sequence = header.sequence;
+                last.bytes += bytes;
             }
             FrameKind::End => {
                 channel.take_in(header, bytes)?;
-                channel.ended = true;
+                let arrived = Arrived::End;
+                queue.push_back(Queued { arrived, taken });
             }
             FrameKind::Closed => {
                 if !channel.receiver.on_closed() {
@@ -510,6 +537,12 @@ impl InboxState {
             FrameKind::Probe => {
                 let probe = Probe::decode(header, body).ok_or(ArrivalError::Malformed)?;
                 channel.receiver.on_probe(probe, now_ns());
+            }
+            FrameKind::Watermark | FrameKind::Barrier => {
+                let control = Control::decode(header, body).ok_or(ArrivalError::Malformed)?;
+                channel.take_in(header, bytes)?;
+                let arrived = Arrived::Control(control);
+                queue.push_back(Queued { arrived, taken });
             }
             FrameKind::Credit | FrameKind::State => return Err(ArrivalError::Malformed),
         }
@@ -528,12 +561,6 @@ impl Input {
             Arrival::Duplicate | Arrival::Early => Err(ArrivalError::OutOfPlace),
         }
     }
-}
-
-/// Where an input channel is.
-enum Place {
-    Ring(usize),
-    Socket(usize),
 }
 
 /// Why a frame of a known channel was not taken in.

@@ -80,7 +80,7 @@ async fn bind(
     let mut listening = Listening {
         pulls: Vec::new(),
         listeners: Vec::new(),
-        rendezvous: Rendezvous::new(bells),
+        rendezvous: Rendezvous::new(bells, state.config.attempt),
     };
     let mut endpoints = Vec::with_capacity(listen.len());
     for endpoint in listen {

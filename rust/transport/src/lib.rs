@@ -2,9 +2,9 @@
 //! the protocol's frames.
 //!
 //! A [`Network`] listens on one endpoint per transport, connects to the tasks upstream and
-//! downstream, and moves whole frames between them. Over sockets, order, credits, acknowledgement
-//! and end are decided by `oka-protocol`; this crate feeds its state machines and carries out their
-//! answers. In shared memory the room in a ring is the credit, and nothing is lost (`shm`).
+//! downstream, and moves whole frames between them. Order, credits, acknowledgement, end,
+//! and what a task's inputs have come to together are decided by `oka-protocol`, for sockets and rings
+//! alike; this crate feeds its state machines and carries out their answers.
 //! All calls may be made from any thread; those named `wait_*`, `receive`, `connect` and `finish`
 //! block until there is an answer, the others never wait for a peer.
 
@@ -33,8 +33,8 @@ pub use error::{
     NoInput, ReceiveError,
 };
 pub use network::{ChannelSpec, Network};
-pub use oka_protocol::{Encoding, FRAME_BYTES};
+pub use oka_protocol::{Control, Encoding, FRAME_BYTES};
 pub use open_frame::OpenFrame;
 pub use output::OutputChannel;
-pub use received::{Received, TryReceive};
+pub use received::{Element, Received};
 pub use statistics::{InputStatistics, NetworkStatistics, OutputStatistics};

@@ -18,8 +18,8 @@ use crate::security::{Security, check_key};
 use crate::shm::rendezvous::Bells;
 use crate::shm::{RingOutput, Sleeper, finish_rings};
 use crate::{
-    BindError, ConnectError, EndpointKind, FinishError, InvalidEndpoint, NetworkConfig,
-    NetworkStatistics, NoInput, OutputChannel, ReceiveError, Received, TryReceive,
+    BindError, ConnectError, Element, EndpointKind, FinishError, InvalidEndpoint, NetworkConfig,
+    NetworkStatistics, NoInput, OutputChannel, ReceiveError,
 };
 
 /// One end of one channel: its job-wide id and where its other end listens.
@@ -29,23 +29,52 @@ pub struct ChannelSpec {
     pub id: u32,
     /// Endpoint of the task at the other end, as it announced it.
     pub peer: String,
+    /// Of an input channel, which input of the task it belongs to: 0 unless there are several. A
+    /// batch holds records of one input.
+    pub input: usize,
+    /// Whether that is a side input: it tells no time, and nobody waits for its end.
+    pub side: bool,
+}
+
+impl ChannelSpec {
+    /// An output channel, or one of a task's only input.
+    pub fn new(id: u32, peer: impl Into<String>) -> Self {
+        Self {
+            id,
+            peer: peer.into(),
+            input: 0,
+            side: false,
+        }
+    }
+
+    /// The same as a channel of this input.
+    #[must_use]
+    pub fn of_input(self, input: usize) -> Self {
+        Self { input, ..self }
+    }
+
+    /// The same as one of a side input.
+    #[must_use]
+    pub fn aside(self) -> Self {
+        Self { side: true, ..self }
+    }
 }
 
 /// The network of one task: one I/O thread, one listening socket, all its channels.
 ///
 /// Life: [`bind`](Self::bind), exchange endpoints, [`connect`](Self::connect), emit and receive,
-/// [`finish`](Self::finish), [`close`](Self::close). A task that ends well receives until `None`
+/// [`finish`](Self::finish), [`close`](Self::close). A task that ends well receives until `Ended`
 /// and finishes before it closes; then every record was processed downstream. Calls may come from
 /// any thread, but batches are for one receiving thread.
 ///
 /// ```
-/// use oka_transport::{ChannelSpec, Network, NetworkConfig, OpenFrame};
+/// use oka_transport::{ChannelSpec, Element, Network, NetworkConfig, OpenFrame};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let listen = ["tcp://127.0.0.1:0".to_owned()];
 /// let source = Network::bind(NetworkConfig::default(), &listen)?;
 /// let sink = Network::bind(NetworkConfig::default(), &listen)?;
-/// let to = |network: &Network| vec![ChannelSpec { id: 1, peer: network.endpoints()[0].clone() }];
+/// let to = |network: &Network| vec![ChannelSpec::new(1, &network.endpoints()[0])];
 /// std::thread::scope(|scope| {
 ///     let connecting = scope.spawn(|| source.connect(&to(&sink), &[]));
 ///     sink.connect(&[], &to(&source))?;
@@ -58,12 +87,14 @@ pub struct ChannelSpec {
 /// frame.records = 1;
 /// channel.push(&mut frame);
 ///
-/// let batch = sink.receive()?.expect("the channel has not ended");
+/// let Element::Batch(batch) = sink.receive(None)? else {
+///     panic!("nothing else was sent");
+/// };
 /// assert!(batch.bodies().eq([(1, &b"hello"[..])]));
 /// # drop(batch);
-/// let consumer = std::thread::spawn(move || sink.receive());
+/// let consumer = std::thread::spawn(move || sink.receive(None));
 /// source.finish(None)?;
-/// assert!(consumer.join().unwrap()?.is_none());
+/// assert_eq!(consumer.join().unwrap()?, Element::Ended);
 /// # Ok(())
 /// # }
 /// ```
@@ -169,39 +200,37 @@ impl Network {
         channels.iter().find(|channel| channel.id() == id).cloned()
     }
 
-    /// Blocks for the next batch, from any input; `None` once every input channel ended, or every
-    /// one that is not paused, or every one that is of no side input.
+    /// Blocks for the next element, of any input: [`Element::Empty`] if none has come by the deadline.
     ///
-    /// Asking for a batch acknowledges the one before: its sender may then send more.
-    pub fn receive(&self) -> Result<Option<Received>, ReceiveError> {
-        self.state.inbox.receive()
+    /// Asking for one acknowledges the batch before: its sender may then send more.
+    pub fn receive(&self, deadline: Option<Instant>) -> Result<Element, ReceiveError> {
+        self.state.inbox.receive(deadline)
     }
 
     /// As [`Network::receive`], but never blocks.
-    pub fn try_receive(&self) -> Result<TryReceive, ReceiveError> {
+    pub fn try_receive(&self) -> Result<Element, ReceiveError> {
         self.state.inbox.try_receive()
     }
 
-    /// Hands out nothing of these input channels until [`Network::resume`], from the next `receive`
-    /// on.
+    /// Hands out nothing of these input channels from the next `receive` on, until
+    /// [`Network::resume`] with the same reason. Whoever waits for a barrier is held apart from that.
     ///
     /// What arrives on them stays where it is, so that credits bound it; meanwhile only those end
     /// that have nothing left.
     /// A batch that was taken before is not concerned.
-    pub fn pause(&self, channels: &[u32]) -> Result<(), NoInput> {
-        self.state.inbox.pause(channels).map_err(NoInput)
+    pub fn pause(&self, channels: &[u32], reason: &str) -> Result<(), NoInput> {
+        self.state.inbox.pause(channels, reason).map_err(NoInput)
     }
 
-    /// Hands out what all paused channels have, in the order of each, and wakes who waits for it.
-    /// Idempotent.
-    pub fn resume(&self) {
-        self.state.inbox.resume();
+    /// Hands out what these channels have, in the order of each, unless they are paused for another
+    /// reason; wakes who waits for it. Idempotent.
+    pub fn resume(&self, channels: &[u32], reason: &str) -> Result<(), NoInput> {
+        self.state.inbox.resume(channels, reason).map_err(NoInput)
     }
 
-    /// Makes these input channels, and no others, a side input: [`Network::receive`] does not wait
-    /// for their end, and their batches hold nothing of other channels.
-    pub fn set_side(&self, channels: &[u32]) -> Result<(), NoInput> {
-        self.state.inbox.set_side(channels).map_err(NoInput)
+    /// Makes all inputs alike: [`Network::receive`] gives what still comes of side inputs, to their end.
+    pub fn include_side_inputs(&self) {
+        self.state.inbox.include_side_inputs();
     }
 
     /// Ends every output channel and blocks until the tasks behind them consumed everything.
@@ -283,6 +312,7 @@ fn without_keys(specs: &[ChannelSpec]) -> Result<Vec<ChannelSpec>, InvalidEndpoi
         Ok(ChannelSpec {
             id: spec.id,
             peer: Address::parse(&spec.peer)?.address,
+            ..*spec
         })
     };
     specs.iter().map(plain).collect()

@@ -1,4 +1,4 @@
-use oka_protocol::{Encoding, FRAME_BYTES, HEADER_BYTES, MARKER_BYTES};
+use oka_protocol::{Encoding, FRAME_BYTES, HEADER_BYTES, MARKER_BYTES, Trailer};
 
 /// Records that are encoded and not sent: what a writer fills and an output channel takes.
 ///
@@ -15,6 +15,8 @@ pub struct OpenFrame {
     pub records: u32,
     /// Emission stamps (nanoseconds) of the markers that travel behind these records.
     pub markers: Vec<u64>,
+    /// The controls behind them.
+    pub(crate) trailer: Trailer,
 }
 
 impl OpenFrame {
@@ -35,6 +37,7 @@ impl OpenFrame {
             encoding: Encoding::default(),
             records: 0,
             markers: Vec::new(),
+            trailer: Trailer::default(),
         }
     }
 
@@ -55,7 +58,12 @@ impl OpenFrame {
 
     /// Whether there is nothing to send.
     pub fn is_empty(&self) -> bool {
-        self.records == 0 && self.markers.is_empty()
+        !self.has_records() && self.trailer.is_empty()
+    }
+
+    /// Whether there are records or markers, and not controls alone.
+    pub(crate) fn has_records(&self) -> bool {
+        self.records > 0 || !self.markers.is_empty()
     }
 
     /// Drops what is in the frame; keeps its memory unless that is large.
@@ -67,25 +75,29 @@ impl OpenFrame {
         self.body.resize(Self::RESERVED, 0);
         self.records = 0;
         self.markers.clear();
+        self.trailer = Trailer::default();
     }
 
-    /// Takes over what is in `other`, which is empty afterwards; `false`, and nothing happens, if
+    /// Takes over the records of `other`, which is empty afterwards; `false`, and nothing happens, if
     /// the two do not fit into one frame.
     pub(crate) fn append(&mut self, other: &mut Self) -> bool {
         let together = self.body_bytes() + other.body_bytes();
-        if self.encoding != other.encoding || together > 2 * FRAME_BYTES {
+        let alike = self.encoding == other.encoding || !self.has_records();
+        if !alike || together > 2 * FRAME_BYTES || !self.trailer.is_open() {
             return false;
         }
         self.body.extend_from_slice(other.records_bytes());
         self.records += other.records;
+        self.encoding = other.encoding;
         self.markers.append(&mut other.markers);
+        self.trailer.on_records();
         other.clear();
         true
     }
 
     /// Bytes that count against the channel's credit.
     pub(crate) fn credited_bytes(&self) -> usize {
-        self.body_bytes() + self.markers.len() * MARKER_BYTES
+        self.body_bytes() + self.markers.len() * MARKER_BYTES + self.trailer.credited_bytes()
     }
 }
 

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use oka_protocol::{
-    ChannelError, Credit, Encoding, FrameHeader, FrameKind, HEADER_BYTES, MARKER_BYTES, Sender,
-    State, encode_markers, padded,
+    CONTROL_BYTES, ChannelError, Control, Credit, FrameHeader, FrameKind, HEADER_BYTES,
+    MARKER_BYTES, Sender, State, encode_markers, padded,
 };
 use omq_tokio::{Message, Socket};
 use tokio::sync::Notify;
@@ -27,6 +27,7 @@ use crate::{
 pub(crate) struct Outbox {
     pub(crate) id: u32,
     pub(crate) peer: String,
+    attempt: u8,
     state: Mutex<OutboxState>,
     changed: Condvar,
     backlog: AtomicUsize,
@@ -71,6 +72,7 @@ impl Outbox {
         Self {
             id: spec.id,
             peer: spec.peer.clone(),
+            attempt: config.attempt,
             state: Mutex::new(OutboxState {
                 open: OpenFrame::default(),
                 held_until: None,
@@ -118,6 +120,23 @@ impl Outbox {
         self.flush(&mut state);
     }
 
+    /// Takes a control behind everything that was pushed; a barrier waits for no company.
+    pub(crate) fn send_control(&self, control: Control) {
+        let mut state = self.lock();
+        if !state.open.trailer.is_open() {
+            self.seal(&mut state);
+        }
+        let finished = state.finishing;
+        if finished {
+            return self.refuse(&mut state, EmitError::Finished(self.id));
+        }
+        state.open.trailer.add(control);
+        if !state.open.trailer.is_open() {
+            self.seal(&mut state);
+        }
+        self.flush(&mut state);
+    }
+
     pub(crate) fn is_writable(&self) -> bool {
         self.backlog.load(Ordering::Relaxed) <= self.send_buffer_bytes
             && !self.refused.load(Ordering::Relaxed)
@@ -159,7 +178,9 @@ impl Outbox {
         let now = now_ns();
         let mut state = self.lock();
         if let Some(again) = state.sender.on_state(report, now)? {
-            self.submit(Message::from_slice(&again.probe.encode(self.id)));
+            self.submit(Message::from_slice(
+                &again.probe.encode(self.id, self.attempt),
+            ));
             for message in state.retained.after(again.after) {
                 self.submit(Message::from(message.clone()));
             }
@@ -324,9 +345,13 @@ impl Outbox {
         } else {
             return true;
         };
+        self.refuse(state, refusal);
+        false
+    }
+
+    fn refuse(&self, state: &mut OutboxState, refusal: EmitError) {
         state.refusal.get_or_insert(refusal);
         self.refused.store(true, Ordering::Relaxed);
-        false
     }
 
     /// Lets go of what was consumed, and sends what may leave now.
@@ -337,7 +362,7 @@ impl Outbox {
 
     fn probe(&self, state: &mut OutboxState, now: u64) {
         if let Some(probe) = state.sender.probe_due(now) {
-            self.submit(Message::from_slice(&probe.encode(self.id)));
+            self.submit(Message::from_slice(&probe.encode(self.id, self.attempt)));
         }
     }
 
@@ -396,21 +421,28 @@ impl Outbox {
         now < until
     }
 
-    /// Sends one frame, with its markers, and with the end if nothing else follows.
+    /// Sends one frame, with its markers and controls, and with the end if nothing else follows.
     fn send(&self, state: &mut OutboxState, frame: OpenFrame) {
+        let has_records = frame.has_records();
         let OpenFrame {
             body: mut message,
             encoding,
             records,
             mut markers,
+            trailer,
         } = frame;
         let bytes = message.len() - HEADER_BYTES;
         let now = now_ns();
         state.held_until = None;
-        let sequence = state.sender.on_sent(FrameKind::Data, bytes, now);
-        let mut header = self.header(FrameKind::Data, sequence, records, bytes);
-        header.encoding = encoding;
-        message[..HEADER_BYTES].copy_from_slice(&header.encode());
+        if has_records {
+            let sequence = state.sender.on_sent(FrameKind::Data, bytes, now);
+            let mut header = self.header(FrameKind::Data, sequence, records, bytes);
+            header.encoding = encoding;
+            message[..HEADER_BYTES].copy_from_slice(&header.encode());
+            state.frames += 1;
+        } else {
+            message.clear();
+        }
         if !markers.is_empty() {
             let length = markers.len() * MARKER_BYTES;
             let sequence = state.sender.on_sent(FrameKind::Markers, length, now);
@@ -422,24 +454,25 @@ impl Outbox {
             }
             encode_markers(&markers, &mut message);
         }
+        for control in trailer.iter() {
+            let sequence = state.sender.on_sent(control.kind(), CONTROL_BYTES, now);
+            message.resize(padded(message.len()), 0);
+            message.extend_from_slice(&control.encode(self.id, self.attempt, sequence));
+        }
         if state.may_end() {
             let sequence = state.sender.on_sent(FrameKind::End, 0, now);
             append_header(&mut message, &self.header(FrameKind::End, sequence, 0, 0));
         }
         state.records += u64::from(records);
         state.bytes += bytes as u64;
-        state.frames += 1;
         self.submit_kept(state, self.pool.lend(message));
     }
 
     fn header(&self, kind: FrameKind, sequence: u64, count: u32, length: usize) -> FrameHeader {
         FrameHeader {
-            kind,
-            encoding: Encoding::default(),
-            channel: self.id,
-            sequence,
             count,
             length: length as u32,
+            ..FrameHeader::new(kind, self.id, self.attempt, sequence)
         }
     }
 

@@ -2,6 +2,8 @@ use std::fmt;
 use std::slice;
 use std::sync::Arc;
 
+use oka_protocol::Control;
+
 use crate::outbox::Outbox;
 use crate::shm::{RingOutput, wait_rings_writable};
 use crate::{EmitError, OpenFrame, OutputStatistics};
@@ -86,6 +88,15 @@ impl OutputChannel {
         match &self.end {
             SendingEnd::Ring(ring) => ring.push(frame),
             SendingEnd::Socket(outbox) => outbox.push(frame),
+        }
+    }
+
+    /// Sends a control behind everything that was pushed. It counts as records do: `wait_writable`
+    /// waits, and reports what was refused.
+    pub fn send_control(&self, control: Control) {
+        match &self.end {
+            SendingEnd::Ring(ring) => ring.send_control(control),
+            SendingEnd::Socket(outbox) => outbox.send_control(control),
         }
     }
 

@@ -1,5 +1,5 @@
 use bytes::Bytes;
-use oka_protocol::{Encoding, FrameHeader, FrameKind, Frames, HEADER_BYTES};
+use oka_protocol::{Control, Encoding, FrameHeader, FrameKind, Frames, HEADER_BYTES};
 
 /// One batch of records that arrived, still encoded: one or more whole frames.
 ///
@@ -12,6 +12,8 @@ use oka_protocol::{Encoding, FrameHeader, FrameKind, Frames, HEADER_BYTES};
 pub struct Received {
     /// Id of the channel; of the first, if several have come together.
     pub channel: u32,
+    /// The input of the task that the channel belongs to, as all that have come together do.
+    pub input: usize,
     /// Number of records.
     pub records: usize,
     /// How the records are encoded.
@@ -37,6 +39,7 @@ impl Received {
     ) -> Self {
         Self {
             channel,
+            input: 0,
             records,
             encoding,
             markers,
@@ -58,12 +61,10 @@ impl Received {
     /// What would be received if `records` encoded records came in one frame.
     pub fn of_body(encoding: Encoding, records: usize, body: &[u8]) -> Self {
         let header = FrameHeader {
-            kind: FrameKind::Data,
             encoding,
-            channel: 0,
-            sequence: 1,
             count: records as u32,
             length: body.len() as u32,
+            ..FrameHeader::new(FrameKind::Data, 0, 0, 1)
         };
         let mut frames = Vec::with_capacity(HEADER_BYTES + body.len());
         frames.extend_from_slice(&header.encode());
@@ -106,13 +107,17 @@ fn data_frames(frames: &[u8]) -> impl Iterator<Item = (FrameHeader, &[u8])> + Cl
         .filter(|(header, _)| header.kind == FrameKind::Data)
 }
 
-/// What [`Network::try_receive`](crate::Network::try_receive) found.
+/// What a task takes from its inputs, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TryReceive {
-    /// The next batch.
+pub enum Element {
+    /// The next batch of records.
     Batch(Received),
-    /// Nothing has arrived; more may come.
+    /// What all inputs have come to, between two batches: a watermark that has risen, idleness of all,
+    /// a barrier.
+    Control(Control),
+    /// Nothing has arrived in time; more may come.
     Empty,
-    /// Every input channel ended, and everything was consumed.
+    /// Every input ended that is no side input, and everything of them was consumed; or every input
+    /// that is not paused.
     Ended,
 }

@@ -1,5 +1,6 @@
 """A task's statistics, whenever they are asked for."""
 
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,8 +10,9 @@ import pytest
 from engine.config import JobConfig
 from engine.graph.logical import LogicalOperator
 from engine.graph.operator import RecordOperator
-from engine.network import Network
-from engine.runtime.description import TaskDescription
+from engine.graph.partitioner import Forward
+from engine.network import Batch, Control, Network, open_output_gate
+from engine.runtime.description import OutputDescription, TaskDescription
 from engine.runtime.task import Task
 from operators.sinks import Discard
 from operators.sources import Collection, Function
@@ -65,3 +67,37 @@ def test_a_source_that_sleeps_waits_and_is_not_busy(tmp_path: Path) -> None:
         found.blocked_seconds,
     )
     assert sum(shares) == pytest.approx(found.elapsed_seconds)
+
+
+def test_a_task_passes_controls_on_behind_its_records(tmp_path: Path) -> None:
+    networks = [Network([f"shm://{tmp_path}/{name}"]) for name in ("source", "task", "sink")]
+    source, middle, sink = networks
+    connecting = threading.Thread(
+        target=source.connect, args=([(0, middle.endpoints[0])],), daemon=True
+    )
+    connecting.start()
+    sink.connect([], [(1, middle.endpoints[0])])
+    middle.connect([(1, sink.endpoints[0])], [(0, source.endpoints[0])])
+    connecting.join()
+    operators = (LogicalOperator(0, "text", RecordOperator("map", str), None, {}),)
+    outputs = (OutputDescription(Forward(), (1,)),)
+    description = TaskDescription(1, "text", 0, 1, operators, {}, (0,), outputs, JobConfig())
+    running = threading.Thread(target=Task(description, middle).run, daemon=True)
+    running.start()
+    gate = open_output_gate(source, Forward(), [0])
+    ending = threading.Thread(target=source.finish, args=(30,), daemon=True)
+    try:
+        gate.emit([1])
+        gate.send_control(Control.watermark(5))
+        gate.send_control(Control.barrier(1))
+        gate.emit([2])
+        ending.start()
+        came = []
+        while (element := sink.receive(30)) is not None:
+            came.append(element.to_list() if isinstance(element, Batch) else element)
+        ending.join()
+        running.join()
+    finally:
+        for network in networks:
+            network.close()
+    assert came == [["1"], Control.watermark(5), Control.barrier(1), ["2"]]

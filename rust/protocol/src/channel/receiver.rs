@@ -1,4 +1,5 @@
-use crate::{ChannelError, Credit, Echo, FrameKind, PROBE_INTERVAL_NS, Probe, State};
+use crate::channel::Order;
+use crate::{Arrival, ChannelError, Credit, Echo, FrameKind, PROBE_INTERVAL_NS, Probe, State};
 
 /// The receiving end of a channel: what may arrive, and what to acknowledge when.
 ///
@@ -9,13 +10,12 @@ use crate::{ChannelError, Credit, Echo, FrameKind, PROBE_INTERVAL_NS, Probe, Sta
 pub struct Receiver {
     window: u64,
     clock: u64,
-    arrived: u64,
+    order: Order,
     arrived_bytes: u64,
     seen: u64,
     consumed: u64,
     consumed_bytes: u64,
     granted: Option<Grant>,
-    ended: bool,
     closed: bool,
     probe: Option<Heard>,
     /// The last gap that was reported: where, and after which probe. Once is enough.
@@ -24,30 +24,18 @@ pub struct Receiver {
     reported_ns: u64,
 }
 
-/// What became of a frame that arrived.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Arrival {
-    /// It is the next one, and counted.
-    Next,
-    /// It arrived before.
-    Duplicate,
-    /// Frames before it are missing; it will come again, behind them.
-    Early,
-}
-
 impl Receiver {
     /// A receiver that holds at most `window` bytes and reads the clock named `clock`.
     pub fn new(window: usize, clock: u64) -> Self {
         Self {
             window: window as u64,
             clock,
-            arrived: 0,
+            order: Order::default(),
             arrived_bytes: 0,
             seen: 0,
             consumed: 0,
             consumed_bytes: 0,
             granted: None,
-            ended: false,
             closed: false,
             probe: None,
             reported: (0, 0),
@@ -63,16 +51,14 @@ impl Receiver {
         sequence: u64,
         bytes: usize,
     ) -> Result<Arrival, ChannelError> {
-        if sequence <= self.arrived {
-            return Ok(Arrival::Duplicate);
-        }
-        if self.ended {
-            return Err(ChannelError::AfterEnd { got: sequence });
-        }
-        if sequence > self.arrived + 1 {
-            self.seen = self.seen.max(sequence);
-            self.report_due |= self.reported != (self.arrived, self.probe_ns());
-            return Ok(Arrival::Early);
+        match self.order.place(sequence)? {
+            Arrival::Next => {}
+            Arrival::Duplicate => return Ok(Arrival::Duplicate),
+            Arrival::Early => {
+                self.seen = self.seen.max(sequence);
+                self.report_due |= self.reported != (self.order.arrived(), self.probe_ns());
+                return Ok(Arrival::Early);
+            }
         }
         let sent = self.arrived_bytes + bytes as u64;
         let grant = self.granted.unwrap_or_default();
@@ -83,9 +69,8 @@ impl Receiver {
                 limit: grant.credit.limit,
             });
         }
-        self.arrived = sequence;
+        self.order.on_next(kind);
         self.arrived_bytes = sent;
-        self.ended = kind == FrameKind::End;
         Ok(Arrival::Next)
     }
 
@@ -110,7 +95,10 @@ impl Receiver {
 
     /// Counts frames up to `sequence`, with `bytes` of body, as consumed.
     pub fn on_consumed(&mut self, sequence: u64, bytes: usize) {
-        debug_assert!(sequence <= self.arrived, "only what arrived is consumed");
+        debug_assert!(
+            sequence <= self.order.arrived(),
+            "only what arrived is consumed"
+        );
         self.consumed = sequence;
         self.consumed_bytes += bytes as u64;
     }
@@ -122,7 +110,7 @@ impl Receiver {
     pub fn credit_due(&mut self) -> Option<Credit> {
         self.consume_end();
         let grant = self.granted?;
-        let idle = self.consumed == self.arrived;
+        let idle = self.consumed == self.order.arrived();
         let unacknowledged = grant.credit.acknowledged != self.consumed;
         let bytes = self.consumed_bytes - grant.consumed_bytes;
         let due = unacknowledged && (idle || bytes >= self.window / 4);
@@ -146,14 +134,14 @@ impl Receiver {
             return None;
         }
         self.report_due = false;
-        if self.seen > self.arrived {
-            self.reported = (self.arrived, self.probe_ns());
+        if self.seen > self.order.arrived() {
+            self.reported = (self.order.arrived(), self.probe_ns());
         }
         self.reported_ns = now_ns;
         Some(State {
             credit: self.grant(),
-            arrived: self.arrived,
-            seen: self.seen.max(self.arrived),
+            arrived: self.order.arrived(),
+            seen: self.seen.max(self.order.arrived()),
             clock: self.clock,
             echo: self.probe.map(|probe| Echo {
                 probe_ns: probe.sent_ns,
@@ -181,15 +169,15 @@ impl Receiver {
 
     /// Whether the end arrived.
     pub fn is_ended(&self) -> bool {
-        self.ended
+        self.order.is_ended()
     }
 
     /// Whether the end arrived and everything before it was consumed and acknowledged.
     pub fn is_finished(&self) -> bool {
-        self.ended
+        self.order.is_ended()
             && self
                 .granted
-                .is_some_and(|grant| grant.credit.acknowledged == self.arrived)
+                .is_some_and(|grant| grant.credit.acknowledged == self.order.arrived())
     }
 
     /// Bytes that arrived and were not consumed.
@@ -198,16 +186,16 @@ impl Receiver {
     }
 
     /// Whether a frame belongs to those that may exceed the window: the sender had nothing else in
-    /// flight. Markers travel, and were let go, with the records before them.
+    /// flight. Markers and controls travel, and were let go, with the records before them.
     fn is_alone(&self, kind: FrameKind, acknowledged: u64) -> bool {
-        acknowledged == self.arrived
-            || (kind == FrameKind::Markers && acknowledged + 1 == self.arrived)
+        let before = self.order.arrived() - acknowledged;
+        before == 0 || (kind != FrameKind::Data && before <= MOST_BEHIND_DATA)
     }
 
     /// An end that nothing is left to consume before counts as consumed.
     fn consume_end(&mut self) {
-        if self.ended && self.consumed + 1 == self.arrived {
-            self.consumed = self.arrived;
+        if self.order.is_ended() && self.consumed + 1 == self.order.arrived() {
+            self.consumed = self.order.arrived();
         }
     }
 
@@ -241,3 +229,6 @@ struct Heard {
     sent_ns: u64,
     received_ns: u64,
 }
+
+/// Frames that travel behind one of data, but for the end: markers, a watermark, idleness, a barrier.
+const MOST_BEHIND_DATA: u64 = 4;

@@ -3,7 +3,7 @@ use std::collections::VecDeque;
 use crate::{
     CLOCK_INTERVAL_NS, ChannelError, ClockOffset, Credit, FIRST_ROUND_TRIPS, FRAME_BYTES,
     FrameKind, Link, PROBE_INTERVAL_NS, Probe, RoundTrip, SMALL_FRAME_INTERVAL_NS,
-    SMALL_FRAMES_IN_FLIGHT, State,
+    SMALL_FRAMES_IN_FLIGHT, State, channel::Numbers,
 };
 
 /// The sending end of a channel: which frame may leave, which has to leave again, and when
@@ -16,12 +16,14 @@ use crate::{
 pub struct Sender {
     clock: u64,
     offset: ClockOffset,
-    sequence: u64,
+    numbers: Numbers,
     sent_bytes: u64,
     acknowledged: u64,
     limit: u64,
-    data_in_flight: VecDeque<u64>,
-    ended: bool,
+    /// The frames that count as one each: data, and controls that travel alone.
+    small_in_flight: VecDeque<u64>,
+    /// Whether the last frame was data or its markers: a control behind it travels with it.
+    follows_data: bool,
     closed: bool,
     last_sent_ns: u64,
     probe: Option<Asked>,
@@ -52,12 +54,12 @@ impl Sender {
         Self {
             clock,
             offset: ClockOffset::default(),
-            sequence: 0,
+            numbers: Numbers::default(),
             sent_bytes: 0,
             acknowledged: 0,
             limit: 0,
-            data_in_flight: VecDeque::new(),
-            ended: false,
+            small_in_flight: VecDeque::new(),
+            follows_data: false,
             closed: false,
             last_sent_ns: 0,
             probe: None,
@@ -70,24 +72,25 @@ impl Sender {
         }
     }
 
-    /// Whether frames with `bytes` of body (records and their markers) may leave now.
+    /// Whether frames with `bytes` of body (records, and the markers and controls behind them) may
+    /// leave now.
     ///
     /// None before the peer's clock is known. Full frames need credit; smaller ones also wait while
     /// others are unacknowledged.
     pub fn may_send(&self, bytes: usize) -> bool {
-        if self.ended || !self.is_open() {
+        if self.numbers.is_ended() || !self.is_open() {
             return false;
         }
-        if bytes < FRAME_BYTES && self.data_in_flight.len() >= SMALL_FRAMES_IN_FLIGHT {
+        if bytes < FRAME_BYTES && self.small_in_flight.len() >= SMALL_FRAMES_IN_FLIGHT {
             return false;
         }
-        self.sent_bytes + bytes as u64 <= self.limit || self.acknowledged == self.sequence
+        self.sent_bytes + bytes as u64 <= self.limit || self.acknowledged == self.numbers.last()
     }
 
     /// When the next small frame may leave, on the clock of [`Sender::on_sent`]: an interval after
     /// the last frame, so that small frames on a busy channel carry what came meanwhile.
     pub fn small_frame_due_ns(&self) -> u64 {
-        match self.sequence {
+        match self.numbers.last() {
             0 => 0,
             _ => self.last_sent_ns + SMALL_FRAME_INTERVAL_NS,
         }
@@ -95,23 +98,25 @@ impl Sender {
 
     /// Counts a frame that leaves now, and gives its sequence number.
     pub fn on_sent(&mut self, kind: FrameKind, bytes: usize, now_ns: u64) -> u64 {
-        debug_assert!(!self.ended, "nothing follows the end of a channel");
         if self.in_flight() == 0 {
             self.awaited_ns = now_ns;
         }
         self.last_sent_ns = now_ns;
-        self.sequence += 1;
+        let sequence = self.numbers.next(kind);
         self.sent_bytes += bytes as u64;
         match kind {
-            FrameKind::Data => self.data_in_flight.push_back(self.sequence),
-            FrameKind::End => self.ended = true,
-            FrameKind::Markers
-            | FrameKind::Credit
-            | FrameKind::Closed
-            | FrameKind::Probe
-            | FrameKind::State => {}
+            FrameKind::Data => {
+                self.small_in_flight.push_back(sequence);
+                self.follows_data = true;
+            }
+            FrameKind::Watermark | FrameKind::Barrier => {
+                if !std::mem::take(&mut self.follows_data) {
+                    self.small_in_flight.push_back(sequence);
+                }
+            }
+            _ => {}
         }
-        self.sequence
+        sequence
     }
 
     /// Takes in what the receiver acknowledges and grants; older credits change nothing.
@@ -121,11 +126,11 @@ impl Sender {
         self.limit = self.limit.max(credit.limit);
         self.acknowledged = self.acknowledged.max(credit.acknowledged);
         while self
-            .data_in_flight
+            .small_in_flight
             .front()
             .is_some_and(|sequence| *sequence <= self.acknowledged)
         {
-            self.data_in_flight.pop_front();
+            self.small_in_flight.pop_front();
         }
         Ok(())
     }
@@ -162,10 +167,11 @@ impl Sender {
         // A receiver that still reports does not know that the end was confirmed.
         self.closed = false;
         let arrived = state.arrived.max(self.acknowledged);
-        if state.seen <= arrived || arrived >= self.sequence || described_ns < self.resent_ns {
+        if state.seen <= arrived || arrived >= self.numbers.last() || described_ns < self.resent_ns
+        {
             return Ok(None);
         }
-        self.link.retransmitted += self.sequence - arrived;
+        self.link.retransmitted += self.numbers.last() - arrived;
         let probe = self.ask(arrived, now_ns);
         self.resent_ns = probe.sent_ns;
         Ok(Some(Retransmission {
@@ -195,7 +201,7 @@ impl Sender {
                     silent || probe.answered
                 }
             });
-        due.then(|| self.ask(self.sequence, now_ns))
+        due.then(|| self.ask(self.numbers.last(), now_ns))
     }
 
     /// Takes in that the connection is gone; frames may leave all the same, and are lost.
@@ -232,12 +238,12 @@ impl Sender {
 
     /// Whether the end was sent.
     pub fn is_ended(&self) -> bool {
-        self.ended
+        self.numbers.is_ended()
     }
 
     /// Whether everything including the end was consumed by the receiver.
     pub fn is_drained(&self) -> bool {
-        self.ended && self.acknowledged == self.sequence
+        self.numbers.is_ended() && self.acknowledged == self.numbers.last()
     }
 
     /// Whether to tell the receiver that everything was consumed: when that becomes known, and
@@ -252,7 +258,7 @@ impl Sender {
 
     /// Sequence number of the last frame that was sent; 0 before any.
     pub fn sequence(&self) -> u64 {
-        self.sequence
+        self.numbers.last()
     }
 
     /// Sequence number of the last frame that was consumed; those up to it need not be kept.
@@ -262,7 +268,7 @@ impl Sender {
 
     /// Frames that were sent and not acknowledged.
     pub fn in_flight(&self) -> u64 {
-        self.sequence - self.acknowledged
+        self.numbers.last() - self.acknowledged
     }
 
     /// Body bytes the receiver would still accept.
@@ -281,10 +287,10 @@ impl Sender {
     }
 
     fn check_sent(&self, sequence: u64) -> Result<(), ChannelError> {
-        if sequence > self.sequence {
+        if sequence > self.numbers.last() {
             return Err(ChannelError::NeverSent {
                 got: sequence,
-                sent: self.sequence,
+                sent: self.numbers.last(),
             });
         }
         Ok(())

@@ -49,6 +49,11 @@ impl<T: Copy> Link<T> {
         self.on_the_way.clear();
     }
 
+    /// Nothing that is sent from now on arrives.
+    pub fn close(&mut self) {
+        self.down = true;
+    }
+
     pub fn repair(&mut self) {
         self.down = false;
     }

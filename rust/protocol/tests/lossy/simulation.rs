@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 
 use oka_protocol::{
-    Arrival, Credit, FRAME_BYTES, FrameKind, MARKER_BYTES, Probe, Receiver, Sender, State,
+    Arrival, CONTROL_BYTES, Control, Credit, FRAME_BYTES, FrameKind, MARKER_BYTES, Probe, Receiver,
+    Sender, State,
 };
 
 use super::link::{Fault, Link};
@@ -34,6 +35,16 @@ struct Sent {
     bytes: usize,
     /// Which emission it carries.
     number: usize,
+    control: Option<Control>,
+}
+
+/// What a task takes from a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Element {
+    /// The records of an emission.
+    Records(usize),
+    Control(Control),
+    End,
 }
 
 pub struct Simulation {
@@ -52,8 +63,8 @@ pub struct Simulation {
     retained: VecDeque<Sent>,
     finishing: bool,
     inbox: VecDeque<Sent>,
-    emitted: Vec<usize>,
-    consumed: Vec<usize>,
+    emitted: Vec<Element>,
+    consumed: Vec<Element>,
     last_bytes: usize,
     /// Frames that arrived and were dropped.
     pub out_of_place: u64,
@@ -110,11 +121,11 @@ impl Simulation {
         self.now_ns
     }
 
-    pub fn emitted(&self) -> &[usize] {
+    pub fn emitted(&self) -> &[Element] {
         &self.emitted
     }
 
-    pub fn consumed(&self) -> &[usize] {
+    pub fn consumed(&self) -> &[Element] {
         &self.consumed
     }
 
@@ -124,6 +135,11 @@ impl Simulation {
         for _ in 0..MOST_STEPS {
             if left > 0 && self.random.chance(300) {
                 left -= 1;
+                if self.random.chance(300) {
+                    let control = any_control(&mut self.random);
+                    self.emit_control(control);
+                    continue;
+                }
                 let bytes = match self.random.below(20) {
                     0 => 2 * WINDOW,
                     1..8 => FRAME_BYTES,
@@ -132,10 +148,13 @@ impl Simulation {
                 self.emit(bytes);
             }
             self.finishing |= left == 0;
-            if self.sender.is_drained() && self.receiver.is_closed() {
+            if self.is_over() {
                 return;
             }
             self.step();
+            if self.random.chance(400) {
+                self.consume();
+            }
         }
         panic!(
             "standstill: {} of {} frames consumed, {} in flight, drained: {}, closed: {}",
@@ -163,19 +182,72 @@ impl Simulation {
 
     pub fn emit(&mut self, bytes: usize) {
         let number = self.emitted.len();
-        self.emitted.push(number);
+        self.emitted.push(Element::Records(number));
         self.waiting.push_back(Sent {
             kind: FrameKind::Data,
             sequence: 0,
             bytes,
             number,
+            control: None,
         });
         self.flush();
+    }
+
+    pub fn emit_control(&mut self, control: Control) {
+        let number = self.emitted.len();
+        self.emitted.push(Element::Control(control));
+        self.waiting.push_back(Sent {
+            kind: control.kind(),
+            sequence: 0,
+            bytes: CONTROL_BYTES,
+            number,
+            control: Some(control),
+        });
+        self.flush();
+    }
+
+    /// Sends the end behind all that was emitted.
+    pub fn finish(&mut self) {
+        self.finishing = true;
+        self.flush();
+    }
+
+    /// Whether both ends know that all is done.
+    pub fn is_over(&self) -> bool {
+        self.sender.is_drained() && self.receiver.is_closed()
+    }
+
+    /// The next element that arrived, which is consumed.
+    pub fn consume(&mut self) -> Option<Element> {
+        loop {
+            let frame = self.inbox.pop_front()?;
+            let element = match frame.kind {
+                FrameKind::Data => Some(Element::Records(frame.number)),
+                FrameKind::End => Some(Element::End),
+                _ => frame.control.map(Element::Control),
+            };
+            if frame.kind != FrameKind::End {
+                self.receiver.on_consumed(frame.sequence, frame.bytes);
+            }
+            self.grant();
+            if element != Some(Element::End) {
+                self.consumed.extend(element);
+            }
+            if element.is_some() {
+                return element;
+            }
+        }
     }
 
     pub fn cut_for_good(&mut self) {
         self.forth.cut();
         self.back.cut();
+    }
+
+    /// The sender is gone; what is on the way arrives.
+    pub fn die(&mut self) {
+        self.forth.close();
+        self.reopen_ns = [Some(u64::MAX); 2];
     }
 
     pub fn assert_clock_is_known(&self) {
@@ -194,7 +266,7 @@ impl Simulation {
     }
 
     /// Goes on to the next moment at which something happens, or a little.
-    fn step(&mut self) {
+    pub fn step(&mut self) {
         let pause = self.random.below(5_000_000);
         let arrival = self.forth.due_ns().into_iter().chain(self.back.due_ns());
         let next = arrival.min().unwrap_or(u64::MAX);
@@ -208,15 +280,6 @@ impl Simulation {
         }
         while let Some(message) = self.back.receive(self.now_ns) {
             self.answer(message);
-        }
-        if self.random.chance(400)
-            && let Some(frame) = self.inbox.pop_front()
-        {
-            if frame.kind == FrameKind::Data {
-                self.consumed.push(frame.number);
-            }
-            self.receiver.on_consumed(frame.sequence, frame.bytes);
-            self.grant();
         }
         self.report();
         self.probe();
@@ -272,8 +335,11 @@ impl Simulation {
                 self.last_bytes = frame.bytes;
                 self.inbox.push_back(frame);
             }
-            (Arrival::Next, FrameKind::Markers) => self.inbox.push_back(frame),
-            (Arrival::Next, _) => self.grant(),
+            (Arrival::Next, FrameKind::End) => {
+                self.inbox.push_back(frame);
+                self.grant();
+            }
+            (Arrival::Next, _) => self.inbox.push_back(frame),
             _ => self.out_of_place += 1,
         }
     }
@@ -308,7 +374,7 @@ impl Simulation {
 
     fn flush(&mut self) {
         while let Some(frame) = self.waiting.front().copied() {
-            let marked = frame.number % 3 == 0;
+            let marked = frame.kind == FrameKind::Data && frame.number.is_multiple_of(3);
             let markers = if marked { MARKER_BYTES } else { 0 };
             if !self.sender.may_send(frame.bytes + markers) {
                 break;
@@ -329,6 +395,7 @@ impl Simulation {
                 sequence: 0,
                 bytes: 0,
                 number: 0,
+                control: None,
             });
         }
         if self.sender.close_due() {
@@ -369,3 +436,12 @@ impl Simulation {
 
 /// More than the worst schedule takes.
 const MOST_STEPS: usize = 200_000;
+
+/// Any element that is no record; times and epochs may go back.
+pub fn any_control(random: &mut Random) -> Control {
+    match random.below(10) {
+        0 => Control::Barrier(1 + random.below(10)),
+        1 => Control::Idle,
+        _ => Control::Watermark(random.below(1_000) as i64),
+    }
+}

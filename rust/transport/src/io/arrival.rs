@@ -42,7 +42,7 @@ pub(super) async fn take_in(
 fn dispatch(state: &NetworkState, routes: &HashMap<u32, Route>, message: Message) -> Option<()> {
     let bytes = message.into_bytes().ok()?;
     // All or nothing: the frames are checked before the first is handed on.
-    let channel = common_channel(Frames::new(&bytes))?;
+    let channel = Frames::new(&bytes).channel(state.config.attempt)?;
     match routes.get(&channel)? {
         Route::Input(input) => match state.inbox.on_message(*input, &bytes) {
             Ok(()) => Some(()),
@@ -68,14 +68,6 @@ fn dispatch(state: &NetworkState, routes: &HashMap<u32, Route>, message: Message
             Some(())
         }
     }
-}
-
-/// The channel of all frames of a message; `None` for garbage.
-fn common_channel(mut frames: Frames) -> Option<u32> {
-    let channel = frames.next()?.ok()?.0.channel;
-    frames
-        .all(|frame| frame.is_ok_and(|(header, _)| header.channel == channel))
-        .then_some(channel)
 }
 
 const MESSAGES_AT_ONCE: usize = 64;

@@ -62,7 +62,11 @@ pub(super) async fn serve_channels(
     let lines: Vec<_> = inputs
         .into_iter()
         .zip(input_sockets)
-        .map(|(spec, socket)| CreditLine { spec, socket })
+        .map(|(spec, socket)| CreditLine {
+            spec,
+            attempt: state.config.attempt,
+            socket,
+        })
         .collect();
 
     let mut routes = HashMap::new();
@@ -87,10 +91,10 @@ pub(super) async fn serve_channels(
     let _ = state.channels.set(channels);
     let _ = state.outputs.set(outputs);
     tasks.spawn(release::release_held(Arc::clone(&state), held));
-    let ids: Vec<_> = ring_inputs.iter().map(|spec| spec.id).collect();
     state
         .inbox
-        .connect(&ids, lines, state.config.window_bytes, clock);
+        .connect(&ring_inputs, lines, state.config.window_bytes, clock);
+    let ids: Vec<_> = ring_inputs.iter().map(|spec| spec.id).collect();
     let arrivals = rendezvous.expect(&ids);
     for ((input, spec), arrival) in ring_inputs.into_iter().enumerate().zip(arrivals) {
         tasks.spawn(rings::serve_input(Arc::clone(&state), input, spec, arrival));

@@ -65,8 +65,9 @@ pub(super) async fn serve_input(
     };
     let gone = Arc::new(AtomicBool::new(false));
     let bell = Arc::new(Doorbell::new(bell));
-    let limit = state.config.max_frame_bytes;
-    let ring = RingInput::new(spec.id, spec.peer, ring, bell, Arc::clone(&gone), limit);
+    let (attempt, limit) = (state.config.attempt, state.config.max_frame_bytes);
+    let writer_gone = Arc::clone(&gone);
+    let ring = RingInput::new(spec.id, spec.peer, ring, bell, writer_gone, attempt, limit);
     state.inbox.attach(input, ring, mark);
     wait_gone(&stream).await;
     gone.store(true, Ordering::Release);

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use oka_protocol::{
-    Encoding, FRAME_BYTES, FrameHeader, FrameKind, HEADER_BYTES, decode_markers, padded,
+    Available, Control, Encoding, FRAME_BYTES, FrameHeader, FrameKind, HEADER_BYTES,
+    StreamReceiver, Trailer, decode_markers,
 };
 use oka_ring::{Doorbell, Reader, Ring, SharedBell, SharedRing, Storage};
 
@@ -20,13 +21,13 @@ pub(crate) struct RingInput {
     reader: Reader<SharedRing>,
     writer_bell: Arc<Doorbell<SharedBell>>,
     writer_gone: Arc<AtomicBool>,
-    max_frame_bytes: usize,
-    sequence: u64,
+    stream: StreamReceiver,
     /// Markers that arrived before their records.
     markers: Vec<u64>,
+    /// The controls behind what was taken.
+    trailer: Trailer,
     /// A frame larger than the ring, as far as it has come.
     large: Option<LargeFrame>,
-    ended: bool,
     records: u64,
     bytes: u64,
     frames: u64,
@@ -34,7 +35,9 @@ pub(crate) struct RingInput {
 
 struct LargeFrame {
     header: FrameHeader,
-    /// What has come of header, body and padding.
+    /// Bytes of header, body and padding.
+    total: usize,
+    /// What has come of them.
     bytes: Vec<u8>,
 }
 
@@ -116,21 +119,22 @@ impl RingInput {
         ring: SharedRing,
         writer_bell: Arc<Doorbell<SharedBell>>,
         writer_gone: Arc<AtomicBool>,
+        attempt: u8,
         max_frame_bytes: usize,
     ) -> Self {
         // SAFETY: the peer made it for this channel, which connects once, and only writes.
         let reader = unsafe { Reader::new(Arc::new(Ring::new(ring))) };
+        let capacity = reader.ring().storage().capacity();
         Self {
             channel,
             peer,
             reader,
             writer_bell,
             writer_gone,
-            max_frame_bytes,
-            sequence: 0,
+            stream: StreamReceiver::new(channel, attempt, capacity, max_frame_bytes),
             markers: Vec::new(),
+            trailer: Trailer::default(),
             large: None,
-            ended: false,
             records: 0,
             bytes: 0,
             frames: 0,
@@ -141,14 +145,14 @@ impl RingInput {
     pub(crate) fn take(&mut self) -> Result<Option<Received>, ChannelLost> {
         // Looked at first: what a writer wrote before it went is there when it is gone.
         let writer_gone = self.writer_gone.load(Ordering::Acquire);
-        if self.ended || !self.reader.is_released() {
+        if self.is_ended() || !self.reader.is_released() {
             return Ok(None);
         }
         let taken = match self.large.take() {
             Some(large) => self.take_part(large)?,
             None => self.take_frames(BatchShape::default())?,
         };
-        if taken.is_none() && writer_gone && !self.ended {
+        if taken.is_none() && writer_gone && !self.is_ended() {
             return Err(self.broken(LostReason::Closed));
         }
         Ok(taken)
@@ -161,7 +165,7 @@ impl RingInput {
         room: usize,
     ) -> Result<Option<Received>, ChannelLost> {
         let joins = encoding == Encoding::Msgpack && self.large.is_none();
-        if !joins || self.ended || !self.reader.is_released() {
+        if !joins || self.is_ended() || !self.reader.is_released() {
             return Ok(None);
         }
         self.take_frames(BatchShape {
@@ -171,17 +175,26 @@ impl RingInput {
         })
     }
 
+    /// The controls behind what was taken last.
+    pub(crate) fn take_trailer(&mut self) -> Trailer {
+        std::mem::take(&mut self.trailer)
+    }
+
     /// Takes the end if nothing is left to consume before it; whether it did.
     pub(crate) fn take_end(&mut self) -> Result<bool, ChannelLost> {
-        if self.ended || self.large.is_some() || !self.reader.is_released() {
-            return Ok(false);
+        if self.is_ended() || self.large.is_some() || !self.reader.is_released() {
+            return Ok(self.is_ended() && self.reader.is_released());
         }
         let available = self.reader.available();
         let available = available.map_err(|error| self.lost(&error.to_string()))?;
-        if FrameHeader::decode(available).is_ok_and(|header| header.kind == FrameKind::End) {
+        let next = self.stream.next(available);
+        if let Available::Whole { header, .. } =
+            next.map_err(|error| self.lost(&error.to_string()))?
+            && header.kind == FrameKind::End
+        {
             self.take_frames(BatchShape::default())?;
         }
-        Ok(self.ended)
+        Ok(self.is_ended())
     }
 
     /// Whether nothing is there to take until the sender rings again.
@@ -194,7 +207,7 @@ impl RingInput {
     }
 
     pub(crate) fn is_ended(&self) -> bool {
-        self.ended
+        self.stream.is_ended()
     }
 
     pub(crate) fn statistics(&self) -> InputStatistics {
@@ -214,50 +227,61 @@ impl RingInput {
         let capacity = self.reader.ring().storage().capacity();
         let mut markers = Vec::new();
         let mut next_markers = std::mem::take(&mut self.markers);
-        let (mut sequence, mut ended, mut large) = (self.sequence, false, None);
-        let mut rest = available;
-        while !ended && !rest.is_empty() {
-            let header =
-                FrameHeader::decode(rest).map_err(|error| self.lost(&error.to_string()))?;
-            if header.channel != self.channel || header.sequence != sequence + 1 {
-                return Err(self.lost("its frames are out of place"));
-            }
-            let body_end = HEADER_BYTES + header.length as usize;
-            let total = padded(body_end);
-            if total > rest.len() {
-                if batch.is_empty() && batch.takes(&header, capacity) && total > capacity {
-                    sequence += 1;
-                    large = Some(header);
+        let mut stream = self.stream.clone();
+        let (mut rest, mut large) = (available, None);
+        while !stream.is_ended() && self.trailer.is_open() {
+            let next = stream.next(rest);
+            let (header, total) = match next.map_err(|error| self.lost(&error.to_string()))? {
+                Available::Unfinished => break,
+                Available::Large { header, bytes } => {
+                    if batch.is_empty() && batch.takes(&header, capacity) {
+                        stream.accept(&header);
+                        large = Some((header, bytes));
+                    }
+                    break;
                 }
-                break;
-            }
+                Available::Whole { header, bytes } => (header, bytes),
+            };
             match header.kind {
                 FrameKind::Data if !batch.takes(&header, capacity) => break,
                 FrameKind::Data => {
+                    self.trailer.on_records();
                     batch.add(&header);
                     markers.append(&mut next_markers);
                 }
                 FrameKind::Markers => {
-                    let stamps = decode_markers(header.count, &rest[HEADER_BYTES..body_end]);
+                    let body = &rest[HEADER_BYTES..HEADER_BYTES + header.length as usize];
                     let malformed = || self.lost("its markers are malformed");
-                    next_markers.extend(stamps.ok_or_else(malformed)?);
+                    let stamps = decode_markers(header.count, body).ok_or_else(malformed)?;
+                    next_markers.extend(stamps);
                 }
-                FrameKind::End => ended = true,
+                FrameKind::Watermark | FrameKind::Barrier => {
+                    let body = &rest[HEADER_BYTES..HEADER_BYTES + header.length as usize];
+                    let malformed = || self.lost("its controls are malformed");
+                    let control = Control::decode(&header, body).ok_or_else(malformed)?;
+                    self.trailer.add(control);
+                }
+                FrameKind::End => {}
                 _ => return Err(self.lost("its frames are of a kind that no ring carries")),
             }
-            sequence += 1;
+            stream.accept(&header);
             rest = &rest[total..];
         }
         let length = available.len() - rest.len();
         self.markers = next_markers;
-        self.sequence = sequence;
-        self.ended = ended;
+        self.stream = stream;
         self.reader.take(length);
         if batch.is_empty() {
             if length > 0 {
                 self.give_back();
             }
-            return large.map_or(Ok(None), |header| self.begin_large(header));
+            return large.map_or(Ok(None), |(header, bytes)| {
+                self.take_part(LargeFrame {
+                    header,
+                    total: bytes,
+                    bytes: Vec::new(),
+                })
+            });
         }
         self.count(&batch);
         let region = Bytes::from_owner(Region {
@@ -279,31 +303,19 @@ impl RingInput {
         Ok(Some(received))
     }
 
-    fn begin_large(&mut self, header: FrameHeader) -> Result<Option<Received>, ChannelLost> {
-        let length = header.length as usize;
-        if header.kind != FrameKind::Data || length > self.max_frame_bytes {
-            return Err(self.lost(&format!("it announced a frame of {length} bytes")));
-        }
-        self.take_part(LargeFrame {
-            header,
-            bytes: Vec::new(),
-        })
-    }
-
     /// Copies what has arrived of a large frame, so that its writer can go on.
     fn take_part(&mut self, mut large: LargeFrame) -> Result<Option<Received>, ChannelLost> {
         let available = self.reader.available();
         let available = available.map_err(|error| self.lost(&error.to_string()))?;
-        let total = padded(HEADER_BYTES + large.header.length as usize);
-        let length = available.len().min(total - large.bytes.len());
+        let length = available.len().min(large.total - large.bytes.len());
         large.bytes.extend_from_slice(&available[..length]);
         self.reader.take(length);
         self.give_back();
-        if large.bytes.len() < total {
+        if large.bytes.len() < large.total {
             self.large = Some(large);
             return Ok(None);
         }
-        let LargeFrame { header, bytes } = large;
+        let LargeFrame { header, bytes, .. } = large;
         let mut batch = BatchShape::default();
         batch.add(&header);
         self.count(&batch);

@@ -1,4 +1,4 @@
-use oka_protocol::FRAME_BYTES;
+use oka_protocol::{Alignment, FRAME_BYTES};
 use oka_ring::{MARKS, Marked};
 
 use super::RingInput;
@@ -12,10 +12,8 @@ pub(crate) struct RingInputs {
     slots: Vec<Slot>,
     /// Which of them may have something.
     ready: Vec<bool>,
-    /// Which of them are left alone: what they have stays where it is, and so does `ready`.
-    paused: Vec<bool>,
-    /// Which of them are a side input, and share no batch with others.
-    side: Vec<bool>,
+    /// The input of the task that each belongs to: batches hold records of one.
+    input_of: Vec<usize>,
     /// For each mark, the channels whose senders leave it.
     of_mark: Vec<Vec<usize>>,
     /// The channel to look at first, so that every one has its turn.
@@ -25,18 +23,19 @@ pub(crate) struct RingInputs {
 /// A channel: its sender comes when it is ready.
 enum Slot {
     Expected(u32),
-    Attached(RingInput),
+    Attached(Box<RingInput>),
     /// Everything was consumed; the ring is gone.
     Ended(InputStatistics),
 }
 
 impl RingInputs {
-    pub(crate) fn new(channels: &[u32]) -> Self {
+    /// Channels by their ids, with the inputs that they belong to.
+    pub(crate) fn new(channels: &[(u32, usize)]) -> Self {
+        let slots = channels.iter().map(|(id, _)| Slot::Expected(*id));
         Self {
-            slots: channels.iter().copied().map(Slot::Expected).collect(),
+            slots: slots.collect(),
             ready: vec![false; channels.len()],
-            paused: vec![false; channels.len()],
-            side: vec![false; channels.len()],
+            input_of: channels.iter().map(|(_, input)| *input).collect(),
             of_mark: vec![Vec::new(); MARKS],
             next: 0,
         }
@@ -44,7 +43,7 @@ impl RingInputs {
 
     /// The sender of a channel is there; it leaves this mark.
     pub(crate) fn attach(&mut self, input: usize, ring: RingInput, mark: usize) {
-        self.slots[input] = Slot::Attached(ring);
+        self.slots[input] = Slot::Attached(Box::new(ring));
         self.of_mark[mark].push(input);
         // What it wrote and marked before is not known yet.
         self.ready[input] = true;
@@ -59,31 +58,6 @@ impl RingInputs {
         self.slots.iter().position(|slot| slot.channel() == channel)
     }
 
-    /// Leaves a channel alone from now on, or no longer.
-    pub(crate) fn set_paused(&mut self, input: usize, paused: bool) {
-        self.paused[input] = paused;
-    }
-
-    /// Makes a channel one of a side input, or no longer.
-    pub(crate) fn set_side(&mut self, input: usize, side: bool) {
-        self.side[input] = side;
-    }
-
-    /// Whether every channel that is not paused has ended.
-    pub(crate) fn others_ended(&self) -> bool {
-        self.ended_but_for(&self.paused)
-    }
-
-    /// Whether every channel that is of no side input has ended.
-    pub(crate) fn main_ended(&self) -> bool {
-        self.ended_but_for(&self.side)
-    }
-
-    fn ended_but_for(&self, excepted: &[bool]) -> bool {
-        let mut slots = self.slots.iter().zip(excepted);
-        slots.all(|(slot, excepted)| *excepted || matches!(slot, Slot::Ended(_)))
-    }
-
     /// Takes in the marks that senders have left.
     pub(crate) fn mark(&mut self, marked: Marked) {
         for input in marked.filter_map(|mark| self.of_mark.get(mark)).flatten() {
@@ -91,22 +65,26 @@ impl RingInputs {
         }
     }
 
-    /// What has arrived, as one batch: what comes in many small pieces, from many senders, would
-    /// cost the task a turn of its loop for each.
-    pub(crate) fn take(&mut self) -> Result<Option<Received>, ChannelLost> {
+    /// What has arrived of an input, as one batch: what comes in many small pieces, from many senders,
+    /// would cost the task a turn of its loop for each. These channels are the first of `alignment`,
+    /// which takes in what comes between the records.
+    pub(crate) fn take(
+        &mut self,
+        alignment: &mut Alignment,
+    ) -> Result<Option<Received>, ChannelLost> {
         let mut batch: Option<Received> = None;
         let first = self.next;
         self.next = (first + 1) % self.slots.len().max(1);
-        for input in (first..self.slots.len()).chain(0..first) {
-            if !self.ready[input] || (self.side[input] && batch.is_some()) {
+        for place in (first..self.slots.len()).chain(0..first) {
+            if !self.ready[place] {
                 continue;
             }
-            let Slot::Attached(ring) = &mut self.slots[input] else {
+            let Slot::Attached(ring) = &mut self.slots[place] else {
                 continue;
             };
-            if self.paused[input] {
-                if ring.take_end()? {
-                    self.slots[input] = Slot::Ended(ring.statistics());
+            if alignment.is_held(place) {
+                if alignment.may_end(place) && ring.take_end()? {
+                    self.end(place, alignment);
                 }
                 continue;
             }
@@ -116,24 +94,38 @@ impl RingInputs {
             }
             let taken = match &batch {
                 None => ring.take()?,
+                Some(batch) if batch.input != self.input_of[place] => continue,
                 Some(batch) => ring.take_small(batch.encoding, room)?,
             };
+            if taken.is_some() {
+                alignment.on_records(place);
+            }
+            for control in ring.take_trailer().iter() {
+                alignment.on_control(place, control);
+            }
             if ring.is_idle() {
-                self.ready[input] = false;
+                self.ready[place] = false;
                 if ring.is_ended() {
-                    self.slots[input] = Slot::Ended(ring.statistics());
+                    self.end(place, alignment);
                 }
             }
             match (&mut batch, taken) {
                 (Some(batch), Some(taken)) => batch.absorb(taken),
-                (None, Some(taken)) => batch = Some(taken),
+                (None, Some(mut taken)) => {
+                    taken.input = self.input_of[place];
+                    batch = Some(taken);
+                }
                 (_, None) => {}
-            }
-            if self.side[input] && batch.is_some() {
-                break;
             }
         }
         Ok(batch)
+    }
+
+    fn end(&mut self, place: usize, alignment: &mut Alignment) {
+        if let Slot::Attached(ring) = &self.slots[place] {
+            self.slots[place] = Slot::Ended(ring.statistics());
+            alignment.on_end(place);
+        }
     }
 
     pub(crate) fn statistics(&self) -> impl Iterator<Item = InputStatistics> {
@@ -162,7 +154,7 @@ impl Slot {
 mod tests {
     use std::sync::Arc;
 
-    use oka_protocol::{Encoding, FrameHeader, FrameKind};
+    use oka_protocol::{FrameHeader, FrameKind};
     use oka_ring::{Doorbell, Ring, SharedBell, SharedRing, Writer};
 
     use super::*;
@@ -174,31 +166,27 @@ mod tests {
         // SAFETY: the only writer.
         let mut writer =
             unsafe { Writer::new(Arc::new(Ring::new(SharedRing::open(&descriptor).unwrap()))) };
-        let mut inputs = RingInputs::new(&[7, 8]);
+        let mut inputs = RingInputs::new(&[(7, 0), (8, 0)]);
+        let mut alignment = Alignment::new(2);
         let input = RingInput::new(
             7,
             "peer".to_owned(),
             ring,
             Arc::clone(&doorbell),
             Arc::default(),
+            0,
             1_000,
         );
         inputs.attach(0, input, 3);
-        let end = FrameHeader {
-            kind: FrameKind::End,
-            encoding: Encoding::default(),
-            channel: 7,
-            sequence: 1,
-            count: 0,
-            length: 0,
-        };
+        let end = FrameHeader::new(FrameKind::End, 7, 0, 1);
         writer.write(&end.encode());
         writer.publish();
-        assert_eq!(inputs.take().unwrap(), None);
+        assert_eq!(inputs.take(&mut alignment).unwrap(), None);
         assert!(matches!(inputs.slots[0], Slot::Ended(_)));
         doorbell.ring_with(3);
         inputs.mark(doorbell.take_marks());
-        assert_eq!(inputs.take().unwrap(), None);
+        assert_eq!(inputs.take(&mut alignment).unwrap(), None);
         assert!(matches!(inputs.slots[0], Slot::Ended(_)));
+        assert!(alignment.is_ended(0) && !alignment.main_ended());
     }
 }

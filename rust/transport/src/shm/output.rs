@@ -3,7 +3,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use oka_protocol::{FrameHeader, FrameKind, HEADER_BYTES, MARKER_BYTES, encode_markers, padded};
+use oka_protocol::{
+    Control, FrameHeader, FrameKind, HEADER_BYTES, MARKER_BYTES, StreamSender, encode_markers,
+    padded,
+};
 use oka_ring::{Doorbell, Ring, SharedBell, SharedRing, Storage, Writer};
 
 use super::Sleeper;
@@ -26,6 +29,7 @@ pub(crate) struct RingOutput {
     stuck: AtomicBool,
     blocked_ns: AtomicU64,
     pub(crate) max_frame_bytes: usize,
+    attempt: u8,
     reader_bell: Doorbell<SharedBell>,
     /// What tells the reader which channel has something.
     mark: usize,
@@ -36,13 +40,9 @@ pub(crate) struct RingOutput {
 
 struct State {
     writer: Writer<SharedRing>,
-    sequence: u64,
-    /// Whole messages that found no room; `spilled_bytes` of them are left to write.
-    spilled: VecDeque<Vec<u8>>,
-    spilled_bytes: usize,
-    /// Bytes of the first that are in the ring: a frame larger than the ring goes in parts.
-    first_written: usize,
-    ended: bool,
+    sender: StreamSender,
+    /// The frames that wait: those that found no room.
+    waiting: VecDeque<Vec<u8>>,
     refusal: Option<EmitError>,
     records: u64,
     bytes: u64,
@@ -60,16 +60,14 @@ impl RingOutput {
     ) -> Self {
         // SAFETY: it was made for this channel, which connects once; the peer only reads.
         let writer = unsafe { Writer::new(Arc::new(Ring::new(ring))) };
+        let capacity = writer.ring().storage().capacity();
         Self {
             id: spec.id,
             peer: spec.peer,
             state: Mutex::new(State {
                 writer,
-                sequence: 0,
-                spilled: VecDeque::new(),
-                spilled_bytes: 0,
-                first_written: 0,
-                ended: false,
+                sender: StreamSender::new(capacity),
+                waiting: VecDeque::new(),
                 refusal: None,
                 records: 0,
                 bytes: 0,
@@ -78,6 +76,7 @@ impl RingOutput {
             stuck: AtomicBool::new(false),
             blocked_ns: AtomicU64::new(0),
             max_frame_bytes: network.config.max_frame_bytes.min(u32::MAX as usize),
+            attempt: network.config.attempt,
             reader_bell: Doorbell::new(reader_bell),
             mark,
             sleeper: Arc::clone(&network.emitting),
@@ -90,7 +89,7 @@ impl RingOutput {
     /// Once the network has failed nothing is written any more: the process may be a forked copy of
     /// the one whose ring this is.
     pub(crate) fn push(&self, frame: &mut OpenFrame) {
-        if self.health.is_failed() {
+        if frame.is_empty() || self.health.is_failed() {
             return frame.clear();
         }
         let mut state = self.lock();
@@ -101,6 +100,23 @@ impl RingOutput {
             self.write(&mut state, frame);
         }
         frame.clear();
+    }
+
+    /// Takes a control behind everything that was pushed.
+    pub(crate) fn send_control(&self, control: Control) {
+        if self.health.is_failed() {
+            return;
+        }
+        let mut state = self.lock();
+        if state.sender.is_ended() {
+            state.refusal.get_or_insert(EmitError::Finished(self.id));
+            return self.stuck.store(true, Ordering::Relaxed);
+        }
+        let sequence = state.sender.next(control.kind());
+        let frame = control.encode(self.id, self.attempt, sequence);
+        let (header, body) = frame.split_at(HEADER_BYTES);
+        state.put(header, body);
+        self.publish(&mut state);
     }
 
     pub(crate) fn is_writable(&self) -> bool {
@@ -126,7 +142,7 @@ impl RingOutput {
             records: state.records,
             bytes: state.bytes,
             frames: state.frames,
-            backlog_bytes: state.spilled_bytes as u64,
+            backlog_bytes: state.sender.waiting_bytes() as u64,
             credit_bytes: state.writer.free(usize::MAX) as u64,
             blocked_ns: self.blocked_ns.load(Ordering::Relaxed),
             ..OutputStatistics::default()
@@ -145,7 +161,10 @@ impl RingOutput {
                 limit: self.max_frame_bytes,
             });
         }
-        (state.ended && !frame.is_empty()).then_some(EmitError::Finished(self.id))
+        state
+            .sender
+            .is_ended()
+            .then_some(EmitError::Finished(self.id))
     }
 
     fn write(&self, state: &mut State, frame: &OpenFrame) {
@@ -158,20 +177,19 @@ impl RingOutput {
             encode_markers(&frame.markers, &mut stamps);
             let mut header = self.header(state, FrameKind::Markers, stamps.len());
             header.count = frame.markers.len() as u32;
-            state.put(&header, &stamps);
+            state.put(&header.encode(), &stamps);
         }
         let mut header = self.header(state, FrameKind::Data, body.len());
         header.encoding = frame.encoding;
         header.count = frame.records;
-        state.put(&header, body);
+        state.put(&header.encode(), body);
         self.publish(state);
     }
 
     fn end(&self, state: &mut State) {
-        if !state.ended {
-            state.ended = true;
+        if !state.sender.is_ended() {
             let header = self.header(state, FrameKind::End, 0);
-            state.put(&header, &[]);
+            state.put(&header.encode(), &[]);
             self.publish(state);
         }
     }
@@ -179,7 +197,7 @@ impl RingOutput {
     /// Moves on what waits in the queue, as far as there is room; asks to be woken for the rest.
     fn pump_and_ask(&self, state: &mut State) {
         let mut written = state.pump();
-        if !state.spilled.is_empty() {
+        if !state.sender.is_clear() {
             state.ask_for_room();
             written |= state.pump();
         }
@@ -191,19 +209,14 @@ impl RingOutput {
     fn publish(&self, state: &mut State) {
         state.writer.publish();
         self.reader_bell.ring_with(self.mark);
-        let stuck = !state.spilled.is_empty() || state.refusal.is_some();
+        let stuck = !state.sender.is_clear() || state.refusal.is_some();
         self.stuck.store(stuck, Ordering::Relaxed);
     }
 
     fn header(&self, state: &mut State, kind: FrameKind, length: usize) -> FrameHeader {
-        state.sequence += 1;
         FrameHeader {
-            kind,
-            encoding: oka_protocol::Encoding::default(),
-            channel: self.id,
-            sequence: state.sequence,
-            count: 0,
             length: length as u32,
+            ..FrameHeader::new(kind, self.id, self.attempt, state.sender.next(kind))
         }
     }
 }
@@ -211,41 +224,36 @@ impl RingOutput {
 impl State {
     /// Writes a frame, or queues it behind those that wait.
     #[inline]
-    fn put(&mut self, header: &FrameHeader, body: &[u8]) {
+    fn put(&mut self, header: &[u8], body: &[u8]) {
         let total = padded(HEADER_BYTES + body.len());
-        if self.spilled.is_empty() && self.writer.free(total) >= total {
-            self.writer.write(&header.encode());
+        if self.sender.is_clear() && self.writer.free(total) >= total {
+            self.writer.write(header);
             self.writer.write(body);
             let padding = total - HEADER_BYTES - body.len();
             self.writer.write(&PADDING[..padding]);
             return;
         }
         let mut message = Vec::with_capacity(total);
-        message.extend_from_slice(&header.encode());
+        message.extend_from_slice(header);
         message.extend_from_slice(body);
         message.resize(total, 0);
-        self.spilled.push_back(message);
-        self.spilled_bytes += total;
+        self.waiting.push_back(message);
+        self.sender.wait(total);
         self.pump();
     }
 
     /// Whether anything was written.
     fn pump(&mut self) -> bool {
         let mut written = false;
-        while let Some(message) = self.spilled.front() {
-            let rest = &message[self.first_written..];
-            let whole = message.len() <= self.writer.ring().storage().capacity();
-            let wanted = if whole { rest.len() } else { 1 };
-            if self.writer.free(wanted) < wanted {
+        while let (Some(needed), Some(message)) = (self.sender.room_needed(), self.waiting.front())
+        {
+            if self.writer.free(needed) < needed {
                 break;
             }
-            let length = self.writer.write(rest);
+            let length = self.writer.write(&message[self.sender.written()..]);
             written = true;
-            self.first_written += length;
-            self.spilled_bytes -= length;
-            if self.first_written == message.len() {
-                self.spilled.pop_front();
-                self.first_written = 0;
+            if self.sender.on_written(length) {
+                self.waiting.pop_front();
             }
         }
         written
@@ -253,18 +261,11 @@ impl State {
 
     /// Asks to be woken when a good part of what waits will find room.
     fn ask_for_room(&mut self) {
-        let half = self.writer.ring().storage().capacity() / 2;
-        let first = self.spilled.front().map_or(0, Vec::len);
-        let room = if first <= 2 * half {
-            first.max(half)
-        } else {
-            half
-        };
-        self.writer.wake_when_free(room);
+        self.writer.wake_when_free(self.sender.room_awaited());
     }
 
     fn is_drained(&mut self) -> bool {
-        self.ended && self.spilled.is_empty() && self.writer.is_drained()
+        self.sender.is_ended() && self.sender.is_clear() && self.writer.is_drained()
     }
 }
 
@@ -288,7 +289,7 @@ pub(crate) fn wait_rings_writable<'a>(
             }
             ring.health.check()?;
             ring.pump_and_ask(&mut state);
-            if state.spilled.is_empty() {
+            if state.sender.is_clear() {
                 let waited = started.elapsed().as_nanos() as u64;
                 ring.blocked_ns.fetch_add(waited, Ordering::Relaxed);
                 drop(state);
@@ -322,7 +323,7 @@ pub(crate) fn finish_rings(
                 return Err(FinishError::Emit(refusal.clone()));
             }
             ring.pump_and_ask(&mut state);
-            if state.spilled.is_empty() {
+            if state.sender.is_clear() {
                 state.writer.wake_when_drained();
             }
             if !state.is_drained() {

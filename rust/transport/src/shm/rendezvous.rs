@@ -65,6 +65,7 @@ pub(crate) struct Rendezvous {
     connected: watch::Sender<bool>,
     next_mark: AtomicUsize,
     bells: Bells,
+    attempt: u8,
 }
 
 /// What other processes open the doorbells of a task by.
@@ -76,12 +77,13 @@ pub(crate) struct Bells {
 }
 
 impl Rendezvous {
-    pub(crate) fn new(bells: Bells) -> Self {
+    pub(crate) fn new(bells: Bells, attempt: u8) -> Self {
         Self {
             expected: Mutex::default(),
             connected: watch::Sender::new(false),
             next_mark: AtomicUsize::new(0),
             bells,
+            attempt,
         }
     }
 
@@ -138,7 +140,7 @@ impl Rendezvous {
                 Err(_) => tokio::time::sleep(CONNECT_PAUSE).await,
             }
         };
-        let hello = hello_for(channel);
+        let hello = hello_for(channel, self.attempt);
         send(&stream, &hello, &[descriptor.as_fd(), own_bell]).await?;
         let mut answer = [0; 2];
         match receive(&stream, &mut answer).await? {
@@ -156,8 +158,11 @@ impl Rendezvous {
     async fn greet(self: Arc<Self>, stream: UnixStream) -> bool {
         let own_bell = self.bells.receiving.as_fd();
         let mark = self.next_mark.fetch_add(1, Ordering::Relaxed) % MARKS;
-        let Ok(Ok((channel, sender))) =
-            timeout(GREETING_TIMEOUT, welcome(stream, mark, own_bell)).await
+        let Ok(Ok((channel, sender))) = timeout(
+            GREETING_TIMEOUT,
+            welcome(stream, mark, own_bell, self.attempt),
+        )
+        .await
         else {
             return false;
         };
@@ -175,10 +180,12 @@ async fn welcome(
     stream: UnixStream,
     mark: usize,
     own_bell: BorrowedFd<'_>,
+    attempt: u8,
 ) -> Result<(u32, Acquainted), MapError> {
     let mut hello = [0; HELLO_BYTES];
     let descriptors = receive(&stream, &mut hello).await?;
-    let (Some(channel), [Some(ring), Some(bell)]) = (channel_of(hello), descriptors) else {
+    let (Some(channel), [Some(ring), Some(bell)]) = (channel_of(hello, attempt), descriptors)
+    else {
         return Err(io::Error::from(io::ErrorKind::InvalidData).into());
     };
     let (ring, bell) = (SharedRing::open(&ring)?, SharedBell::open(&bell)?);
@@ -202,16 +209,19 @@ pub(crate) async fn wait_gone(stream: &UnixStream) {
     }
 }
 
-fn hello_for(channel: u32) -> [u8; HELLO_BYTES] {
+fn hello_for(channel: u32, attempt: u8) -> [u8; HELLO_BYTES] {
     let mut hello = [0; HELLO_BYTES];
     hello[..4].copy_from_slice(&MAGIC);
-    hello[4..].copy_from_slice(&channel.to_le_bytes());
+    hello[4..8].copy_from_slice(&channel.to_le_bytes());
+    hello[8] = attempt;
     hello
 }
 
-fn channel_of(hello: [u8; HELLO_BYTES]) -> Option<u32> {
-    let [a, b, c, d, channel @ ..] = hello;
-    ([a, b, c, d] == MAGIC).then(|| u32::from_le_bytes(channel))
+/// Which channel a sender of the same attempt comes for.
+fn channel_of(hello: [u8; HELLO_BYTES], attempt: u8) -> Option<u32> {
+    let [a, b, c, d, channel @ .., its_attempt] = hello;
+    let known = [a, b, c, d] == MAGIC && its_attempt == attempt;
+    known.then(|| u32::from_le_bytes(channel))
 }
 
 async fn send(stream: &UnixStream, bytes: &[u8], with: &[BorrowedFd<'_>]) -> io::Result<()> {
@@ -255,8 +265,8 @@ async fn receive(
 }
 
 /// Oka, and the version of this rendezvous.
-const MAGIC: [u8; 4] = *b"OKA1";
-const HELLO_BYTES: usize = 8;
+const MAGIC: [u8; 4] = *b"OKA2";
+const HELLO_BYTES: usize = 9;
 const DESCRIPTORS: usize = 2;
 
 /// Senders that may be heard at one time; others wait in the listener's queue.

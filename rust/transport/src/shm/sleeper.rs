@@ -44,11 +44,12 @@ impl Sleeper {
     }
 
     /// Lets things gather for a moment if they come so often that ringing for each is dear: that
-    /// costs both sides tens of µs of CPU. Nobody rings meanwhile. Whether it did.
-    pub(crate) fn nap_if_busy(&self) -> bool {
+    /// costs both sides tens of µs of CPU. Nobody rings meanwhile. Whether it did; not for longer than
+    /// is `left`.
+    pub(crate) fn nap_if_busy(&self, left: Option<Duration>) -> bool {
         let busy = self.busy.load(Ordering::Relaxed);
         if busy {
-            std::thread::sleep(self.nap);
+            std::thread::sleep(left.map_or(self.nap, |left| left.min(self.nap)));
         }
         busy
     }

@@ -106,10 +106,7 @@ impl Traitor {
     }
 
     fn channel(&self, id: u32) -> ChannelSpec {
-        ChannelSpec {
-            id,
-            peer: self.endpoint.clone(),
-        }
+        ChannelSpec::new(id, &self.endpoint)
     }
 
     /// A socket that knocks at the network's door with the traitor's key.
@@ -147,6 +144,7 @@ fn frame(kind: FrameKind, channel: u32, sequence: u64) -> Vec<u8> {
     let header = FrameHeader {
         kind,
         encoding: Encoding::Msgpack,
+        attempt: 0,
         channel,
         sequence,
         count: u32::from(kind == FrameKind::Data),

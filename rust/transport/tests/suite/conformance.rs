@@ -4,15 +4,19 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::{Directory, Kind, channel, connect, emit, pair, receive_all, wait_until};
+use crate::support::{
+    Directory, Kind, ReceiveBatch as _, channel, connect, emit, pair, receive_all, wait_until,
+};
+use oka_protocol::HEADER_BYTES;
 use oka_transport::{
-    ConnectError, EmitError, FRAME_BYTES, FinishError, Network, NetworkConfig, OpenFrame,
-    OutputChannel, ReceiveError, TryReceive,
+    ConnectError, Element, EmitError, FRAME_BYTES, FinishError, Network, NetworkConfig, OpenFrame,
+    OutputChannel, ReceiveError,
 };
 
 over_every_kind!(
     many_small_records_arrive_in_order,
     large_records_arrive,
+    a_large_record_begins_in_the_last_bytes_of_a_window,
     markers_travel_behind_their_records,
     a_stalled_reader_bounds_memory_and_blocks_the_writer,
     a_lone_record_arrives_soon,
@@ -71,7 +75,7 @@ fn large_records_arrive(kind: Kind) {
     let (source, sink) = pair(&directory, kind, &NetworkConfig::default());
     let reader = thread::spawn(move || {
         let mut sizes = Vec::new();
-        while let Some(batch) = sink.receive().unwrap() {
+        while let Some(batch) = sink.receive_batch().unwrap() {
             for (records, body) in batch.bodies() {
                 assert_eq!(body[0], body[body.len() - 1]);
                 sizes.push((records, body.len()));
@@ -95,6 +99,40 @@ fn large_records_arrive(kind: Kind) {
     );
 }
 
+fn a_large_record_begins_in_the_last_bytes_of_a_window(kind: Kind) {
+    const WINDOW: usize = 65_536;
+    let config = NetworkConfig {
+        window_bytes: WINDOW,
+        ..NetworkConfig::default()
+    };
+    for left in [8, 16, 24, 32] {
+        let directory = Directory::new();
+        let (source, sink) = pair(&directory, kind, &config);
+        let sizes = [WINDOW - HEADER_BYTES - left, 2 * WINDOW];
+        let output = source.output(1).unwrap();
+        for size in sizes {
+            let mut frame = OpenFrame::new();
+            frame.body.resize(frame.body.len() + size, 7);
+            frame.records = 1;
+            output.push(&mut frame);
+        }
+        let writing = thread::spawn(move || {
+            output.wait_writable().unwrap();
+            source.finish(None).unwrap();
+        });
+        for size in sizes {
+            let batch = sink.receive_batch().unwrap().unwrap();
+            assert_eq!(
+                (batch.records, batch.size()),
+                (1, size),
+                "{left} bytes left"
+            );
+        }
+        assert_eq!(sink.receive_batch().unwrap(), None);
+        writing.join().unwrap();
+    }
+}
+
 fn markers_travel_behind_their_records(kind: Kind) {
     let directory = Directory::new();
     let (source, sink) = pair(&directory, kind, &NetworkConfig::default());
@@ -108,7 +146,7 @@ fn markers_travel_behind_their_records(kind: Kind) {
     }
     let finishing = thread::spawn(move || source.finish(None).unwrap());
     let mut stamps = Vec::new();
-    while let Some(batch) = sink.receive().unwrap() {
+    while let Some(batch) = sink.receive_batch().unwrap() {
         assert_eq!(batch.markers.len(), batch.records);
         stamps.extend(batch.markers);
     }
@@ -156,12 +194,12 @@ fn a_lone_record_arrives_soon(kind: Kind) {
     for number in 0..50 {
         let sent = Instant::now();
         emit(&output, number, 32).unwrap();
-        assert_eq!(sink.receive().unwrap().unwrap().records, 1);
+        assert_eq!(sink.receive_batch().unwrap().unwrap().records, 1);
         delays.push(sent.elapsed());
     }
     delays.sort();
     assert!(delays[25] < Duration::from_millis(5), "{:?}", delays[25]);
-    assert_eq!(sink.try_receive().unwrap(), TryReceive::Empty);
+    assert_eq!(sink.try_receive().unwrap(), Element::Empty);
 }
 
 fn lingering_records_arrive_too(kind: Kind) {
@@ -175,26 +213,26 @@ fn lingering_records_arrive_too(kind: Kind) {
     for number in 0..3 {
         emit(&output, number, 32).unwrap();
     }
-    assert_eq!(sink.receive().unwrap().unwrap().records, 3);
+    assert_eq!(sink.receive_batch().unwrap().unwrap().records, 3);
     emit(&output, 3, 32).unwrap();
-    assert_eq!(sink.receive().unwrap().unwrap().records, 1);
+    assert_eq!(sink.receive_batch().unwrap().unwrap().records, 1);
     emit(&output, 4, 32).unwrap();
     let finishing = thread::spawn(move || source.finish(None).unwrap());
-    assert_eq!(sink.receive().unwrap().unwrap().records, 1);
-    assert_eq!(sink.receive().unwrap(), None);
+    assert_eq!(sink.receive_batch().unwrap().unwrap().records, 1);
+    assert_eq!(sink.receive_batch().unwrap(), None);
     finishing.join().unwrap();
 }
 
 fn an_empty_channel_ends(kind: Kind) {
     let directory = Directory::new();
     let (source, sink) = pair(&directory, kind, &NetworkConfig::default());
-    let reader = thread::spawn(move || sink.receive().unwrap());
+    let reader = thread::spawn(move || sink.receive_batch().unwrap());
     source.finish(None).unwrap();
     assert_eq!(reader.join().unwrap(), None);
     assert!(
         source
             .try_receive()
-            .is_ok_and(|found| found == TryReceive::Ended)
+            .is_ok_and(|found| found == Element::Ended)
     );
 }
 
@@ -304,7 +342,7 @@ fn a_middle_task_passes_everything_on(kind: Kind) {
         });
         scope.spawn(|| {
             let output = middle.output(2).unwrap();
-            while let Some(batch) = middle.receive().unwrap() {
+            while let Some(batch) = middle.receive_batch().unwrap() {
                 let mut frame = OpenFrame::new();
                 for (_, body) in batch.bodies() {
                     frame.body.extend_from_slice(body);
@@ -340,7 +378,7 @@ fn cancel_wakes_a_blocked_reader(kind: Kind) {
     let sink = Arc::new(sink);
     let reader = thread::spawn({
         let sink = Arc::clone(&sink);
-        move || sink.receive()
+        move || sink.receive_batch()
     });
     thread::sleep(Duration::from_millis(20));
     sink.cancel();
@@ -382,7 +420,7 @@ fn a_peer_that_goes_early_is_lost(kind: Kind) {
         let output = source.output(1).unwrap();
         move || fill(&output)
     });
-    sink.receive().unwrap().unwrap();
+    sink.receive_batch().unwrap().unwrap();
     let gone = Instant::now();
     drop(sink);
     let EmitError::Lost(lost) = writer.join().unwrap() else {
@@ -394,13 +432,13 @@ fn a_peer_that_goes_early_is_lost(kind: Kind) {
         gone.elapsed()
     );
     assert_eq!(lost.channel, 1);
-    assert!(matches!(source.receive(), Err(ReceiveError::Lost(_))));
+    assert!(matches!(source.receive_batch(), Err(ReceiveError::Lost(_))));
     drop(source);
 
     let (source, sink) = pair(&directory, kind, &config);
     let gone = Instant::now();
     drop(source);
-    assert!(matches!(sink.receive(), Err(ReceiveError::Lost(_))));
+    assert!(matches!(sink.receive_batch(), Err(ReceiveError::Lost(_))));
     assert!(
         gone.elapsed() < Duration::from_secs(1),
         "{:?}",

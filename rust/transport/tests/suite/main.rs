@@ -6,6 +6,7 @@ mod support;
 
 mod authenticated;
 mod conformance;
+mod controls;
 mod paused;
 mod processes;
 mod proxy;

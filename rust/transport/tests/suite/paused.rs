@@ -3,8 +3,10 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::{Directory, Kind, channel, connect, emit, receive_all, wait_until};
-use oka_transport::{EmitError, Network, NetworkConfig, NoInput, TryReceive};
+use crate::support::{
+    Directory, Kind, ReceiveBatch as _, channel, connect, emit, receive_all, wait_until,
+};
+use oka_transport::{ChannelSpec, Element, EmitError, Network, NetworkConfig, NoInput};
 
 over_every_kind!(
     a_paused_channel_waits_for_its_resume,
@@ -22,6 +24,8 @@ over_every_kind!(
     what_is_held_comes_before_the_end,
 );
 
+const REASON: &str = "test";
+
 /// Two sources, of channels 1 and 2, and their sink.
 struct Three {
     _directory: Directory,
@@ -31,6 +35,15 @@ struct Three {
 }
 
 fn three(kind: Kind) -> Three {
+    connected(kind, |spec| spec)
+}
+
+/// The same, with channel 2 of a side input.
+fn three_beside(kind: Kind) -> Three {
+    connected(kind, |spec| spec.of_input(1).aside())
+}
+
+fn connected(kind: Kind, second_as: impl Fn(ChannelSpec) -> ChannelSpec) -> Three {
     let config = NetworkConfig::default();
     let directory = Directory::new();
     let first = directory.bind(kind, "first", &config);
@@ -39,7 +52,11 @@ fn three(kind: Kind) -> Three {
     connect(&[
         (&first, &[channel(1, &sink)], &[]),
         (&second, &[channel(2, &sink)], &[]),
-        (&sink, &[], &[channel(1, &first), channel(2, &second)]),
+        (
+            &sink,
+            &[],
+            &[channel(1, &first), second_as(channel(2, &second))],
+        ),
     ]);
     Three {
         _directory: directory,
@@ -65,12 +82,13 @@ fn expect_channels(sink: &Network, expected: &[u32]) {
         || missing(&found) && last.elapsed() < Duration::from_secs(20)
     {
         match sink.try_receive().unwrap() {
-            TryReceive::Batch(batch) => {
+            Element::Batch(batch) => {
                 found.extend(batch.frames().map(|(header, _)| header.channel));
                 last = Instant::now();
             }
-            TryReceive::Empty => thread::sleep(Duration::from_millis(1)),
-            TryReceive::Ended => break,
+            Element::Empty => thread::sleep(Duration::from_millis(1)),
+            Element::Ended => break,
+            control @ Element::Control(_) => panic!("{control:?}"),
         }
     }
     found.dedup();
@@ -79,7 +97,7 @@ fn expect_channels(sink: &Network, expected: &[u32]) {
 
 fn a_paused_channel_waits_for_its_resume(kind: Kind) {
     let three = three(kind);
-    three.sink.pause(&[1]).unwrap();
+    three.sink.pause(&[1], REASON).unwrap();
     thread::scope(|scope| {
         for (source, id) in [(&three.first, 1), (&three.second, 2)] {
             scope.spawn(move || {
@@ -88,7 +106,7 @@ fn a_paused_channel_waits_for_its_resume(kind: Kind) {
             });
         }
         expect_channels(&three.sink, &[2]);
-        three.sink.resume();
+        three.sink.resume(&[1, 2], REASON).unwrap();
         let counts = receive_rest(&three.sink);
         assert_eq!(counts, 1_000);
     });
@@ -113,11 +131,11 @@ fn what_had_arrived_is_held_too(kind: Kind) {
                 .all(|i| i.records == 10)
         });
     }
-    three.sink.pause(&[1]).unwrap();
+    three.sink.pause(&[1], REASON).unwrap();
     expect_channels(&three.sink, &[2]);
     send(&three.first, 1, 10..20);
     expect_channels(&three.sink, &[]);
-    three.sink.resume();
+    three.sink.resume(&[1, 2], REASON).unwrap();
     let Three { first, second, .. } = &three;
     thread::scope(|scope| {
         scope.spawn(|| first.finish(None).unwrap());
@@ -128,28 +146,28 @@ fn what_had_arrived_is_held_too(kind: Kind) {
 
 fn an_end_counts_after_the_resume(kind: Kind) {
     let three = three(kind);
-    three.sink.pause(&[1]).unwrap();
+    three.sink.pause(&[1], REASON).unwrap();
     thread::scope(|scope| {
         scope.spawn(|| three.first.finish(None).unwrap());
         expect_channels(&three.sink, &[]);
-        assert_eq!(three.sink.try_receive().unwrap(), TryReceive::Empty);
+        assert_eq!(three.sink.try_receive().unwrap(), Element::Empty);
         send(&three.second, 2, 0..1);
         expect_channels(&three.sink, &[2]);
-        three.sink.resume();
+        three.sink.resume(&[1, 2], REASON).unwrap();
         scope.spawn(|| three.second.finish(None).unwrap());
-        assert_eq!(three.sink.receive().unwrap(), None);
+        assert_eq!(three.sink.receive_batch().unwrap(), None);
     });
 }
 
 fn all_others_ended_before_the_resume(kind: Kind) {
     let three = three(kind);
-    three.sink.pause(&[1]).unwrap();
+    three.sink.pause(&[1], REASON).unwrap();
     send(&three.first, 1, 0..5);
     thread::scope(|scope| {
         scope.spawn(|| three.second.finish(None).unwrap());
-        assert_eq!(three.sink.receive().unwrap(), None);
-        assert_eq!(three.sink.try_receive().unwrap(), TryReceive::Ended);
-        three.sink.resume();
+        assert_eq!(three.sink.receive_batch().unwrap(), None);
+        assert_eq!(three.sink.try_receive().unwrap(), Element::Ended);
+        three.sink.resume(&[1, 2], REASON).unwrap();
         scope.spawn(|| three.first.finish(None).unwrap());
         assert_eq!(receive_rest(&three.sink), 5);
     });
@@ -158,7 +176,7 @@ fn all_others_ended_before_the_resume(kind: Kind) {
 fn credits_bound_what_waits(kind: Kind) {
     let three = three(kind);
     let config = NetworkConfig::default();
-    three.sink.pause(&[1]).unwrap();
+    three.sink.pause(&[1], REASON).unwrap();
     thread::scope(|scope| {
         let writer = scope.spawn(|| {
             let output = three.first.output(1).unwrap();
@@ -174,7 +192,7 @@ fn credits_bound_what_waits(kind: Kind) {
         assert!(before < 100_000, "{before} records");
         let held = three.sink.statistics().inputs[0].backlog_bytes;
         assert!(held <= config.window_bytes as u64, "{held} bytes");
-        three.sink.resume();
+        three.sink.resume(&[1, 2], REASON).unwrap();
         scope.spawn(|| three.second.finish(None).unwrap());
         assert_eq!(receive_rest(&three.sink), 100_000);
         writer.join().unwrap().unwrap();
@@ -183,20 +201,20 @@ fn credits_bound_what_waits(kind: Kind) {
 
 fn a_resume_wakes_a_blocked_reader(kind: Kind) {
     let three = three(kind);
-    three.sink.pause(&[1]).unwrap();
+    three.sink.pause(&[1], REASON).unwrap();
     send(&three.first, 1, 0..3);
     thread::scope(|scope| {
-        let reader = scope.spawn(|| three.sink.receive().unwrap().unwrap().channel);
+        let reader = scope.spawn(|| three.sink.receive_batch().unwrap().unwrap().channel);
         thread::sleep(Duration::from_millis(30));
         assert!(!reader.is_finished());
-        three.sink.resume();
+        three.sink.resume(&[1, 2], REASON).unwrap();
         assert_eq!(reader.join().unwrap(), 1);
     });
 }
 
 fn markers_stay_with_their_records(kind: Kind) {
     let three = three(kind);
-    three.sink.pause(&[1]).unwrap();
+    three.sink.pause(&[1], REASON).unwrap();
     let output = three.first.output(1).unwrap();
     for number in 0..100_u8 {
         let mut frame = oka_transport::OpenFrame::new();
@@ -206,10 +224,10 @@ fn markers_stay_with_their_records(kind: Kind) {
         output.push(&mut frame);
     }
     expect_channels(&three.sink, &[]);
-    three.sink.resume();
+    three.sink.resume(&[1, 2], REASON).unwrap();
     let mut stamps = Vec::new();
     while stamps.len() < 100 {
-        let batch = three.sink.receive().unwrap().unwrap();
+        let batch = three.sink.receive_batch().unwrap().unwrap();
         assert_eq!(batch.markers.len(), batch.records);
         stamps.extend(batch.markers);
     }
@@ -230,17 +248,17 @@ fn large_records_wait_too(kind: Kind) {
         // Part of the first has been taken in.
         thread::sleep(Duration::from_millis(5));
         let mut records = match three.sink.try_receive().unwrap() {
-            TryReceive::Batch(batch) => batch.records,
+            Element::Batch(batch) => batch.records,
             _ => 0,
         };
-        three.sink.pause(&[1]).unwrap();
+        three.sink.pause(&[1], REASON).unwrap();
         scope.spawn(|| {
             send(&three.second, 2, 0..3);
             three.second.finish(None).unwrap();
         });
         expect_channels(&three.sink, &[2]);
-        three.sink.resume();
-        while let Some(batch) = three.sink.receive().unwrap() {
+        three.sink.resume(&[1, 2], REASON).unwrap();
+        while let Some(batch) = three.sink.receive_batch().unwrap() {
             assert_eq!(batch.size(), SIZE);
             if batch.channel == 1 {
                 records += batch.records;
@@ -252,13 +270,13 @@ fn large_records_wait_too(kind: Kind) {
 
 fn cancel_wakes_a_reader_of_paused_channels(kind: Kind) {
     let three = three(kind);
-    three.sink.pause(&[1, 2]).unwrap();
+    three.sink.pause(&[1, 2], REASON).unwrap();
     // All channels are paused: all the others, which are none, have ended.
-    assert_eq!(three.sink.receive().unwrap(), None);
-    three.sink.resume();
-    three.sink.pause(&[2]).unwrap();
+    assert_eq!(three.sink.receive_batch().unwrap(), None);
+    three.sink.resume(&[1, 2], REASON).unwrap();
+    three.sink.pause(&[2], REASON).unwrap();
     thread::scope(|scope| {
-        let reader = scope.spawn(|| three.sink.receive());
+        let reader = scope.spawn(|| three.sink.receive_batch());
         thread::sleep(Duration::from_millis(10));
         three.sink.cancel();
         assert!(reader.join().unwrap().is_err());
@@ -266,10 +284,9 @@ fn cancel_wakes_a_reader_of_paused_channels(kind: Kind) {
 }
 
 fn a_side_input_shares_no_batch(kind: Kind) {
-    let three = three(kind);
-    assert_eq!(three.sink.set_side(&[7]), Err(NoInput(7)));
-    assert_eq!(three.sink.pause(&[1, 7]), Err(NoInput(7)));
-    three.sink.set_side(&[2]).unwrap();
+    let three = three_beside(kind);
+    assert_eq!(three.sink.pause(&[1, 7], REASON), Err(NoInput(7)));
+    assert_eq!(three.sink.resume(&[7], REASON), Err(NoInput(7)));
     thread::scope(|scope| {
         for (source, id) in [(&three.first, 1), (&three.second, 2)] {
             scope.spawn(move || {
@@ -284,7 +301,7 @@ fn a_side_input_shares_no_batch(kind: Kind) {
         }
         let mut records = [0, 0];
         let mut receive_all = || {
-            while let Some(batch) = three.sink.receive().unwrap() {
+            while let Some(batch) = three.sink.receive_batch().unwrap() {
                 assert!(
                     batch
                         .frames()
@@ -295,57 +312,54 @@ fn a_side_input_shares_no_batch(kind: Kind) {
             records
         };
         assert_eq!(receive_all()[0], 500);
-        three.sink.set_side(&[]).unwrap();
+        three.sink.include_side_inputs();
         assert_eq!(receive_all(), [500, 500]);
     });
 }
 
 fn a_side_input_is_not_waited_for(kind: Kind) {
-    let three = three(kind);
-    three.sink.set_side(&[2]).unwrap();
+    let three = three_beside(kind);
     thread::scope(|scope| {
         scope.spawn(|| {
             send(&three.first, 1, 0..5);
             three.first.finish(None).unwrap();
         });
         let mut records = 0;
-        while let Some(batch) = three.sink.receive().unwrap() {
+        while let Some(batch) = three.sink.receive_batch().unwrap() {
             records += batch.records;
         }
         assert_eq!(records, 5);
-        assert_eq!(three.sink.receive().unwrap(), None);
+        assert_eq!(three.sink.receive_batch().unwrap(), None);
 
         // What comes of it later can be taken all the same, to its end.
-        three.sink.set_side(&[]).unwrap();
-        assert_eq!(three.sink.try_receive().unwrap(), TryReceive::Empty);
+        three.sink.include_side_inputs();
+        assert_eq!(three.sink.try_receive().unwrap(), Element::Empty);
         send(&three.second, 2, 0..1);
-        assert_eq!(three.sink.receive().unwrap().unwrap().channel, 2);
+        assert_eq!(three.sink.receive_batch().unwrap().unwrap().channel, 2);
         scope.spawn(|| three.second.finish(None).unwrap());
-        assert_eq!(three.sink.receive().unwrap(), None);
+        assert_eq!(three.sink.receive_batch().unwrap(), None);
     });
 }
 
 fn a_paused_channel_without_records_ends(kind: Kind) {
-    let three = three(kind);
-    three.sink.set_side(&[2]).unwrap();
-    three.sink.pause(&[1]).unwrap();
+    let three = three_beside(kind);
+    three.sink.pause(&[1], REASON).unwrap();
     thread::scope(|scope| {
-        let reader = scope.spawn(|| three.sink.receive().unwrap());
+        let reader = scope.spawn(|| three.sink.receive_batch().unwrap());
         three.first.finish(None).unwrap();
         assert_eq!(reader.join().unwrap(), None);
     });
 }
 
 fn what_is_held_comes_before_the_end(kind: Kind) {
-    let three = three(kind);
-    three.sink.set_side(&[2]).unwrap();
-    three.sink.pause(&[1]).unwrap();
+    let three = three_beside(kind);
+    three.sink.pause(&[1], REASON).unwrap();
     send(&three.first, 1, 0..5);
     thread::scope(|scope| {
         scope.spawn(|| three.first.finish(None).unwrap());
         expect_channels(&three.sink, &[]);
-        assert_eq!(three.sink.try_receive().unwrap(), TryReceive::Empty);
-        three.sink.resume();
+        assert_eq!(three.sink.try_receive().unwrap(), Element::Empty);
+        three.sink.resume(&[1, 2], REASON).unwrap();
         assert_eq!(receive_rest(&three.sink), 5);
     });
 }

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::{Directory, Kind, channel, connect, emit, receive_all};
+use crate::support::{Directory, Kind, ReceiveBatch as _, channel, connect, emit, receive_all};
 use oka_transport::{ChannelSpec, EmitError, Network, NetworkConfig, ReceiveError};
 
 const KINDS: [Kind; 4] = [Kind::Shm, Kind::Ipc, Kind::Tcp, Kind::Curve];
@@ -26,7 +26,7 @@ fn peer_process() {
     };
     let network = Network::bind(config, &[env::var(ENDPOINT).unwrap()]).unwrap();
     eprintln!("{}", network.endpoints()[0]);
-    let spec = [ChannelSpec { id: 1, peer }];
+    let spec = [ChannelSpec::new(1, peer)];
     if env::var("OKA_TEST_ROLE").unwrap() == "source" {
         network.connect(&spec, &[]).unwrap();
         for number in 0..RECORDS {
@@ -49,7 +49,7 @@ fn a_source_process_delivers_everything_before_it_exits() {
             let directory = Directory::new();
             let sink = directory.bind(kind, "sink", &NetworkConfig::default());
             let (mut source, peer) = start(&directory, kind, "source", &sink);
-            sink.connect(&[], &[ChannelSpec { id: 1, peer }]).unwrap();
+            sink.connect(&[], &[ChannelSpec::new(1, peer)]).unwrap();
             assert_eq!(receive_all(&sink, 100, 1).unwrap(), [RECORDS]);
             assert!(source.wait().unwrap().success());
         }
@@ -63,7 +63,7 @@ fn a_sink_process_acknowledges_everything_before_it_exits() {
             let directory = Directory::new();
             let source = directory.bind(kind, "source", &NetworkConfig::default());
             let (mut sink, peer) = start(&directory, kind, "sink", &source);
-            source.connect(&[ChannelSpec { id: 1, peer }], &[]).unwrap();
+            source.connect(&[ChannelSpec::new(1, peer)], &[]).unwrap();
             for number in 0..RECORDS {
                 emit(&source.output(1).unwrap(), number, 100).unwrap();
             }
@@ -83,7 +83,7 @@ fn a_killed_process_is_noticed_within_a_second() {
         let directory = Directory::new();
         let source = directory.bind(kind, "source", &config);
         let (mut sink, peer) = start(&directory, kind, "sink", &source);
-        source.connect(&[ChannelSpec { id: 1, peer }], &[]).unwrap();
+        source.connect(&[ChannelSpec::new(1, peer)], &[]).unwrap();
         let output = source.output(1).unwrap();
         emit(&output, 0, 100).unwrap();
         sink.kill().unwrap();
@@ -99,7 +99,7 @@ fn a_killed_process_is_noticed_within_a_second() {
         let middle = directory.bind(kind, "middle", &config);
         let (mut sink, peer) = start(&directory, kind, "sink", &middle);
         let idle = directory.bind(kind, "idle", &config);
-        let output = [ChannelSpec { id: 1, peer }];
+        let output = [ChannelSpec::new(1, peer)];
         connect(&[
             (&middle, &output, &[channel(2, &idle)]),
             (&idle, &[channel(2, &middle)], &[]),
@@ -107,7 +107,7 @@ fn a_killed_process_is_noticed_within_a_second() {
         sink.kill().unwrap();
         sink.wait().unwrap();
         let killed = Instant::now();
-        assert!(matches!(middle.receive(), Err(ReceiveError::Lost(_))));
+        assert!(matches!(middle.receive_batch(), Err(ReceiveError::Lost(_))));
         assert!(killed.elapsed() < Duration::from_secs(1), "{kind:?}");
     }
 }
@@ -118,7 +118,7 @@ fn waiting_costs_no_cpu() {
         let directory = Directory::new();
         let source = directory.bind(kind, "source", &NetworkConfig::default());
         let (mut sink, peer) = start(&directory, kind, "sink", &source);
-        source.connect(&[ChannelSpec { id: 1, peer }], &[]).unwrap();
+        source.connect(&[ChannelSpec::new(1, peer)], &[]).unwrap();
         emit(&source.output(1).unwrap(), 0, 100).unwrap();
         thread::sleep(Duration::from_millis(100));
         let before = cpu_ticks(&sink);

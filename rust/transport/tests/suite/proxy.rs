@@ -58,10 +58,7 @@ impl Proxy {
 
     /// Where the network is to be reached through this proxy.
     pub fn channel(&self, id: u32) -> ChannelSpec {
-        ChannelSpec {
-            id,
-            peer: format!("{}{}", self.scheme_and_key, self.address),
-        }
+        ChannelSpec::new(id, format!("{}{}", self.scheme_and_key, self.address))
     }
 
     /// Loses what every connection carries for a moment, and cuts it, wherever it is in a message.

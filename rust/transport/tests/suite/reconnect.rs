@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::proxy::Proxy;
-use crate::support::{Directory, Kind, emit, receive_all};
+use crate::support::{Directory, Kind, ReceiveBatch as _, emit, receive_all};
 use oka_transport::{EmitError, LostReason, Network, NetworkConfig, ReceiveError};
 
 const RECORDS: u64 = 20_000;
@@ -68,7 +68,7 @@ fn cut_again_and_again(kind: Kind) {
 /// Receives until the end; the link is the bottleneck.
 fn count_in_order(sink: &Network) -> u64 {
     let mut next = 0_u64;
-    while let Some(batch) = sink.receive().unwrap() {
+    while let Some(batch) = sink.receive_batch().unwrap() {
         for record in batch.bodies().flat_map(|(_, body)| body.chunks(SIZE)) {
             assert_eq!(record[..8], next.to_le_bytes());
             next += 1;
@@ -82,7 +82,7 @@ fn a_channel_goes_on_after_an_outage() {
     let (source, sink, proxies) = proxied_pair(Kind::Curve, &NetworkConfig::default());
     let output = source.output(1).unwrap();
     emit(&output, 0, SIZE).unwrap();
-    assert_eq!(sink.receive().unwrap().unwrap().records, 1);
+    assert_eq!(sink.receive_batch().unwrap().unwrap().records, 1);
     proxies.iter().for_each(Proxy::close);
     emit(&output, 1, SIZE).unwrap();
     thread::sleep(Duration::from_millis(300));
@@ -90,7 +90,7 @@ fn a_channel_goes_on_after_an_outage() {
     proxies.iter().for_each(Proxy::open);
     let finishing = thread::spawn(move || source.finish(None).map(|()| source));
     let mut records = 1;
-    while let Some(batch) = sink.receive().unwrap() {
+    while let Some(batch) = sink.receive_batch().unwrap() {
         records += batch.records;
     }
     assert_eq!(records, 3);
@@ -137,10 +137,10 @@ fn a_connection_that_stays_away_is_a_lost_channel() {
     assert_eq!(lost.peer, format!("tcp://{}", proxies[0].address));
     let text = lost.to_string();
     assert!(text.contains("hint: ") && text.contains("reconnect_timeout"));
-    while let Ok(batch) = sink.receive() {
+    while let Ok(batch) = sink.receive_batch() {
         assert!(batch.is_some(), "the channel did not end");
     }
-    let Err(ReceiveError::Lost(lost)) = sink.receive() else {
+    let Err(ReceiveError::Lost(lost)) = sink.receive_batch() else {
         panic!("the sink should have lost its source");
     };
     assert!(matches!(lost.reason, LostReason::CutOff { .. }), "{lost}");

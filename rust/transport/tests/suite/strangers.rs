@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::{Directory, Kind, emit, pair, receive_all};
+use crate::support::{Directory, Kind, channel, emit, pair, receive_all};
 use oka_protocol::{Credit, Encoding, FrameHeader, FrameKind, HEADER_BYTES};
 use oka_transport::{ChannelSpec, EmitError, Network, NetworkConfig, ReceiveError};
 use omq_tokio::{Message, Options, Socket, SocketType};
@@ -16,6 +16,7 @@ fn garbage_is_dropped_and_counted_while_the_job_goes_on() {
     for kind in [Kind::Ipc, Kind::Tcp] {
         let config = NetworkConfig {
             max_frame_bytes: 1_000_000,
+            attempt: ATTEMPT,
             ..NetworkConfig::default()
         };
         let directory = Directory::new();
@@ -25,6 +26,8 @@ fn garbage_is_dropped_and_counted_while_the_job_goes_on() {
 
         let mut unknown_version = frame(1, 2, 0);
         unknown_version[0] = 9;
+        let mut of_an_earlier_attempt = frame(1, 2, 0);
+        of_an_earlier_attempt[3] = 0;
         let mut two_channels = frame(1, 2, 0);
         two_channels.extend_from_slice(&frame(2, 2, 0));
         let credit = Credit {
@@ -41,9 +44,10 @@ fn garbage_is_dropped_and_counted_while_the_job_goes_on() {
             Message::from(frame(1, 0, 0)),
             Message::from(frame(1, 2, 500)),
             Message::from(unknown_version),
+            Message::from(of_an_earlier_attempt),
             Message::from(two_channels),
-            Message::from_slice(&credit.encode(1)),
-            Message::from_slice(&credit.encode(78)),
+            Message::from_slice(&credit.encode(1, ATTEMPT)),
+            Message::from_slice(&credit.encode(78, ATTEMPT)),
         ];
         let expected = garbage.len() as u64;
         send_from_a_stranger(&sink, garbage.into());
@@ -62,9 +66,9 @@ fn garbage_is_dropped_and_counted_while_the_job_goes_on() {
 #[test]
 fn strangers_at_shared_memory_are_dropped_and_counted() {
     let directory = Directory::new();
-    let (source, sink) = pair(&directory, Kind::Shm, &NetworkConfig::default());
+    let (source, sink) = pair(&directory, Kind::Shm, &config());
     let path = sink.endpoints()[0].strip_prefix("shm://").unwrap();
-    let without_ring = [b'O', b'K', b'A', b'1', 1, 0, 0, 0];
+    let without_ring = [b'O', b'K', b'A', b'2', 1, 0, 0, 0, 0];
     for bytes in [&b"GET / HTTP/1.1\r\n\r\n"[..], &without_ring, &[]] {
         let mut stream = UnixStream::connect(path).unwrap();
         stream.write_all(bytes).unwrap();
@@ -72,11 +76,8 @@ fn strangers_at_shared_memory_are_dropped_and_counted() {
     // One comes for a channel that is taken, the other for one that does not exist.
     let strangers = [1, 77].map(|id| {
         let name = format!("stranger{id}");
-        let stranger = directory.bind(Kind::Shm, &name, &NetworkConfig::default());
-        let to = ChannelSpec {
-            id,
-            peer: sink.endpoints()[0].clone(),
-        };
+        let stranger = directory.bind(Kind::Shm, &name, &config());
+        let to = ChannelSpec::new(id, &sink.endpoints()[0]);
         stranger.connect(&[to], &[]).unwrap();
         let output = stranger.output(id).unwrap();
         let error = (0..).find_map(|number| emit(&output, number, 32).err());
@@ -111,7 +112,7 @@ fn bytes_that_are_no_zeromq_do_no_harm() {
 #[test]
 fn a_frame_from_nowhere_is_dropped() {
     let directory = Directory::new();
-    let (source, sink) = pair(&directory, Kind::Ipc, &NetworkConfig::default());
+    let (source, sink) = pair(&directory, Kind::Ipc, &config());
     send_from_a_stranger(&sink, vec![Message::from(frame(1, 5, 0))]);
     wait_for_drops(&sink, 1);
     emit(&source.output(1).unwrap(), 0, 32).unwrap();
@@ -124,7 +125,7 @@ fn a_frame_from_nowhere_is_dropped() {
 #[test]
 fn more_than_was_granted_is_a_lost_channel() {
     let directory = Directory::new();
-    let config = NetworkConfig::default();
+    let config = config();
     let (_source, sink) = pair(&directory, Kind::Ipc, &config);
     let body = config.window_bytes;
     let frames = (1..=2).map(|sequence| {
@@ -141,11 +142,43 @@ fn more_than_was_granted_is_a_lost_channel() {
     assert!(lost.to_string().contains("were granted"), "{lost}");
 }
 
+/// A task that should be gone, and comes for a channel that its heir has not come for yet.
+#[test]
+fn a_sender_of_an_earlier_attempt_is_turned_away() {
+    let directory = Directory::new();
+    let of = |attempt| NetworkConfig {
+        attempt,
+        connect_timeout: Duration::from_millis(500),
+        ..NetworkConfig::default()
+    };
+    let zombie = directory.bind(Kind::Shm, "zombie", &of(ATTEMPT - 1));
+    let heir = directory.bind(Kind::Shm, "heir", &of(ATTEMPT));
+    let sink = directory.bind(Kind::Shm, "sink", &of(ATTEMPT));
+    sink.connect(&[], &[channel(1, &heir)]).unwrap();
+    zombie.connect(&[channel(1, &sink)], &[]).unwrap_err();
+    wait_for_drops(&sink, 1);
+    heir.connect(&[channel(1, &sink)], &[]).unwrap();
+    emit(&heir.output(1).unwrap(), 0, 32).unwrap();
+    let finishing = thread::spawn(move || heir.finish(None).unwrap());
+    assert_eq!(receive_all(&sink, 32, 1).unwrap(), [1]);
+    finishing.join().unwrap();
+}
+
+fn config() -> NetworkConfig {
+    NetworkConfig {
+        attempt: ATTEMPT,
+        ..NetworkConfig::default()
+    }
+}
+
+const ATTEMPT: u8 = 3;
+
 /// A data frame without body whose header announces `length` bytes.
 fn frame(channel: u32, sequence: u64, length: u32) -> Vec<u8> {
     let header = FrameHeader {
         kind: FrameKind::Data,
         encoding: Encoding::Msgpack,
+        attempt: ATTEMPT,
         channel,
         sequence,
         count: 1,

@@ -8,7 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use oka_transport::{
-    ChannelSpec, EmitError, Network, NetworkConfig, OpenFrame, OutputChannel, ReceiveError,
+    ChannelSpec, Element, EmitError, Network, NetworkConfig, OpenFrame, OutputChannel,
+    ReceiveError, Received,
 };
 
 /// Runs each of these tests over every kind of endpoint.
@@ -76,10 +77,7 @@ impl Drop for Directory {
 }
 
 pub fn channel(id: u32, peer: &Network) -> ChannelSpec {
-    ChannelSpec {
-        id,
-        peer: peer.endpoints()[0].clone(),
-    }
+    ChannelSpec::new(id, &peer.endpoints()[0])
 }
 
 /// A source and a sink joined by channel 1.
@@ -117,6 +115,22 @@ pub fn emit(channel: &OutputChannel, number: u64, size: usize) -> Result<(), Emi
     channel.wait_writable()
 }
 
+/// For tests without controls.
+pub trait ReceiveBatch {
+    /// Blocks for the next batch; `None` at the end.
+    fn receive_batch(&self) -> Result<Option<Received>, ReceiveError>;
+}
+
+impl ReceiveBatch for Network {
+    fn receive_batch(&self) -> Result<Option<Received>, ReceiveError> {
+        match self.receive(None)? {
+            Element::Batch(batch) => Ok(Some(batch)),
+            Element::Ended => Ok(None),
+            other => panic!("{other:?} was not expected"),
+        }
+    }
+}
+
 /// Receives until the end, checking that numbers on each channel run from 0; gives their counts.
 pub fn receive_all(
     network: &Network,
@@ -124,7 +138,7 @@ pub fn receive_all(
     channels: usize,
 ) -> Result<Vec<u64>, ReceiveError> {
     let mut next = vec![0; channels];
-    while let Some(batch) = network.receive()? {
+    while let Some(batch) = network.receive_batch()? {
         let mut records = 0;
         let frames = batch.frames();
         for (channel, record) in
