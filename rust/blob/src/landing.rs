@@ -27,8 +27,8 @@ pub struct Landing {
 
 struct Fill {
     written: u64,
-    /// Of the chunk that is not complete yet.
-    hasher: Xxh3,
+    /// Of the chunk that is not complete yet. Boxed: Python places objects at 16 bytes, and it wants 64.
+    hasher: Box<Xxh3>,
     view: Option<Arc<View>>,
     ended: bool,
 }
@@ -69,7 +69,7 @@ impl Landing {
             relayed,
             fill: Mutex::new(Fill {
                 written: 0,
-                hasher: Xxh3::new(),
+                hasher: Box::new(Xxh3::new()),
                 view: None,
                 ended: false,
             }),
