@@ -52,16 +52,21 @@ impl Order {
     /// Where a frame that arrived belongs.
     #[inline]
     pub(crate) fn place(&self, sequence: u64) -> Result<Arrival, ChannelError> {
+        if sequence == self.arrived + 1 && !self.ended {
+            return Ok(Arrival::Next);
+        }
+        self.misplaced(sequence)
+    }
+
+    #[cold]
+    fn misplaced(&self, sequence: u64) -> Result<Arrival, ChannelError> {
         if sequence <= self.arrived {
-            return Ok(Arrival::Duplicate);
+            Ok(Arrival::Duplicate)
+        } else if self.ended {
+            Err(ChannelError::AfterEnd { got: sequence })
+        } else {
+            Ok(Arrival::Early)
         }
-        if self.ended {
-            return Err(ChannelError::AfterEnd { got: sequence });
-        }
-        if sequence > self.arrived + 1 {
-            return Ok(Arrival::Early);
-        }
-        Ok(Arrival::Next)
     }
 
     /// Counts the next frame.
