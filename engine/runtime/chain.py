@@ -127,6 +127,7 @@ class Chain:
             rest = _in_turn(tuple(self._runs[ending.following :]))
             self.failing.operator = ending.name
             for batch in ending.function.on_end():
+                _check_batch(batch, "on_end")
                 ending.counter[0] += len(batch)
                 yield rest(batch)
         self.failing.operator = None
@@ -341,6 +342,8 @@ def _counted(function: Run, counter: list[int], tell: Tell) -> Run:
     def run(batch: Any) -> Any:
         try:
             out = function(batch)
+            if type(out) is not list:
+                _check_batch(out, "process")
             counter[0] += len(out)
             return out
         except BaseException:
@@ -348,6 +351,15 @@ def _counted(function: Run, counter: list[int], tell: Tell) -> Run:
             raise
 
     return run
+
+
+def _check_batch(out: object, method: str) -> None:
+    """Raise TypeError unless the method has given a batch."""
+    if not isinstance(out, list) and not is_columns(out):
+        raise TypeError(
+            f"{method}() gave {type(out).__name__} {out!r:.80}, expected a list of records or a "
+            "pyarrow.RecordBatch\n\nhint: [] for no record, [record] for one"
+        )
 
 
 def _sink(write: Callable[[Any], None], tell: Tell) -> Run:

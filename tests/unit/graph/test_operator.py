@@ -1,5 +1,7 @@
 """What operators declare of themselves, and that the engine minds it."""
 
+from typing import Any
+
 import pytest
 
 from engine.errors import GraphError, OperatorError
@@ -102,3 +104,48 @@ def test_then_refuses_what_cannot_work() -> None:
     with pytest.raises(OperatorError, match="Plain takes no records of a side input") as caught:
         run(numbers.then(Beside(), side=numbers.broadcast()).sink(Collect()))
     assert caught.value.operator == "beside"
+
+
+class Odd(BatchFunction):
+    """Gives at its end, or for a batch, what is no batch."""
+
+    def __init__(self, given: object, at_end: bool) -> None:
+        self.given = given
+        self.at_end = at_end
+
+    def process(self, batch: Any) -> Any:
+        return batch if self.at_end else self.given
+
+    def on_end(self) -> Any:
+        return [self.given] if self.at_end else ()
+
+
+@pytest.mark.parametrize("at_end", [False, True])
+@pytest.mark.parametrize("given", [None, 3, "ab", {"a": 1}, (1, 2), iter([1])])
+def test_what_is_no_batch_is_told(given: object, at_end: bool) -> None:
+    class Gives(BatchOperator):
+        def open(self, context: TaskContext) -> BatchFunction:
+            return Odd(given, at_end)
+
+    pipeline = then(source(Collection([1])).inputs, Gives(), "odd").sink(Collect())
+    with pytest.raises(OperatorError) as caught:
+        run(pipeline)
+    method = "on_end" if at_end else "process"
+    assert caught.value.operator == "odd"
+    assert f"{method}() gave {type(given).__name__} " in str(caught.value)
+    assert caught.value.hint == "[] for no record, [record] for one"
+
+
+@pytest.mark.parametrize(
+    ("properties", "told"),
+    [
+        ({"on_error": "oops"}, "on_error is 'oops', expected one of 'fail', 'skip', 'side'"),
+        ({"parallelism": 0}, "parallelism is 0, expected an int >= 1"),
+        ({"parallelism": "2"}, "parallelism is '2', expected an int >= 1"),
+        ({"limit": -1}, "limit is -1, expected an int >= 0"),
+    ],
+)
+def test_properties_that_mean_nothing_are_refused(properties: dict[str, Any], told: str) -> None:
+    with pytest.raises(GraphError) as caught:
+        Properties(**properties)
+    assert caught.value.message == told

@@ -312,11 +312,18 @@ def test_notes_and_groups_are_told() -> None:
     assert "KeyError: 'b'" in failure.traceback
 
 
+class Endless(Plain):
+    """Gives at its end what nobody can go through."""
+
+    def on_end(self) -> Any:
+        return None
+
+
 class Nothing(BatchOperator):
-    """An operator that gives no batch."""
+    """An operator that fails inside the engine."""
 
     def open(self, context: TaskContext) -> BatchFunction:
-        return Plain(lambda batch: None)
+        return Endless(list)
 
 
 def test_an_error_inside_the_engine_says_how_to_see_more() -> None:
