@@ -110,7 +110,8 @@ impl Sender {
                 self.follows_data = true;
             }
             FrameKind::Watermark | FrameKind::Barrier => {
-                if !std::mem::take(&mut self.follows_data) {
+                let travels_alone = !std::mem::take(&mut self.follows_data);
+                if travels_alone {
                     self.small_in_flight.push_back(sequence);
                 }
             }
