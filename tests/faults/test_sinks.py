@@ -129,7 +129,7 @@ def test_printing_where_nobody_reads_is_an_error(
     script.write_text(PRINTING)
     environment = {**os.environ, "PYTHONPATH": str(Path(engine.__file__).parents[1])}
     done = subprocess.run(
-        ["bash", "-c", f"{sys.executable} {script} {redirection}"],
+        ["bash", "-c", f'"{sys.executable}" "{script}" {redirection}'],
         stderr=subprocess.PIPE,
         text=True,
         env=environment,
