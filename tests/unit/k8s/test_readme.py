@@ -27,11 +27,11 @@ from tests.unit.k8s.api_server import api_server
 
 README = (FOLDER / "README.md").read_text(encoding="utf-8")
 PROGRAMS = ("aws", "docker", "eksctl", "helm", "kubectl", "minikube")
-STAND_IN = """#!{python}
+STAND_IN = """#!/usr/bin/env python3
 import os, subprocess, sys
 program, words = os.path.basename(sys.argv[0]), sys.argv[1:]
 real = os.environ["REAL_" + program]
-open(os.environ["LOG"], "a").write(f"{{program}} {{words}}\\n")
+open(os.environ["LOG"], "a").write(f"{program} {words}\\n")
 if program == "aws" and words[0] != "s3" and words[1] != "get-login-password":
     # sts makes an example that it then refuses
     words += ["--generate-cli-skeleton", "input" if words[0] == "sts" else "output"]
@@ -49,7 +49,7 @@ if real:
     read = subprocess.run([real, *words], input=given, text=True, capture_output=True)
     sys.stderr.write(read.stderr)
     if read.returncode:
-        sys.exit(f"{{program}} refuses {{sys.argv[1:]}}")
+        sys.exit(f"{program} refuses {sys.argv[1:]}")
     if words[0] == "kustomize":  # for oka k8s render
         sys.exit(print(read.stdout))
 print("xxxx")
@@ -78,7 +78,7 @@ class Shell:
         (folder / "bin").mkdir()
         for program in PROGRAMS:
             stand_in = folder / "bin" / program
-            stand_in.write_text(STAND_IN.format(python=sys.executable), encoding="utf-8")
+            stand_in.write_text(STAND_IN, encoding="utf-8")
             stand_in.chmod(0o755)
         cluster = {"name": "x", "cluster": {"server": address}}
         context = {"name": "x", "context": {"cluster": "x", "user": "x"}}
