@@ -109,13 +109,22 @@ def test_a_job_over_tcp_listens_within_its_range(free: range) -> None:
     assert counts == expected_counts()
 
 
-def test_a_range_that_is_too_small_is_refused_before_anything_starts() -> None:
+@pytest.fixture
+def launcher() -> Iterator[ThreadLauncher]:
+    launcher = ThreadLauncher()
+    yield launcher
+    launcher.shutdown()
+
+
+def test_a_range_that_is_too_small_is_refused_before_anything_starts(
+    launcher: ThreadLauncher,
+) -> None:
     for transport, port_range in (("tcp", "20000-20002"), ("auto", "20000-20000")):
         with pytest.raises(ConfigError) as caught:
             Plan.of(
                 word_count(),
                 JobConfig(parallelism=2, transport=transport, port_range=port_range),  # type: ignore[arg-type]
-            ).place(ThreadLauncher())
+            ).place(launcher)
         there_are = 3 if transport == "tcp" else 1
         assert caught.value.message == (
             f"port_range is '{port_range}', {there_are} ports, and the tasks on 127.0.0.1 listen "
