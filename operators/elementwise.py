@@ -11,6 +11,7 @@ from typing import Any
 
 from engine.columns import as_columns, columns_of, import_pyarrow, is_columns, joined, rows, slices
 from engine.errors import GraphError
+from engine.graph.checks import check_integer
 from engine.graph.operator import BatchFunction, BatchOperator, Plain, Properties, TaskContext
 
 
@@ -34,9 +35,8 @@ class MapBatches(BatchOperator):
 
     def __post_init__(self) -> None:
         check_function("map_batches", self.function, 1)
-        limit = self.max_records
-        if limit is not None and (type(limit) is not int or limit < 1):
-            raise GraphError(f"max_records is {limit!r}, expected an integer >= 1")
+        if self.max_records is not None:
+            check_integer("max_records", self.max_records, 1)
 
     def open(self, context: TaskContext) -> BatchFunction:
         """The function with a check of what it returns."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, get_args
 
 from engine.errors import GraphError
+from engine.graph.checks import check_integer
 from engine.graph.failing import Failing
 
 T = TypeVar("T")
@@ -119,19 +120,15 @@ class Properties:
         if self.on_error not in get_args(OnError):
             words = ", ".join(map(repr, get_args(OnError)))
             raise GraphError(f"on_error is {self.on_error!r}, expected one of {words}")
-        if self.parallelism is not None and not _is_whole(self.parallelism, 1):
-            raise GraphError(f"parallelism is {self.parallelism!r}, expected an int >= 1")
-        if self.limit is not None and not _is_whole(self.limit, 0):
-            raise GraphError(f"limit is {self.limit!r}, expected an int >= 0")
+        if self.parallelism is not None:
+            check_integer("parallelism", self.parallelism, 1)
+        if self.limit is not None:
+            check_integer("limit", self.limit, 0)
 
     @property
     def side_outputs(self) -> tuple[str, ...]:
         """Names of its outputs beside the main one."""
         return (ERRORS,) if self.on_error == "side" else ()
-
-
-def _is_whole(number: object, least: int) -> bool:
-    return isinstance(number, int) and not isinstance(number, bool) and number >= least
 
 
 class Operator:

@@ -10,6 +10,7 @@ import numpy as np
 
 from engine.columns import import_pyarrow, slices
 from engine.errors import GraphError
+from engine.graph.checks import check_integer
 from engine.graph.operator import Properties, SourceOperator, TaskContext
 from operators.sources.batches import batches
 from operators.sources.rate import check_rate
@@ -38,9 +39,9 @@ class RandomWords(SourceOperator[str]):
         columnar: bool = False,
         dictionary_encoded: bool = False,
     ) -> None:
-        _check("length", length, 1)
-        _check("words", words, 1)
-        _check("seed", seed, 0)
+        check_integer("length", length, 1)
+        check_integer("words", words, 1)
+        check_integer("seed", seed, 0)
         if words > len(_LETTERS) ** length:
             raise GraphError(
                 f"words is {words}, expected at most {len(_LETTERS) ** length} "
@@ -48,7 +49,7 @@ class RandomWords(SourceOperator[str]):
                 hint="make the words longer or the dictionary smaller",
             )
         if count is not None:
-            _check("count", count, 0)
+            check_integer("count", count, 0)
         if seconds is not None and not 0 <= seconds < float("inf"):
             raise GraphError(f"seconds is {seconds!r}, expected a number >= 0")
         check_rate(rate)
@@ -145,11 +146,6 @@ class RandomWords(SourceOperator[str]):
 
 def _share(count: int, context: TaskContext) -> int:
     return count // context.parallelism + (context.index < count % context.parallelism)
-
-
-def _check(setting: str, value: object, least: int) -> None:
-    if type(value) is not int or value < least:
-        raise GraphError(f"{setting} is {value!r}, expected an integer >= {least}")
 
 
 _LETTERS = string.ascii_letters + string.digits

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import GraphError
+from engine.graph.checks import check_integer
 from engine.graph.operator import Properties, SourceOperator, TaskContext
 from operators.sources.batches import batches
 from operators.sources.rate import check_rate
@@ -48,8 +49,7 @@ class TextFiles(SourceOperator[str]):
         if not self.patterns:
             raise GraphError("TextFiles got no path, expected at least one")
         _check_encoding(encoding, errors)
-        if type(repeat) is not int or repeat < 1:
-            raise GraphError(f"repeat is {repeat!r}, expected an integer >= 1")
+        check_integer("repeat", repeat, 1)
         check_rate(rate)
         self.repeat = repeat
         self.encoding = encoding

@@ -140,9 +140,9 @@ def test_what_is_no_batch_is_told(given: object, at_end: bool) -> None:
     ("properties", "told"),
     [
         ({"on_error": "oops"}, "on_error is 'oops', expected one of 'fail', 'skip', 'side'"),
-        ({"parallelism": 0}, "parallelism is 0, expected an int >= 1"),
-        ({"parallelism": "2"}, "parallelism is '2', expected an int >= 1"),
-        ({"limit": -1}, "limit is -1, expected an int >= 0"),
+        ({"parallelism": 0}, "parallelism is 0, expected an integer >= 1"),
+        ({"parallelism": "2"}, "parallelism is '2', expected an integer >= 1"),
+        ({"limit": -1}, "limit is -1, expected an integer >= 0"),
     ],
 )
 def test_properties_that_mean_nothing_are_refused(properties: dict[str, Any], told: str) -> None:
