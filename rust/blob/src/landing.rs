@@ -27,7 +27,8 @@ pub struct Landing {
 
 struct Fill {
     written: u64,
-    /// Of the chunk that is not complete yet. Boxed: Python places objects at 16 bytes, and it wants 64.
+    /// Of the chunk that is not complete yet. Boxed: Python places objects at 16 bytes, and it wants
+    /// 64.
     hasher: Box<Xxh3>,
     view: Option<Arc<View>>,
     ended: bool,
