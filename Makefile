@@ -64,8 +64,9 @@ rust-test: $(INSTALLED) loom ## tests of the crates
 loom: ## the lock-free ring under every interleaving of its threads
 	RUSTFLAGS="--cfg loom" cargo test --quiet --locked --release --package oka-ring --lib --target-dir target/loom
 
+# Two processes: more would fall behind where there are two cores, and tests wait with limits.
 python-test: $(BUILT) $(K8S_TOOLS) ## tests of the packages, real Ray included
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
 
 stubs: $(INSTALLED) ## write engine/_native.pyi anew from the Rust types and docs
 	$(BIN)/maturin generate-stubs --manifest-path rust/native/Cargo.toml --out .

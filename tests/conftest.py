@@ -47,6 +47,16 @@ def pytest_unconfigure() -> None:
     shutil.rmtree(os.environ.pop("RAY_TMPDIR"), ignore_errors=True)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where tests run in several processes, one has all that need Ray, and so the only cluster.
+
+    The tests of any other file stay together, as their fixtures want it.
+    """
+    for item in items:
+        group = "ray" if item.get_closest_marker("ray") else str(item.path)
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
 @pytest.fixture(params=["local", pytest.param("ray", marks=pytest.mark.ray)])
 def runtime(request: pytest.FixtureRequest) -> str:
     """Each runtime in turn; a real Ray on this machine is started once for all tests."""

@@ -78,7 +78,9 @@ def test_a_file_arrives(folder: Path, arrived: Arrived) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [b"bytes", bytearray(b"bytes"), memoryview(b"-b-y-t-e-s")[1::2], b""], ids=repr
+    "value",
+    [b"bytes", bytearray(b"bytes"), memoryview(b"-b-y-t-e-s")[1::2], b""],
+    ids=["bytes", "bytearray", "memoryview", "nothing"],
 )
 def test_bytes_arrive(value: Any, arrived: Arrived) -> None:
     model = arrived(pack(value))
@@ -253,7 +255,7 @@ def test_a_file_without_permission_is_named(tmp_path: Path) -> None:
         ({1: np.zeros(1)}, "a tensor is named 1"),
         ({"__metadata__": np.zeros(1)}, "__metadata__"),
     ],
-    ids=repr,
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
 def test_what_is_no_model_is_refused(value: Any, reason: str) -> None:
     with pytest.raises(ModelError, match=reason):
