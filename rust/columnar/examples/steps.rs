@@ -14,7 +14,9 @@ use oka_columnar::{Aggregate, Decoder, Encoder, Partitioner, Selector};
 use oka_compute::Aggregation;
 
 fn main() {
-    println!("ns per row                 encode  partition     accept      copy     count");
+    println!(
+        "ns per row                 encode  partition       cut     accept      copy     count"
+    );
     for rows in [1_000, 10_000] {
         for (name, width, coded) in [
             ("32 B", 32, false),
@@ -47,6 +49,15 @@ fn measure(name: &str, batch: &RecordBatch) {
     let partition = best(rows, || {
         black_box(partitioner.split(batch, 8).expect("a key column"));
     });
+    let mut bodies: Vec<(Encoder, Vec<u8>)> = (0..8).map(|_| Default::default()).collect();
+    let cut = best(rows, || {
+        let parts = partitioner.split(batch, 8).expect("a key column");
+        for ((encoder, body), rows) in bodies.iter_mut().zip(parts) {
+            body.clear();
+            let appended = encoder.append_rows(batch, Some(rows), body);
+            appended.expect("it can be encoded");
+        }
+    });
     let body = Bytes::from(body);
     let accept = best(rows, || {
         runs.clear();
@@ -63,7 +74,7 @@ fn measure(name: &str, batch: &RecordBatch) {
         black_box(counts.update(columns).expect("a key column"));
     });
     println!(
-        "{name:18}{rows:>6} {encode:>9.2} {partition:>10.2} {accept:>10.2} {copy:>9.2} {count:>9.2}"
+        "{name:18}{rows:>6} {encode:>9.2} {partition:>10.2} {cut:>9.2} {accept:>10.2} {copy:>9.2} {count:>9.2}"
     );
 }
 

@@ -1,11 +1,14 @@
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow_ipc::MetadataVersion;
 use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
 use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
+use arrow_select::take::take_record_batch;
 use thiserror::Error;
+
+use crate::gather::{ALIGNMENT, Template};
 
 /// The writing end of a channel of columns.
 ///
@@ -25,14 +28,32 @@ use thiserror::Error;
 /// ```
 #[derive(Default)]
 pub struct Encoder {
-    stream: Option<(SchemaRef, StreamWriter<Vec<u8>>)>,
+    stream: Option<Stream>,
+}
+
+/// Batches of one schema.
+struct Stream {
+    schema: SchemaRef,
+    writer: StreamWriter<Vec<u8>>,
+    /// Of the writer's messages, once it has made one of rows.
+    template: Option<Option<Template>>,
 }
 
 impl Encoder {
     /// Appends a batch. After an error `body` is as it was.
     pub fn append(&mut self, batch: &RecordBatch, body: &mut Vec<u8>) -> Result<(), EncodeError> {
+        self.append_rows(batch, None, body)
+    }
+
+    /// As `append`, of these rows alone, which ascend; of all for `None`.
+    pub fn append_rows(
+        &mut self,
+        batch: &RecordBatch,
+        rows: Option<&[u32]>,
+        body: &mut Vec<u8>,
+    ) -> Result<(), EncodeError> {
         let start = body.len();
-        let appended = self.write(batch, body);
+        let appended = self.write(batch, rows, body);
         if appended.is_err() {
             body.truncate(start);
             // What the reader has been told is no longer known.
@@ -41,32 +62,60 @@ impl Encoder {
         Ok(appended?)
     }
 
-    fn continues(&self, schema: &SchemaRef) -> bool {
-        self.stream
-            .as_ref()
-            .is_some_and(|(current, _)| Arc::ptr_eq(current, schema) || current == schema)
+    fn write(
+        &mut self,
+        batch: &RecordBatch,
+        rows: Option<&[u32]>,
+        body: &mut Vec<u8>,
+    ) -> Result<(), ArrowError> {
+        let schema = batch.schema_ref();
+        let continues =
+            |stream: &Stream| Arc::ptr_eq(&stream.schema, schema) || stream.schema == *schema;
+        if !self.stream.as_ref().is_some_and(continues) {
+            self.stream = None; // where no new one can begin, none goes on
+        }
+        let stream = match &mut self.stream {
+            Some(stream) => stream,
+            none => none.insert(Stream::begin(schema, body)?),
+        };
+        stream.append(batch, rows, body)
+    }
+}
+
+impl Stream {
+    fn begin(schema: &SchemaRef, body: &mut Vec<u8>) -> Result<Self, ArrowError> {
+        Ok(Self {
+            schema: Arc::clone(schema),
+            writer: begin(schema, body)?,
+            template: None,
+        })
     }
 
-    fn write(&mut self, batch: &RecordBatch, body: &mut Vec<u8>) -> Result<(), ArrowError> {
-        let schema = batch.schema_ref();
-        if !self.continues(schema) {
-            self.stream = None;
+    fn append(
+        &mut self,
+        batch: &RecordBatch,
+        rows: Option<&[u32]>,
+        body: &mut Vec<u8>,
+    ) -> Result<(), ArrowError> {
+        let is_empty = rows.map_or(batch.num_rows(), <[u32]>::len) == 0;
+        if let (Some(Some(template)), false) = (&self.template, is_empty) {
+            template.append(batch, rows, body);
+            return Ok(());
         }
-        let writer = if let Some((_, writer)) = &mut self.stream {
-            writer
-        } else {
-            let writer = begin(schema, body)?;
-            &mut self.stream.insert((Arc::clone(schema), writer)).1
+        let taken = match rows {
+            Some(rows) => Some(take_record_batch(batch, &UInt32Array::from(rows.to_vec()))?),
+            None => compact(batch)?,
         };
         // The writer writes to the end of what it is given; nothing is copied twice.
-        std::mem::swap(writer.get_mut(), body);
-        let written = match compact(batch) {
-            Ok(Some(compacted)) => writer.write(&compacted),
-            Ok(None) => writer.write(batch),
-            Err(error) => Err(error),
-        };
-        std::mem::swap(writer.get_mut(), body);
-        written
+        let start = body.len();
+        std::mem::swap(self.writer.get_mut(), body);
+        let written = self.writer.write(taken.as_ref().unwrap_or(batch));
+        std::mem::swap(self.writer.get_mut(), body);
+        written?;
+        if self.template.is_none() && !is_empty {
+            self.template = Some(Template::of(&self.schema, &body[start..]));
+        }
+        Ok(())
     }
 }
 
@@ -137,5 +186,3 @@ fn compact(batch: &RecordBatch) -> Result<Option<RecordBatch>, ArrowError> {
 
 /// Readers of Arrow IPC, ours and others, refuse schemas that nest deeper.
 const MAX_DEPTH: usize = 61;
-/// Buffers start at multiples of this many bytes from the start of the body.
-const ALIGNMENT: usize = 8;

@@ -4,8 +4,8 @@
 //! frames of a channel, back to back, are such a stream. Texts that nobody shows are never checked
 //! or copied; dictionaries travel once, and a column that has one keeps it.
 //!
-//! - [`Partitioner`] cuts a batch into one for each task, by the hash that records have;
-//!   [`pieces`] cuts what is too large for a frame.
+//! - [`Partitioner`] tells which rows go to which task, by the hash that records have; [`pieces`] cuts
+//!   what is too large for a frame.
 //! - [`Encoder`] and [`Decoder`] are the two ends of a channel; [`Columns`] is one frame.
 //! - [`Aggregate`] computes count, sum, min, max, mean and first per key, a column at a time;
 //!   [`Latest`] keeps the last of its results.
@@ -18,6 +18,7 @@ mod decode;
 mod dictionary;
 mod encode;
 mod first;
+mod gather;
 mod key;
 mod keys;
 mod latest;
@@ -32,4 +33,4 @@ pub use encode::{EncodeError, Encoder};
 pub use key::KeyError;
 pub use latest::Latest;
 pub use partition::{PartitionError, Partitioner};
-pub use pieces::pieces;
+pub use pieces::{piece_rows, pieces};

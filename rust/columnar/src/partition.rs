@@ -1,16 +1,12 @@
-use arrow_array::types::UInt32Type;
-use arrow_array::{PrimitiveArray, RecordBatch, UInt32Array};
-use arrow_buffer::ScalarBuffer;
-use arrow_schema::ArrowError;
-use arrow_select::take::take_record_batch;
+use arrow_array::RecordBatch;
 use oka_protocol::partition::{combine, target};
 use thiserror::Error;
 
 use crate::key::KeyHashes;
 use crate::{ColumnError, KeyError, Selector};
 
-/// Cuts batches into one for each target, by the hash of a key column, or of several, whose values
-/// are one key: a tuple.
+/// Tells which rows of a batch go to which target, by the hash of a key column, or of several, whose
+/// values are one key: a tuple.
 ///
 /// A row goes where a record with the same key goes, and rows of one target stay in order.
 ///
@@ -21,13 +17,14 @@ use crate::{ColumnError, KeyError, Selector};
 /// let batch = record_batch!(("word", Utf8, ["to", "be", "or", "to"])).unwrap();
 /// let mut partitioner = Partitioner::new(vec![Selector::Name("word".to_owned())]);
 /// let parts = partitioner.split(&batch, 3).unwrap();
-/// assert_eq!(parts.iter().map(|(_, part)| part.num_rows()).sum::<usize>(), 4);
+/// assert_eq!(parts.iter().map(Vec::len).sum::<usize>(), 4);
 /// ```
 #[derive(Debug)]
 pub struct Partitioner {
     key: Vec<Selector>,
     hashes: Vec<KeyHashes>,
-    targets: Vec<u32>,
+    /// Of each target.
+    rows: Vec<Vec<u32>>,
 }
 
 impl Partitioner {
@@ -36,66 +33,31 @@ impl Partitioner {
         Self {
             hashes: key.iter().map(|_| KeyHashes::default()).collect(),
             key,
-            targets: Vec::new(),
+            rows: Vec::new(),
         }
     }
 
-    /// The part of each target that has rows, ascending.
+    /// For each target its rows, ascending.
     pub fn split(
         &mut self,
         batch: &RecordBatch,
         targets: usize,
-    ) -> Result<Vec<(usize, RecordBatch)>, PartitionError> {
+    ) -> Result<&[Vec<u32>], PartitionError> {
         let mut columns = Vec::with_capacity(self.key.len());
         for (key, hashes) in self.key.iter().zip(&mut self.hashes) {
             let key = key.find(batch.schema_ref())?;
             columns.push(hashes.of(batch.column(key))?);
         }
-        let mut ends = vec![0_u32; targets];
-        let mut pick = |hash| {
-            let target = target(hash, targets);
-            ends[target] += 1;
-            target as u32
-        };
-        self.targets.clear();
+        self.rows.resize_with(targets, Vec::new);
+        self.rows.iter_mut().for_each(Vec::clear);
+        let mut add = |row, hash| self.rows[target(hash, targets)].push(row);
         match &columns[..] {
-            [only] => self.targets.extend(only.iter().map(|hash| pick(*hash))),
-            all => self.targets.extend(
-                (0..batch.num_rows())
-                    .map(|row| pick(combine(all.iter().map(|hashes| hashes[row])))),
-            ),
+            [only] => (0..).zip(*only).for_each(|(row, hash)| add(row, *hash)),
+            all => (0..batch.num_rows()).for_each(|row| {
+                add(row as u32, combine(all.iter().map(|hashes| hashes[row])));
+            }),
         }
-        if let Some(only) = ends
-            .iter()
-            .position(|rows| *rows as usize == batch.num_rows())
-        {
-            return Ok(vec![(only, batch.clone())]);
-        }
-        let mut start = 0;
-        let starts: Vec<u32> = ends
-            .iter_mut()
-            .map(|end| {
-                let begin = start;
-                start += *end;
-                *end = begin;
-                begin
-            })
-            .collect();
-        let mut rows = vec![0_u32; batch.num_rows()];
-        for (row, target) in (0..).zip(&self.targets) {
-            let next = &mut ends[*target as usize];
-            rows[*next as usize] = row;
-            *next += 1;
-        }
-        let rows: UInt32Array = PrimitiveArray::<UInt32Type>::new(ScalarBuffer::from(rows), None);
-        let parts = starts.iter().zip(&ends).enumerate();
-        parts
-            .filter(|(_, (start, end))| start < end)
-            .map(|(target, (start, end))| {
-                let rows = rows.slice(*start as usize, (end - start) as usize);
-                Ok((target, take_record_batch(batch, &rows)?))
-            })
-            .collect()
+        Ok(&self.rows)
     }
 }
 
@@ -108,9 +70,6 @@ pub enum PartitionError {
     /// The column holds no keys.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// Its rows cannot be picked.
-    #[error(transparent)]
-    Arrow(#[from] ArrowError),
 }
 
 #[cfg(test)]
@@ -118,7 +77,7 @@ mod tests {
     use std::sync::Arc;
 
     use arrow_array::{ArrayRef, DictionaryArray, Float64Array, Int64Array, StringArray};
-    use arrow_array::{cast::AsArray, record_batch, types::Int32Type};
+    use arrow_array::{record_batch, types::Int32Type};
     use oka_protocol::partition::{hash_float, hash_int, hash_none, hash_str};
 
     use super::*;
@@ -138,30 +97,22 @@ mod tests {
             .collect();
         let texts = StringArray::from_iter_values(&words);
         let coded: DictionaryArray<Int32Type> = words.iter().map(String::as_str).collect();
-        let plain = by_first().split(&batch(Arc::new(texts)), 7).unwrap();
-        for (index, part) in &plain {
-            let column = part.column(0).as_string::<i32>();
+        let mut partitioner = by_first();
+        let parts = partitioner.split(&batch(Arc::new(texts)), 7).unwrap();
+        for (index, rows) in parts.iter().enumerate() {
+            let expected = (0..).zip(&words);
+            let expected = expected.filter(|(_, word)| target(hash_str(word), 7) == index);
             assert!(
-                column
-                    .iter()
-                    .flatten()
-                    .all(|word| target(hash_str(word), 7) == *index)
-            );
-            let expected = words
-                .iter()
-                .filter(|word| target(hash_str(word), 7) == *index);
-            assert!(column.iter().flatten().eq(expected));
-        }
-        let parts = by_first().split(&batch(Arc::new(coded)), 7).unwrap();
-        assert_eq!(parts.len(), plain.len());
-        for ((index, part), (_, plain)) in parts.iter().zip(&plain) {
-            let column = part.column(0).as_dictionary::<Int32Type>();
-            let words = column.downcast_dict::<StringArray>().unwrap();
-            assert!(
-                words.into_iter().eq(plain.column(0).as_string::<i32>()),
-                "{index}"
+                rows.iter()
+                    .copied()
+                    .eq(expected.map(|(row, _): (u32, _)| row))
             );
         }
+        let mut partitioner = by_first();
+        assert_eq!(
+            partitioner.split(&batch(Arc::new(coded)), 7).unwrap(),
+            parts
+        );
     }
 
     #[test]
@@ -173,19 +124,13 @@ mod tests {
         let rows = rows.unwrap();
         let mut partitioner =
             Partitioner::new(vec![Selector::Name("word".to_owned()), Selector::Index(0)]);
-        let mut found = 0;
-        for (index, part) in partitioner.split(&rows, 3).unwrap() {
-            let numbers = part
-                .column(0)
-                .as_primitive::<arrow_array::types::Int64Type>();
-            let words = part.column(1).as_string::<i32>();
-            for (number, word) in numbers.values().iter().zip(words) {
-                let key = [word.map_or_else(hash_none, hash_str), hash_int(*number)];
-                assert_eq!(target(combine(key), 3), index);
-                found += 1;
-            }
+        let words = [Some("a"), None, Some("c"), Some("a")];
+        let parts = partitioner.split(&rows, 3).unwrap();
+        for (number, word) in (1_i64..).zip(words) {
+            let key = [word.map_or_else(hash_none, hash_str), hash_int(number)];
+            assert!(parts[target(combine(key), 3)].contains(&(number as u32 - 1)));
         }
-        assert_eq!(found, 4);
+        assert_eq!(parts.iter().map(Vec::len).sum::<usize>(), 4);
     }
 
     #[test]
@@ -210,7 +155,8 @@ mod tests {
     #[test]
     fn what_is_no_key_is_refused() {
         let batch = record_batch!(("n", Int64, [1])).unwrap();
-        let missing = Partitioner::new(vec![Selector::Name("m".to_owned())]).split(&batch, 2);
+        let mut missing = Partitioner::new(vec![Selector::Name("m".to_owned())]);
+        let missing = missing.split(&batch, 2);
         let message = missing.unwrap_err().to_string();
         assert_eq!(message, "there is no column \"m\"; the columns are n");
         let dates = arrow_array::Date32Array::from(vec![1]);

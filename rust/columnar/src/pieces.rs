@@ -7,10 +7,7 @@ use arrow_schema::DataType;
 ///
 /// A batch without rows has no pieces.
 pub fn pieces(batch: &RecordBatch, bytes: usize) -> impl Iterator<Item = RecordBatch> + '_ {
-    let rows = batch.num_rows();
-    let size: usize = batch.columns().iter().map(|column| size(column)).sum();
-    let count = size.div_ceil(bytes.max(1)).clamp(1, rows.max(1));
-    let step = rows.div_ceil(count).max(1);
+    let (rows, step) = (batch.num_rows(), piece_rows(batch, bytes));
     (0..rows).step_by(step).map(move |start| {
         if step >= rows {
             batch.clone()
@@ -18,6 +15,14 @@ pub fn pieces(batch: &RecordBatch, bytes: usize) -> impl Iterator<Item = RecordB
             batch.slice(start, step.min(rows - start))
         }
     })
+}
+
+/// How many rows of a batch are at most some `bytes`, as far as a mean row tells; at least one.
+pub fn piece_rows(batch: &RecordBatch, bytes: usize) -> usize {
+    let rows = batch.num_rows();
+    let size: usize = batch.columns().iter().map(|column| size(column)).sum();
+    let count = size.div_ceil(bytes.max(1)).clamp(1, rows.max(1));
+    rows.div_ceil(count).max(1)
 }
 
 /// Bytes of the rows of a column; those of a dictionary do not count, since it travels once.

@@ -34,14 +34,21 @@ pub fn decode(rounds: usize) {
     }
 }
 
-/// A batch to one for each of eight channels.
+/// A batch to the bodies of frames for eight channels.
 #[inline(never)]
 pub fn partition(rounds: usize) {
     let batch = batch();
     let mut partitioner = Partitioner::new(vec![Selector::Index(0)]);
+    let mut channels: Vec<(Encoder, Vec<u8>)> = (0..8).map(|_| Default::default()).collect();
     for _ in 0..rounds {
-        let parts = partitioner.split(black_box(&batch), 8);
-        black_box(parts.expect("a column of keys"));
+        let parts = partitioner.split(black_box(&batch), channels.len());
+        let parts = parts.expect("a column of keys");
+        for ((encoder, body), rows) in channels.iter_mut().zip(parts) {
+            body.clear();
+            let appended = encoder.append_rows(&batch, Some(rows), body);
+            appended.expect("columns that can travel");
+        }
+        black_box(&channels);
     }
 }
 

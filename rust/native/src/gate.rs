@@ -7,7 +7,7 @@ use crate::error::{EncodeError, KeyExtractError, Raise, alone};
 use crate::extension::Pickling;
 use crate::key::Key;
 use arrow_array::RecordBatch;
-use oka_columnar::{Encoder, PartitionError, pieces};
+use oka_columnar::{Encoder, PartitionError, piece_rows, pieces};
 use oka_protocol::partition::target;
 use oka_transport::{Encoding, OpenFrame, OutputChannel};
 use pyo3::exceptions::PyValueError;
@@ -198,16 +198,21 @@ impl OutputGate {
         match &self.partitioner {
             Partitioner::Single => state.append_columns(channels, 0, batch),
             Partitioner::Hash(_) => {
-                let rows = state.rows.as_mut().ok_or_else(|| {
+                let mut cut = state.rows.take().ok_or_else(|| {
                     KeyExtractError::new_err(
                         "rows of columns are no keys, expected the name of a column\n\nhint: name \
                          it, as in key_by(\"word\")",
                     )
                 })?;
-                for (channel, part) in rows.split(batch, count).map_err(|e| no_key(&e))? {
-                    state.append_columns(channels, channel, &part)?;
-                }
-                Ok(())
+                let parts = cut.split(batch, count).map_err(|error| no_key(&error));
+                let appended = parts.and_then(|parts| {
+                    let mut parts = parts.iter().enumerate();
+                    parts.try_for_each(|(channel, rows)| {
+                        state.append_rows(channels, channel, batch, rows)
+                    })
+                });
+                state.rows = Some(cut);
+                appended
             }
             Partitioner::Rebalance => {
                 for piece in pieces(batch, PIECE_BYTES) {
@@ -228,7 +233,7 @@ impl OutputGate {
                     for (channel, output) in channels.iter().enumerate() {
                         let frame = state.open_columns(channel);
                         frame.body.extend_from_slice(&message);
-                        add_rows(output, frame, &piece);
+                        add_rows(output, frame, piece.num_rows());
                     }
                     state.scratch = message;
                 }
@@ -319,15 +324,43 @@ impl State {
         batch: &RecordBatch,
     ) -> PyResult<()> {
         for piece in pieces(batch, PIECE_BYTES) {
-            self.last = channel;
-            self.open_columns(channel);
-            let frame = &mut self.frames[channel];
-            let encoder = &mut self.encoders[channel];
-            encoder
-                .append(&piece, &mut frame.body)
-                .map_err(|e| no_columns(&e))?;
-            add_rows(&channels[channel], frame, &piece);
+            self.append_piece(channels, channel, &piece, None)?;
         }
+        Ok(())
+    }
+
+    /// These rows of the batch.
+    fn append_rows(
+        &mut self,
+        channels: &[OutputChannel],
+        channel: usize,
+        batch: &RecordBatch,
+        rows: &[u32],
+    ) -> PyResult<()> {
+        if rows.len() == batch.num_rows() {
+            return self.append_columns(channels, channel, batch);
+        }
+        for piece in rows.chunks(piece_rows(batch, PIECE_BYTES)) {
+            self.append_piece(channels, channel, batch, Some(piece))?;
+        }
+        Ok(())
+    }
+
+    fn append_piece(
+        &mut self,
+        channels: &[OutputChannel],
+        channel: usize,
+        batch: &RecordBatch,
+        rows: Option<&[u32]>,
+    ) -> PyResult<()> {
+        self.last = channel;
+        self.open_columns(channel);
+        let frame = &mut self.frames[channel];
+        self.encoders[channel]
+            .append_rows(batch, rows, &mut frame.body)
+            .map_err(|error| no_columns(&error))?;
+        let count = rows.map_or(batch.num_rows(), <[u32]>::len);
+        add_rows(&channels[channel], frame, count);
         Ok(())
     }
 
@@ -407,8 +440,8 @@ fn make_room(
 }
 
 /// Counts the rows that were just appended, and sends the frame off when they made it full.
-fn add_rows(channel: &OutputChannel, frame: &mut OpenFrame, rows: &RecordBatch) {
-    frame.records += rows.num_rows() as u32;
+fn add_rows(channel: &OutputChannel, frame: &mut OpenFrame, rows: usize) {
+    frame.records += rows as u32;
     if frame.is_full() {
         channel.push(frame);
     }
