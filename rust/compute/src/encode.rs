@@ -98,6 +98,7 @@ pub fn extension(out: &mut Vec<u8>, code: i8, payload: &[u8]) {
 
 /// Starts an extension whose payload the caller appends; [`close_extension`] with the offset that
 /// this returns fills in the length.
+#[inline]
 pub fn open_extension(out: &mut Vec<u8>, code: i8) -> usize {
     let start = out.len();
     out.extend_from_slice(&[0xc9, 0, 0, 0, 0, code as u8]);
@@ -109,6 +110,7 @@ pub const OPENED_BYTES: usize = 6;
 
 /// Fills in the length of an extension. False, and nothing is written, when it is 4 GiB or more.
 #[must_use]
+#[inline]
 pub fn close_extension(out: &mut [u8], start: usize) -> bool {
     let payload = out.len() - start - OPENED_BYTES;
     let Ok(length) = u32::try_from(payload) else {

@@ -37,6 +37,7 @@ impl KeyTable {
         self.total_bytes
     }
 
+    #[inline]
     pub fn key(&self, number: usize) -> &[u8] {
         &self.keys[number]
     }

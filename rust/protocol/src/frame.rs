@@ -88,6 +88,7 @@ pub struct FrameHeader {
 
 impl FrameHeader {
     /// The header of a frame with no body.
+    #[inline]
     pub fn new(kind: FrameKind, channel: u32, attempt: u8, sequence: u64) -> Self {
         Self {
             kind,
@@ -101,6 +102,7 @@ impl FrameHeader {
     }
 
     /// The bytes of this header.
+    #[inline]
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[0] = VERSION;
@@ -115,6 +117,7 @@ impl FrameHeader {
     }
 
     /// Reads the header at the start of `bytes`; total.
+    #[inline]
     pub fn decode(bytes: &[u8]) -> Result<Self, FrameError> {
         let Some((header, _)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
             return Err(FrameError::Truncated {
@@ -163,6 +166,7 @@ pub struct Frame {
 
 impl Frame {
     /// Appends this frame to a message, at the next multiple of [`FRAME_ALIGNMENT`].
+    #[inline]
     pub fn encode_into(&self, bytes: &mut Vec<u8>) {
         bytes.resize(padded(bytes.len()), 0);
         bytes.extend_from_slice(&self.header.encode());
@@ -187,12 +191,14 @@ pub struct Frames<'a> {
 
 impl<'a> Frames<'a> {
     /// The frames in `message`.
+    #[inline]
     pub fn new(message: &'a [u8]) -> Self {
         Self { rest: message }
     }
 
     /// The channel that all these frames belong to; `None` for garbage, frames of several channels,
     /// and those of another attempt.
+    #[inline]
     pub fn channel(mut self, attempt: u8) -> Option<u32> {
         let first = self.next()?.ok()?.0;
         let belongs =

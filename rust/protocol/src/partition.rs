@@ -17,21 +17,25 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 /// The channel, out of `channels`, that a key with this hash belongs to.
 ///
 /// Multiply-shift: `hash * channels / 2^64`, uniform for any number of channels.
+#[inline]
 pub fn target(hash: u64, channels: usize) -> usize {
     ((u128::from(hash) * channels as u128) >> 64) as usize
 }
 
 /// The hash of `None`.
+#[inline]
 pub fn hash_none() -> u64 {
     xxh3_64_with_seed(&[], NONE)
 }
 
 /// The hash of an integer, and of `False` (0) and `True` (1).
+#[inline]
 pub fn hash_int(value: i64) -> u64 {
     xxh3_64_with_seed(&value.to_le_bytes(), INT)
 }
 
 /// The hash of an integer that is not negative.
+#[inline]
 pub fn hash_unsigned(value: u64) -> u64 {
     match i64::try_from(value) {
         Ok(value) => hash_int(value),
@@ -55,6 +59,7 @@ pub fn hash_big_int(negative: bool, magnitude: &[u8]) -> u64 {
 }
 
 /// The hash of a float: that of the equal integer if there is one.
+#[inline]
 pub fn hash_float(value: f64) -> u64 {
     match Float::of(value) {
         Float::Nan => xxh3_64_with_seed(&f64::NAN.to_bits().to_le_bytes(), FLOAT),
@@ -68,16 +73,19 @@ pub fn hash_float(value: f64) -> u64 {
 }
 
 /// The hash of a string, as UTF-8.
+#[inline]
 pub fn hash_str(value: &str) -> u64 {
     hash_utf8(value.as_bytes())
 }
 
 /// The hash of a string whose bytes nobody has looked at yet.
+#[inline]
 pub fn hash_utf8(value: &[u8]) -> u64 {
     xxh3_64_with_seed(value, STR)
 }
 
 /// The hash of bytes.
+#[inline]
 pub fn hash_bytes(value: &[u8]) -> u64 {
     xxh3_64_with_seed(value, BYTES)
 }

@@ -174,6 +174,7 @@ impl<S: Storage> Reader<S> {
     }
 
     /// Takes the next `bytes`, which were available; they stay in place until they are consumed.
+    #[inline]
     pub fn take(&mut self, bytes: usize) {
         self.position += bytes as u64;
     }
@@ -194,6 +195,7 @@ impl<S: Storage> Reader<S> {
     }
 
     /// Whether everything that was taken was consumed.
+    #[inline]
     pub fn is_released(&self) -> bool {
         let positions = self.ring.storage.positions();
         positions.consumed.load(Ordering::Acquire) == self.position

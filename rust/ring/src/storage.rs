@@ -48,10 +48,12 @@ pub struct Positions {
 pub(crate) struct Line(AtomicU64);
 
 impl Line {
+    #[inline]
     pub(crate) fn load(&self, ordering: Ordering) -> u64 {
         self.0.load(ordering)
     }
 
+    #[inline]
     pub(crate) fn store(&self, position: u64, ordering: Ordering) {
         self.0.store(position, ordering);
     }

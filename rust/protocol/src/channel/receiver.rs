@@ -45,6 +45,7 @@ impl Receiver {
     }
 
     /// Checks and counts a frame that arrived. Only one that is [`Arrival::Next`] is to be used.
+    #[inline]
     pub fn on_frame(
         &mut self,
         kind: FrameKind,
@@ -94,6 +95,7 @@ impl Receiver {
     }
 
     /// Counts frames up to `sequence`, with `bytes` of body, as consumed.
+    #[inline]
     pub fn on_consumed(&mut self, sequence: u64, bytes: usize) {
         debug_assert!(
             sequence <= self.order.arrived(),
@@ -107,6 +109,7 @@ impl Receiver {
     ///
     /// Due when nothing is left to consume and something is unacknowledged, and when a quarter of
     /// the window was consumed since the last. The first one comes with a [`State`].
+    #[inline]
     pub fn credit_due(&mut self) -> Option<Credit> {
         self.consume_end();
         let grant = self.granted?;
@@ -118,6 +121,7 @@ impl Receiver {
     }
 
     /// Whether the sender has to hear of what just arrived: a probe, or a gap.
+    #[inline]
     pub fn is_report_due(&self) -> bool {
         self.report_due
     }

@@ -77,6 +77,7 @@ impl Sender {
     ///
     /// None before the peer's clock is known. Full frames need credit; smaller ones also wait while
     /// others are unacknowledged.
+    #[inline]
     pub fn may_send(&self, bytes: usize) -> bool {
         if self.numbers.is_ended() || !self.is_open() {
             return false;
@@ -97,6 +98,7 @@ impl Sender {
     }
 
     /// Counts a frame that leaves now, and gives its sequence number.
+    #[inline]
     pub fn on_sent(&mut self, kind: FrameKind, bytes: usize, now_ns: u64) -> u64 {
         if self.in_flight() == 0 {
             self.awaited_ns = now_ns;
@@ -121,6 +123,7 @@ impl Sender {
     }
 
     /// Takes in what the receiver acknowledges and grants; older credits change nothing.
+    #[inline]
     pub fn on_credit(&mut self, credit: Credit, now_ns: u64) -> Result<(), ChannelError> {
         self.check_sent(credit.acknowledged)?;
         self.on_heard(now_ns);
