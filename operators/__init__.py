@@ -23,6 +23,7 @@ from engine.graph.operator import (
     SinkWriter,
     SourceOperator,
     TaskContext,
+    Watermark,
 )
 from engine.network import Cancelled
 from operators.aggregates import Count, First, Max, Mean, Min, Sum
@@ -49,5 +50,6 @@ __all__ = [
     "Stream",
     "Sum",
     "TaskContext",
+    "Watermark",
     "source",
 ]

@@ -8,12 +8,12 @@ the side input is for nobody.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Protocol
 
 from engine.graph.operator import BatchFunction
 from engine.network import Batch, Cancelled, ChannelLost, Control
+from engine.runtime.clock import Receive
 from engine.runtime.description import TaskDescription
 from engine.runtime.services import Services
 
@@ -21,7 +21,7 @@ from engine.runtime.services import Services
 class Inputs(Protocol):
     """What it needs of the network."""
 
-    def receive(self) -> Batch | Control | None:
+    def receive(self, timeout_seconds: float | None = None) -> Batch | Control | None:
         """The next element; None once all channels ended that are not paused or of a side input."""
 
     def pause(self, channels: list[int], reason: str) -> None:
@@ -38,7 +38,7 @@ class Inputs(Protocol):
 
 
 class SideInput:
-    """Where the batches of such a task come from, and the `Gate` of its first operator."""
+    """Where the elements of such a task come from, and the `Gate` of its first operator."""
 
     def __init__(self, network: Inputs, description: TaskDescription) -> None:
         self.error: BaseException | None = None
@@ -49,24 +49,21 @@ class SideInput:
         if self._held:
             network.pause(self._records, _REASON)
 
-    def batches(
-        self, function: BatchFunction, pass_on: Callable[[Control], None]
-    ) -> Iterator[Batch]:
-        """The batches of records, to the end; those of the side input are taken by the function."""
-        held = self._held
-        while True:
-            element = self._network.receive()
-            if element is None:
-                if not held:
-                    return
-                held = False
-                self.resume()  # what waits can wait for nothing else: the side has ended
-            elif isinstance(element, Control):
-                pass_on(element)
-            elif element.input == SIDE:
-                function.take_side(element.to_list())
-            else:
-                yield element
+    def around(self, receive: Receive, function: BatchFunction) -> Receive:
+        """As `receive`, but what comes of the side input is taken by the function."""
+
+        def receive_main() -> Batch | Control | None:
+            while True:
+                element: Batch | Control | None = receive()
+                if element is None and self._held:
+                    self._held = False
+                    self.resume()  # what waits can wait for nothing else: the side has ended
+                elif isinstance(element, Batch) and element.input == SIDE:
+                    function.take_side(element.to_list())
+                else:
+                    return element
+
+        return receive_main
 
     def resume(self) -> None:
         """Let held records come."""

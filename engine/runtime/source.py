@@ -11,9 +11,12 @@ from collections.abc import Callable, Generator, Iterable
 from typing import Any, Protocol
 
 from engine.columns import check_columns, is_columns
-from engine.graph.operator import SourceOperator, TaskContext
+from engine.graph.operator import SourceOperator, TaskContext, Watermark
+from engine.network import Control
+from engine.runtime.ahead import Ahead
 from engine.runtime.chain import Chain
 from engine.runtime.clock import Clock
+from engine.runtime.timers import Timers
 
 
 class Deliver(Protocol):
@@ -41,16 +44,30 @@ class SourceLoop:
         self._hurry = threading.Event()
         """Set when the source need not be on time any more."""
 
-    def run(self, context: TaskContext, deliver: Deliver, begun: Callable[[], None]) -> None:
+    def run(
+        self,
+        context: TaskContext,
+        deliver: Deliver,
+        begun: Callable[[], None],
+        timers: Timers,
+        pass_on: Callable[[Control], None],
+    ) -> None:
         """Take all that the source has through the chain; `begun` is called when it is open."""
+        self._timers, self._pass_on = timers, pass_on
         items = self._source.open(context)
         begun()
         rate = self._source.properties.rate
-        if rate is None:
-            self._run_closed(items, deliver)
-        else:
-            self._run_open(items, deliver, 1e9 * context.parallelism / rate)
-        if isinstance(items, Generator):
+        ahead = Ahead(items) if self._chain.has_timers else None
+        try:
+            batches = items if ahead is None else self._between_timers(ahead)
+            if rate is None:
+                self._run_closed(batches, deliver)
+            else:
+                self._run_open(batches, deliver, 1e9 * context.parallelism / rate)
+        finally:
+            if ahead is not None:
+                ahead.close()
+        if ahead is None and isinstance(items, Generator):
             items.close()  # it may have more, where the task was told to stop
 
     def end(self) -> None:
@@ -61,6 +78,14 @@ class SourceLoop:
     def hurry(self) -> None:
         """Wait no more for the moments that the rate intends."""
         self._hurry.set()
+
+    def _between_timers(self, ahead: Ahead) -> Iterable[Any]:
+        """The source's items; timers are called in between, also while it blocks."""
+
+        def receive(seconds: float | None) -> Any:
+            return ahead.receive(None if self._clock.is_virtual else seconds)
+
+        return (item for (item,) in iter(self._timers.around(receive), None))
 
     def _run_closed(self, items: Iterable[Any], deliver: Deliver) -> None:
         """As fast as the pipeline takes it. Records are counted when they bring a marker."""
@@ -97,9 +122,9 @@ class SourceLoop:
         for item in items:
             batch = item if type(item) is list else self._batch_of(item)
             due_ns = start_ns + emitted * ns_per_record
-            if due_ns > now_ns:  # else it was due when the clock was last looked at
-                now_ns = self._wait_until(due_ns)
             records = len(batch)
+            if due_ns > now_ns and records:  # else it was due when the clock was last looked at
+                now_ns = self._wait_until(due_ns)
             until_marker -= records
             stamps = None
             if until_marker <= 0:
@@ -120,16 +145,21 @@ class SourceLoop:
     def _wait_until(self, due_ns: float) -> int:
         """Wait for this moment, or not at all if it has passed; what time it is then."""
         now_ns = self._clock.now_ns()
-        delay = (due_ns - now_ns) / 1e9
-        if delay <= 0:
-            return now_ns
-        delay = max(delay, _LEAST_WAIT_SECONDS)
-        self._clock.wait(delay, self._hurry)
-        self.waited_seconds += delay
-        return self._clock.now_ns()
+        while due_ns > now_ns and not self._hurry.is_set():
+            timer = self._timers.call()
+            delay = max((due_ns - now_ns) / 1e9, _LEAST_WAIT_SECONDS)
+            delay = delay if timer is None else min(delay, timer)
+            self._clock.wait(delay, self._hurry)
+            self.waited_seconds += delay
+            now_ns = self._clock.now_ns()
+        return now_ns
 
     def _batch_of(self, item: Any) -> Any:
-        """A batch of columns as it is, or of the only record."""
+        """A batch of columns as it is, or of the only record; behind a watermark, an empty one."""
+        if type(item) is Watermark:
+            time_us = item.time_us
+            self._pass_on(Control.idle() if time_us is None else Control.watermark(time_us))
+            return []
         if not is_columns(item):
             return [item]
         if not self._chain.accepts_columns:

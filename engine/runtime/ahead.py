@@ -1,0 +1,54 @@
+"""An iterator that blocks, for a loop that has to wake meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from queue import Empty, Queue
+from threading import Thread
+from typing import Any
+
+
+class Ahead:
+    """Iterates in a thread of its own, which is at most two items ahead of `receive`.
+
+    Items come as tuples of one, so that one may be None.
+    """
+
+    def __init__(self, items: Iterable[Any]) -> None:
+        self._items = items
+        self._queue: Queue[tuple[Any, BaseException | None]] = Queue(1)
+        self._closed = False
+        Thread(target=self._run, name="oka-source", daemon=True).start()
+
+    def receive(self, timeout_seconds: float | None = None) -> Any:
+        """The next item, None at the end. Raises what the iterator raises, TimeoutError."""
+        if timeout_seconds is not None:  # one that looks all the time would keep the GIL to itself
+            timeout_seconds = max(timeout_seconds, _LEAST_WAIT_SECONDS)
+        try:
+            item, error = self._queue.get(timeout=timeout_seconds)
+        except Empty:
+            raise TimeoutError from None
+        if error is not None:
+            raise error
+        return item
+
+    def close(self) -> None:
+        """Let the thread end, which has nobody to iterate for any more."""
+        self._closed = True
+        with suppress(Empty):  # it may wait for room
+            self._queue.get_nowait()
+
+    def _run(self) -> None:
+        failure = None
+        try:
+            for item in self._items:
+                self._queue.put(((item,), None))
+                if self._closed:
+                    return
+        except BaseException as error:  # noqa: BLE001 - the source's, for the thread of the task
+            failure = error
+        self._queue.put((None, failure))
+
+
+_LEAST_WAIT_SECONDS = 50e-6
