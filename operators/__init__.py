@@ -22,6 +22,7 @@ from engine.graph.operator import (
     SinkOperator,
     SinkWriter,
     SourceOperator,
+    SourceReader,
     TaskContext,
     Watermark,
 )
@@ -47,6 +48,7 @@ __all__ = [
     "SinkOperator",
     "SinkWriter",
     "SourceOperator",
+    "SourceReader",
     "Stream",
     "Sum",
     "TaskContext",

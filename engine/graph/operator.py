@@ -172,8 +172,25 @@ class SourceOperator(Operator, ABC, Generic[Produced]):
         """As `validate`, of what tasks find on their machine: called if that is the driver's."""
 
     @abstractmethod
-    def open(self, context: TaskContext) -> Iterator[Any]:
-        """Iterate over this task's share: records, or batches of at most `batch_size` records."""
+    def open(self, context: TaskContext) -> Iterable[Any]:
+        """Give the share of this task, to iterate over once; best a `SourceReader`."""
+
+
+class SourceReader(ABC):
+    """A source at work in one task, which knows where it is."""
+
+    @property
+    @abstractmethod
+    def position(self) -> Any:
+        """Where it goes on behind what it gave last: numbers and texts, in tuples."""
+
+    @abstractmethod
+    def restore(self, position: Any) -> None:
+        """Begin there, where another reader of the same share was, with exactly the next record."""
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[Any]:
+        """Give what is to come; called once, behind `restore`."""
 
 
 @dataclass(frozen=True)

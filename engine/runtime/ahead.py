@@ -12,7 +12,7 @@ from typing import Any
 class Ahead:
     """Iterates in a thread of its own, which is at most two items ahead of `receive`.
 
-    Items come as tuples of one, so that one may be None.
+    No item is None, which stands for the end.
     """
 
     def __init__(self, items: Iterable[Any]) -> None:
@@ -43,7 +43,7 @@ class Ahead:
         failure = None
         try:
             for item in self._items:
-                self._queue.put(((item,), None))
+                self._queue.put((item, None))
                 if self._closed:
                     return
         except BaseException as error:  # noqa: BLE001 - the source's, for the thread of the task

@@ -7,11 +7,11 @@ samples markers, paces an open-load source, and counts.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, Protocol
 
 from engine.columns import check_columns, is_columns
-from engine.graph.operator import SourceOperator, TaskContext, Watermark
+from engine.graph.operator import SourceOperator, SourceReader, TaskContext, Watermark
 from engine.network import Control
 from engine.runtime.ahead import Ahead
 from engine.runtime.chain import Chain
@@ -40,6 +40,9 @@ class SourceLoop:
         self._chain = chain
         self._marker_interval = marker_interval
         self._clock = clock
+        self._reader: SourceReader | None = None
+        self._ahead: tuple[Any, Any] | None = None
+        """The last item and the position behind it, where the source is ahead of the loop."""
         self._ended = False
         self._hurry = threading.Event()
         """Set when the source need not be on time any more."""
@@ -51,24 +54,35 @@ class SourceLoop:
         begun: Callable[[], None],
         timers: Timers,
         pass_on: Callable[[Control], None],
+        position: Any = None,
     ) -> None:
-        """Take all that the source has through the chain; `begun` is called when it is open."""
+        """Take all that the source has through the chain; `begun` is called when it is open.
+
+        From a position on, if there is one, which the loop of an earlier task had.
+        """
         self._timers, self._pass_on = timers, pass_on
         items = self._source.open(context)
+        if isinstance(items, SourceReader):
+            self._reader = items
+            if position is not None:
+                items.restore(position)
         begun()
         rate = self._source.properties.rate
-        ahead = Ahead(items) if self._chain.has_timers else None
-        try:
-            batches = items if ahead is None else self._between_timers(ahead)
-            if rate is None:
-                self._run_closed(batches, deliver)
-            else:
-                self._run_open(batches, deliver, 1e9 * context.parallelism / rate)
-        finally:
-            if ahead is not None:
-                ahead.close()
-        if ahead is None and isinstance(items, Generator):
-            items.close()  # it may have more, where the task was told to stop
+        batches = self._between_timers(items) if self._chain.has_timers else items
+        if rate is None:
+            self._run_closed(batches, deliver)
+        else:
+            self._run_open(batches, deliver, 1e9 * context.parallelism / rate)
+        if isinstance(batches, Generator):
+            batches.close()  # it may have more, where the task was told to stop
+
+    @property
+    def position(self) -> Any:
+        """Where the source goes on behind what has left; None if it does not tell.
+
+        Asked between two batches, in the thread of the task.
+        """
+        return self._ahead[1] if self._ahead is not None else self._read_to()
 
     def end(self) -> None:
         """Let the source end after its next batch, as if it had no more; idempotent."""
@@ -79,13 +93,23 @@ class SourceLoop:
         """Wait no more for the moments that the rate intends."""
         self._hurry.set()
 
-    def _between_timers(self, ahead: Ahead) -> Iterable[Any]:
-        """The source's items; timers are called in between, also while it blocks."""
+    def _read_to(self) -> Any:
+        return None if self._reader is None else self._reader.position
+
+    def _between_timers(self, items: Iterable[Any]) -> Iterator[Any]:
+        """The items; timers are called in between, also while the source blocks."""
+        self._ahead = (None, self._read_to())
+        ahead = Ahead((item, self._read_to()) for item in items)
 
         def receive(seconds: float | None) -> Any:
             return ahead.receive(None if self._clock.is_virtual else seconds)
 
-        return (item for (item,) in iter(self._timers.around(receive), None))
+        try:
+            for pair in iter(self._timers.around(receive), None):
+                self._ahead = pair
+                yield pair[0]
+        finally:
+            ahead.close()
 
     def _run_closed(self, items: Iterable[Any], deliver: Deliver) -> None:
         """As fast as the pipeline takes it. Records are counted when they bring a marker."""

@@ -1,12 +1,62 @@
-"""Cutting a block of records into batches."""
+"""Cutting blocks of records into batches."""
 
-from collections.abc import Iterable
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from operator import length_hint
+from typing import Any, TypeVar
+
+from engine.columns import is_columns, slices
+from engine.graph.operator import SourceReader
 
 T = TypeVar("T")
 
 
-def batches(block: list[T], size: int) -> Iterable[list[T]]:
+class Blocks(SourceReader):
+    """Blocks of records in batches of `size`, with no step of Python between those of a block.
+
+    `blocks(start)` gives every block behind a start that it can be called with again. A position is
+    a start, and how many records of the block were given.
+    """
+
+    def __init__(
+        self, blocks: Callable[[Any], Iterable[tuple[Any, Any]]], start: Any, size: int
+    ) -> None:
+        self._blocks = blocks
+        self._size = size
+        self._start = start
+        self._skipped = 0
+        self._length = 0
+        self._batches: Sequence[Any] = ()
+        self._left: Iterator[Any] = iter(())
+
+    @property
+    def position(self) -> tuple[Any, int]:
+        """Computed from what is left of the block: nothing is counted."""
+        given = len(self._batches) - length_hint(self._left)
+        return self._start, self._skipped + min(given * self._size, self._length)
+
+    def restore(self, position: tuple[Any, int]) -> None:
+        """Begin in the middle of a block."""
+        self._start, self._skipped = position
+
+    def __iter__(self) -> Iterator[Any]:
+        """The batches, one by one."""
+        return chain.from_iterable(self._opened())
+
+    def _opened(self) -> Iterator[Iterator[Any]]:
+        skip = self._skipped
+        for start, block in self._blocks(self._start):
+            self._start, self._skipped = start, min(skip, len(block))
+            skip -= self._skipped  # blocks from another start on may be shorter
+            if self._skipped:
+                block = block.slice(self._skipped) if is_columns(block) else block[self._skipped :]
+            self._length = len(block)
+            self._batches = (slices if is_columns(block) else batches)(block, self._size)
+            self._left = iter(self._batches)
+            yield self._left
+
+
+def batches(block: list[T], size: int) -> list[list[T]]:
     """The block in lists of `size` records, the last of which may be shorter.
 
     They are made at once, which takes half the time of a generator where they are short.
