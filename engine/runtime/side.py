@@ -9,38 +9,18 @@ the side input is for nobody.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Protocol
 
 from engine.graph.operator import BatchFunction
-from engine.network import Batch, Cancelled, ChannelLost, Control
+from engine.network import Batch, Cancelled, ChannelLost, Control, Network
 from engine.runtime.clock import Receive
 from engine.runtime.description import TaskDescription
 from engine.runtime.services import Services
 
 
-class Inputs(Protocol):
-    """What it needs of the network."""
-
-    def receive(self, timeout_seconds: float | None = None) -> Batch | Control | None:
-        """The next element; None once all channels ended that are not paused or of a side input."""
-
-    def pause(self, channels: list[int], reason: str) -> None:
-        """Leave what arrives on these channels where it is."""
-
-    def resume(self, channels: list[int], reason: str) -> None:
-        """Give what was left for this reason, now; from any thread."""
-
-    def include_side_inputs(self) -> None:
-        """Give what still comes of side inputs, to their end."""
-
-    def cancel(self) -> None:
-        """Make every call that waits raise Cancelled."""
-
-
 class SideInput:
     """Where the elements of such a task come from, and the `Gate` of its first operator."""
 
-    def __init__(self, network: Inputs, description: TaskDescription) -> None:
+    def __init__(self, network: Network, description: TaskDescription) -> None:
         self.error: BaseException | None = None
         """Why the operator ended the task."""
         self._network = network
@@ -75,7 +55,7 @@ class SideInput:
         self._network.cancel()
 
 
-def drop_rest(network: Inputs, services: Services) -> None:
+def drop_rest(network: Network, services: Services) -> None:
     """Take what still comes of the side input, to its end, for nobody.
 
     Its senders, who may have other readers, are held up by no task that has ended. What records

@@ -17,6 +17,7 @@ from engine.runtime.ahead import Ahead
 from engine.runtime.chain import Chain
 from engine.runtime.clock import Clock
 from engine.runtime.timers import Timers
+from engine.runtime.window import SteadyWindow
 
 
 class Deliver(Protocol):
@@ -51,12 +52,12 @@ class SourceLoop:
         self,
         context: TaskContext,
         deliver: Deliver,
-        begun: Callable[[], None],
+        window: SteadyWindow,
         timers: Timers,
         pass_on: Callable[[Control], None],
         position: Any = None,
     ) -> None:
-        """Take all that the source has through the chain; `begun` is called when it is open.
+        """Take all that the source has through the chain.
 
         From a position on, if there is one, which the loop of an earlier task had.
         """
@@ -66,7 +67,8 @@ class SourceLoop:
             self._reader = items
             if position is not None:
                 items.restore(position)
-        begun()
+        self._window = window
+        window.begin()
         rate = self._source.properties.rate
         batches = self._between_timers(items) if self._chain.has_timers else items
         if rate is None:
@@ -132,6 +134,7 @@ class SourceLoop:
                 raise
             if stamps is not None:
                 self.records += len(stamps) * interval
+                self._window.pass_marker()
             if self._ended:
                 break
         self.records += interval - until_marker
@@ -163,6 +166,8 @@ class SourceLoop:
                 raise
             emitted += records
             self.records = emitted
+            if stamps is not None:
+                self._window.pass_marker()
             if self._ended:
                 break
 

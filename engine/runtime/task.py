@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple
 
 from engine.graph.failing import Failing
@@ -80,7 +79,9 @@ class Task:
         self._is_sink = isinstance(description.operators[-1].operator, SinkOperator)
         self._latency = LatencyHistogram()
         self._deliver: Deliver = self._observe
-        self._window = SteadyWindow(config.warmup_seconds, self._records)
+        self._window = SteadyWindow(
+            config.warmup_seconds, clock, self._records, self._restart_latency
+        )
         self._thread: ThreadTime | None = None
         self._started: _Moment | None = None
         self._emitted: _Moment | None = None
@@ -144,8 +145,7 @@ class Task:
         timers = Timers(self.chain, self._clock, self._emit)
         if self._source is not None:
             own = replace(context, identity=self.description.operators[0].identity)
-            begun = partial(self._window.begin, self._restart_latency)
-            self._source.run(own, self._deliver, begun, timers, self._pass_on)
+            self._source.run(own, self._deliver, self._window, timers, self._pass_on)
         else:
             receive = timers.around(self._clock.around(self._network.receive))
             if side is None:
@@ -267,18 +267,21 @@ class Task:
     def _run_from_gate(self, receive: Receive) -> None:
         process, deliver = self.chain.process, self._deliver
         element = receive()
-        self._window.begin(self._restart_latency)
+        self._window.begin()
         while element is not None:
             if isinstance(element, Control):
                 self._pass_on(element)
             else:
                 out = process(element)
+                markers = element.markers
                 try:
-                    deliver(out, element.markers)
+                    deliver(out, markers)
                 except BaseException:
                     self.chain.fails_behind()
                     raise
                 self._received += len(element)
+                if markers:
+                    self._window.pass_marker()
             element = receive()
 
     def _pass_on(self, control: Control) -> None:

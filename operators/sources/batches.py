@@ -59,11 +59,13 @@ class Blocks(SourceReader):
 def batches(block: list[T], size: int) -> list[list[T]]:
     """The block in lists of `size` records, the last of which may be shorter.
 
-    They are made at once, which takes half the time of a generator where they are short.
+    It is itself one where it is short. They are made at once, which takes half the time of a generator where they are short.
 
     >>> list(batches([1, 2, 3], 2))
     [[1, 2], [3]]
     """
+    if 0 < len(block) <= size:
+        return [block]
     if size == 1:
         return [[record] for record in block]  # less than half the time of slices
     return [block[start : start + size] for start in range(0, len(block), size)]

@@ -62,4 +62,4 @@ class Collection(SourceOperator[T]):
         return Blocks(blocks, begin, size)
 
 
-_BLOCK_RECORDS = 4096
+_BLOCK_RECORDS = 256

@@ -24,6 +24,7 @@ from engine.runtime.chain import Chain
 from engine.runtime.clock import SYSTEM_CLOCK
 from engine.runtime.source import SourceLoop
 from engine.runtime.timers import Timers
+from engine.runtime.window import SteadyWindow
 from engine.testing import run
 from operators import source
 from operators.sinks import Collect
@@ -175,14 +176,14 @@ def test_the_loop_of_a_source_goes_on_where_another_was(timed: bool, cut: int) -
             first.end()
 
     if cut:
-        first.run(CONTEXT, deliver, lambda: None, timers, left.append)
+        first.run(CONTEXT, deliver, WINDOW, timers, left.append)
     assert left == list(range(2 * cut))
     second, timers = loop()
     position = first.position if cut else None
     second.run(
         CONTEXT,
         lambda out, stamps=None: left.extend(out),
-        lambda: None,
+        WINDOW,
         timers,
         left.append,
         position,
@@ -191,3 +192,4 @@ def test_the_loop_of_a_source_goes_on_where_another_was(timed: bool, cut: int) -
 
 
 CONTEXT = TaskContext("t[0]", 0, 1, 2, "job")
+WINDOW = SteadyWindow(0.0, SYSTEM_CLOCK, lambda: (0, 0), list)

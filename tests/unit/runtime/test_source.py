@@ -13,6 +13,7 @@ from engine.runtime.chain import Chain
 from engine.runtime.clock import SystemClock
 from engine.runtime.source import SourceLoop
 from engine.runtime.timers import Timers
+from engine.runtime.window import SteadyWindow
 from operators.sources import Collection
 
 MS = 1_000_000
@@ -48,6 +49,7 @@ class Run:
         takes_ms: tuple[int, ...] = (),
         end_at: int | None = None,
         hurry: bool = False,
+        warmup: float = 0.0,
     ) -> None:
         self.clock = LoneClock()
         self.left: list[tuple[float, Any]] = []
@@ -67,7 +69,10 @@ class Run:
 
         context = TaskContext("t[0]", 0, parallelism, batch_size, "job")
         timers = Timers(self.loop._chain, self.clock, list)
-        self.loop.run(context, deliver, lambda: None, timers, self.controls.append)
+        self.window = window = SteadyWindow(
+            warmup, self.clock, lambda: (self.loop.records, 0), list
+        )
+        self.loop.run(context, deliver, window, timers, self.controls.append)
 
 
 def test_batches_leave_when_the_rate_intends() -> None:
@@ -114,3 +119,17 @@ def test_a_source_that_is_ended_emits_no_more(rate: float | None) -> None:
 def test_in_a_hurry_no_moment_is_waited_for() -> None:
     run = Run(Collection(range(3), rate=0.001), hurry=True)
     assert run.left == [(0, [0]), (0, [1]), (0, [2])]
+
+
+@pytest.mark.parametrize("rate", [100, None])
+def test_the_window_begins_with_a_marker_behind_the_warm_up(rate: float | None) -> None:
+    run = Run(Collection(range(40), rate=rate), interval=10, warmup=0.15, takes_ms=(10,) * 40)
+    run.window.end()
+    bounds = run.window.bounds()
+    assert bounds is not None
+    assert bounds.records_in == 40 - 20  # the second marker is the first behind 150 ms
+    assert bounds.last_ns - bounds.first_ns == 200 * MS
+    run = Run(Collection(range(40), rate=rate), interval=10, warmup=5.0)
+    run.window.end()
+    assert (bounds := run.window.bounds()) is not None
+    assert bounds.records_in == 40
