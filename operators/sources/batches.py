@@ -1,6 +1,6 @@
 """Cutting blocks of records into batches."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from operator import length_hint
 from typing import Any, TypeVar
@@ -26,13 +26,13 @@ class Blocks(SourceReader):
         self._start = start
         self._skipped = 0
         self._length = 0
-        self._batches: Sequence[Any] = ()
+        self._count = 0
         self._left: Iterator[Any] = iter(())
 
     @property
     def position(self) -> tuple[Any, int]:
         """Computed from what is left of the block: nothing is counted."""
-        given = len(self._batches) - length_hint(self._left)
+        given = self._count - length_hint(self._left)
         return self._start, self._skipped + min(given * self._size, self._length)
 
     def restore(self, position: tuple[Any, int]) -> None:
@@ -51,15 +51,17 @@ class Blocks(SourceReader):
             if self._skipped:
                 block = block.slice(self._skipped) if is_columns(block) else block[self._skipped :]
             self._length = len(block)
-            self._batches = (slices if is_columns(block) else batches)(block, self._size)
-            self._left = iter(self._batches)
+            cut = (slices if is_columns(block) else batches)(block, self._size)
+            self._count, self._left = len(cut), iter(cut)
+            del block, cut  # their memory is for the next block, as soon as the last batch is given
             yield self._left
 
 
 def batches(block: list[T], size: int) -> list[list[T]]:
     """The block in lists of `size` records, the last of which may be shorter.
 
-    It is itself one where it is short. They are made at once, which takes half the time of a generator where they are short.
+    It is itself one where it has no more. They are made at once, which takes half the time of a
+    generator where they are short.
 
     >>> list(batches([1, 2, 3], 2))
     [[1, 2], [3]]
