@@ -143,10 +143,15 @@ class Chain:
 
     def next_timer(self) -> int | None:
         """When the first timer is due, on the clock of the task."""
-        first = None
+        first: int | None = None
         for place in self._timed:
             timer = place.function.next_timer
             if timer is not None and (first is None or timer < first):
+                if not isinstance(timer, int | float):
+                    self.failing.operator = place.name
+                    raise TypeError(
+                        f"next_timer is {timer!r:.80}, expected nanoseconds of context.now_ns()"
+                    )
                 first = timer
         return first
 

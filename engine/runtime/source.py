@@ -65,8 +65,11 @@ class SourceLoop:
         items = self._source.open(context)
         if isinstance(items, SourceReader):
             self._reader = items
-            if position is not None:
-                items.restore(position)
+        if position is not None:
+            if self._reader is None:
+                kind = type(self._source).__name__
+                raise TypeError(f"{kind} cannot go on at {position!r}, expected a SourceReader")
+            self._reader.restore(position)
         self._window = window
         window.begin()
         rate = self._source.properties.rate

@@ -26,6 +26,7 @@ from operators import (
 )
 from operators.sinks import Collect
 from operators.sources import Collection, Function
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -164,6 +165,42 @@ def test_an_operator_gives_what_is_ripe_at_a_watermark(transport: str) -> None:
         for before, hour in itertools.pairwise([0, *sorted(told)])
     ]
     assert all(told and max(told) == 50 for told in of_key.values())
+
+
+class Touched(BatchOperator):
+    """Makes a file when its timer is due, which is at once."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def open(self, context: TaskContext) -> BatchFunction:
+        return _Touched(self.path, context)
+
+
+class _Touched(BatchFunction):
+    def __init__(self, path: Path, context: TaskContext) -> None:
+        self._path = path / str(context.index)
+        self.next_timer = context.now_ns() + 1_000_000
+
+    def process(self, batch: list[Any]) -> list[Any]:
+        return batch
+
+    def on_timer(self, now_ns: int) -> Iterable[list[Any]]:
+        self._path.touch()
+        return [["timer"]]
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_timers_are_called_while_nothing_comes(tmp_path: Path, shuffled: bool) -> None:
+    def given() -> Iterator[str]:
+        wait_until(lambda: len(list(tmp_path.iterdir())) == 2)
+        yield "record"
+
+    words: Any = source(Function(given))
+    words = words.rebalance() if shuffled else words
+    timers = words.then(Touched(tmp_path)).sink(Collect())
+    result = engine.execute(timers, parallelism=2, progress="none")
+    assert sorted(result.output) == ["record"] * 2 + ["timer"] * 2
 
 
 class Unclosable(BatchOperator):

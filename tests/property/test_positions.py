@@ -28,7 +28,7 @@ from engine.runtime.window import SteadyWindow
 from engine.testing import run
 from operators import source
 from operators.sinks import Collect
-from operators.sources import Collection, RandomWords, TextFiles
+from operators.sources import Collection, Function, RandomWords, TextFiles
 
 
 def records(batch: Any) -> list[Any]:
@@ -189,6 +189,13 @@ def test_the_loop_of_a_source_goes_on_where_another_was(timed: bool, cut: int) -
         position,
     )
     assert left == list(range(20))
+
+
+def test_a_source_without_a_position_says_so() -> None:
+    chain = Chain()
+    loop = SourceLoop(Function(lambda: iter("ab")), chain, 100, SYSTEM_CLOCK)
+    with pytest.raises(TypeError, match=r"Function cannot go on at 7, expected a SourceReader"):
+        loop.run(CONTEXT, print, WINDOW, Timers(chain, SYSTEM_CLOCK, list), print, 7)
 
 
 CONTEXT = TaskContext("t[0]", 0, 1, 2, "job")

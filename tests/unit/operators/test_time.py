@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -179,6 +180,8 @@ class _Gathered(BatchFunction):
     def on_timer(self, now_ns: int) -> Iterable[list[Any]]:
         if self._fails == "on_timer":
             raise ValueError("cannot")
+        if self._fails == "sets":
+            self.next_timer = timedelta(1)  # type: ignore[assignment]
         if self._fails == "gives":
             return [7]  # type: ignore[list-item]
         gathered, self._records = self._records, []
@@ -214,6 +217,7 @@ def test_timers_of_several_tasks_behind_a_shuffle() -> None:
         ("on_watermark", "ValueError: cannot"),
         ("on_timer", "ValueError: cannot"),
         ("gives", r"TypeError: on_timer\(\) gave int 7, expected a list of records"),
+        ("sets", r"TypeError: next_timer is datetime.timedelta.*, expected nanoseconds of context"),
     ],
 )
 @pytest.mark.parametrize("shuffled", [False, True])
