@@ -173,7 +173,10 @@ class SourceOperator(Operator, ABC, Generic[Produced]):
 
     @abstractmethod
     def open(self, context: TaskContext) -> Iterable[Any]:
-        """Give the share of this task, to iterate over once; best a `SourceReader`."""
+        """Give the share of this task, to iterate over once; best a `SourceReader`.
+
+        In front of operators with timers, another thread iterates.
+        """
 
 
 class SourceReader(ABC):

@@ -12,26 +12,23 @@ from typing import Any
 class Ahead:
     """Iterates in a thread of its own, which is at most two items ahead of `receive`.
 
-    No item is None, which stands for the end.
+    No item is None, which stands for the end, or an exception, for one that the iterator raised.
     """
 
     def __init__(self, items: Iterable[Any]) -> None:
         self._items = items
-        self._queue: Queue[tuple[Any, BaseException | None]] = Queue(1)
+        self._queue: Queue[Any] = Queue(1)
         self._closed = False
         Thread(target=self._run, name="oka-source", daemon=True).start()
 
     def receive(self, timeout_seconds: float | None = None) -> Any:
-        """The next item, None at the end. Raises what the iterator raises, TimeoutError."""
+        """The next item, None or an exception at the end. Raises TimeoutError."""
         if timeout_seconds is not None:  # one that looks all the time would keep the GIL to itself
             timeout_seconds = max(timeout_seconds, _LEAST_WAIT_SECONDS)
         try:
-            item, error = self._queue.get(timeout=timeout_seconds)
+            return self._queue.get(timeout=timeout_seconds)
         except Empty:
             raise TimeoutError from None
-        if error is not None:
-            raise error
-        return item
 
     def close(self) -> None:
         """Let the thread end, which has nobody to iterate for any more."""
@@ -43,12 +40,12 @@ class Ahead:
         failure = None
         try:
             for item in self._items:
-                self._queue.put((item, None))
+                self._queue.put(item)
                 if self._closed:
                     return
         except BaseException as error:  # noqa: BLE001 - the source's, for the thread of the task
             failure = error
-        self._queue.put((None, failure))
+        self._queue.put(failure)
 
 
 _LEAST_WAIT_SECONDS = 50e-6

@@ -111,6 +111,8 @@ class SourceLoop:
 
         try:
             for pair in iter(self._timers.around(receive), None):
+                if isinstance(pair, BaseException):
+                    raise pair
                 self._ahead = pair
                 yield pair[0]
         finally:

@@ -304,13 +304,15 @@ def test_timers_are_called_while_a_source_blocks() -> None:
     assert out == ["timer", "first", None]
 
 
-def broken() -> Iterator[int]:
-    yield 1
-    raise OSError("the line is dead")
+@pytest.mark.parametrize("error", [OSError, TimeoutError, StopIteration])
+def test_a_source_in_front_of_timers_fails_as_others_do(error: type[Exception]) -> None:
+    def broken() -> Iterator[int]:
+        yield 1
+        raise error("the line is dead")
 
-
-def test_a_source_in_front_of_timers_fails_as_others_do() -> None:
-    with pytest.raises(engine.OperatorError, match="OSError: the line is dead") as caught:
+    with pytest.raises(
+        engine.OperatorError, match=r"Error: .*(the line is dead|StopIter)"
+    ) as caught:
         run(source(Function(broken)).then(Comes()).sink(Collect()))
     assert caught.value.operator == "function"
     assert "in broken" in str(caught.value)
