@@ -147,7 +147,7 @@ class Operator:
 class Watermark:
     """What a source gives between records: all that follow are later than this, in event time.
 
-    It reaches every operator behind the records in front of it, and once it has of all its inputs.
+    An operator hears of it behind all records in front of it, when all its inputs have come so far.
     """
 
     time_us: int | None
@@ -265,21 +265,21 @@ class BatchFunction(ABC):
         """Take records of the side input, where the operator has one; between two batches."""
         raise NotImplementedError(f"{type(self).__name__} takes no records of a side input")
 
-    def on_watermark(self, watermark_us: int) -> Iterable[Any]:  # noqa: ARG002 - as `commit`
-        """Give what was complete when event time has come here, in batches.
+    def on_watermark(self, watermark_us: int) -> Iterable[Any] | None:  # noqa: ARG002 - as `commit`
+        """Give what was complete when event time has come here, in batches; None is nothing.
 
         It has risen on every input that is not idle and has not ended. What this gives goes on in
         front of the watermark. The end of the input is none: it is `on_end`.
         """
-        return ()
+        return None
 
-    def on_timer(self, now_ns: int) -> Iterable[Any]:  # noqa: ARG002 - as above
-        """Give what was due now, in batches.
+    def on_timer(self, now_ns: int) -> Iterable[Any] | None:  # noqa: ARG002 - as above
+        """Give what was due now, in batches; None is nothing.
 
         `next_timer` is None again. Where more than a few batches are due, set it to `now_ns`: what
         waits comes in between. A timer that is left at the end is not called.
         """
-        return ()
+        return None
 
     def on_end(self) -> Iterable[Any]:
         """Give what is left, in batches.

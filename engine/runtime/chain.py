@@ -220,12 +220,12 @@ class Chain:
         return found
 
     def _given(
-        self, place: _Place, give: Callable[..., Iterable[Any]], *arguments: Any
+        self, place: _Place, give: Callable[..., Iterable[Any] | None], *arguments: Any
     ) -> Iterator[Any]:
         """What an operator gives that was called without a batch, through those behind it."""
         rest = _in_turn(tuple(self._runs[place.following :]))
         self.failing.operator = place.name
-        for batch in give(*arguments):
+        for batch in give(*arguments) or ():
             _check_batch(batch, give.__name__)
             place.counter[0] += len(batch)
             yield rest(batch)

@@ -172,10 +172,9 @@ class _Gathered(BatchFunction):
             self.next_timer = self._context.now_ns() + 5 * SECOND // 2
         return []
 
-    def on_watermark(self, watermark_us: int) -> Iterable[list[Any]]:
+    def on_watermark(self, watermark_us: int) -> None:
         if self._fails == "on_watermark":
             raise ValueError("cannot")
-        return ()
 
     def on_timer(self, now_ns: int) -> Iterable[list[Any]]:
         if self._fails == "on_timer":
