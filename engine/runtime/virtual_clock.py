@@ -14,6 +14,7 @@ class VirtualClock:
 
     When all tasks wait and nothing is on its way to any of them, it jumps to the first moment that
     one of them waits for. So what each does before it and behind it does not depend on the machine.
+    That holds with channels in shared memory, the usual ones: what is sent there is there at once.
     """
 
     is_virtual = True
