@@ -222,7 +222,7 @@ def test_timers_of_several_tasks_behind_a_shuffle() -> None:
 @pytest.mark.parametrize("shuffled", [False, True])
 def test_what_fails_there_is_told_of_its_operator(fails: str, message: str, shuffled: bool) -> None:
     def given() -> Iterator[Any]:
-        yield from (1, 2, 3, 4, Watermark(5))
+        yield from (1, 2, 3, 4, Watermark(5), 6)
 
     numbers = source(Function(given, rate=1))
     numbers = numbers.rebalance() if shuffled else numbers
