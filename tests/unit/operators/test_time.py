@@ -124,9 +124,9 @@ def test_an_input_that_ended_holds_no_watermark_up() -> None:
     def given(context: TaskContext) -> Iterator[Any]:
         yield context.index
         if context.index == 1:
-            yield from (Watermark(7), 2, Watermark(9))
+            yield from (Watermark(7), 2, Watermark(9), 3)
 
-    assert told(given)[2:] == [("told", 7, 0), 2, ("told", 9, 1)]
+    assert told(given)[2:] == [("told", 7, 0), 2, ("told", 9, 1), 3]
 
 
 def test_an_idle_input_holds_none_up_until_it_goes_on() -> None:
