@@ -1,12 +1,11 @@
 """The door to the Rust core: the network of a task, its gates, batches and aggregates.
 
 No other module imports `engine._native`. What is here works on batches; the task loop calls
-`InputGate.receive` and `OutputGate.emit` straight on the native objects. Importing it makes the
+`Network.receive` and `OutputGate.emit` straight on the native objects. Importing it makes the
 record types of `engine.record` known to Rust.
 """
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from engine import record
 from engine._native import (
@@ -50,7 +49,6 @@ __all__ = [
     "Control",
     "DecodeError",
     "EncodeError",
-    "InputGate",
     "InputStatistics",
     "KeyExtractError",
     "Landing",
@@ -66,16 +64,6 @@ __all__ = [
     "partition",
     "use_precise_timers",
 ]
-
-
-class InputGate(Protocol):
-    """All input channels of a task, as one: a `Network` is the input gate of its task."""
-
-    def receive(self, timeout_seconds: float | None = None) -> Batch | Control | None:
-        """The next batch, or what all inputs have come to between two; None once they have ended.
-
-        Raises TimeoutError if nothing comes in time.
-        """
 
 
 def open_output_gate(

@@ -22,7 +22,9 @@ from engine.graph.operator import (
     SinkOperator,
     SinkWriter,
     SourceOperator,
+    SourceReader,
     TaskContext,
+    Watermark,
 )
 from engine.network import Cancelled
 from operators.aggregates import Count, First, Max, Mean, Min, Sum
@@ -46,8 +48,10 @@ __all__ = [
     "SinkOperator",
     "SinkWriter",
     "SourceOperator",
+    "SourceReader",
     "Stream",
     "Sum",
     "TaskContext",
+    "Watermark",
     "source",
 ]

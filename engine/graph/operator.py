@@ -8,6 +8,7 @@ the engine has to know of an operator before that is in its `Properties`.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from time import monotonic_ns
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, get_args
 
 from engine.errors import GraphError
@@ -59,6 +60,8 @@ class TaskContext:
     if it has one, else one that its path gives. For what it keeps outside of the job."""
     gate: "Gate | None" = None
     """Of an operator with a side input; None in a task that has none."""
+    now_ns: Callable[[], int] = field(default=monotonic_ns, compare=False, repr=False)
+    """The task's clock, which only goes forward: nanoseconds since some moment."""
 
 
 @dataclass(frozen=True)
@@ -140,11 +143,23 @@ class Operator:
         return Properties()
 
 
+@dataclass(frozen=True)
+class Watermark:
+    """What a source gives between records: all that follow are later than this, in event time.
+
+    An operator hears of it behind all records in front of it, when all its inputs have come so far.
+    """
+
+    time_us: int | None
+    """Microseconds; None says that the source is idle: nobody waits for it until it goes on."""
+
+
 class SourceOperator(Operator, ABC, Generic[Produced]):
     """The beginning of a stream: every task iterates over its own share of the records.
 
-    What `open` yields is a record, a list or a `pyarrow.RecordBatch`. The last two are batches of
-    at most `context.batch_size` records, so a record that is itself a list travels inside one.
+    What `open` yields is a record, a list, a `pyarrow.RecordBatch` or a `Watermark`. Lists and
+    RecordBatches are batches of at most `context.batch_size` records, so a record that is itself a
+    list travels inside one.
     """
 
     def validate(self) -> None:
@@ -157,8 +172,28 @@ class SourceOperator(Operator, ABC, Generic[Produced]):
         """As `validate`, of what tasks find on their machine: called if that is the driver's."""
 
     @abstractmethod
-    def open(self, context: TaskContext) -> Iterator[Any]:
-        """Iterate over this task's share: records, or batches of at most `batch_size` records."""
+    def open(self, context: TaskContext) -> Iterable[Any]:
+        """Give the share of this task, to iterate over once; best a `SourceReader`.
+
+        In front of operators with timers, another thread iterates.
+        """
+
+
+class SourceReader(ABC):
+    """A source at work in one task, which knows where it is."""
+
+    @property
+    @abstractmethod
+    def position(self) -> Any:
+        """Where it goes on behind what it gave last: numbers and texts, in tuples."""
+
+    @abstractmethod
+    def restore(self, position: Any) -> None:
+        """Begin there, where another reader of the same share was, with exactly the next record."""
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[Any]:
+        """Give what is to come; called once, behind `restore`."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +226,8 @@ class BatchFunction(ABC):
     """A batch operator at work in one task: batches in, batches out, and its state between them.
 
     It must have `process`; all else does nothing until it is overridden. The task's thread calls
-    `process` and `take_side` in any order, then `on_end`, then `close`, and never two at once.
+    `process`, `take_side`, `on_watermark` and `on_timer` in any order, then `on_end`, then `close`,
+    and never two at once. Batches that it gives have at most `context.batch_size` records.
 
     A record of some keys at the end, and failures that are counted:
 
@@ -214,6 +250,10 @@ class BatchFunction(ABC):
     failures: int = 0
     """What it could not take in, and went on without: for the operator's statistics."""
 
+    next_timer: int | None = None
+    """When `on_timer` is to be called, on the clock of `context.now_ns`; None is never. Where there
+    is an `on_timer`, any call may set it."""
+
     @abstractmethod
     def process(self, batch: Any) -> Any:
         """Give a batch for a batch: a list that the caller may keep, or a `pyarrow.RecordBatch`.
@@ -225,8 +265,24 @@ class BatchFunction(ABC):
         """Take records of the side input, where the operator has one; between two batches."""
         raise NotImplementedError(f"{type(self).__name__} takes no records of a side input")
 
+    def on_watermark(self, watermark_us: int) -> Iterable[Any] | None:  # noqa: ARG002 - as `commit`
+        """Give what was complete when event time has come here, in batches; None is nothing.
+
+        It has risen on every input that is not idle and has not ended. What this gives goes on in
+        front of the watermark. The end of the input is none: it is `on_end`.
+        """
+        return None
+
+    def on_timer(self, now_ns: int) -> Iterable[Any] | None:  # noqa: ARG002 - as above
+        """Give what was due now, in batches; None is nothing.
+
+        `next_timer` is None again. Where more than a few batches are due, set it to `now_ns`: what
+        waits comes in between. A timer that is left at the end is not called.
+        """
+        return None
+
     def on_end(self) -> Iterable[Any]:
-        """Give what is left, in batches of at most `context.batch_size` records.
+        """Give what is left, in batches.
 
         Called once, after the last batch; not where the job fails or is cancelled.
         """

@@ -12,7 +12,7 @@ that takes the other, a check stands between them: nothing is checked per record
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -61,7 +61,9 @@ class Chain:
         self.functions: dict[str, BatchFunction] = {}
         """Those of the operators of batches, by operator name."""
         self._runs: list[Run] = []
-        self._endings: list[_Ending] = []
+        self._places: list[_Place] = []
+        self._timed: list[_Place] = []
+        self._watermark: int | None = None
         self._rescuers: Mapping[str, Rescuer] = {}
         self.accepts_columns = True
         self._columns_hint: str | None = None
@@ -123,14 +125,43 @@ class Chain:
 
         It goes through the operators behind, which see it before their own end.
         """
-        for ending in self._endings:
-            rest = _in_turn(tuple(self._runs[ending.following :]))
-            self.failing.operator = ending.name
-            for batch in ending.function.on_end():
-                _check_batch(batch, "on_end")
-                ending.counter[0] += len(batch)
-                yield rest(batch)
-        self.failing.operator = None
+        for place in self._places:
+            yield from self._given(place, place.function.on_end)
+
+    def advance(self, watermark_us: int) -> Iterator[Any]:
+        """What leaves the chain in front of a watermark, which is ignored unless it rises."""
+        if self._watermark is not None and watermark_us <= self._watermark:
+            return
+        self._watermark = watermark_us
+        for place in self._places:
+            yield from self._given(place, place.function.on_watermark, watermark_us)
+
+    @property
+    def has_timers(self) -> bool:
+        """Whether an operator has an `on_timer`."""
+        return bool(self._timed)
+
+    def next_timer(self) -> int | None:
+        """When the first timer is due, on the clock of the task."""
+        first: int | None = None
+        for place in self._timed:
+            timer = place.function.next_timer
+            if timer is not None and (first is None or timer < first):
+                if not isinstance(timer, int | float):
+                    self.failing.operator = place.name
+                    raise TypeError(
+                        f"next_timer is {timer!r:.80}, expected nanoseconds of context.now_ns()"
+                    )
+                first = timer
+        return first
+
+    def fire(self, now_ns: int) -> Iterator[Any]:
+        """What leaves the chain as the timers that are due by now are called, each once."""
+        for place in self._timed:
+            timer = place.function.next_timer
+            if timer is not None and timer <= now_ns:
+                place.function.next_timer = None
+                yield from self._given(place, place.function.on_timer, now_ns)
 
     def refuse(self, batch: Any) -> NoReturn:
         """Raise what the first operator says of columns, where it takes none."""
@@ -188,6 +219,18 @@ class Chain:
             records = out
         return found
 
+    def _given(
+        self, place: _Place, give: Callable[..., Iterable[Any] | None], *arguments: Any
+    ) -> Iterator[Any]:
+        """What an operator gives that was called without a batch, through those behind it."""
+        rest = _in_turn(tuple(self._runs[place.following :]))
+        self.failing.operator = place.name
+        for batch in give(*arguments) or ():
+            _check_batch(batch, give.__name__)
+            place.counter[0] += len(batch)
+            yield rest(batch)
+        self.failing.operator = None
+
     def _open(
         self, operator: LogicalOperator, context: TaskContext
     ) -> tuple[Run, list[int] | None]:
@@ -211,9 +254,10 @@ class Chain:
                     f"{function!r:.80}, expected a BatchFunction"
                 )
             self.functions[operator.name] = function
-            self._endings.append(
-                _Ending(operator.name, function, counter, following=len(self._runs) + 1)
-            )
+            place = _Place(operator.name, function, counter, following=len(self._runs) + 1)
+            self._places.append(place)
+            if type(function).on_timer is not BatchFunction.on_timer:
+                self._timed.append(place)
             process: Run = function.process
             if (rescuer := self._rescuers.get(name)) is not None:
                 process = rescuer.around(process)
@@ -227,8 +271,8 @@ class Chain:
         return _sink(writer.write, tell), None
 
 
-class _Ending(NamedTuple):
-    """An operator that may have more to emit at the end."""
+class _Place(NamedTuple):
+    """An operator that may emit without a batch: at the end, a watermark or a timer."""
 
     name: str
     function: BatchFunction

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Protocol
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias
+
+Receive: TypeAlias = Callable[..., Any]
+"""Gives the next element, None at the end; raises TimeoutError if so many seconds bring none."""
 
 
 class Clock(Protocol):
     """Time that only goes forward."""
+
+    is_virtual: bool
+    """Whether it stands still while a task works, its source included."""
 
     def now_ns(self) -> int:
         """Nanoseconds since some moment."""
@@ -16,10 +23,14 @@ class Clock(Protocol):
     def wait(self, seconds: float, event: threading.Event) -> None:
         """Return when so much time has passed; a long wait may end with the event."""
 
+    def around(self, receive: Receive) -> Receive:
+        """As `receive`, whose seconds are those of this clock."""
+
 
 class SystemClock:
     """CLOCK_MONOTONIC."""
 
+    is_virtual = False
     now_ns = staticmethod(time.monotonic_ns)
 
     def wait(self, seconds: float, event: threading.Event) -> None:
@@ -28,6 +39,10 @@ class SystemClock:
             time.sleep(seconds)  # more exact than a wait that can be interrupted
         else:
             event.wait(seconds)
+
+    def around(self, receive: Receive) -> Receive:
+        """The same."""
+        return receive
 
 
 SYSTEM_CLOCK = SystemClock()

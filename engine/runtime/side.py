@@ -8,39 +8,19 @@ the side input is for nobody.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Protocol
 
 from engine.graph.operator import BatchFunction
-from engine.network import Batch, Cancelled, ChannelLost, Control
+from engine.network import Batch, Cancelled, ChannelLost, Control, Network
+from engine.runtime.clock import Receive
 from engine.runtime.description import TaskDescription
 from engine.runtime.services import Services
 
 
-class Inputs(Protocol):
-    """What it needs of the network."""
-
-    def receive(self) -> Batch | Control | None:
-        """The next element; None once all channels ended that are not paused or of a side input."""
-
-    def pause(self, channels: list[int], reason: str) -> None:
-        """Leave what arrives on these channels where it is."""
-
-    def resume(self, channels: list[int], reason: str) -> None:
-        """Give what was left for this reason, now; from any thread."""
-
-    def include_side_inputs(self) -> None:
-        """Give what still comes of side inputs, to their end."""
-
-    def cancel(self) -> None:
-        """Make every call that waits raise Cancelled."""
-
-
 class SideInput:
-    """Where the batches of such a task come from, and the `Gate` of its first operator."""
+    """Where the elements of such a task come from, and the `Gate` of its first operator."""
 
-    def __init__(self, network: Inputs, description: TaskDescription) -> None:
+    def __init__(self, network: Network, description: TaskDescription) -> None:
         self.error: BaseException | None = None
         """Why the operator ended the task."""
         self._network = network
@@ -49,24 +29,21 @@ class SideInput:
         if self._held:
             network.pause(self._records, _REASON)
 
-    def batches(
-        self, function: BatchFunction, pass_on: Callable[[Control], None]
-    ) -> Iterator[Batch]:
-        """The batches of records, to the end; those of the side input are taken by the function."""
-        held = self._held
-        while True:
-            element = self._network.receive()
-            if element is None:
-                if not held:
-                    return
-                held = False
-                self.resume()  # what waits can wait for nothing else: the side has ended
-            elif isinstance(element, Control):
-                pass_on(element)
-            elif element.input == SIDE:
-                function.take_side(element.to_list())
-            else:
-                yield element
+    def around(self, receive: Receive, function: BatchFunction) -> Receive:
+        """As `receive`, but what comes of the side input is taken by the function."""
+
+        def receive_main() -> Batch | Control | None:
+            while True:
+                element: Batch | Control | None = receive()
+                if element is None and self._held:
+                    self._held = False
+                    self.resume()  # what waits can wait for nothing else: the side has ended
+                elif isinstance(element, Batch) and element.input == SIDE:
+                    function.take_side(element.to_list())
+                else:
+                    return element
+
+        return receive_main
 
     def resume(self) -> None:
         """Let held records come."""
@@ -78,7 +55,7 @@ class SideInput:
         self._network.cancel()
 
 
-def drop_rest(network: Inputs, services: Services) -> None:
+def drop_rest(network: Network, services: Services) -> None:
     """Take what still comes of the side input, to its end, for nobody.
 
     Its senders, who may have other readers, are held up by no task that has ended. What records

@@ -7,13 +7,17 @@ samples markers, paces an open-load source, and counts.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, Protocol
 
 from engine.columns import check_columns, is_columns
-from engine.graph.operator import SourceOperator, TaskContext
+from engine.graph.operator import SourceOperator, SourceReader, TaskContext, Watermark
+from engine.network import Control
+from engine.runtime.ahead import Ahead
 from engine.runtime.chain import Chain
 from engine.runtime.clock import Clock
+from engine.runtime.timers import Timers
+from engine.runtime.window import SteadyWindow
 
 
 class Deliver(Protocol):
@@ -37,21 +41,53 @@ class SourceLoop:
         self._chain = chain
         self._marker_interval = marker_interval
         self._clock = clock
+        self._reader: SourceReader | None = None
+        self._ahead: tuple[Any, Any] | None = None
+        """The last item and the position behind it, where the source is ahead of the loop."""
         self._ended = False
         self._hurry = threading.Event()
         """Set when the source need not be on time any more."""
 
-    def run(self, context: TaskContext, deliver: Deliver, begun: Callable[[], None]) -> None:
-        """Take all that the source has through the chain; `begun` is called when it is open."""
+    def run(
+        self,
+        context: TaskContext,
+        deliver: Deliver,
+        window: SteadyWindow,
+        timers: Timers,
+        pass_on: Callable[[Control], None],
+        position: Any = None,
+    ) -> None:
+        """Take all that the source has through the chain.
+
+        From a position on, if there is one, which the loop of an earlier task had.
+        """
+        self._timers, self._pass_on = timers, pass_on
         items = self._source.open(context)
-        begun()
+        if isinstance(items, SourceReader):
+            self._reader = items
+        if position is not None:
+            if self._reader is None:
+                kind = type(self._source).__name__
+                raise TypeError(f"{kind} cannot go on at {position!r}, expected a SourceReader")
+            self._reader.restore(position)
+        self._window = window
+        window.begin()
         rate = self._source.properties.rate
+        batches = self._between_timers(items) if self._chain.has_timers else items
         if rate is None:
-            self._run_closed(items, deliver)
+            self._run_closed(batches, deliver)
         else:
-            self._run_open(items, deliver, 1e9 * context.parallelism / rate)
-        if isinstance(items, Generator):
-            items.close()  # it may have more, where the task was told to stop
+            self._run_open(batches, deliver, 1e9 * context.parallelism / rate)
+        if isinstance(batches, Generator):
+            batches.close()  # it may have more, where the task was told to stop
+
+    @property
+    def position(self) -> Any:
+        """Where the source goes on behind what has left; None if it does not tell.
+
+        Asked between two batches, in the thread of the task.
+        """
+        return self._ahead[1] if self._ahead is not None else self._read_to()
 
     def end(self) -> None:
         """Let the source end after its next batch, as if it had no more; idempotent."""
@@ -61,6 +97,26 @@ class SourceLoop:
     def hurry(self) -> None:
         """Wait no more for the moments that the rate intends."""
         self._hurry.set()
+
+    def _read_to(self) -> Any:
+        return None if self._reader is None else self._reader.position
+
+    def _between_timers(self, items: Iterable[Any]) -> Iterator[Any]:
+        """The items; timers are called in between, also while the source blocks."""
+        self._ahead = (None, self._read_to())
+        ahead = Ahead((item, self._read_to()) for item in items)
+
+        def receive(seconds: float | None) -> Any:
+            return ahead.receive(None if self._clock.is_virtual else seconds)
+
+        try:
+            for pair in iter(self._timers.around(receive), None):
+                if isinstance(pair, BaseException):
+                    raise pair
+                self._ahead = pair
+                yield pair[0]
+        finally:
+            ahead.close()
 
     def _run_closed(self, items: Iterable[Any], deliver: Deliver) -> None:
         """As fast as the pipeline takes it. Records are counted when they bring a marker."""
@@ -83,6 +139,7 @@ class SourceLoop:
                 raise
             if stamps is not None:
                 self.records += len(stamps) * interval
+                self._window.pass_marker()
             if self._ended:
                 break
         self.records += interval - until_marker
@@ -97,9 +154,9 @@ class SourceLoop:
         for item in items:
             batch = item if type(item) is list else self._batch_of(item)
             due_ns = start_ns + emitted * ns_per_record
-            if due_ns > now_ns:  # else it was due when the clock was last looked at
-                now_ns = self._wait_until(due_ns)
             records = len(batch)
+            if due_ns > now_ns and records:  # else it was due when the clock was last looked at
+                now_ns = self._wait_until(due_ns)
             until_marker -= records
             stamps = None
             if until_marker <= 0:
@@ -114,22 +171,29 @@ class SourceLoop:
                 raise
             emitted += records
             self.records = emitted
+            if stamps is not None:
+                self._window.pass_marker()
             if self._ended:
                 break
 
     def _wait_until(self, due_ns: float) -> int:
         """Wait for this moment, or not at all if it has passed; what time it is then."""
         now_ns = self._clock.now_ns()
-        delay = (due_ns - now_ns) / 1e9
-        if delay <= 0:
-            return now_ns
-        delay = max(delay, _LEAST_WAIT_SECONDS)
-        self._clock.wait(delay, self._hurry)
-        self.waited_seconds += delay
-        return self._clock.now_ns()
+        while due_ns > now_ns and not self._hurry.is_set():
+            timer = self._timers.call()
+            delay = max((due_ns - now_ns) / 1e9, _LEAST_WAIT_SECONDS)
+            delay = delay if timer is None else min(delay, timer)
+            self._clock.wait(delay, self._hurry)
+            self.waited_seconds += delay
+            now_ns = self._clock.now_ns()
+        return now_ns
 
     def _batch_of(self, item: Any) -> Any:
-        """A batch of columns as it is, or of the only record."""
+        """A batch of columns as it is, or of the only record; behind a watermark, an empty one."""
+        if type(item) is Watermark:
+            time_us = item.time_us
+            self._pass_on(Control.idle() if time_us is None else Control.watermark(time_us))
+            return []
         if not is_columns(item):
             return [item]
         if not self._chain.accepts_columns:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -30,7 +30,7 @@ from engine.network import (
     use_precise_timers,
 )
 from engine.runtime.chain import Chain
-from engine.runtime.clock import SYSTEM_CLOCK, Clock
+from engine.runtime.clock import SYSTEM_CLOCK, Clock, Receive
 from engine.runtime.description import (
     OperatorStatistics,
     TaskDescription,
@@ -42,6 +42,7 @@ from engine.runtime.services import Services
 from engine.runtime.side import SideInput, drop_rest
 from engine.runtime.source import Deliver, SourceLoop
 from engine.runtime.thread_time import ThreadTime
+from engine.runtime.timers import Timers
 from engine.runtime.window import SteadyWindow
 
 
@@ -77,7 +78,10 @@ class Task:
         self._chained = description.operators if self._source is None else rest
         self._is_sink = isinstance(description.operators[-1].operator, SinkOperator)
         self._latency = LatencyHistogram()
-        self._window = SteadyWindow(config.warmup_seconds, self._records)
+        self._deliver: Deliver = self._observe
+        self._window = SteadyWindow(
+            config.warmup_seconds, clock, self._records, self._restart_latency
+        )
         self._thread: ThreadTime | None = None
         self._started: _Moment | None = None
         self._emitted: _Moment | None = None
@@ -110,6 +114,7 @@ class Task:
             job_name=config.name,
             pickle=self.description.pickle,
             gate=side,
+            now_ns=self._clock.now_ns,
         )
         try:
             self._process(context, side)
@@ -128,7 +133,7 @@ class Task:
 
     def _process(self, context: TaskContext, side: SideInput | None) -> None:
         """Take all batches through the chain, and what its operators have left at the end."""
-        deliver, side_outputs = self._open_outputs()
+        self._deliver, side_outputs = self._open_outputs()
         self.chain.open(
             self._chained,
             context,
@@ -137,17 +142,24 @@ class Task:
             rescuers=_rescuers(self._chained, side_outputs, self.chain.failing),
         )
         self._check_cancelled()  # from here on, `cancel` wakes what waits in the operators
+        timers = Timers(self.chain, self._clock, self._emit)
         if self._source is not None:
             own = replace(context, identity=self.description.operators[0].identity)
-            self._source.run(own, deliver, lambda: self._window.begin(self._restart_latency))
-        elif side is not None:
-            self._run_beside(side, deliver)
+            self._source.run(own, self._deliver, self._window, timers, self._pass_on)
         else:
-            self._run_from_gate(deliver)
-        for out in self.chain.end():
+            receive = timers.around(self._clock.around(self._network.receive))
+            if side is None:
+                self._run_from_gate(receive)
+            else:
+                self._run_beside(side, receive)
+        self._emit(self.chain.end())
+
+    def _emit(self, given: Iterator[Any]) -> None:
+        """Deliver what the chain gives without a batch."""
+        for out in given:
             self._check_cancelled()
             try:
-                deliver(out)
+                self._deliver(out)
             except BaseException:
                 self.chain.fails_behind()
                 raise
@@ -252,44 +264,38 @@ class Task:
     def _restart_latency(self) -> None:
         self._latency = LatencyHistogram()
 
-    def _run_from_gate(self, deliver: Deliver) -> None:
-        receive = self._network.receive
-        process = self.chain.process
+    def _run_from_gate(self, receive: Receive) -> None:
+        process, deliver = self.chain.process, self._deliver
         element = receive()
-        self._window.begin(self._restart_latency)
+        self._window.begin()
         while element is not None:
             if isinstance(element, Control):
                 self._pass_on(element)
             else:
                 out = process(element)
+                markers = element.markers
                 try:
-                    deliver(out, element.markers)
+                    deliver(out, markers)
                 except BaseException:
                     self.chain.fails_behind()
                     raise
                 self._received += len(element)
+                if markers:
+                    self._window.pass_marker()
             element = receive()
 
     def _pass_on(self, control: Control) -> None:
-        """To all tasks downstream: no operator holds back what it is about."""
+        """To the operators, and to all tasks downstream, behind what operators give at it."""
+        if control.time_us is not None:
+            self._emit(self.chain.advance(control.time_us))
         for gate in self._gates:
             gate.send_control(control)
 
-    def _run_beside(self, side: SideInput, deliver: Deliver) -> None:
+    def _run_beside(self, side: SideInput, receive: Receive) -> None:
         """As `_run_from_gate`, with a side input, whose records are not counted."""
-        process = self.chain.process
         function = self.chain.functions[self.description.operators[0].name]
         try:
-            for number, batch in enumerate(side.batches(function, self._pass_on)):
-                if number == 0:
-                    self._window.begin(self._restart_latency)
-                out = process(batch)
-                try:
-                    deliver(out, batch.markers)
-                except BaseException:
-                    self.chain.fails_behind()
-                    raise
-                self._received += len(batch)
+            self._run_from_gate(side.around(receive, function))
         except Cancelled:
             if side.error is not None:
                 raise side.error from None

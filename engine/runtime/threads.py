@@ -14,18 +14,21 @@ from concurrent.futures import Future
 from typing import Any
 
 from engine.placement import Node
+from engine.runtime.clock import SYSTEM_CLOCK
 from engine.runtime.description import TaskDescription
 from engine.runtime.folder import JobFolder
 from engine.runtime.launcher import Launcher, WorkerHandle
+from engine.runtime.virtual_clock import VirtualClock
 from engine.runtime.worker import Worker
 
 
 class ThreadLauncher(Launcher):
     """One thread per call to a worker, in a folder of their own for local sockets."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: VirtualClock | None = None) -> None:
         self._folder = JobFolder.create()
         self.folder = self._folder.path
+        self._clock = clock
         self._workers: list[ThreadWorker] = []
 
     def nodes(self, resources: Collection[str]) -> Sequence[Node]:
@@ -34,7 +37,7 @@ class ThreadLauncher(Launcher):
 
     def add(self, task: TaskDescription, node: Node) -> WorkerHandle:
         """Make a worker."""
-        self._workers.append(ThreadWorker(task, node))
+        self._workers.append(ThreadWorker(task, node, self._clock))
         return self._workers[-1]
 
     def shutdown(self) -> None:
@@ -49,10 +52,13 @@ class ThreadLauncher(Launcher):
 class ThreadWorker(WorkerHandle):
     """A Worker in this process."""
 
-    def __init__(self, task: TaskDescription, node: Node) -> None:
+    def __init__(self, task: TaskDescription, node: Node, clock: VirtualClock | None) -> None:
         self.task = task
         self.node = node
-        self._worker = Worker(dedicated=False)
+        self._clock = clock
+        self._worker = Worker(dedicated=False, clock=clock or SYSTEM_CLOCK)
+        if clock is not None:
+            clock.begin_task()
         self._threads: list[threading.Thread] = []
 
     def call(self, method: str, *arguments: Any) -> Future[bytes]:
@@ -60,7 +66,10 @@ class ThreadWorker(WorkerHandle):
         answer: Future[bytes] = Future()
 
         def work() -> None:
-            answer.set_result(self._worker.answer(method, *arguments))
+            reply = self._worker.answer(method, *arguments)
+            if method == "run" and self._clock is not None:
+                self._clock.end_task()
+            answer.set_result(reply)
 
         thread = threading.Thread(target=work, name=f"oka-{self.task.name}", daemon=True)
         self._threads.append(thread)

@@ -2,46 +2,52 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 
+from engine.runtime.clock import Clock
 from engine.runtime.description import Window
 
 
 class SteadyWindow:
-    """Counts from `warmup_seconds` after the first record to the last one.
+    """Counts from the first marker that passes `warmup_seconds` after the first record, to the end.
 
     It reads the task's own counters (records in, records out) at those moments and costs nothing
-    per batch. A task that ends before its warm-up does is measured whole.
+    per batch without a marker. A task that ends before its warm-up does is measured whole.
     """
 
-    def __init__(self, warmup_seconds: float, records: Callable[[], tuple[int, int]]) -> None:
-        self._warmup_seconds = warmup_seconds
+    def __init__(
+        self,
+        warmup_seconds: float,
+        clock: Clock,
+        records: Callable[[], tuple[int, int]],
+        after_warmup: Callable[[], None],
+    ) -> None:
+        self._warmup_ns = round(warmup_seconds * 1e9)
+        self._clock = clock
         self._records = records
+        self._after_warmup = after_warmup
         # Read once: a clock that is set while the task runs does not change its rate.
-        self._epoch_ns = time.time_ns() - time.monotonic_ns()
+        self._epoch_ns = time.time_ns() - clock.now_ns()
+        self._warm_ns: int | None = None
         self._first: Window | None = None
         self._last: Window | None = None
-        self._timer: threading.Timer | None = None
 
-    def begin(self, after_warmup: Callable[[], None]) -> None:
-        """Call when the first record is there; `after_warmup` runs when the warm-up ends."""
+    def begin(self) -> None:
+        """Call when the first record is there."""
         self._first = self._now()
+        if self._warmup_ns > 0:
+            self._warm_ns = self._clock.now_ns() + self._warmup_ns
 
-        def warm() -> None:
+    def pass_marker(self) -> None:
+        """Call when a marker has passed."""
+        if self._warm_ns is not None and self._clock.now_ns() >= self._warm_ns:
+            self._warm_ns = None
             self._first = self._now()
-            after_warmup()
-
-        if self._warmup_seconds > 0:
-            self._timer = threading.Timer(self._warmup_seconds, warm)
-            self._timer.daemon = True
-            self._timer.start()
+            self._after_warmup()
 
     def end(self) -> None:
         """Call when the last record has passed."""
-        if self._timer is not None:
-            self._timer.cancel()
         self._last = self._now()
 
     def bounds(self) -> Window | None:
@@ -57,5 +63,5 @@ class SteadyWindow:
         )
 
     def _now(self) -> Window:
-        now = time.monotonic_ns() + self._epoch_ns
+        now = self._clock.now_ns() + self._epoch_ns
         return Window(now, now, *self._records())

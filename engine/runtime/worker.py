@@ -20,6 +20,7 @@ import cloudpickle
 from engine import console, record_registry
 from engine.columns import import_pyarrow
 from engine.network import Cancelled, Network
+from engine.runtime.clock import SYSTEM_CLOCK, Clock
 from engine.runtime.description import TaskFailure, TaskStatistics
 from engine.runtime.failure import describe
 from engine.runtime.folder import JobFolder
@@ -39,8 +40,9 @@ class Worker:
     `dedicated` tells that the process is this worker's alone, so that it may tune it.
     """
 
-    def __init__(self, dedicated: bool = True) -> None:
+    def __init__(self, dedicated: bool = True, clock: Clock = SYSTEM_CLOCK) -> None:
         self._dedicated = dedicated
+        self._clock = clock
         self._task: Task | None = None
         self._network: Network | None = None
         self._services = Services()
@@ -118,7 +120,7 @@ class Worker:
                 lambda open_at: listen(address, config.ports, task.id, open_at),
             ),
         )
-        self._task = Task(task, self._network, self._services)
+        self._task = Task(task, self._network, self._services, self._clock)
         return endpoints
 
     def connect(self, peers: Mapping[int, str], others: Mapping[int, Peer]) -> None:

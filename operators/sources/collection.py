@@ -1,11 +1,12 @@
 """A source of records that are already there."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from engine.columns import is_columns, lacks_columns, slices
+from engine.columns import is_columns, lacks_columns
 from engine.errors import GraphError
 from engine.graph.operator import Properties, SourceOperator, TaskContext
+from operators.sources.batches import Blocks
 from operators.sources.rate import check_rate
 
 T = TypeVar("T")
@@ -45,13 +46,20 @@ class Collection(SourceOperator[T]):
         """Its rate, and whether records are columns."""
         return Properties(rate=self.rate, emits_columns=self.columnar)
 
-    def open(self, context: TaskContext) -> Iterator[Any]:
+    def open(self, context: TaskContext) -> Blocks:
         """The part of this task, in batches."""
+        size = context.batch_size
         end = len(self.records) * (context.index + 1) // context.parallelism
         begin = len(self.records) * context.index // context.parallelism
         if self.columnar:
-            for batch in self.records[begin:end]:
-                yield from slices(batch, context.batch_size)
-            return
-        for start in range(begin, end, context.batch_size):
-            yield self.records[start : min(start + context.batch_size, end)]
+            return Blocks(lambda start: enumerate(self.records[start:end], start), begin, size)
+        most = size * max(1, _BLOCK_RECORDS // size)
+
+        def blocks(start: int) -> Iterator[tuple[int, list[T]]]:
+            for at in range(start, end, most):
+                yield at, self.records[at : min(at + most, end)]
+
+        return Blocks(blocks, begin, size)
+
+
+_BLOCK_RECORDS = 256

@@ -2,17 +2,17 @@
 
 import string
 import time
-from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from engine.columns import import_pyarrow, slices
+from engine.columns import import_pyarrow
 from engine.errors import GraphError
 from engine.graph.checks import check_integer
 from engine.graph.operator import Properties, SourceOperator, TaskContext
-from operators.sources.batches import batches
+from operators.sources.batches import Blocks
 from operators.sources.rate import check_rate
 
 
@@ -83,31 +83,34 @@ class RandomWords(SourceOperator[str]):
             found["".join(_LETTERS[letter] for letter in letters)] = None
         return list(found)
 
-    def open(self, context: TaskContext) -> Iterator[Any]:
+    def open(self, context: TaskContext) -> Blocks:
         """The words of this task, in batches."""
-        return chain.from_iterable(self._blocks(context))
+        return Blocks(partial(self._blocks, context), 0, context.batch_size)
 
-    def _blocks(self, context: TaskContext) -> Iterator[Iterable[Any]]:
-        """Batches by the block; the caller takes them one by one without coming here."""
+    def _blocks(self, context: TaskContext, start: int) -> Iterator[tuple[int, Any]]:
+        """Blocks of words, with how many are before each; those before the start are only drawn."""
         deadline = None if self.seconds is None else time.monotonic() + self.seconds
         left = float("inf") if self.count is None else _share(self.count, context)
         seed = np.random.SeedSequence(self.seed, spawn_key=(context.index,))
         random = np.random.default_rng(seed)
         pick = self._pick_columns if self.columnar else self._pick_list
         block = self._block(context)
-        pick_batches = pick(context.batch_size, block)
+        pick_words = pick(block)
+        done = 0
         numbers = np.uint16 if self.words <= 1 << 16 else np.int64  # fewer bits are drawn faster
         while left > 0 and (deadline is None or time.monotonic() < deadline):
             drawn = random.integers(self.words, size=int(min(block, left)), dtype=numbers)
             left -= len(drawn)
-            yield pick_batches(drawn)
+            if done >= start:
+                yield done, pick_words(drawn)
+            done += len(drawn)
 
-    def _pick_list(self, batch_size: int, _block: int) -> Callable[[Any], Iterable[list[str]]]:
+    def _pick_list(self, _block: int) -> Callable[[Any], list[str]]:
         # An array of objects: picking from it makes references to the same 100 strings.
         dictionary = np.array(self.dictionary(), dtype=object)
-        return lambda drawn: batches(dictionary[drawn].tolist(), batch_size)
+        return lambda drawn: dictionary[drawn].tolist()
 
-    def _pick_columns(self, batch_size: int, block: int) -> Callable[[Any], Iterable[Any]]:
+    def _pick_columns(self, block: int) -> Callable[[Any], Any]:
         pyarrow = import_pyarrow("RandomWords(columnar=True)")
         if self.dictionary_encoded:
             dictionary = pyarrow.array(self.dictionary())
@@ -126,10 +129,7 @@ class RandomWords(SourceOperator[str]):
                 text = pyarrow.py_buffer(words.take(drawn))
                 return pyarrow.StringArray.from_buffers(len(drawn), offsets, text)
 
-        def pick(drawn: Any) -> Iterable[Any]:
-            return slices(pyarrow.record_batch([column(drawn)], names=["word"]), batch_size)
-
-        return pick
+        return lambda drawn: pyarrow.record_batch([column(drawn)], names=["word"])
 
     def _block(self, context: TaskContext) -> int:
         """How many words to draw at once: whole batches, but few enough to look at the clock."""

@@ -14,12 +14,11 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from engine.errors import GraphError
 from engine.graph.checks import check_integer
 from engine.graph.operator import Properties, SourceOperator, TaskContext
-from operators.sources.batches import batches
+from operators.sources.batches import Blocks
 from operators.sources.rate import check_rate
 
 
@@ -66,16 +65,22 @@ class TextFiles(SourceOperator[str]):
         """Settle which files there are and how long they are, for all tasks alike."""
         self._files = _found(self.patterns)
 
-    def open(self, context: TaskContext) -> Iterator[Any]:
-        """The lines of this task's byte ranges, in batches."""
+    def open(self, context: TaskContext) -> Blocks:
+        """The lines of this task's byte ranges, in batches. A position has range and offset."""
         files = _found(self.patterns) if self._files is None else self._files
-        ranges = list(_ranges(files, context.index, context.parallelism))
-        for file, start, end in ranges * self.repeat:
-            for block in _whole_lines(file, start, end):
-                lines = self._decode(block, file).split("\n")
-                if not lines[-1]:
-                    lines.pop()
-                yield from batches(lines, context.batch_size)
+        ranges = list(_ranges(files, context.index, context.parallelism)) * self.repeat
+
+        def blocks(at: tuple[int, int | None]) -> Iterator[tuple[tuple[int, int], list[str]]]:
+            first, offset = at
+            for number, (file, start, end) in enumerate(ranges[first:], first):
+                for begin, block in _whole_lines(file, start, end, offset):
+                    lines = self._decode(block, file).split("\n")
+                    if not lines[-1]:
+                        lines.pop()
+                    yield (number, begin), lines
+                offset = None
+
+        return Blocks(blocks, (0, None), context.batch_size)
 
     def _decode(self, block: bytes, file: "_File") -> str:
         try:
@@ -142,22 +147,26 @@ def _ranges(
         offset += file.bytes
 
 
-def _whole_lines(file: _File, start: int, end: int) -> Iterator[bytes]:
+def _whole_lines(
+    file: _File, start: int, end: int, offset: int | None
+) -> Iterator[tuple[int, bytes]]:
     """The lines that begin in the range, as blocks of whole lines that end in a line feed.
 
+    Each comes with its offset in the file, unpacked; `offset` is that of the first, if not of all.
     Only the last line of a file may be without an end.
     """
     if file.is_packed:
         try:
             with gzip.open(file.path, "rb") as packed:
+                packed.seek(offset or 0)
                 yield from _blocks(packed, None)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise OSError(f"{file.path} is not a whole gzip file: {error}") from error
         return
     with Path(file.path).open("rb", buffering=0) as plain:
         start, end = (_line_start(plain, at, file.bytes) for at in (start, end))
-        plain.seek(start)
-        yield from _blocks(plain, end - start)
+        begin = plain.seek(start if offset is None else offset)
+        yield from _blocks(plain, end - begin)
 
 
 def _line_start(file: io.RawIOBase, at: int, size: int) -> int:
@@ -176,9 +185,10 @@ def _line_start(file: io.RawIOBase, at: int, size: int) -> int:
     return size
 
 
-def _blocks(file: io.RawIOBase | gzip.GzipFile, limit: int | None) -> Iterator[bytes]:
+def _blocks(file: io.RawIOBase | gzip.GzipFile, limit: int | None) -> Iterator[tuple[int, bytes]]:
     """The next `limit` bytes (all, if None), cut behind line ends; all become a line feed."""
     begun: list[bytes] = []  # pieces of a line that has not ended yet
+    start = file.tell()
     left = float("inf") if limit is None else limit
     while left > 0 and (block := file.read(int(min(_BLOCK_BYTES, left)))):
         left -= len(block)
@@ -189,12 +199,13 @@ def _blocks(file: io.RawIOBase | gzip.GzipFile, limit: int | None) -> Iterator[b
             block = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         cut = block.rfind(b"\n") + 1
         if cut:
-            yield b"".join((*begun, block[:cut]))
+            yield start, b"".join((*begun, block[:cut]))
             begun = []
+            start = file.tell() - (len(block) - cut)  # no line end is in there that was replaced
         if cut < len(block):
             begun.append(block[cut:])
     if begun:
-        yield b"".join(begun)
+        yield start, b"".join(begun)
 
 
 def _check_encoding(encoding: str, errors: str) -> None:

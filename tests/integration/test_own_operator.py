@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,10 +21,12 @@ from operators import (
     SinkWriter,
     SourceOperator,
     TaskContext,
+    Watermark,
     source,
 )
 from operators.sinks import Collect
-from operators.sources import Collection
+from operators.sources import Collection, Function
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -109,6 +113,94 @@ def test_an_operator_may_end_its_task() -> None:
     with pytest.raises(engine.OperatorError, match="the least is -1") as caught:
         engine.execute(numbers.sink(Collect()), progress="none")
     assert caught.value.operator == "least"
+
+
+class Hours(BatchOperator):
+    """How many records of each key there were up to each watermark, and to the end, which is 50."""
+
+    def open(self, context: TaskContext) -> BatchFunction:
+        return _Hours()
+
+
+class _Hours(BatchFunction):
+    def __init__(self) -> None:
+        self._times: list[tuple[str, int]] = []
+
+    def process(self, batch: list[tuple[str, int]]) -> list[Any]:
+        self._times += batch
+        return []
+
+    def on_watermark(self, watermark_us: int) -> Iterable[list[Any]]:
+        yield self._counts(watermark_us)
+
+    def on_end(self) -> Iterable[list[Any]]:
+        yield self._counts(50)
+
+    def _counts(self, until: int) -> list[Any]:
+        ripe = [each for each in self._times if each[1] <= until]
+        self._times = [each for each in self._times if each not in ripe]
+        return [(key, until, n) for key, n in Counter(key for key, _ in ripe).items()]
+
+
+def hours(context: TaskContext) -> Iterator[Any]:
+    """Ten records of each key in each of these; those of the other task come in another order."""
+    for hour in range(5):
+        for time in range(10) if context.index else reversed(range(10)):
+            yield [(key, 10 * hour + time + 1) for key in "abc"]
+        yield Watermark(10 * (hour + 1))
+
+
+@pytest.mark.parametrize("transport", ["auto", "tcp"])
+def test_an_operator_gives_what_is_ripe_at_a_watermark(transport: str) -> None:
+    counts = source(Function(hours)).key_by(0).then(Hours())
+    summed = counts.key_by(0, 1).reduce(lambda a, b: (*a[:2], a[2] + b[2]), emit="final")
+    result = engine.execute(
+        summed.sink(Collect()), parallelism=2, progress="none", transport=transport
+    )
+    # Watermarks that come together are told as one, the last.
+    of_key = {key: [hour for of, hour, _ in result.output if of == key] for key in "abc"}
+    assert sorted(result.output) == [
+        (key, hour, 20 * (hour - before) // 10)
+        for key, told in of_key.items()
+        for before, hour in itertools.pairwise([0, *sorted(told)])
+    ]
+    assert all(told and max(told) == 50 for told in of_key.values())
+
+
+class Touched(BatchOperator):
+    """Makes a file when its timer is due, which is at once."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def open(self, context: TaskContext) -> BatchFunction:
+        return _Touched(self.path, context)
+
+
+class _Touched(BatchFunction):
+    def __init__(self, path: Path, context: TaskContext) -> None:
+        self._path = path / str(context.index)
+        self.next_timer = context.now_ns() + 1_000_000
+
+    def process(self, batch: list[Any]) -> list[Any]:
+        return batch
+
+    def on_timer(self, now_ns: int) -> Iterable[list[Any]]:
+        self._path.touch()
+        return [["timer"]]
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_timers_are_called_while_nothing_comes(tmp_path: Path, shuffled: bool) -> None:
+    def given() -> Iterator[str]:
+        wait_until(lambda: len(list(tmp_path.iterdir())) == 2)
+        yield "record"
+
+    words: Any = source(Function(given))
+    words = words.rebalance() if shuffled else words
+    timers = words.then(Touched(tmp_path)).sink(Collect())
+    result = engine.execute(timers, parallelism=2, progress="none")
+    assert sorted(result.output) == ["record"] * 2 + ["timer"] * 2
 
 
 class Unclosable(BatchOperator):

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from engine.errors import OperatorError
 from operators import source
 from operators.sources import Collection
 
@@ -35,5 +36,5 @@ def test_what_is_not_a_list_is_refused(emitted: Emitted) -> None:
     def first(batch: list[int]) -> Any:
         return batch[0]
 
-    with pytest.raises(TypeError, match="returned int 1, expected a list"):
+    with pytest.raises(OperatorError, match="returned int 1, expected a list"):
         emitted(source(Collection([1])).map_batches(first))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from engine.errors import OperatorError
 from engine.graph import BatchOperator, TaskContext
 from engine.network import partition
 from engine.runtime.rescue import Rescuer
@@ -143,7 +144,7 @@ def test_tasks_share_no_state(task: Task) -> None:
 
 def test_a_key_error_of_the_function_is_not_swallowed(emitted: Emitted) -> None:
     values: dict[str, str] = {}
-    with pytest.raises(KeyError, match="missing"):
+    with pytest.raises(OperatorError, match="on record 'a': KeyError: 'missing'"):
         emitted(records("a", "a").key_by().reduce(lambda a, b: values["missing"]))
 
 

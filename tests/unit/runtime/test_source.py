@@ -8,21 +8,27 @@ from typing import Any
 import pytest
 
 from engine.graph.operator import SourceOperator, TaskContext
+from engine.network import Control
 from engine.runtime.chain import Chain
+from engine.runtime.clock import SystemClock
 from engine.runtime.source import SourceLoop
+from engine.runtime.timers import Timers
+from engine.runtime.window import SteadyWindow
 from operators.sources import Collection
 
 MS = 1_000_000
 
 
-class VirtualClock:
+class LoneClock(SystemClock):
     """Stands still but for those who wait, and what the test adds."""
+
+    is_virtual = True
 
     def __init__(self) -> None:
         self.now = 5_000 * MS
         self.waits: list[float] = []
 
-    def now_ns(self) -> int:
+    def now_ns(self) -> int:  # type: ignore[override]
         return self.now
 
     def wait(self, seconds: float, event: threading.Event) -> None:
@@ -42,11 +48,16 @@ class Run:
         parallelism: int = 1,
         takes_ms: tuple[int, ...] = (),
         end_at: int | None = None,
+        hurry: bool = False,
+        warmup: float = 0.0,
     ) -> None:
-        self.clock = VirtualClock()
+        self.clock = LoneClock()
         self.left: list[tuple[float, Any]] = []
         self.markers: list[list[float]] = []
+        self.controls: list[Control] = []
         self.loop = SourceLoop(source, Chain(), interval, self.clock)
+        if hurry:
+            self.loop.hurry()
         start, takes = self.clock.now, list(takes_ms)
 
         def deliver(out: Any, stamps: list[int] | None = None) -> None:
@@ -57,7 +68,11 @@ class Run:
                 self.loop.end()
 
         context = TaskContext("t[0]", 0, parallelism, batch_size, "job")
-        self.loop.run(context, deliver, lambda: None)
+        timers = Timers(self.loop._chain, self.clock, list)
+        self.window = window = SteadyWindow(
+            warmup, self.clock, lambda: (self.loop.records, 0), list
+        )
+        self.loop.run(context, deliver, window, timers, self.controls.append)
 
 
 def test_batches_leave_when_the_rate_intends() -> None:
@@ -102,9 +117,19 @@ def test_a_source_that_is_ended_emits_no_more(rate: float | None) -> None:
 
 
 def test_in_a_hurry_no_moment_is_waited_for() -> None:
-    loop = SourceLoop(Collection(range(3), rate=0.001), Chain(), 1, clock := VirtualClock())
-    loop.hurry()
-    left: list[Any] = []
-    loop.run(TaskContext("t[0]", 0, 1, 1, "job"), lambda out, stamps=None: left.append(out), list)
-    assert left == [[0], [1], [2]]
-    assert clock.now == 5_000 * MS
+    run = Run(Collection(range(3), rate=0.001), hurry=True)
+    assert run.left == [(0, [0]), (0, [1]), (0, [2])]
+
+
+@pytest.mark.parametrize("rate", [100, None])
+def test_the_window_begins_with_a_marker_behind_the_warm_up(rate: float | None) -> None:
+    run = Run(Collection(range(40), rate=rate), interval=10, warmup=0.15, takes_ms=(10,) * 40)
+    run.window.end()
+    bounds = run.window.bounds()
+    assert bounds is not None
+    assert bounds.records_in == 40 - 20  # the second marker is the first behind 150 ms
+    assert bounds.last_ns - bounds.first_ns == 200 * MS
+    run = Run(Collection(range(40), rate=rate), interval=10, warmup=5.0)
+    run.window.end()
+    assert (bounds := run.window.bounds()) is not None
+    assert bounds.records_in == 40

@@ -1,0 +1,141 @@
+"""Timers alone: a scripted gate, a clock of the test's, and what happened in which order."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from engine.graph.logical import LogicalOperator
+from engine.graph.operator import BatchFunction, BatchOperator, TaskContext
+from engine.runtime.ahead import Ahead
+from engine.runtime.chain import Chain
+from engine.runtime.clock import SystemClock
+from engine.runtime.timers import Timers
+from engine.runtime.virtual_clock import VirtualClock
+from tests.waiting import wait_until
+
+SECOND = 1_000_000_000
+
+
+class Every(BatchOperator):
+    """A timer that is due at these times, one after another."""
+
+    def __init__(self, *times: int) -> None:
+        self.times = times
+
+    def open(self, context: TaskContext) -> BatchFunction:
+        return _Every([*self.times])
+
+
+class _Every(BatchFunction):
+    def __init__(self, times: list[int]) -> None:
+        self._times = times
+        self.next_timer = times.pop(0) if times else None
+
+    def process(self, batch: list[Any]) -> list[Any]:
+        return batch
+
+    def on_timer(self, now_ns: int) -> Iterable[list[Any]]:
+        assert self.next_timer is None
+        self.next_timer = self._times.pop(0) if self._times else None
+        return [[now_ns]]
+
+
+class Gate(SystemClock):
+    """Elements that arrive at these times, and the clock that they arrive by."""
+
+    def __init__(self, *arrivals: int) -> None:
+        self.now = 0
+        self.arrivals = [*arrivals]
+
+    def now_ns(self) -> int:  # type: ignore[override]
+        return self.now
+
+    def receive(self, seconds: float | None = None) -> str | None:
+        until = None if seconds is None else self.now + round(seconds * 1e9)
+        if not self.arrivals and until is None:
+            return None
+        if until is not None and (not self.arrivals or self.arrivals[0] > until):
+            self.now = until
+            raise TimeoutError
+        self.now = max(self.now, self.arrivals.pop(0))
+        return f"at {self.now // SECOND}"
+
+
+def happened(gate: Gate, *operators: BatchOperator) -> list[Any]:
+    chain = Chain()
+    declared = [
+        LogicalOperator(at, f"operator-{at}", operator, None, {})
+        for at, operator in enumerate(operators)
+    ]
+    chain.open(declared, TaskContext("t[0]", 0, 1, 1, "job"), encoded=False)
+    found: list[Any] = []
+
+    def emit(given: Iterator[list[int]]) -> None:
+        found.extend(now // SECOND for out in given for now in out)
+
+    receive = Timers(chain, gate, emit).around(gate.receive)
+    found.extend(iter(receive, None))
+    return found
+
+
+def test_a_timer_is_called_between_two_elements_and_behind_the_last() -> None:
+    gate = Gate(1 * SECOND, 4 * SECOND)
+    assert happened(gate, Every(3 * SECOND, 6 * SECOND)) == ["at 1", 3, "at 4", 6]
+
+
+def test_timers_that_are_due_together_are_called_in_the_order_of_operators() -> None:
+    gate = Gate(4 * SECOND)
+    timers = [Every(2 * SECOND), Every(1 * SECOND, 2 * SECOND)]
+    assert happened(gate, *timers) == [1, 2, 2, "at 4"]
+
+
+def test_elements_that_are_there_come_between_timers_that_are_due() -> None:
+    found = happened(Gate(0, 0, 0), Every(*[0] * 5))
+    assert found == [0, "at 0", 0, "at 0", 0, "at 0", 0, 0]
+
+
+def test_without_timers_there_is_nothing_around_the_gate() -> None:
+    gate = Gate()
+    receive = gate.receive
+    assert Timers(Chain(), gate, list).around(receive) is receive
+
+
+def test_what_a_source_is_ahead_is_bounded() -> None:
+    given: list[int] = []
+
+    def items() -> Iterator[int]:
+        for number in range(1, 100):
+            given.append(number)
+            yield number
+
+    ahead = Ahead(items())
+    wait_until(lambda: given == [1, 2])
+    assert [ahead.receive(), ahead.receive()] == [1, 2]
+    wait_until(lambda: given == [1, 2, 3, 4])
+    ahead.close()
+    wait_until(lambda: not any(each.name == "oka-source" for each in threading.enumerate()))
+
+
+def test_virtual_time_jumps_when_all_tasks_wait() -> None:
+    clock = VirtualClock()
+    event = threading.Event()
+    for _ in range(2):
+        clock.begin_task()
+    at: list[float] = []
+
+    def task() -> None:
+        for seconds in (1.0, 2.0):
+            clock.wait(seconds, event)
+            at.append(clock.now_ns() / SECOND)
+        clock.end_task()
+
+    thread = threading.Thread(target=task)
+    thread.start()
+    assert not at, "the other works"
+    clock.wait(2.5, event)
+    assert (clock.now_ns(), at) == (2.5 * SECOND, [1.0])
+    clock.end_task()
+    thread.join()
+    assert at == [1.0, 3.0]
