@@ -4,10 +4,13 @@ What happened goes in, with the time; commands come out. A job takes its steps i
 of its tasks at once, and takes the next when every task is done with the one before. The first
 failure decides how it ends: what is then still alive is cancelled and closed.
 
+All steps up to `commit` are those of an attempt. They may begin anew in the same workers: what the
+attempt before was at is cancelled, and what comes of it is for nobody.
+
 Invariants: no command to a worker that died; each of the others is told to close exactly once, and
-before that to cancel, once, if the job failed; of the failures that are known when the job ends,
-the error is a death before a user's error before a broken channel; a job ends, whatever its workers
-do or leave undone once they are told to cancel.
+before that to cancel, once in each attempt, if the attempt or the job failed; of the failures that
+are known when the job ends, the error is a death before a user's error before a broken channel; a
+job ends, whatever its workers do or leave undone once they are told to cancel.
 """
 
 from __future__ import annotations
@@ -30,9 +33,14 @@ from engine.runtime.description import TaskStatistics
 from engine.runtime.limits import Limits
 from engine.runtime.needed import unneeded_sources
 
-Step: TypeAlias = Literal["process_id", "bind", "connect", "run", "commit", "cancel", "close"]
+Step: TypeAlias = Literal["process_id", "deploy", "connect", "run", "commit", "cancel", "close"]
 """A method of the worker. Only a worker that lives is given work: `process_id` asks whether it
 does, so that one that is killed while it starts leaves nothing."""
+
+
+@dataclass(frozen=True)
+class Started:
+    """Somebody wants an attempt to begin: the first, or one in the place of that at work."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +49,7 @@ class Done:
 
     task: int
     step: Step
+    attempt: int
 
 
 @dataclass(frozen=True)
@@ -49,6 +58,7 @@ class Failed:
 
     task: int
     step: Step
+    attempt: int
     error: EngineError
 
 
@@ -84,7 +94,7 @@ class Broken:
     error: BaseException
 
 
-Event: TypeAlias = Done | Failed | Died | Looked | Stopped | Cancelled | Broken
+Event: TypeAlias = Started | Done | Failed | Died | Looked | Stopped | Cancelled | Broken
 
 
 @dataclass(frozen=True)
@@ -93,6 +103,7 @@ class Call:
 
     task: int
     step: Step
+    attempt: int
 
 
 @dataclass(frozen=True)
@@ -100,6 +111,7 @@ class EndSource:
     """Let the source of a task end, as if it had no more."""
 
     task: int
+    attempt: int
 
 
 @dataclass(frozen=True)
@@ -123,9 +135,14 @@ Command: TypeAlias = Call | EndSource | Look | Show | Say
 
 
 class Coordinator:
-    """One job, from its first call to its last. Call `handle` with what happened, and by `wake`."""
+    """One job, from its first call to its last. Call `handle` with what happened, and by `wake`.
+
+    The first that happens is `Started`.
+    """
 
     def __init__(self, graph: ExecutionGraph, config: JobConfig) -> None:
+        self.attempt = -1
+        """Which deployment of the tasks this is, from 0."""
         self.step: Step | None = None
         """The step that is being taken; None before the first and after the last."""
         self.error: BaseException | None = None
@@ -135,7 +152,7 @@ class Coordinator:
         self._graph = graph
         self._config = config
         self._limits = Limits(graph)
-        self._sources = {each.id for each in graph.vertices if each.job_vertex.is_source}
+        self._sources: set[int] = set()
         """The tasks whose source was not told to end."""
         self._alive = [task.id for task in graph.vertices]
         self._awaited: set[int] = set()
@@ -149,20 +166,26 @@ class Coordinator:
         self._next_word = self._next_look = self._next_show = 0.0
         self._is_stopped = self._is_cancelled = False
 
-    def start(self, now: float) -> list[Command]:
-        """Take the first step."""
-        self._next_word = now + _TICK_SECONDS
-        return [*self._begin("process_id", now), *self.handle((), now)]
-
     def handle(self, events: Sequence[Event], now: float) -> list[Command]:
         """Take in what happened since the last call; none is left out of what is then decided."""
         commands: list[Command] = []
         for event in events:
-            commands += self._note(event)
+            commands += self._note(event, now)
         while self.step is not None and (following := self._following(now)) != self.step:
             commands += self._begin(following, now)
         commands += self._go_on(now)
         return commands
+
+    def _start(self, now: float) -> list[Command]:
+        """The first step of a new attempt. No task is cancelled later than it is called anew."""
+        before = [] if self.step is None else self._call("cancel")
+        self.attempt += 1
+        self._next_word = now + _TICK_SECONDS
+        self._sources = {each.id for each in self._graph.vertices if each.job_vertex.is_source}
+        return [*before, *self._begin("process_id", now)]
+
+    def _call(self, step: Step) -> list[Command]:
+        return [Call(task, step, self.attempt) for task in self._alive]
 
     def _following(self, now: float) -> Step | None:
         """The step to take next; the same as long as it is not over."""
@@ -191,13 +214,18 @@ class Coordinator:
             self._next_show += _TICK_SECONDS
         else:
             self._next_word = now + _TICK_SECONDS
-        return [] if step is None else [Call(task, step) for task in self._alive]
+        return [] if step is None else self._call(step)
 
-    def _note(self, event: Event) -> Sequence[Command]:
+    def _note(self, event: Event, now: float) -> Sequence[Command]:
         match event:
-            case Done(task, step) if step == self.step:
+            case Started() if self.step not in _FINAL:
+                return self._start(now)
+            case Done(task, step, attempt) if (step, attempt) == (self.step, self.attempt):
                 self._awaited.discard(task)
-            case Failed(task, step, error) if step == self.step:
+            case Failed(task, step, attempt, error) if (step, attempt) == (
+                self.step,
+                self.attempt,
+            ):
                 self._awaited.discard(task)
                 self._fail(task, error)
             case Died(task, error):
@@ -290,7 +318,7 @@ class Coordinator:
         """Let these sources end; once each."""
         ending = self._sources.intersection(tasks)
         self._sources -= ending
-        return [EndSource(task) for task in self._alive if task in ending]
+        return [EndSource(task, self.attempt) for task in self._alive if task in ending]
 
     def _look_seconds(self) -> float:
         return _LOOK_SECONDS if self._limits and self._sources else _TICK_SECONDS
@@ -301,11 +329,13 @@ def _rank(error: EngineError) -> int:
     return 0 if isinstance(error, WorkerLost) else 1 if isinstance(error, OperatorError) else 2
 
 
-_STARTING: tuple[Step | None, ...] = ("process_id", "bind", "connect")
+_STARTING: tuple[Step | None, ...] = ("process_id", "deploy", "connect")
 _ENDING: tuple[Step | None, ...] = ("cancel", "close")
+_FINAL: tuple[Step | None, ...] = ("commit", "cancel", "close")
+"""No attempt begins in these: what sinks have made final would come twice, or the job is over."""
 _NEXT: dict[Step, Step] = {
-    "process_id": "bind",
-    "bind": "connect",
+    "process_id": "deploy",
+    "deploy": "connect",
     "connect": "run",
     "run": "commit",
     "commit": "close",
@@ -313,7 +343,7 @@ _NEXT: dict[Step, Step] = {
 }
 _WORDS: dict[Step | None, str] = {
     "process_id": "starting workers",
-    "bind": "setting up workers",
+    "deploy": "setting up workers",
     "connect": "connecting workers",
     "commit": "finishing workers",
 }

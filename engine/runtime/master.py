@@ -36,6 +36,7 @@ from engine.runtime.coordinator import (
     Looked,
     Say,
     Show,
+    Started,
     Step,
     Stopped,
 )
@@ -83,13 +84,13 @@ class JobMaster:
         self._coordinator = Coordinator(graph, config)
         self._workers: Sequence[WorkerHandle] = ()
         self._arguments: dict[Step, Callable[[WorkerHandle], tuple[Any, ...]]] = {
-            "bind": self._of_bind,
+            "deploy": self._of_deploy,
             "connect": self._of_connect,
         }
         self._pickled: list[bytes] = []
         self._imports = ImportPath.of_this_process()
-        self._answers: dict[Step, dict[int, Any]] = {"bind": {}, "run": {}, "commit": {}}
-        """What the workers returned, by the task's id."""
+        self._answers: dict[Step, dict[int, Any]] = {"deploy": {}, "run": {}, "commit": {}}
+        """What the workers returned, by the task's id, in the last attempt."""
         self._news: queue.SimpleQueue[Callable[[], Event]] = queue.SimpleQueue()
         """What has happened, to be looked at by the thread of `run`."""
         self._asking = threading.Lock()
@@ -141,7 +142,7 @@ class JobMaster:
     def _drive(self) -> None:
         """Carry out what the coordinator says, until it has no step left."""
         coordinator = self._coordinator
-        commands = coordinator.start(time.monotonic())
+        commands = coordinator.handle([Started()], time.monotonic())
         while True:
             events = [event for each in commands if (event := self._carry_out(each)) is not None]
             if coordinator.step is None:
@@ -153,14 +154,16 @@ class JobMaster:
         """What comes of it at once."""
         try:
             match command:
-                case Call(task, step):
+                case Call(task, step, attempt):
                     worker = self._workers[task]
                     given = self._arguments[step](worker) if step in self._arguments else ()
-                    call = worker.call(step, *given)
-                    answered = partial(self._answered, worker, step)
+                    which = () if step in _OF_NO_ATTEMPT else (attempt,)
+                    call = worker.call(step, *which, *given)
+                    answered = partial(self._answered, worker, command)
                     call.add_done_callback(lambda call: self._news.put(partial(answered, call)))
-                case EndSource(task):
-                    self._workers[task].call("end_source")  # its run tells if it is gone
+                case EndSource(task, attempt):
+                    # Its run tells if it is gone.
+                    self._workers[task].call("end_source", attempt)
                 case Look():
                     return Looked(self.statistics())
                 case Show() if self._observe is not None:
@@ -183,9 +186,9 @@ class JobMaster:
         except queue.Empty:
             return events
 
-    def _answered(self, worker: WorkerHandle, step: Step, call: Future[bytes]) -> Event:
+    def _answered(self, worker: WorkerHandle, command: Call, call: Future[bytes]) -> Event:
         """What the end of a call is to the coordinator."""
-        task = worker.task
+        task, step, attempt = worker.task, command.step, command.attempt
         answer = _outcome(call)
         match answer:
             case WorkerDied():
@@ -193,21 +196,22 @@ class JobMaster:
                 return Died(task.id, lost)
             case CallFailed():
                 intent = "" if step == "run" else f" could not {step}"
-                return Failed(task.id, step, StartError(f"task {task.name}{intent}: {answer}"))
+                refused = StartError(f"task {task.name}{intent}: {answer}")
+                return Failed(task.id, step, attempt, refused)
             case TaskFailure():
-                return Failed(task.id, step, _told(worker, answer))
-        if step in self._answers:
+                return Failed(task.id, step, attempt, _told(worker, answer))
+        if attempt == self._coordinator.attempt and step in self._answers:
             self._answers[step][task.id] = answer
-        if step == "run":
-            self._last_statistics[worker] = answer
-        return Done(task.id, step)
+            if step == "run":
+                self._last_statistics[worker] = answer
+        return Done(task.id, step, attempt)
 
-    def _of_bind(self, worker: WorkerHandle) -> tuple[Any, ...]:
+    def _of_deploy(self, worker: WorkerHandle) -> tuple[Any, ...]:
         pickled = self._pickled[worker.task.id]
         return pickled, self._launcher.folder, worker.node.address, self._imports
 
     def _of_connect(self, worker: WorkerHandle) -> tuple[Any, ...]:
-        task, endpoints = worker.task, self._answers["bind"]
+        task, endpoints = worker.task, self._answers["deploy"]
         return (
             channel_peers(self._graph, task, self._tasks, endpoints),
             service_peers(task, self._tasks, endpoints),
@@ -249,4 +253,5 @@ def _unpickle(worker: WorkerHandle, sink: str, result: bytes) -> Any:
         raise OperatorError(sink, worker.task.name, None, f"{what}: {text_of(error)}", "") from None
 
 
+_OF_NO_ATTEMPT = ("process_id", "close")
 _ANSWER_SECONDS = 0.5

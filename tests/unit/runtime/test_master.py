@@ -13,6 +13,7 @@ from engine.config import JobConfig
 from engine.errors import JobCancelled, OperatorError, StartError, WorkerLost
 from engine.job import Plan
 from engine.placement import Node, Placement
+from engine.runtime.coordinator import Started
 from engine.runtime.description import TaskDescription, TaskFailure
 from engine.runtime.launcher import Launcher, WorkerDied, WorkerHandle
 from engine.runtime.master import JobMaster
@@ -40,6 +41,8 @@ class FakeWorker(WorkerHandle):
             self.told.append(method)
             self.given[method] = arguments
         answer = self._answer(self, method)
+        if isinstance(answer, Future):
+            return answer
         if isinstance(answer, WorkerDied | CallFailed):
             future.set_exception(answer)
         elif answer is not SILENT:
@@ -73,7 +76,7 @@ class FakeLauncher(Launcher):
 def usual(worker: FakeWorker, method: str) -> Any:
     task = worker.task
     return {
-        "bind": {"shm": f"shm://{task.id}", "tcp": f"tcp://{task.id}"},
+        "deploy": {"shm": f"shm://{task.id}", "tcp": f"tcp://{task.id}"},
         "run": f"statistics of {task.id}",
         "commit": {"collect": pickle.dumps([task.id])} if task.vertex.endswith("collect") else {},
     }.get(method)
@@ -96,7 +99,7 @@ def test_a_job_from_launch_to_report() -> None:
     for worker in launcher.workers:
         assert [each for each in worker.told if each != "end_source"] == [
             "process_id",
-            "bind",
+            "deploy",
             "connect",
             "run",
             "commit",
@@ -104,9 +107,39 @@ def test_a_job_from_launch_to_report() -> None:
         ]
     assert report.statistics == tuple(f"statistics of {task}" for task in range(4))
     assert report.outputs == {"collect": [[2], [3]]}
-    peers, others = launcher.workers[0].given["connect"]
-    assert (sorted(peers.values()), others) == (["shm://2", "shm://3"], {})
+    attempt, peers, others = launcher.workers[0].given["connect"]
+    assert (attempt, sorted(peers.values()), others) == (0, ["shm://2", "shm://3"], {})
     assert launcher.was_shut_down == 1
+
+
+def test_what_workers_say_of_an_earlier_attempt_is_for_nobody() -> None:
+    late: list[Future[bytes]] = []
+
+    def answer(worker: FakeWorker, method: str) -> Any:
+        attempt = worker.given[method][0] if worker.given.get(method) else None
+        if (method, attempt) == ("run", 0):
+            late.append(Future())
+            if len(late) == 4:
+                job._news.put(Started)
+            return late[-1]
+        if (method, attempt) == ("run", 1):
+            for each in late:
+                each.set_result(pack(lambda: "statistics of the first attempt"))
+            late.clear()
+        return usual(worker, method)
+
+    job, launcher = master(answer)
+    report = job.run()
+    assert report.statistics == tuple(f"statistics of {task}" for task in range(4))
+    attempt = ["process_id", "deploy", "connect", "run"]
+    for worker in launcher.workers:
+        assert [each for each in worker.told if each != "end_source"] == [
+            *attempt,
+            "cancel",
+            *attempt,
+            "commit",
+            "close",
+        ]
 
 
 def told(launcher: FakeLauncher) -> list[list[str]]:
@@ -122,7 +155,7 @@ def test_whoever_died_is_told_nothing_more() -> None:
     job, launcher = master(answer)
     with pytest.raises(WorkerLost, match="last words"):
         job.run()
-    start = ["process_id", "bind", "connect"]
+    start = ["process_id", "deploy", "connect"]
     ended = [*start, "cancel", "close"]
     assert told(launcher) == [ended, start, ended, ended]
     assert launcher.was_shut_down == 1
@@ -130,15 +163,15 @@ def test_whoever_died_is_told_nothing_more() -> None:
 
 def test_what_cannot_be_called_or_does_not_answer_fails_the_start() -> None:
     def refused(worker: FakeWorker, method: str) -> Any:
-        return CallFailed("OSError", "no") if method == "bind" else usual(worker, method)
+        return CallFailed("OSError", "no") if method == "deploy" else usual(worker, method)
 
-    with pytest.raises(StartError, match=r"task collection\[0\] could not bind: OSError: no"):
+    with pytest.raises(StartError, match=r"task collection\[0\] could not deploy: OSError: no"):
         master(refused)[0].run()
 
     def silent(worker: FakeWorker, method: str) -> Any:
-        return SILENT if (worker.task.id, method) == (3, "bind") else usual(worker, method)
+        return SILENT if (worker.task.id, method) == (3, "deploy") else usual(worker, method)
 
-    with pytest.raises(StartError, match=r"1 of 4 workers did not answer 'bind' within 0\.05 s"):
+    with pytest.raises(StartError, match=r"1 of 4 workers did not answer 'deploy' within 0\.05 s"):
         master(silent, connect_timeout_seconds=0.05)[0].run()
 
 
