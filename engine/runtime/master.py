@@ -32,22 +32,18 @@ from engine.runtime.coordinator import (
     EndSource,
     Event,
     Failed,
-    Look,
-    Looked,
+    Reached,
     Say,
-    Show,
     Started,
     Step,
     Stopped,
 )
-from engine.runtime.description import TaskFailure, TaskStatistics
+from engine.runtime.description import LimitReached, TaskFailure, TaskStatistics
 from engine.runtime.imports import ImportPath
 from engine.runtime.launcher import Launcher, WorkerDied, WorkerHandle
 from engine.runtime.pickling import pickle_descriptions
 from engine.runtime.reply import CallFailed, open_reply, text_of
 from engine.runtime.wiring import channel_peers, describe_tasks, service_peers
-
-Observer = Callable[[Sequence[TaskStatistics]], None]
 
 
 @dataclass(frozen=True)
@@ -62,8 +58,7 @@ class JobReport:
 class JobMaster:
     """Runs one job. `run` blocks; `stop`, `cancel` and `statistics` may come from any thread.
 
-    `observe` is given the statistics of all tasks once a second; `tell` is given words where
-    starting or ending them takes longer than that.
+    `tell` is given words where starting or ending tasks takes longer than a second.
     """
 
     def __init__(
@@ -72,14 +67,12 @@ class JobMaster:
         placement: Placement,
         config: JobConfig,
         launcher: Launcher,
-        observe: Observer | None,
         tell: Callable[[str], None] = lambda _what: None,
     ) -> None:
         self._graph = graph
         self._placement = placement
         self._tasks = describe_tasks(graph, placement, config)
         self._launcher = launcher
-        self._observe = observe
         self._tell = tell
         self._coordinator = Coordinator(graph, config)
         self._workers: Sequence[WorkerHandle] = ()
@@ -91,7 +84,7 @@ class JobMaster:
         self._imports = ImportPath.of_this_process()
         self._answers: dict[Step, dict[int, Any]] = {"deploy": {}, "run": {}, "commit": {}}
         """What the workers returned, by the task's id, in the last attempt."""
-        self._news: queue.SimpleQueue[Callable[[], Event]] = queue.SimpleQueue()
+        self._news: queue.SimpleQueue[Callable[[], Event | None]] = queue.SimpleQueue()
         """What has happened, to be looked at by the thread of `run`."""
         self._asking = threading.Lock()
         self._asked: dict[WorkerHandle, Future[bytes]] = {}
@@ -138,6 +131,8 @@ class JobMaster:
         self._pickled = pickle_descriptions(self._tasks)
         record_registry.trust(True)  # the driver takes records from its own workers alone
         self._workers = self._launcher.launch(self._tasks, self._placement)
+        for worker in self._workers:
+            self._listen(worker)
 
     def _drive(self) -> None:
         """Carry out what the coordinator says, until it has no step left."""
@@ -164,10 +159,6 @@ class JobMaster:
                 case EndSource(task, attempt):
                     # Its run tells if it is gone.
                     self._workers[task].call("end_source", attempt)
-                case Look():
-                    return Looked(self.statistics())
-                case Show() if self._observe is not None:
-                    self._observe(self.statistics())
                 case Say(text):
                     self._tell(text)
         except BaseException as error:  # noqa: BLE001 - the workers are ended all the same
@@ -181,7 +172,8 @@ class JobMaster:
         try:
             news = self._news.get(timeout=patience)
             while True:
-                events.append(news())
+                if (event := news()) is not None:
+                    events.append(event)
                 news = self._news.get_nowait()
         except queue.Empty:
             return events
@@ -192,8 +184,7 @@ class JobMaster:
         answer = _outcome(call)
         match answer:
             case WorkerDied():
-                lost = WorkerLost(task.name, worker.node.id, answer.status, answer.log)
-                return Died(task.id, lost)
+                return _lost(worker, answer)
             case CallFailed():
                 intent = "" if step == "run" else f" could not {step}"
                 refused = StartError(f"task {task.name}{intent}: {answer}")
@@ -205,6 +196,23 @@ class JobMaster:
             if step == "run":
                 self._last_statistics[worker] = answer
         return Done(task.id, step, attempt)
+
+    def _listen(self, worker: WorkerHandle) -> None:
+        """Have the worker tell the next that it has to say."""
+        told = partial(self._told_unasked, worker)
+        call = worker.call("listen")
+        call.add_done_callback(lambda call: self._news.put(partial(told, call)))
+
+    def _told_unasked(self, worker: WorkerHandle, call: Future[bytes]) -> Event | None:
+        """What a worker said by itself is to the coordinator; that it died, at any time."""
+        task = worker.task
+        match _outcome(call):
+            case WorkerDied() as died:
+                return _lost(worker, died)
+            case LimitReached(attempt, operator):
+                self._listen(worker)
+                return Reached(task.id, attempt, operator)
+        return None
 
     def _of_deploy(self, worker: WorkerHandle) -> tuple[Any, ...]:
         pickled = self._pickled[worker.task.id]
@@ -224,6 +232,11 @@ def _outcome(call: Future[bytes]) -> Any:
         return open_reply(call.result())
     except (WorkerDied, CallFailed) as error:
         return error
+
+
+def _lost(worker: WorkerHandle, died: WorkerDied) -> Died:
+    lost = WorkerLost(worker.task.name, worker.node.id, died.status, died.log)
+    return Died(worker.task.id, lost)
 
 
 def _told(worker: WorkerHandle, failure: TaskFailure) -> EngineError:

@@ -2,14 +2,16 @@
 
 The job master calls, in this order: `deploy`, `connect`, `run`, `commit` and `close`, of which the
 first three may come again, in another attempt; `statistics`, `end_source` and `cancel` come at any
-time from another thread. What is called of an attempt that another has replaced does nothing to
-that. All calls go through `answer`, which gives bytes.
+time from another thread, and one waits in `listen` for what the worker says by itself. What is
+called of an attempt that another has replaced does nothing to that. All calls go through `answer`,
+which gives bytes.
 """
 
 from __future__ import annotations
 
 import gc
 import os
+import queue
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,7 +23,7 @@ import cloudpickle
 from engine import console, record_registry
 from engine.columns import import_pyarrow
 from engine.network import Cancelled, Network
-from engine.runtime.description import TaskFailure, TaskStatistics
+from engine.runtime.description import LimitReached, TaskFailure, TaskStatistics
 from engine.runtime.failure import describe
 from engine.runtime.folder import JobFolder
 from engine.runtime.imports import ImportPath
@@ -47,6 +49,7 @@ class Worker:
         self._network: Network | None = None
         self._services = Services()
         self._folder: JobFolder | None = None
+        self._words: queue.SimpleQueue[LimitReached | None] = queue.SimpleQueue()
         self._working = threading.Lock()
         """Held by whoever has the network: one attempt is over before the next is deployed."""
         self._lock = threading.Lock()
@@ -126,7 +129,9 @@ class Worker:
                 lambda open_at: listen(address, config.ports, task.id, open_at),
             ),
         )
-        self._tasks = {attempt: Task(task, self._network, self._services)}
+        made = Task(task, self._network, self._services)
+        made.chain.reached = lambda name: self._words.put(LimitReached(attempt, name))
+        self._tasks = {attempt: made}
         return endpoints
 
     def connect(self, attempt: int, peers: Mapping[int, str], others: Mapping[int, Peer]) -> None:
@@ -183,13 +188,22 @@ class Worker:
         (task,) = self._tasks.values()
         return task.statistics()
 
+    def listen(self) -> LimitReached | None:
+        """Wait until the worker has something to say unasked; None, once it says no more."""
+        return self._words.get()
+
     def end_source(self, attempt: int) -> None:
         """Let the task's source end, which nobody reads any more."""
         if (task := self._tasks.get(attempt)) is not None:
             task.end_source()
 
     def cancel(self, attempt: int | None = None) -> None:
-        """Stop the task at its next batch; it then reports that it was cancelled. None: any."""
+        """Stop the task at its next batch; it then reports that it was cancelled.
+
+        None: whichever it is, and none comes after it.
+        """
+        if attempt is None:
+            self._words.put(None)
         for number, task in list(self._tasks.items()):
             if attempt in (None, number):
                 task.cancel()
@@ -201,6 +215,7 @@ class Worker:
         """
         with self._lock:
             self._closed = True
+        self._words.put(None)
         self._close_bound()
         if self._folder is not None:
             self._folder.remove()

@@ -30,15 +30,12 @@ from engine.runtime.coordinator import (
     EndSource,
     Event,
     Failed,
-    Look,
-    Looked,
+    Reached,
     Say,
-    Show,
     Started,
     Step,
     Stopped,
 )
-from engine.runtime.description import TaskStatistics
 from operators import source
 from operators.sinks import Collect
 from operators.sources import Collection
@@ -266,29 +263,22 @@ def test_sources_end_when_all_that_read_them_have() -> None:
     assert job.done("run", 3) == [EndSource(0, 0), EndSource(1, 0)]
 
 
-def statistics(of: ExecutionGraph, records: int) -> list[TaskStatistics]:
-    """Of tasks whose operators have all emitted so many records, as far as limits look at them."""
-
-    class Operator:
-        def __init__(self, name: str) -> None:
-            self.name, self.records_out = name, records
-
-    class Task:
-        def __init__(self, vertex: Any) -> None:
-            self.operators = [Operator(each.name) for each in vertex.job_vertex.operators]
-
-    return [Task(vertex) for vertex in of.vertices]  # type: ignore[misc]
-
-
-def test_a_job_with_a_limit_is_looked_at_more_often() -> None:
+def test_sources_end_when_a_limit_is_reached() -> None:
     job = Job(graph(1, limit=10)).at("run")
-    assert job.handle(after=0.05) == []
-    assert job.handle(after=0.05) == [Look()]
-    assert job.handle(Looked(statistics(job.graph, 9))) == []
-    assert job.handle(after=0.1) == [Look()]
-    assert job.handle(Looked(statistics(job.graph, 10))) == [EndSource(0, 0)]
-    assert job.handle(after=0.5) == []
-    assert job.handle(after=0.4) == [Show()]
+    assert job.coordinator.wake is None
+    assert job.handle(Reached(1, 1, "take")) == []
+    assert job.handle(Reached(1, 0, "take")) == [EndSource(0, 0)]
+    assert job.handle(Reached(1, 0, "take")) == []
+
+
+def test_who_dies_after_its_commit_fails_no_job() -> None:
+    job = Job().at("run")
+    job.done("run")
+    job.done("commit", 2)
+    assert job.handle(Died(2, lost(2))) == []
+    job.done("commit", 0, 1, 3)
+    assert job.told("close") == [0, 1, 3]
+    assert job.coordinator.error is None
 
 
 def test_what_takes_long_is_told() -> None:
@@ -377,13 +367,12 @@ class Simulation:
                 case EndSource(task):
                     assert task not in self.dead
                     self.ended.append(command)
-                case Look():
-                    emitted = self.random.choice([0, 10])
-                    found = Looked(statistics(self.job.graph, emitted))
-                    self.coming.append((self.job.now, found))
 
     def answers(self, task: int, step: Step, attempt: int) -> list[tuple[float, Event]]:
         at = self.job.now + self.random.choice([0.0, 0.1, 0.5, 2.0]) * self.random.random()
+        operators = self.job.graph.vertices[task].job_vertex.operators
+        if step == "run" and "take" in [each.name for each in operators]:
+            self.coming.append((at, Reached(task, attempt, "take")))
         if self.random.random() >= self.trouble:
             return [(at, Done(task, step, attempt))]
         kind = self.random.choice(["dies", "fails", "fails and dies", "cut off", "cut off, dies"])
