@@ -108,9 +108,9 @@ impl Endpoint {
             return Ok(endpoint);
         }
         let reason = if encryption {
-            "it has no key, and encryption is on here"
+            "it has no key, and this end encrypts"
         } else {
-            "it has a key, and encryption is off here"
+            "it has a key, and this end does not encrypt"
         };
         Err(InvalidEndpoint {
             endpoint: endpoint.with_key(None).to_string(),
