@@ -79,6 +79,7 @@ impl Mapping {
     }
 
     /// Where it begins, at a page.
+    #[inline]
     pub fn start(&self) -> *mut u8 {
         self.start.as_ptr().cast()
     }
