@@ -145,9 +145,9 @@ class JobHandle:
                 placement,
                 plan.config,
                 launcher,
-                self._progress.show if self._progress.is_shown else None,
                 self._progress.tell,
             )
+            self._progress.watch(self._master.statistics)
         except BaseException:
             launcher.shutdown()
             raise

@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 
 
 class ProgressLine:
-    """Shows what the job does now: rates are those since the last call of `show`.
+    """Shows once a second what the job does now: rates are those of that second.
 
     On a terminal the line renews itself, as wide as the terminal is at that moment; elsewhere each
-    line is printed below the last. A thread of its own writes, so that nobody waits for a reader.
+    line is printed below the last. A thread of its own asks and writes: nobody else waits for a
+    worker or a reader.
     When a JSON line cannot be written, because stdout is closed, `at_end_of_output` is called.
     """
 
@@ -39,43 +40,51 @@ class ProgressLine:
             "json": self._write_json,
             "none": _write_nothing,
         }[mode]
-        self.is_shown = mode != "none"
+        self._is_shown = mode != "none"
         self._tells = mode == "line"
         self._renewed = RenewedLine() if terminal and mode == "line" else None
         self._last = (0.0, 0, 0)
         self._at_end_of_output = at_end_of_output
-        self._news: queue.SimpleQueue[Sequence[TaskStatistics] | str | None] = queue.SimpleQueue()
+        self._statistics: Callable[[], Sequence[TaskStatistics]] = tuple
+        self._words: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._show_all, name="oka-progress", daemon=True)
 
-    def show(self, tasks: Sequence[TaskStatistics]) -> None:
-        """Take the tasks' statistics of this second."""
-        self._take(tasks)
+    def watch(self, statistics: Callable[[], Sequence[TaskStatistics]]) -> None:
+        """From now on show what the tasks do, as this says in another thread."""
+        self._statistics = statistics
+        if self._is_shown:
+            self._start()
 
     def tell(self, what: str) -> None:
         """Show, before records flow or behind them, what the job is at."""
         if self._tells:
-            self._take(what)
+            self._start()
+            self._words.put(what)
 
     def clear(self) -> None:
         """Show what is left, and remove the line, so that what follows starts on an empty one."""
         if self._thread.ident is not None:
-            self._news.put(None)
+            self._words.put(None)
             self._thread.join(_LAST_LINES_SECONDS)
             if self._renewed is not None:
                 self._put("")
 
-    def _take(self, news: Sequence[TaskStatistics] | str) -> None:
+    def _start(self) -> None:
         if self._thread.ident is None:
             self._thread.start()
-        if self._news.qsize() < _MOST_WAITING:
-            self._news.put(news)
 
     def _show_all(self) -> None:
-        while (news := self._news.get()) is not None:
-            if isinstance(news, str):
-                self._put(news)
-            else:
-                self._show(news)
+        while True:
+            try:
+                word = self._words.get(timeout=_SECONDS)
+            except queue.Empty:
+                tasks = self._statistics()
+                if any(task.elapsed_seconds for task in tasks):
+                    self._show(tasks)
+                continue
+            if word is None:
+                return
+            self._put(word)
 
     def _show(self, tasks: Sequence[TaskStatistics]) -> None:
         statistics = JobStatistics.of(tasks)
@@ -142,6 +151,6 @@ def _write_nothing(_statistics: JobStatistics, _at_sinks: float, _at_sources: fl
 
 
 _USUAL_COLUMNS = 80
-_MOST_WAITING = 10
-"""What a reader who comes later still sees."""
+_SECONDS = 1.0
+"""Between two looks at the tasks."""
 _LAST_LINES_SECONDS = 1.0

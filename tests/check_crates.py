@@ -1,6 +1,6 @@
 """Holds the direction of the crates.
 
-native -> blob, s3, transport, columnar -> compute -> protocol, ring.
+native -> blob, s3, transport, columnar -> compute -> protocol, ring -> ipc.
 """
 
 import json
@@ -10,9 +10,10 @@ import sys
 ALLOWED = {
     "oka-protocol": set(),
     "oka-compute": {"oka-protocol"},
-    "oka-ring": set(),
-    "oka-transport": {"oka-protocol", "oka-ring"},
-    "oka-blob": set(),
+    "oka-ipc": set(),
+    "oka-ring": {"oka-ipc"},
+    "oka-transport": {"oka-ipc", "oka-protocol", "oka-ring"},
+    "oka-blob": {"oka-ipc"},
     "oka-fuzz": {"oka-protocol", "oka-columnar", "oka-compute", "oka-blob"},
     "oka-instructions": {"oka-protocol", "oka-ring", "oka-columnar", "oka-compute"},
     "oka-columnar": {"oka-protocol", "oka-compute"},

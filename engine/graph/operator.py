@@ -96,7 +96,7 @@ class Properties:
     """Whether updates of one batch are merged: fewer records leave than count as emitted."""
 
     limit: int | None = None
-    """The most records that all its tasks emit; the job ends sources that can bring no more."""
+    """The most records that each of its tasks emits; sources that can bring no more are ended."""
 
     rate: float | None = None
     """Of a source, records per second over all tasks that the runtime lets through; None is no

@@ -11,9 +11,11 @@ that takes the other, a check stands between them: nothing is checked per record
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from engine import console
@@ -56,6 +58,8 @@ class Chain:
 
     def __init__(self) -> None:
         self.failing = Failing()
+        self.reached: Callable[[str], None] = lambda _operator: None
+        """Called when an operator has emitted all that its limit lets through."""
         self._names: list[str] = []
         self._counters: list[list[int] | None] = []
         self.functions: dict[str, BatchFunction] = {}
@@ -110,6 +114,9 @@ class Chain:
                 identity=operator.identity,
             )
             run, counter = self._open(operator, own)
+            if properties.limit is not None and counter is not None:
+                reached = partial(self.reached, operator.name)
+                run = _limited(run, counter, properties.limit, reached)
             self._names.append(operator.name)
             self._counters.append(counter)
             runs.append(run)
@@ -393,6 +400,18 @@ def _counted(function: Run, counter: list[int], tell: Tell) -> Run:
         except BaseException:
             tell()
             raise
+
+    return run
+
+
+def _limited(function: Run, counter: list[int], limit: float, reached: Callable[[], None]) -> Run:
+    def run(batch: Any) -> Any:
+        nonlocal limit
+        out = function(batch)
+        if counter[0] >= limit:
+            limit = math.inf
+            reached()
+        return out
 
     return run
 

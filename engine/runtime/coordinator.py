@@ -4,10 +4,13 @@ What happened goes in, with the time; commands come out. A job takes its steps i
 of its tasks at once, and takes the next when every task is done with the one before. The first
 failure decides how it ends: what is then still alive is cancelled and closed.
 
+All steps up to `commit` are those of an attempt. They may begin anew in the same workers: what the
+attempt before was at is cancelled, and what comes of it is for nobody.
+
 Invariants: no command to a worker that died; each of the others is told to close exactly once, and
-before that to cancel, once, if the job failed; of the failures that are known when the job ends,
-the error is a death before a user's error before a broken channel; a job ends, whatever its workers
-do or leave undone once they are told to cancel.
+before that to cancel, once in each attempt, if the attempt or the job failed; of the failures that
+are known when the job ends, the error is a death before a user's error before a broken channel; a
+job ends, whatever its workers do or leave undone once they are told to cancel.
 """
 
 from __future__ import annotations
@@ -26,13 +29,17 @@ from engine.errors import (
     WorkerLost,
 )
 from engine.graph.execution import ExecutionGraph
-from engine.runtime.description import TaskStatistics
 from engine.runtime.limits import Limits
 from engine.runtime.needed import unneeded_sources
 
-Step: TypeAlias = Literal["process_id", "bind", "connect", "run", "commit", "cancel", "close"]
+Step: TypeAlias = Literal["process_id", "deploy", "connect", "run", "commit", "cancel", "close"]
 """A method of the worker. Only a worker that lives is given work: `process_id` asks whether it
 does, so that one that is killed while it starts leaves nothing."""
+
+
+@dataclass(frozen=True)
+class Started:
+    """Somebody wants an attempt to begin: the first, or one in the place of that at work."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,7 @@ class Done:
 
     task: int
     step: Step
+    attempt: int
 
 
 @dataclass(frozen=True)
@@ -49,6 +57,7 @@ class Failed:
 
     task: int
     step: Step
+    attempt: int
     error: EngineError
 
 
@@ -61,10 +70,12 @@ class Died:
 
 
 @dataclass(frozen=True)
-class Looked:
-    """What the tasks have done up to now, as a `Look` asked."""
+class Reached:
+    """An operator of a task has emitted all that its limit lets through."""
 
-    tasks: Sequence[TaskStatistics]
+    task: int
+    attempt: int
+    operator: str
 
 
 @dataclass(frozen=True)
@@ -84,7 +95,7 @@ class Broken:
     error: BaseException
 
 
-Event: TypeAlias = Done | Failed | Died | Looked | Stopped | Cancelled | Broken
+Event: TypeAlias = Started | Done | Failed | Died | Reached | Stopped | Cancelled | Broken
 
 
 @dataclass(frozen=True)
@@ -93,6 +104,7 @@ class Call:
 
     task: int
     step: Step
+    attempt: int
 
 
 @dataclass(frozen=True)
@@ -100,16 +112,7 @@ class EndSource:
     """Let the source of a task end, as if it had no more."""
 
     task: int
-
-
-@dataclass(frozen=True)
-class Look:
-    """Tell what the tasks have done (`Looked`)."""
-
-
-@dataclass(frozen=True)
-class Show:
-    """Show what the tasks have done."""
+    attempt: int
 
 
 @dataclass(frozen=True)
@@ -119,13 +122,18 @@ class Say:
     text: str
 
 
-Command: TypeAlias = Call | EndSource | Look | Show | Say
+Command: TypeAlias = Call | EndSource | Say
 
 
 class Coordinator:
-    """One job, from its first call to its last. Call `handle` with what happened, and by `wake`."""
+    """One job, from its first call to its last. Call `handle` with what happened, and by `wake`.
+
+    The first that happens is `Started`.
+    """
 
     def __init__(self, graph: ExecutionGraph, config: JobConfig) -> None:
+        self.attempt = -1
+        """Which deployment of the tasks this is, from 0."""
         self.step: Step | None = None
         """The step that is being taken; None before the first and after the last."""
         self.error: BaseException | None = None
@@ -135,7 +143,7 @@ class Coordinator:
         self._graph = graph
         self._config = config
         self._limits = Limits(graph)
-        self._sources = {each.id for each in graph.vertices if each.job_vertex.is_source}
+        self._sources: set[int] = set()
         """The tasks whose source was not told to end."""
         self._alive = [task.id for task in graph.vertices]
         self._awaited: set[int] = set()
@@ -146,23 +154,39 @@ class Coordinator:
         """Of the step."""
         self._grace: float | None = None
         """Until when a death may still explain a broken channel."""
-        self._next_word = self._next_look = self._next_show = 0.0
-        self._is_stopped = self._is_cancelled = False
-
-    def start(self, now: float) -> list[Command]:
-        """Take the first step."""
-        self._next_word = now + _TICK_SECONDS
-        return [*self._begin("process_id", now), *self.handle((), now)]
+        self._next_word = 0.0
+        self._unwanted: set[int] = set()
+        """Those whose records get no further than an operator with a limit."""
+        self._is_started = self._is_stopped = self._is_cancelled = False
 
     def handle(self, events: Sequence[Event], now: float) -> list[Command]:
         """Take in what happened since the last call; none is left out of what is then decided."""
-        commands: list[Command] = []
         for event in events:
-            commands += self._note(event)
+            self._note(event)
+        commands = self._start(now) if self._is_due() else []
         while self.step is not None and (following := self._following(now)) != self.step:
             commands += self._begin(following, now)
         commands += self._go_on(now)
         return commands
+
+    def _is_due(self) -> bool:
+        """Whether another attempt begins: not without a worker that died."""
+        deaths = (error for error in self._failures.values() if isinstance(error, WorkerLost))
+        return self._is_started and self.error is None and not any(deaths)
+
+    def _start(self, now: float) -> list[Command]:
+        """The first step of a new attempt. No task is cancelled later than it is called anew."""
+        before = [] if self.step is None else self._call("cancel")
+        self._is_started = False
+        self.attempt += 1
+        self._next_word = now + _TICK_SECONDS
+        self._limits = Limits(self._graph)
+        self._unwanted = set()
+        self._sources = {each.id for each in self._graph.vertices if each.job_vertex.is_source}
+        return [*before, *self._begin("process_id", now)]
+
+    def _call(self, step: Step) -> list[Command]:
+        return [Call(task, step, self.attempt) for task in self._alive]
 
     def _following(self, now: float) -> Step | None:
         """The step to take next; the same as long as it is not over."""
@@ -185,35 +209,37 @@ class Coordinator:
             self._deadline = now + _GRACE_SECONDS
         elif step in _STARTING:
             self._deadline = now + self._config.connect_timeout_seconds
-        elif step == "run":
-            self._next_look = self._next_show = now
-            self._next_look += self._look_seconds()
-            self._next_show += _TICK_SECONDS
-        else:
+        elif step in _WORDS:
             self._next_word = now + _TICK_SECONDS
-        return [] if step is None else [Call(task, step) for task in self._alive]
+        return [] if step is None else self._call(step)
 
-    def _note(self, event: Event) -> Sequence[Command]:
+    def _note(self, event: Event) -> None:
         match event:
-            case Done(task, step) if step == self.step:
+            case Started() if self.step not in _FINAL:
+                self._is_started = True
+            case Done(task, step, attempt) if (step, attempt) == (self.step, self.attempt):
                 self._awaited.discard(task)
-            case Failed(task, step, error) if step == self.step:
+            case Failed(task, step, attempt, error) if (step, attempt) == (
+                self.step,
+                self.attempt,
+            ):
                 self._awaited.discard(task)
                 self._fail(task, error)
             case Died(task, error):
+                is_done = self.step == "commit" and task not in {*self._awaited, *self._failures}
                 self._awaited.discard(task)
                 if task in self._alive:
                     self._alive.remove(task)
-                    self._fail(task, error)
-            case Looked(tasks) if self.step == "run":
-                return self._end_sources(self._limits.idle_sources(tasks))
+                    if not is_done:
+                        self._fail(task, error)
+            case Reached(task, attempt, operator) if (self.step, self.attempt) == ("run", attempt):
+                self._unwanted |= self._limits.reached(task, operator)
             case Stopped():
                 self._is_stopped = True
             case Cancelled():
                 self._is_cancelled = True
             case Broken(error) if self.step not in _ENDING:
                 self.error = self.error or error
-        return ()
 
     def _fail(self, task: int, error: EngineError) -> None:
         before = self._failures.get(task)
@@ -259,8 +285,7 @@ class Coordinator:
         commands: list[Command] = []
         wakes = [each for each in (self._deadline, self._grace) if each is not None]
         if self.step == "run" and not self._failures:
-            commands += self._steer(now)
-            wakes.append(min(self._next_look, self._next_show))
+            commands += self._steer()
         elif self.step in _WORDS:
             if now >= self._next_word:
                 self._next_word = now + _TICK_SECONDS
@@ -271,29 +296,17 @@ class Coordinator:
         self.wake = min(wakes, default=None)
         return commands
 
-    def _steer(self, now: float) -> list[Command]:
-        """End the sources that nobody needs, and have looks taken at what there is."""
+    def _steer(self) -> list[Command]:
+        """End the sources that nobody needs."""
         finished = {task.id for task in self._graph.vertices}.difference(self._awaited)
         commands = self._end_sources(unneeded_sources(self._graph, finished) if finished else ())
-        if self._is_stopped:
-            commands += self._end_sources(tuple(self._sources))
-        if now >= self._next_look:
-            self._next_look = now + self._look_seconds()
-            if self._limits and self._sources:
-                commands.append(Look())
-        if now >= self._next_show:
-            self._next_show = now + _TICK_SECONDS
-            commands.append(Show())
-        return commands
+        return commands + self._end_sources(self._sources if self._is_stopped else self._unwanted)
 
     def _end_sources(self, tasks: Collection[int]) -> list[Command]:
         """Let these sources end; once each."""
         ending = self._sources.intersection(tasks)
         self._sources -= ending
-        return [EndSource(task) for task in self._alive if task in ending]
-
-    def _look_seconds(self) -> float:
-        return _LOOK_SECONDS if self._limits and self._sources else _TICK_SECONDS
+        return [EndSource(task, self.attempt) for task in self._alive if task in ending]
 
 
 def _rank(error: EngineError) -> int:
@@ -301,11 +314,13 @@ def _rank(error: EngineError) -> int:
     return 0 if isinstance(error, WorkerLost) else 1 if isinstance(error, OperatorError) else 2
 
 
-_STARTING: tuple[Step | None, ...] = ("process_id", "bind", "connect")
+_STARTING: tuple[Step | None, ...] = ("process_id", "deploy", "connect")
 _ENDING: tuple[Step | None, ...] = ("cancel", "close")
+_FINAL: tuple[Step | None, ...] = ("commit", "cancel", "close")
+"""No attempt begins in these: what sinks have made final would come twice, or the job is over."""
 _NEXT: dict[Step, Step] = {
-    "process_id": "bind",
-    "bind": "connect",
+    "process_id": "deploy",
+    "deploy": "connect",
     "connect": "run",
     "run": "commit",
     "commit": "close",
@@ -313,12 +328,10 @@ _NEXT: dict[Step, Step] = {
 }
 _WORDS: dict[Step | None, str] = {
     "process_id": "starting workers",
-    "bind": "setting up workers",
+    "deploy": "setting up workers",
     "connect": "connecting workers",
     "commit": "finishing workers",
 }
 """What steps are to the user."""
 _TICK_SECONDS = 1.0
-_LOOK_SECONDS = 0.1
-"""How often a job with a limit looks whether its sources can end."""
 _GRACE_SECONDS = 0.8

@@ -132,6 +132,14 @@ class TaskStatistics(Metrics):
 
 
 @dataclass(frozen=True)
+class LimitReached:
+    """What a worker says unasked: an operator has emitted all that its limit lets through."""
+
+    attempt: int
+    operator: str
+
+
+@dataclass(frozen=True)
 class TaskFailure:
     """How a task ended that did not: data, so that it crosses every kind of control plane."""
 

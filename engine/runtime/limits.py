@@ -1,39 +1,31 @@
 """Which sources a job can end, since operators with a limit have emitted all that they will.
 
-Pure: a graph and how much operators have emitted in, task ids out.
+Pure: a graph and which tasks have emitted it in, task ids out.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-
 from engine.graph.execution import ExecutionGraph
-from engine.runtime.description import TaskStatistics
 
 
 class Limits:
-    """The limits of a job's operators; false if there is none."""
+    """Where the operators with a limit of a job are still at work, in one attempt."""
 
     def __init__(self, graph: ExecutionGraph) -> None:
         self._graph = graph
-        self._limits = {
-            operator.name: limit
-            for vertex in graph.job.vertices
-            for operator in vertex.operators
-            if (limit := operator.operator.properties.limit) is not None
-        }
+        self._at_work: dict[str, set[int]] = {}
+        for task in graph.vertices:
+            for operator in task.job_vertex.operators:
+                if operator.operator.properties.limit is not None:
+                    self._at_work.setdefault(operator.name, set()).add(task.id)
 
-    def __bool__(self) -> bool:
-        return bool(self._limits)
+    def reached(self, task: int, operator: str) -> set[int]:
+        """The task will emit no more of the operator.
 
-    def idle_sources(self, tasks: Sequence[TaskStatistics]) -> set[int]:
-        """Ids of the tasks whose source can bring nothing to any sink any more."""
-        emitted: Counter[str] = Counter()
-        for task in tasks:
-            for operator in task.operators:
-                emitted[operator.name] += operator.records_out
-        done = {name for name, limit in self._limits.items() if emitted[name] >= limit}
+        Ids of the tasks whose source can bring nothing to any sink any more.
+        """
+        self._at_work[operator].discard(task)
+        done = {name for name, tasks in self._at_work.items() if not tasks}
         if not done:
             return set()
         wanted = self._wanted(done)

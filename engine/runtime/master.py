@@ -32,21 +32,18 @@ from engine.runtime.coordinator import (
     EndSource,
     Event,
     Failed,
-    Look,
-    Looked,
+    Reached,
     Say,
-    Show,
+    Started,
     Step,
     Stopped,
 )
-from engine.runtime.description import TaskFailure, TaskStatistics
+from engine.runtime.description import LimitReached, TaskFailure, TaskStatistics
 from engine.runtime.imports import ImportPath
 from engine.runtime.launcher import Launcher, WorkerDied, WorkerHandle
 from engine.runtime.pickling import pickle_descriptions
 from engine.runtime.reply import CallFailed, open_reply, text_of
 from engine.runtime.wiring import channel_peers, describe_tasks, service_peers
-
-Observer = Callable[[Sequence[TaskStatistics]], None]
 
 
 @dataclass(frozen=True)
@@ -61,8 +58,7 @@ class JobReport:
 class JobMaster:
     """Runs one job. `run` blocks; `stop`, `cancel` and `statistics` may come from any thread.
 
-    `observe` is given the statistics of all tasks once a second; `tell` is given words where
-    starting or ending them takes longer than that.
+    `tell` is given words where starting or ending tasks takes longer than a second.
     """
 
     def __init__(
@@ -71,26 +67,24 @@ class JobMaster:
         placement: Placement,
         config: JobConfig,
         launcher: Launcher,
-        observe: Observer | None,
         tell: Callable[[str], None] = lambda _what: None,
     ) -> None:
         self._graph = graph
         self._placement = placement
         self._tasks = describe_tasks(graph, placement, config)
         self._launcher = launcher
-        self._observe = observe
         self._tell = tell
         self._coordinator = Coordinator(graph, config)
         self._workers: Sequence[WorkerHandle] = ()
         self._arguments: dict[Step, Callable[[WorkerHandle], tuple[Any, ...]]] = {
-            "bind": self._of_bind,
+            "deploy": self._of_deploy,
             "connect": self._of_connect,
         }
         self._pickled: list[bytes] = []
         self._imports = ImportPath.of_this_process()
-        self._answers: dict[Step, dict[int, Any]] = {"bind": {}, "run": {}, "commit": {}}
-        """What the workers returned, by the task's id."""
-        self._news: queue.SimpleQueue[Callable[[], Event]] = queue.SimpleQueue()
+        self._answers: dict[Step, dict[int, Any]] = {"deploy": {}, "run": {}, "commit": {}}
+        """What the workers returned, by the task's id, in the last attempt."""
+        self._news: queue.SimpleQueue[Callable[[], Event | None]] = queue.SimpleQueue()
         """What has happened, to be looked at by the thread of `run`."""
         self._asking = threading.Lock()
         self._asked: dict[WorkerHandle, Future[bytes]] = {}
@@ -137,11 +131,13 @@ class JobMaster:
         self._pickled = pickle_descriptions(self._tasks)
         record_registry.trust(True)  # the driver takes records from its own workers alone
         self._workers = self._launcher.launch(self._tasks, self._placement)
+        for worker in self._workers:
+            self._listen(worker)
 
     def _drive(self) -> None:
         """Carry out what the coordinator says, until it has no step left."""
         coordinator = self._coordinator
-        commands = coordinator.start(time.monotonic())
+        commands = coordinator.handle([Started()], time.monotonic())
         while True:
             events = [event for each in commands if (event := self._carry_out(each)) is not None]
             if coordinator.step is None:
@@ -153,18 +149,16 @@ class JobMaster:
         """What comes of it at once."""
         try:
             match command:
-                case Call(task, step):
+                case Call(task, step, attempt):
                     worker = self._workers[task]
                     given = self._arguments[step](worker) if step in self._arguments else ()
-                    call = worker.call(step, *given)
-                    answered = partial(self._answered, worker, step)
+                    which = () if step in _OF_NO_ATTEMPT else (attempt,)
+                    call = worker.call(step, *which, *given)
+                    answered = partial(self._answered, worker, command)
                     call.add_done_callback(lambda call: self._news.put(partial(answered, call)))
-                case EndSource(task):
-                    self._workers[task].call("end_source")  # its run tells if it is gone
-                case Look():
-                    return Looked(self.statistics())
-                case Show() if self._observe is not None:
-                    self._observe(self.statistics())
+                case EndSource(task, attempt):
+                    # Its run tells if it is gone.
+                    self._workers[task].call("end_source", attempt)
                 case Say(text):
                     self._tell(text)
         except BaseException as error:  # noqa: BLE001 - the workers are ended all the same
@@ -178,36 +172,54 @@ class JobMaster:
         try:
             news = self._news.get(timeout=patience)
             while True:
-                events.append(news())
+                if (event := news()) is not None:
+                    events.append(event)
                 news = self._news.get_nowait()
         except queue.Empty:
             return events
 
-    def _answered(self, worker: WorkerHandle, step: Step, call: Future[bytes]) -> Event:
+    def _answered(self, worker: WorkerHandle, command: Call, call: Future[bytes]) -> Event:
         """What the end of a call is to the coordinator."""
-        task = worker.task
+        task, step, attempt = worker.task, command.step, command.attempt
         answer = _outcome(call)
         match answer:
             case WorkerDied():
-                lost = WorkerLost(task.name, worker.node.id, answer.status, answer.log)
-                return Died(task.id, lost)
+                return _lost(worker, answer)
             case CallFailed():
                 intent = "" if step == "run" else f" could not {step}"
-                return Failed(task.id, step, StartError(f"task {task.name}{intent}: {answer}"))
+                refused = StartError(f"task {task.name}{intent}: {answer}")
+                return Failed(task.id, step, attempt, refused)
             case TaskFailure():
-                return Failed(task.id, step, _told(worker, answer))
-        if step in self._answers:
+                return Failed(task.id, step, attempt, _told(worker, answer))
+        if attempt == self._coordinator.attempt and step in self._answers:
             self._answers[step][task.id] = answer
-        if step == "run":
-            self._last_statistics[worker] = answer
-        return Done(task.id, step)
+            if step == "run":
+                self._last_statistics[worker] = answer
+        return Done(task.id, step, attempt)
 
-    def _of_bind(self, worker: WorkerHandle) -> tuple[Any, ...]:
+    def _listen(self, worker: WorkerHandle) -> None:
+        """Have the worker tell the next that it has to say."""
+        told = partial(self._told_unasked, worker)
+        call = worker.call("listen")
+        call.add_done_callback(lambda call: self._news.put(partial(told, call)))
+
+    def _told_unasked(self, worker: WorkerHandle, call: Future[bytes]) -> Event | None:
+        """What a worker said by itself is to the coordinator; that it died, at any time."""
+        task = worker.task
+        match _outcome(call):
+            case WorkerDied() as died:
+                return _lost(worker, died)
+            case LimitReached(attempt, operator):
+                self._listen(worker)
+                return Reached(task.id, attempt, operator)
+        return None
+
+    def _of_deploy(self, worker: WorkerHandle) -> tuple[Any, ...]:
         pickled = self._pickled[worker.task.id]
         return pickled, self._launcher.folder, worker.node.address, self._imports
 
     def _of_connect(self, worker: WorkerHandle) -> tuple[Any, ...]:
-        task, endpoints = worker.task, self._answers["bind"]
+        task, endpoints = worker.task, self._answers["deploy"]
         return (
             channel_peers(self._graph, task, self._tasks, endpoints),
             service_peers(task, self._tasks, endpoints),
@@ -220,6 +232,11 @@ def _outcome(call: Future[bytes]) -> Any:
         return open_reply(call.result())
     except (WorkerDied, CallFailed) as error:
         return error
+
+
+def _lost(worker: WorkerHandle, died: WorkerDied) -> Died:
+    lost = WorkerLost(worker.task.name, worker.node.id, died.status, died.log)
+    return Died(worker.task.id, lost)
 
 
 def _told(worker: WorkerHandle, failure: TaskFailure) -> EngineError:
@@ -249,4 +266,5 @@ def _unpickle(worker: WorkerHandle, sink: str, result: bytes) -> Any:
         raise OperatorError(sink, worker.task.name, None, f"{what}: {text_of(error)}", "") from None
 
 
+_OF_NO_ATTEMPT = ("process_id", "close")
 _ANSWER_SECONDS = 0.5

@@ -1,8 +1,8 @@
 """A local worker's process: it serves the calls of the job master from one socket.
 
 The main thread runs the task; a second one reads the socket, so that `statistics`, `end_source`
-and `cancel` are answered while the task runs. When the driver closes the socket, or is gone, the
-process ends.
+and `cancel` are answered while the task runs; a third waits for what the worker has to say. When
+the driver closes the socket, or is gone, the process ends.
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ def serve(control: socket.socket) -> NoReturn:
                     call: Call = (number, *pickle.loads(messages.read(size)))  # noqa: S301
                     if call[1] in _ANSWERED_WHILE_RUNNING:
                         answer(call)
+                    elif call[1] == "listen":
+                        threading.Thread(target=answer, args=(call,), daemon=True).start()
                     else:
                         calls.put(call)
         finally:  # nobody is left to work for

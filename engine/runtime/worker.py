@@ -1,17 +1,20 @@
 """A worker hosts one task. The same class runs in a local process and in a Ray actor.
 
-The job master calls, in this order: `bind`, `connect`, `run`, `commit` and `close`, of which the
-first three may be repeated, with the task of another attempt; `statistics`,
-`end_source` and `cancel` come at any time from another thread. All calls go through `answer`, which
-gives bytes.
+The job master calls, in this order: `deploy`, `connect`, `run`, `commit` and `close`, of which the
+first three may come again, in another attempt; `statistics`, `end_source` and `cancel` come at any
+time from another thread, and one waits in `listen` for what the worker says by itself. What is
+called of an attempt that another has replaced does nothing to that. All calls go through `answer`,
+which gives bytes.
 """
 
 from __future__ import annotations
 
 import gc
 import os
+import queue
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +24,7 @@ from engine import console, record_registry
 from engine.columns import import_pyarrow
 from engine.network import Cancelled, Network
 from engine.runtime.clock import SYSTEM_CLOCK, Clock
-from engine.runtime.description import TaskFailure, TaskStatistics
+from engine.runtime.description import LimitReached, TaskFailure, TaskStatistics
 from engine.runtime.failure import describe
 from engine.runtime.folder import JobFolder
 from engine.runtime.imports import ImportPath
@@ -43,10 +46,14 @@ class Worker:
     def __init__(self, dedicated: bool = True, clock: Clock = SYSTEM_CLOCK) -> None:
         self._dedicated = dedicated
         self._clock = clock
-        self._task: Task | None = None
+        self._tasks: dict[int, Task] = {}
+        """The task that was deployed last, by its attempt."""
         self._network: Network | None = None
         self._services = Services()
         self._folder: JobFolder | None = None
+        self._words: queue.SimpleQueue[LimitReached | None] = queue.SimpleQueue()
+        self._working = threading.Lock()
+        """Held by whoever has the network: one attempt is over before the next is deployed."""
         self._lock = threading.Lock()
         self._closed = False
         self._process_id = os.getpid()
@@ -59,26 +66,29 @@ class Worker:
         self._end_fork()
         return reply
 
-    def bind(
-        self, description: bytes, folder: str, address: str, imports: ImportPath
+    def deploy(
+        self, attempt: int, description: bytes, folder: str, address: str, imports: ImportPath
     ) -> dict[str, str]:
-        """Open the task's endpoints; each kind's address, for the tasks that will connect.
+        """Take a task and open its endpoints; each kind's address, for the tasks that will connect.
 
-        May come again, when the run before has ended: with a new task, a new network and new
-        services. What was bound before is closed.
+        May come again, with a new attempt, task, network and services: it waits until what was
+        deployed before has come to its end, as it does at once when it is cancelled, and closes it.
+        Frames carry the attempt modulo 256: of a task that is 256 attempts late, only the keys of
+        encrypted channels tell.
 
-        That of tcp has the public key of the task in it, which is made here; the secret key never
-        leaves the process. `description` is a pickled TaskDescription, `folder`
+        The endpoint of tcp has the public key of the task in it, which is made here; the secret key
+        never leaves the process. `description` is a pickled TaskDescription, `folder`
         the job's folder for local sockets, `address` the host to listen on for tcp, `imports`
         where the driver imports from.
         """
-        with self._lock:  # a job that is cancelled now closes its workers from another thread
+        # A job that is cancelled now closes its workers from another thread.
+        with self._working, self._lock:
             if self._closed:
                 raise Cancelled("the worker was closed before its job started")
-            return self._bind(description, folder, address, imports)
+            return self._deploy(attempt, description, folder, address, imports)
 
-    def _bind(
-        self, description: bytes, folder: str, address: str, imports: ImportPath
+    def _deploy(
+        self, attempt: int, description: bytes, folder: str, address: str, imports: ImportPath
     ) -> dict[str, str]:
         self._release()
         task = imports.unpickle(description, unpickle_description)
@@ -105,6 +115,7 @@ class Worker:
                 nap_us=_NAP_US * max(1.0, task.neighbours / len(os.sched_getaffinity(0))),
                 encryption=config.encryption,
                 channels=len(task.inputs) + len(task.output_channels),
+                attempt=attempt,
             ),
         )
         endpoints = dict(zip(kinds, self._network.endpoints, strict=True))
@@ -120,49 +131,51 @@ class Worker:
                 lambda open_at: listen(address, config.ports, task.id, open_at),
             ),
         )
-        self._task = Task(task, self._network, self._services, self._clock)
+        made = Task(task, self._network, self._services, self._clock)
+        made.chain.reached = lambda name: self._words.put(LimitReached(attempt, name))
+        self._tasks = {attempt: made}
         return endpoints
 
-    def connect(self, peers: Mapping[int, str], others: Mapping[int, Peer]) -> None:
+    def connect(self, attempt: int, peers: Mapping[int, str], others: Mapping[int, Peer]) -> None:
         """Connect every channel of the task to the endpoint of its other end.
 
         From then on the task knows the keys of its peers, and talks to no one else over tcp.
         `others` are the tasks that its services have to know.
         """
-        assert self._task is not None
-        assert self._network is not None
-        description = self._task.description
-        self._network.connect(
-            [(channel, peers[channel]) for channel in description.output_channels],
-            *(
-                [(channel, peers[channel]) for channel in channels]
-                for channels in (description.main_inputs, description.side_inputs)
-            ),
-            side=[SIDE],
-        )
-        self._services.connect(others)
+        with self._at_work(attempt) as task:
+            assert self._network is not None
+            description = task.description
+            self._network.connect(
+                [(channel, peers[channel]) for channel in description.output_channels],
+                *(
+                    [(channel, peers[channel]) for channel in channels]
+                    for channels in (description.main_inputs, description.side_inputs)
+                ),
+                side=[SIDE],
+            )
+            self._services.connect(others)
 
-    def run(self) -> TaskStatistics | TaskFailure:
+    def run(self, attempt: int) -> TaskStatistics | TaskFailure:
         """Run the task to its end. Local sockets lose their names first: all are connected."""
-        assert self._task is not None
-        self._remove_names()
-        if self._dedicated:
-            gc.collect()
-            gc.freeze()
-            gc.set_threshold(_GC_THRESHOLD)
-        try:
-            return self._task.run()
-        except BaseException as error:  # noqa: BLE001 - whatever the user raised fails the job
-            failure = self._failed(self._task, error)
-            return replace(failure, error=self._services.named(failure.error))
+        with self._at_work(attempt) as task:
+            self._remove_names()
+            if self._dedicated:
+                gc.collect()
+                gc.freeze()
+                gc.set_threshold(_GC_THRESHOLD)
+            try:
+                return task.run()
+            except BaseException as error:  # noqa: BLE001 - whatever the user raised fails the job
+                failure = self._failed(task, error)
+                return replace(failure, error=self._services.named(failure.error))
 
-    def commit(self) -> dict[str, bytes] | TaskFailure:
+    def commit(self, attempt: int) -> dict[str, bytes] | TaskFailure:
         """Make the sinks' output final; what driver sinks gathered, pickled, by their names."""
-        assert self._task is not None
-        try:
-            results = self._task.commit()
-        except BaseException as error:  # noqa: BLE001 - whatever the user raised fails the job
-            return self._failed(self._task, error)
+        with self._at_work(attempt) as task:
+            try:
+                results = task.commit()
+            except BaseException as error:  # noqa: BLE001 - whatever the user raised fails the job
+                return self._failed(task, error)
         pickled = {}
         for name, result in results.items():
             try:
@@ -174,18 +187,28 @@ class Worker:
 
     def statistics(self) -> TaskStatistics:
         """What the task has done up to now."""
-        assert self._task is not None
-        return self._task.statistics()
+        (task,) = self._tasks.values()
+        return task.statistics()
 
-    def end_source(self) -> None:
+    def listen(self) -> LimitReached | None:
+        """Wait until the worker has something to say unasked; None, once it says no more."""
+        return self._words.get()
+
+    def end_source(self, attempt: int) -> None:
         """Let the task's source end, which nobody reads any more."""
-        assert self._task is not None
-        self._task.end_source()
+        if (task := self._tasks.get(attempt)) is not None:
+            task.end_source()
 
-    def cancel(self) -> None:
-        """Stop the task at its next batch; it then reports that it was cancelled."""
-        if self._task is not None:
-            self._task.cancel()
+    def cancel(self, attempt: int | None = None) -> None:
+        """Stop the task at its next batch; it then reports that it was cancelled.
+
+        None: whichever it is, and none comes after it.
+        """
+        if attempt is None:
+            self._words.put(None)
+        for number, task in list(self._tasks.items()):
+            if attempt in (None, number):
+                task.cancel()
 
     def close(self) -> None:
         """Close all connections and remove what is left of the job's folder; for good.
@@ -194,6 +217,7 @@ class Worker:
         """
         with self._lock:
             self._closed = True
+        self._words.put(None)
         self._close_bound()
         if self._folder is not None:
             self._folder.remove()
@@ -205,11 +229,19 @@ class Worker:
     def _release(self) -> None:
         """Let go of what was bound before."""
         self._close_bound()
-        self._task, self._network, self._services = None, None, Services()
+        self._tasks, self._network, self._services = {}, None, Services()
+
+    @contextmanager
+    def _at_work(self, attempt: int) -> Iterator[Task]:
+        """The task of the attempt, which none replaces as long as the block runs."""
+        with self._working:
+            if attempt not in self._tasks:
+                raise Cancelled(f"attempt {attempt} of the task is over")
+            yield self._tasks[attempt]
 
     def _close_bound(self) -> None:
-        if self._task is not None:
-            self._task.abort()
+        for task in self._tasks.values():
+            task.abort()
         self._services.close()
         if self._network is not None:
             self._network.close()

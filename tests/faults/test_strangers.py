@@ -69,7 +69,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningJob]:
     with jobfolders.recorded() as folders:
         handle = engine.submit(counts, parallelism=2, transport="tcp", progress="none")
         wait_until(lambda: handle.statistics().records > 0, 30.0)
-    endpoints = handle._master._answers["bind"]
+    endpoints = handle._master._answers["deploy"]
     found = re.fullmatch(r"tcp://([0-9a-f]{64})@(.+):(\d+)", endpoints[max(endpoints)]["tcp"])
     assert found is not None
     key, host, port = found.groups()

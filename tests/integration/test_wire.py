@@ -124,7 +124,7 @@ def test_both_ends_encrypt_or_neither(networks: tuple[Network, Network], encrypt
     network, _ = networks
     other = Network(["tcp://127.0.0.1:0"], encryption=not encryption)
     try:
-        with pytest.raises(ValueError, match="key, and this network") as caught:
+        with pytest.raises(ValueError, match="key, and this end") as caught:
             network.connect([(0, other.endpoints[0])], [])
         assert "hint: " in str(caught.value)
     finally:

@@ -3,6 +3,7 @@
 import json
 import threading
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -52,7 +53,8 @@ def test_every_metric_reaches_result_table_progress_and_json(
     monkeypatch.setattr("engine.console.write", write)
     monkeypatch.setattr(JobStatistics, "of", lambda _tasks: found.statistics)
     progress = ProgressLine("json")
-    progress.show([])
+    monkeypatch.setattr("engine.progress._SECONDS", 0.01)
+    progress.watch(lambda: [SimpleNamespace(elapsed_seconds=1.0)])  # type: ignore[list-item]
     assert written.wait(10)
     progress.clear()
     assert json.loads(lines[0])[metric.json or name] == 7

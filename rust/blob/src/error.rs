@@ -1,22 +1,10 @@
 use std::io;
 use std::time::Duration;
 
+use oka_ipc::InvalidEndpoint;
 use thiserror::Error;
 
 use crate::message::Failed;
-
-/// An endpoint that no node can listen on or connect to.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error(
-    "endpoint {endpoint:?} is invalid: {reason}\n\nhint: expected tcp://host:port; as a peer's, \
-     exactly what the peer announced"
-)]
-pub struct InvalidEndpoint {
-    /// The endpoint as it was given.
-    pub endpoint: String,
-    /// What is wrong with it.
-    pub reason: String,
-}
 
 /// Why [`BlobNode::bind`](crate::BlobNode::bind) failed.
 #[derive(Debug, Error)]

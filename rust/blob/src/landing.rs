@@ -6,8 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
+use oka_ipc::Mapping;
+
 use crate::error::FillError;
-use crate::memory::{Mapping, Memory};
+use crate::memory::Memory;
 use crate::shared::{Shared, UNPOISONED};
 use crate::table::BlobId;
 
@@ -257,7 +259,7 @@ impl Landing {
         if let Some(view) = fill.view.take()
             && let Some(mapping) = &view.0
         {
-            mapping.detach(&self.memory)?;
+            self.memory.detach(mapping)?;
         }
         Ok(())
     }

@@ -10,7 +10,6 @@
 mod available;
 mod chain;
 mod config;
-mod endpoint;
 mod error;
 mod landing;
 mod local;
@@ -27,8 +26,7 @@ mod wire;
 
 pub use config::BlobConfig;
 pub use error::{
-    BindError, BlobLost, ConnectError, CreateError, FillError, InvalidEndpoint, MemoryError,
-    WaitError,
+    BindError, BlobLost, ConnectError, CreateError, FillError, MemoryError, WaitError,
 };
 pub use landing::{Landing, View};
 pub use memory::Blob;

@@ -4,8 +4,7 @@
 //! hands it the sealed memory of every blob of theirs, as a descriptor, or says that a blob failed.
 //! When the connection ends, the leader is gone.
 
-use std::io::{self, IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,9 +14,8 @@ use std::time::{Duration, Instant};
 use rustix::fs::{Mode, chmod};
 use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind,
-    connect, listen, recvmsg, sendmsg, socket_with,
+    AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect,
+    listen, socket_with,
 };
 use rustix::process::geteuid;
 
@@ -104,8 +102,8 @@ pub(crate) fn follow(
     set_socket_timeout(&socket, Timeout::Recv, Some(GREETING_TIMEOUT))?;
     let mut hello = MAGIC.to_vec();
     hello.extend(origins.iter().flat_map(|origin| origin.to_le_bytes()));
-    send(socket.as_fd(), &hello, None)?;
-    let (answer, _) = receive(socket.as_fd(), &mut [0; MAX_MESSAGE])?;
+    send(&socket, &hello, None)?;
+    let (answer, _) = receive(&socket, &mut [0; MAX_MESSAGE])?;
     if answer != MAGIC.len() {
         return Err(io::ErrorKind::InvalidData.into());
     }
@@ -123,7 +121,7 @@ pub(crate) fn follow(
 /// Takes what a leader hands over, until it is gone.
 fn listen_to(shared: &Shared, leader: &OwnedFd, origins: &[u32], _registered: Registered) {
     let mut bytes = [0; MAX_MESSAGE];
-    while let Ok((length, file)) = receive(leader.as_fd(), &mut bytes) {
+    while let Ok((length, file)) = receive(leader, &mut bytes) {
         let Some(handed) = Handed::decode(&bytes[..length]) else {
             break;
         };
@@ -235,7 +233,7 @@ impl Entry {
 impl Follower {
     /// `false` if it is gone, or does not listen any more.
     fn tell(&self, message: &[u8], file: Option<BorrowedFd<'_>>) -> bool {
-        send(self.socket.as_fd(), message, file).is_ok()
+        send(&self.socket, message, file).is_ok()
     }
 }
 
@@ -247,14 +245,14 @@ fn welcome(socket: OwnedFd) -> io::Result<Follower> {
     }
     set_socket_timeout(&socket, Timeout::Recv, Some(GREETING_TIMEOUT))?;
     let mut hello = [0; MAX_MESSAGE];
-    let (length, _) = receive(socket.as_fd(), &mut hello)?;
+    let (length, _) = receive(&socket, &mut hello)?;
     let origins = hello[..length]
         .strip_prefix(&MAGIC[..])
         .ok_or_else(stranger)?;
     let (origins, []) = origins.as_chunks() else {
         return Err(stranger());
     };
-    send(socket.as_fd(), &MAGIC, None)?;
+    send(&socket, &MAGIC, None)?;
     Ok(Follower {
         socket: Arc::new(socket),
         origins: origins.iter().copied().map(u32::from_le_bytes).collect(),
@@ -317,36 +315,16 @@ fn unix_socket() -> io::Result<OwnedFd> {
 }
 
 /// Never waits: whoever does not take what is sent to it is as good as gone.
-fn send(socket: BorrowedFd<'_>, bytes: &[u8], file: Option<BorrowedFd<'_>>) -> io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    let files: Vec<_> = file.into_iter().collect();
-    if !files.is_empty() {
-        control.push(SendAncillaryMessage::ScmRights(&files));
-    }
-    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-    sendmsg(socket, &[IoSlice::new(bytes)], &mut control, flags)?;
+fn send(socket: &OwnedFd, bytes: &[u8], file: Option<BorrowedFd<'_>>) -> io::Result<()> {
+    oka_ipc::send(socket.as_fd(), bytes, file.as_slice(), SendFlags::DONTWAIT)?;
     Ok(())
 }
 
 /// One message; an error once the connection has ended.
-fn receive(socket: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
-    loop {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let mut into = [IoSliceMut::new(bytes)];
-        let message = match recvmsg(socket, &mut into, &mut control, RecvFlags::CMSG_CLOEXEC) {
-            Err(rustix::io::Errno::INTR) => continue,
-            message => message?,
-        };
-        if message.bytes == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        let mut files = control.drain().flat_map(|part| match part {
-            RecvAncillaryMessage::ScmRights(files) => files.collect(),
-            _ => Vec::new(),
-        });
-        return Ok((message.bytes, files.next()));
+fn receive(socket: &OwnedFd, bytes: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
+    match oka_ipc::receive(socket.as_fd(), bytes)? {
+        (0, _) => Err(io::ErrorKind::UnexpectedEof.into()),
+        (length, [file]) => Ok((length, file)),
     }
 }
 

@@ -5,21 +5,17 @@
 //! this process can change what was already verified. When whole it is sealed: from then on no
 //! process can change or shrink it, and every one may map it.
 
-use std::ffi::c_void;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::ptr::{self, NonNull};
 use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{
-    FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_get_seals, fstat,
-    ftruncate, memfd_create,
-};
+use oka_ipc::{Mapping, create_memory, sealed_size};
+use rustix::fs::{FallocateFlags, SealFlags, fallocate, fcntl_add_seals};
 use rustix::io::{Errno, pread, pwrite};
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::available::available_memory;
 use crate::error::MemoryError;
@@ -55,13 +51,7 @@ impl Memory {
         if size > available {
             return Err(MemoryError::Full { size, available });
         }
-        let file = (size > 0)
-            .then(|| -> Result<_, MemoryError> {
-                let file = memfd_create(NAME, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-                ftruncate(&file, size)?;
-                Ok(file)
-            })
-            .transpose()?;
+        let file = (size > 0).then(|| create_memory(NAME, size)).transpose()?;
         ledger.held.fetch_add(size, Ordering::Relaxed);
         ledger.promised.fetch_add(size, Ordering::Relaxed);
         Ok(Self {
@@ -126,7 +116,18 @@ impl Memory {
         }
         self.written(self.size);
         let protection = ProtFlags::READ | ProtFlags::WRITE;
-        Mapping::new(file, self.size, protection, MapFlags::SHARED).map(Some)
+        map(file, self.size, protection, MapFlags::SHARED).map(Some)
+    }
+
+    /// From now on what is written to the view stays in this process and does not change the memory:
+    /// it may still be around when that is sealed.
+    pub(crate) fn detach(&self, view: &Mapping) -> Result<(), MemoryError> {
+        if let Some(file) = &self.file {
+            let protection = ProtFlags::READ | ProtFlags::WRITE;
+            // SAFETY: the same bytes again; whoever has the addresses goes on reading them.
+            unsafe { view.place(0, file, 0, view.length(), protection, MapFlags::PRIVATE)? };
+        }
+        Ok(())
     }
 
     /// Nobody changes it any more. Writable mappings have to be gone, or private, before.
@@ -178,7 +179,7 @@ impl Blob {
     pub(crate) fn of(memory: Arc<Memory>, landed_ns: u64) -> Result<Self, MemoryError> {
         let mapping = memory.file.as_ref();
         let mapping = mapping
-            .map(|file| Mapping::new(file, memory.size, ProtFlags::READ, MapFlags::SHARED))
+            .map(|file| map(file, memory.size, ProtFlags::READ, MapFlags::SHARED))
             .transpose()?;
         Ok(Self {
             mapping,
@@ -198,11 +199,10 @@ impl Blob {
         }
         let mapping = file
             .map(|file| {
-                let sealed = fcntl_get_seals(file)?.contains(SEALS);
-                if !sealed || fstat(file)?.st_size as u64 != size {
+                if sealed_size(file, SEALS)? != Some(size) {
                     return Err(MemoryError::Unsealed);
                 }
-                Mapping::new(file, size, ProtFlags::READ, MapFlags::SHARED)
+                map(file, size, ProtFlags::READ, MapFlags::SHARED)
             })
             .transpose()?;
         Ok(Self {
@@ -221,7 +221,7 @@ impl Blob {
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: sealed, so nobody writes them, and mapped for as long as this value lives.
         self.mapping.as_ref().map_or(&[], |mapping| unsafe {
-            slice::from_raw_parts(mapping.start.as_ptr().cast(), mapping.length)
+            slice::from_raw_parts(mapping.start(), mapping.length())
         })
     }
 }
@@ -232,61 +232,18 @@ impl fmt::Debug for Blob {
     }
 }
 
-/// A range of addresses that shows a file; unmapped on drop.
-#[derive(Debug)]
-pub(crate) struct Mapping {
-    start: NonNull<c_void>,
-    length: usize,
-}
-
-// SAFETY: it is memory of the whole process; who may touch what is decided by its owners.
-unsafe impl Send for Mapping {}
-unsafe impl Sync for Mapping {}
-
-impl Mapping {
-    fn new(
-        file: &OwnedFd,
-        size: u64,
-        protection: ProtFlags,
-        flags: MapFlags,
-    ) -> Result<Self, MemoryError> {
-        let length = usize::try_from(size).map_err(|_| Errno::NOMEM)?;
-        // SAFETY: fresh addresses, picked by the system.
-        let start = unsafe { mmap(ptr::null_mut(), length, protection, flags, file, 0)? };
-        Ok(Self {
-            start: NonNull::new(start).ok_or(Errno::NOMEM)?,
-            length,
-        })
-    }
-
-    pub(crate) fn start(&self) -> *mut u8 {
-        self.start.as_ptr().cast()
-    }
-
-    pub(crate) fn length(&self) -> usize {
-        self.length
-    }
-
-    /// From now on what is written here stays in this process and does not change the memory: views
-    /// of it may still be around when it is sealed.
-    pub(crate) fn detach(&self, memory: &Memory) -> Result<(), MemoryError> {
-        let Some(file) = &memory.file else {
-            return Ok(());
-        };
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
-        let flags = MapFlags::PRIVATE | MapFlags::FIXED;
-        // SAFETY: it takes the place of the mapping that is there, and shows the same bytes; whoever
-        // has its addresses goes on reading the same.
-        unsafe { mmap(self.start.as_ptr(), self.length, protection, flags, file, 0)? };
-        Ok(())
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: mapped in `new`; whatever referred to it borrowed from this value.
-        let _ = unsafe { munmap(self.start.as_ptr(), self.length) };
-    }
+/// The whole file.
+fn map(
+    file: &OwnedFd,
+    size: u64,
+    protection: ProtFlags,
+    share: MapFlags,
+) -> Result<Mapping, MemoryError> {
+    let length = usize::try_from(size).map_err(|_| Errno::NOMEM)?;
+    let mapping = Mapping::reserve(length)?;
+    // SAFETY: nothing refers to the addresses yet.
+    unsafe { mapping.place(0, file, 0, length, protection, share)? };
+    Ok(mapping)
 }
 
 /// As /proc/self/maps shows it.
@@ -307,6 +264,8 @@ const ALLOCATION: u64 = 16 << 20;
 
 #[cfg(test)]
 mod tests {
+    use rustix::fs::ftruncate;
+
     use super::*;
 
     fn whole(bytes: &[u8]) -> Arc<Memory> {
@@ -323,7 +282,7 @@ mod tests {
         let file = memory.file().unwrap().try_clone_to_owned().unwrap();
         assert!(ftruncate(&file, 1).is_err());
         let writable = ProtFlags::READ | ProtFlags::WRITE;
-        assert!(Mapping::new(&file, 5, writable, MapFlags::SHARED).is_err());
+        assert!(map(&file, 5, writable, MapFlags::SHARED).is_err());
         let there = Blob::open(Some(&file), 5, 7).unwrap();
         drop(memory);
         assert_eq!((there.bytes(), there.landed_ns()), (&b"model"[..], 7));
@@ -384,7 +343,7 @@ mod tests {
         let view = memory.map_writable().unwrap().unwrap();
         // SAFETY: five bytes are mapped, and nobody else looks at them.
         unsafe { view.start().copy_from_nonoverlapping(b"model".as_ptr(), 5) };
-        view.detach(&memory).unwrap();
+        memory.detach(&view).unwrap();
         memory.seal().unwrap();
         // SAFETY: as above.
         unsafe { view.start().write(b'x') };

@@ -6,8 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::config::BlobConfig;
-use crate::endpoint::{Endpoint, Key};
-use crate::error::{BindError, ConnectError, CreateError, InvalidEndpoint, WaitError, undelivered};
+use crate::error::{BindError, ConnectError, CreateError, WaitError, undelivered};
 use crate::landing::Landing;
 use crate::local::{Meeting, accept_followers, follow};
 use crate::memory::{Blob, Memory};
@@ -18,6 +17,7 @@ use crate::send::relay;
 use crate::shared::{Joined, Registered, Shared, UNPOISONED};
 use crate::statistics::BlobStatistics;
 use crate::table::{BlobId, Content, Role};
+use oka_ipc::{Endpoint, EndpointKind, InvalidEndpoint, Key};
 
 /// The large values of one worker: those that begin here, and those that come by.
 ///
@@ -37,7 +37,7 @@ impl BlobNode {
     /// machine at a path.
     pub fn bind(config: BlobConfig, listen: &str, local: &Path) -> Result<Self, BindError> {
         config.check()?;
-        let at = Endpoint::of_peer(listen, false)?;
+        let at = over_tcp(listen, false)?;
         let refused = |endpoint: &str, error: std::io::Error| BindError::Refused {
             endpoint: endpoint.to_owned(),
             reason: error.to_string(),
@@ -49,6 +49,7 @@ impl BlobNode {
         let addresses = at.address.to_socket_addrs().map_err(at_tcp)?;
         let listener = TcpListener::bind(&addresses.collect::<Vec<_>>()[..]).map_err(at_tcp)?;
         let endpoint = Endpoint {
+            kind: EndpointKind::Tcp,
             key: identity.as_ref().map(|identity| identity.public),
             address: listener.local_addr().map_err(at_tcp)?.to_string(),
         };
@@ -98,10 +99,10 @@ impl BlobNode {
         let until = Instant::now() + timeout;
         let encryption = self.shared.config.encryption;
         for endpoint in chain {
-            Endpoint::of_peer(endpoint, encryption)?;
+            over_tcp(endpoint, encryption)?;
         }
         let keys = |peer: &String| -> Result<Option<Key>, InvalidEndpoint> {
-            Ok(Endpoint::of_peer(peer, encryption)?.key)
+            Ok(over_tcp(peer, encryption)?.key)
         };
         let keys = peers.iter().map(keys).collect::<Result<Vec<_>, _>>()?;
         let mut state = self.shared.lock();
@@ -355,6 +356,18 @@ const LONG: Duration = Duration::from_hours(1);
 
 const LEADER_GONE: &str = "did not come: the connection of its leader on this machine \
                            ended\n\nhint: look at the log of that task, which stopped";
+
+/// Takes the endpoint of a node apart.
+fn over_tcp(text: &str, encryption: bool) -> Result<Endpoint, InvalidEndpoint> {
+    let endpoint = Endpoint::of_peer(text, encryption)?;
+    if endpoint.kind == EndpointKind::Tcp {
+        return Ok(endpoint);
+    }
+    Err(InvalidEndpoint {
+        endpoint: text.to_owned(),
+        reason: "it does not begin with tcp://".to_owned(),
+    })
+}
 
 const NOT_BEGUN: &str = "did not begin here\n\nhint: only its origin knows who has it";
 

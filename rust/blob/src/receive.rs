@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::endpoint::Key;
 use crate::memory::Memory;
 use crate::message::{ChunkHead, Header, Message, Refusal};
 use crate::send::relay;
 use crate::shared::{Answering, Registered, Shared};
 use crate::table::{Begun, BlobId};
 use crate::wire::{Reader, Writer, malformed, prepare, welcome};
+use oka_ipc::Key;
 
 /// Accepts connections until the node stops.
 pub(crate) fn accept(shared: &Arc<Shared>, listener: &TcpListener) {

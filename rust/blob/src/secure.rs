@@ -11,7 +11,7 @@ use std::io;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, Tag, UnboundKey};
 use snow::{Builder, HandshakeState};
 
-use crate::endpoint::Key;
+use oka_ipc::Key;
 
 /// The key pair of one node; the private one never leaves it.
 pub(crate) struct Identity {

@@ -8,12 +8,12 @@ use std::time::Instant;
 use std::time::Duration;
 
 use crate::chain::{Chain, Outcome, Step};
-use crate::endpoint::Endpoint;
 use crate::memory::Memory;
 use crate::message::{ChunkHead, Header, Message, Refusal};
 use crate::shared::{Shared, dial};
 use crate::table::BlobId;
 use crate::wire::{Reader, Writer, greet, malformed, prepare};
+use oka_ipc::Endpoint;
 
 /// Sends a blob along the chain, until everyone has it or is given up, or there is no need any more.
 pub(crate) fn relay(shared: &Arc<Shared>, id: BlobId, generation: u64, header: Header) {

@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 use rustix::net::{Shutdown, shutdown};
 
 use crate::config::BlobConfig;
-use crate::endpoint::Key;
 use crate::error::{BlobLost, MemoryError, WaitError};
 use crate::local::Follower;
 use crate::memory::{Blob, Ledger};
 use crate::message::Failed;
 use crate::secure::Identity;
 use crate::table::{BlobId, Table};
+use oka_ipc::Key;
 
 pub(crate) struct Shared {
     pub(crate) config: BlobConfig,

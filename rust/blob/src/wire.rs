@@ -14,10 +14,10 @@ use rustix::net::sockopt;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::config::BlobConfig;
-use crate::endpoint::Key;
 use crate::memory::Memory;
 use crate::message::{ChunkHead, MAX_MESSAGE_BYTES, Message};
 use crate::secure::{Cipher, FIRST_BYTES, Identity, SECOND_BYTES, TAG_BYTES};
+use oka_ipc::Key;
 
 /// The half that receives.
 pub(crate) struct Reader {

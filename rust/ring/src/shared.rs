@@ -1,14 +1,13 @@
-use std::ffi::c_void;
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::ptr::{self, NonNull};
+use std::ptr;
 use std::slice;
 use std::time::Duration;
 
-use rustix::fs::{
-    MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create,
-};
-use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use oka_ipc::{Mapping, create_memory, sealed_size};
+use rustix::fs::{SealFlags, fcntl_add_seals};
+use rustix::mm::{MapFlags, ProtFlags};
 #[cfg(not(loom))]
 use rustix::thread::futex;
 use thiserror::Error;
@@ -41,7 +40,7 @@ impl SharedRing {
 
     /// The memory that another process created, by its descriptor.
     pub fn open(descriptor: &OwnedFd) -> Result<Self, MapError> {
-        let capacity = sealed_size(descriptor)?.saturating_sub(PAGE);
+        let capacity = size_of(descriptor)?.saturating_sub(PAGE);
         if !is_capacity(capacity) {
             return Err(MapError::Capacity(capacity));
         }
@@ -49,16 +48,14 @@ impl SharedRing {
     }
 
     fn map(descriptor: &OwnedFd, capacity: usize) -> Result<Self, MapError> {
-        let mapping = Mapping::reserve(PAGE + 2 * capacity)?;
-        mapping.place(0, descriptor, 0, PAGE + capacity)?;
-        mapping.place(PAGE + capacity, descriptor, PAGE, capacity)?;
+        let mapping = map(descriptor, &[(0, PAGE + capacity), (PAGE, capacity)])?;
         Ok(Self { mapping, capacity })
     }
 
     fn byte(&self, position: u64) -> *mut u8 {
         let offset = PAGE + (position as usize & (self.capacity - 1));
         // SAFETY: the capacity is a power of two, so the offset lies inside the mapping.
-        unsafe { self.mapping.start.as_ptr().cast::<u8>().add(offset) }
+        unsafe { self.mapping.start().add(offset) }
     }
 }
 
@@ -67,7 +64,7 @@ impl SharedRing {
 unsafe impl Storage for SharedRing {
     fn positions(&self) -> &Positions {
         // SAFETY: the first page is all zeros or positions, which any bytes are, and is aligned.
-        unsafe { self.mapping.start.cast().as_ref() }
+        unsafe { &*self.mapping.start().cast() }
     }
 
     fn capacity(&self) -> usize {
@@ -105,7 +102,7 @@ impl SharedBell {
 
     /// The word that another process created, by its descriptor.
     pub fn open(descriptor: &OwnedFd) -> Result<Self, MapError> {
-        let size = sealed_size(descriptor)?;
+        let size = size_of(descriptor)?;
         if size != PAGE {
             return Err(MapError::Capacity(size));
         }
@@ -113,8 +110,7 @@ impl SharedBell {
     }
 
     fn map(descriptor: &OwnedFd) -> Result<Self, MapError> {
-        let mapping = Mapping::reserve(PAGE)?;
-        mapping.place(0, descriptor, 0, PAGE)?;
+        let mapping = map(descriptor, &[(0, PAGE)])?;
         Ok(Self { mapping })
     }
 }
@@ -123,12 +119,12 @@ impl SharedBell {
 unsafe impl Bell for SharedBell {
     fn word(&self) -> &AtomicU32 {
         // SAFETY: any bytes are a word, and a page is aligned.
-        unsafe { self.mapping.start.cast().as_ref() }
+        unsafe { &*self.mapping.start().cast() }
     }
 
     fn marks(&self) -> &Marks {
         // SAFETY: as above; they have a cache line of their own.
-        unsafe { self.mapping.start.byte_add(MARKS_OFFSET).cast().as_ref() }
+        unsafe { &*self.mapping.start().add(MARKS_OFFSET).cast() }
     }
 
     #[cfg(not(loom))]
@@ -179,71 +175,29 @@ impl From<rustix::io::Errno> for MapError {
     }
 }
 
-/// A range of addresses; unmapped on drop.
-#[derive(Debug)]
-struct Mapping {
-    start: NonNull<c_void>,
-    length: usize,
-}
-
-// SAFETY: it is memory of the whole process; who may touch what is decided above.
-unsafe impl Send for Mapping {}
-unsafe impl Sync for Mapping {}
-
-impl Mapping {
-    fn reserve(length: usize) -> Result<Self, MapError> {
-        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // SAFETY: fresh addresses, picked by the system.
-        let start = unsafe { mmap_anonymous(ptr::null_mut(), length, ProtFlags::empty(), flags)? };
-        let start = NonNull::new(start).ok_or(io::ErrorKind::OutOfMemory);
-        Ok(Self {
-            start: start.map_err(io::Error::from)?,
-            length,
-        })
-    }
-
-    /// Shows a part of the file at an offset of these addresses.
-    fn place(
-        &self,
-        offset: usize,
-        descriptor: &OwnedFd,
-        from: usize,
-        length: usize,
-    ) -> Result<(), MapError> {
-        assert!(
-            offset + length <= self.length,
-            "inside the reserved addresses"
-        );
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
-        let flags = MapFlags::SHARED | MapFlags::FIXED;
-        // SAFETY: the addresses are reserved for this mapping, and nothing refers to them yet.
-        unsafe {
-            let place = self.start.as_ptr().byte_add(offset);
-            mmap(place, length, protection, flags, descriptor, from as u64)?;
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: reserved in `reserve`; whatever referred to it borrowed from this value.
-        let _ = unsafe { munmap(self.start.as_ptr(), self.length) };
-    }
-}
-
-fn create(name: &std::ffi::CStr, size: usize) -> Result<OwnedFd, MapError> {
-    let descriptor = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-    ftruncate(&descriptor, size as u64)?;
+fn create(name: &CStr, size: usize) -> Result<OwnedFd, MapError> {
+    let descriptor = create_memory(name, size as u64)?;
     fcntl_add_seals(&descriptor, SIZE_SEALS | SealFlags::SEAL)?;
     Ok(descriptor)
 }
 
-fn sealed_size(descriptor: &OwnedFd) -> Result<usize, MapError> {
-    if !fcntl_get_seals(descriptor)?.contains(SIZE_SEALS) {
-        return Err(MapError::Unsealed);
+fn size_of(descriptor: &OwnedFd) -> Result<usize, MapError> {
+    let size = sealed_size(descriptor, SIZE_SEALS)?;
+    size.map(|size| size as usize).ok_or(MapError::Unsealed)
+}
+
+/// Addresses that show parts of the file one behind the other: where each begins, and its length.
+fn map(descriptor: &OwnedFd, parts: &[(usize, usize)]) -> Result<Mapping, MapError> {
+    let mapping = Mapping::reserve(parts.iter().map(|(_, length)| length).sum())?;
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    let mut offset = 0;
+    for (from, length) in parts {
+        let (from, share) = (*from as u64, MapFlags::SHARED);
+        // SAFETY: nothing refers to the addresses yet.
+        unsafe { mapping.place(offset, descriptor, from, *length, protection, share)? };
+        offset += length;
     }
-    Ok(fstat(descriptor)?.st_size as usize)
+    Ok(mapping)
 }
 
 fn is_capacity(bytes: usize) -> bool {
@@ -330,8 +284,7 @@ mod tests {
 
     #[test]
     fn memory_that_could_shrink_is_refused() {
-        let open = memfd_create(c"open", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
-        ftruncate(&open, 2 * PAGE as u64).unwrap();
+        let open = create_memory(c"open", 2 * PAGE as u64).unwrap();
         assert!(matches!(SharedRing::open(&open), Err(MapError::Unsealed)));
         assert!(matches!(
             SharedRing::create(5_000),

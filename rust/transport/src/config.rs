@@ -52,6 +52,7 @@ pub struct NetworkConfig {
     /// Which deployment of the job's tasks this network belongs to, modulo 256 (default 0).
     ///
     /// Frames and peers of any other are refused: of a task that should be gone, for instance.
+    /// Of the same number again, 256 deployments later, only the keys of encrypted channels tell.
     pub attempt: u8,
 }
 

@@ -1,21 +1,9 @@
 use std::time::Duration;
 
+use oka_ipc::InvalidEndpoint;
 use oka_protocol::ChannelError;
 use oka_ring::MapError;
 use thiserror::Error;
-
-/// An endpoint that no network can listen on or connect to.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error(
-    "endpoint {endpoint:?} is invalid: {reason}\n\nhint: expected shm:///directory/name, \
-     ipc:///directory/name or tcp://host:port; as a peer's, exactly what the peer announced"
-)]
-pub struct InvalidEndpoint {
-    /// The endpoint as it was given.
-    pub endpoint: String,
-    /// What is wrong with it.
-    pub reason: String,
-}
 
 /// Why [`Network::bind`](crate::Network::bind) failed.
 #[derive(Debug, Error)]

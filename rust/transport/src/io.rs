@@ -106,7 +106,10 @@ async fn bind(
         let bound = bound
             .map_err(|error| refused(error.to_string()))?
             .to_string();
-        endpoints.push(security.map_or(bound.clone(), |security| security.announce(&bound)));
+        endpoints.push(match security {
+            Some(security) => security.announce(&bound)?,
+            None => bound,
+        });
         listening.pulls.push(pull);
     }
     Ok((listening, endpoints))

@@ -27,12 +27,11 @@ mod shm;
 mod statistics;
 
 pub use config::NetworkConfig;
-pub use endpoint::EndpointKind;
 pub use error::{
-    BindError, ChannelLost, ConnectError, EmitError, FinishError, InvalidEndpoint, LostReason,
-    NoInput, ReceiveError,
+    BindError, ChannelLost, ConnectError, EmitError, FinishError, LostReason, NoInput, ReceiveError,
 };
 pub use network::{ChannelSpec, Network};
+pub use oka_ipc::{EndpointKind, InvalidEndpoint};
 pub use oka_protocol::{Control, Encoding, FRAME_BYTES};
 pub use open_frame::OpenFrame;
 pub use output::OutputChannel;

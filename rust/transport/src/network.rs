@@ -5,21 +5,22 @@ use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use oka_ipc::{Endpoint, InvalidEndpoint};
 use oka_ring::MapError;
 use tokio::sync::mpsc as async_mpsc;
 
-use crate::endpoint::{Address, rendezvous_file};
+use crate::endpoint::rendezvous_file;
 use crate::health::{Failure, Health};
 use crate::inbox::Inbox;
 use crate::io::{Command, run};
 use crate::outbox::{Outbox, UNPOISONED};
 use crate::output::SendingEnd;
-use crate::security::{Security, check_key};
+use crate::security::Security;
 use crate::shm::rendezvous::Bells;
 use crate::shm::{RingOutput, Sleeper, finish_rings};
 use crate::{
-    BindError, ConnectError, Element, EndpointKind, FinishError, InvalidEndpoint, NetworkConfig,
-    NetworkStatistics, NoInput, OutputChannel, ReceiveError,
+    BindError, ConnectError, Element, EndpointKind, FinishError, NetworkConfig, NetworkStatistics,
+    NoInput, OutputChannel, ReceiveError,
 };
 
 /// One end of one channel: its job-wide id and where its other end listens.
@@ -164,7 +165,7 @@ impl Network {
     ) -> Result<(), ConnectError> {
         let mut ids = HashSet::new();
         for spec in outputs.iter().chain(inputs) {
-            check_key(&spec.peer, self.state.security.is_some())?;
+            Endpoint::of_peer(&spec.peer, self.state.security.is_some())?;
             if !ids.insert(spec.id) {
                 return Err(ConnectError::Duplicate(spec.id));
             }
@@ -311,7 +312,7 @@ fn without_keys(specs: &[ChannelSpec]) -> Result<Vec<ChannelSpec>, InvalidEndpoi
     let plain = |spec: &ChannelSpec| {
         Ok(ChannelSpec {
             id: spec.id,
-            peer: Address::parse(&spec.peer)?.address,
+            peer: Endpoint::parse(&spec.peer)?.with_key(None).to_string(),
             ..*spec
         })
     };

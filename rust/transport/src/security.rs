@@ -15,8 +15,9 @@ use omq_tokio::{
     CurveServerOptions, Options,
 };
 
-use crate::endpoint::Address;
-use crate::{ChannelSpec, ConnectError, InvalidEndpoint};
+use oka_ipc::Endpoint;
+
+use crate::{BindError, ChannelSpec, ConnectError};
 
 /// The key pair of one network, and the public keys of its peers.
 pub(crate) struct Security {
@@ -47,8 +48,8 @@ impl Security {
     ) -> Result<(), ConnectError> {
         let mut peers = HashMap::new();
         for spec in channels {
-            if let Some(key) = Address::parse(&spec.peer)?.key {
-                peers.insert(spec.id, key);
+            if let Some(key) = Endpoint::parse(&spec.peer)?.key {
+                peers.insert(spec.id, CurvePublicKey::from_bytes(key));
             }
         }
         self.peers
@@ -58,10 +59,9 @@ impl Security {
     }
 
     /// The endpoint as peers have to know it: with this network's key.
-    pub(crate) fn announce(&self, address: &str) -> String {
-        let key = Some(self.keys.public);
-        let address = address.to_owned();
-        Address { key, address }.to_string()
+    pub(crate) fn announce(&self, address: &str) -> Result<String, BindError> {
+        let key = Some(*self.keys.public.as_bytes());
+        Ok(Endpoint::parse(address)?.with_key(key).to_string())
     }
 
     /// Options of the listening socket: only peers are let in.
@@ -105,21 +105,4 @@ impl Security {
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less)
             .is_ok()
     }
-}
-
-/// Refuses a TCP peer without a key where channels are encrypted, and one with a key where not.
-pub(crate) fn check_key(peer: &str, encryption: bool) -> Result<(), InvalidEndpoint> {
-    let Address { key, address } = Address::parse(peer)?;
-    if !address.starts_with("tcp://") || key.is_some() == encryption {
-        return Ok(());
-    }
-    let reason = if encryption {
-        "it has no key, and this network encrypts"
-    } else {
-        "it has a key, and this network does not encrypt"
-    };
-    Err(InvalidEndpoint {
-        endpoint: address,
-        reason: reason.to_owned(),
-    })
 }

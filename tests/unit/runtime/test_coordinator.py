@@ -30,19 +30,17 @@ from engine.runtime.coordinator import (
     EndSource,
     Event,
     Failed,
-    Look,
-    Looked,
+    Reached,
     Say,
-    Show,
+    Started,
     Step,
     Stopped,
 )
-from engine.runtime.description import TaskStatistics
 from operators import source
 from operators.sinks import Collect
 from operators.sources import Collection
 
-STARTING: tuple[Step, ...] = ("process_id", "bind", "connect")
+STARTING: tuple[Step, ...] = ("process_id", "deploy", "connect")
 CONFIG = JobConfig(name="tried", connect_timeout_seconds=5.0)
 
 
@@ -74,7 +72,7 @@ class Job:
         self.coordinator = Coordinator(self.graph, CONFIG)
         self.now = 100.0
         self.tasks = range(len(self.graph.vertices))
-        self.said: list[Any] = self.coordinator.start(self.now)
+        self.said: list[Any] = self.coordinator.handle([Started()], self.now)
 
     def handle(self, *events: Event, after: float = 0.0) -> list[Any]:
         self.now += after
@@ -82,7 +80,8 @@ class Job:
         return self.said
 
     def done(self, step: Step, *tasks: int) -> list[Any]:
-        return self.handle(*(Done(task, step) for task in tasks or self.tasks))
+        attempt = self.coordinator.attempt
+        return self.handle(*(Done(task, step, attempt) for task in tasks or self.tasks))
 
     def at(self, step: Step) -> Job:
         """As it is when every task was just told to take the step."""
@@ -100,8 +99,8 @@ class Job:
 def test_steps_are_taken_by_all_in_order() -> None:
     job = Job()
     for step, following in [
-        ("process_id", "bind"),
-        ("bind", "connect"),
+        ("process_id", "deploy"),
+        ("deploy", "connect"),
         ("connect", "run"),
         ("run", "commit"),
         ("commit", "close"),
@@ -111,7 +110,7 @@ def test_steps_are_taken_by_all_in_order() -> None:
         assert not any(isinstance(each, Call) for each in job.said)
         job.done(step, 3)  # type: ignore[arg-type]
         assert [each for each in job.said if isinstance(each, Call)] == [
-            Call(task, following)  # type: ignore[arg-type]
+            Call(task, following, 0)  # type: ignore[arg-type]
             for task in job.tasks
         ]
     job.done("close")
@@ -134,21 +133,21 @@ def test_a_death_ends_the_job_for_those_who_live(step: Step) -> None:
 
 
 def test_whoever_does_not_answer_in_time_is_named() -> None:
-    job = Job().at("bind")
-    job.done("bind", 0, 3)
+    job = Job().at("deploy")
+    job.done("deploy", 0, 3)
     job.handle(after=4.9)
     assert job.coordinator.error is None
     job.handle(after=0.1)
     error = job.coordinator.error
     assert isinstance(error, StartError)
     late = ", ".join(job.graph.vertices[task].name for task in (1, 2))
-    assert error.message == f"2 of 4 workers did not answer 'bind' within 5 s: {late}"
+    assert error.message == f"2 of 4 workers did not answer 'deploy' within 5 s: {late}"
     assert job.told("cancel") == [0, 1, 2, 3]
 
 
 def test_a_broken_channel_waits_for_the_death_that_explains_it() -> None:
     job = Job().at("run")
-    assert job.handle(Failed(2, "run", cut_off(2))) == []
+    assert job.handle(Failed(2, "run", 0, cut_off(2))) == []
     assert job.coordinator.wake == pytest.approx(job.now + 0.8)
     job.handle(Died(1, lost(1)), after=0.5)
     assert isinstance(job.coordinator.error, WorkerLost)
@@ -156,8 +155,8 @@ def test_a_broken_channel_waits_for_the_death_that_explains_it() -> None:
 
 def test_a_broken_channel_is_told_where_nobody_died() -> None:
     job = Job().at("run")
-    job.handle(Failed(2, "run", cut_off(2)))
-    job.handle(Failed(3, "run", cut_off(3)), after=0.7)
+    job.handle(Failed(2, "run", 0, cut_off(2)))
+    job.handle(Failed(3, "run", 0, cut_off(3)), after=0.7)
     assert job.coordinator.error is None
     job.handle(after=0.1)
     assert job.coordinator.error is not None
@@ -167,20 +166,23 @@ def test_a_broken_channel_is_told_where_nobody_died() -> None:
 def test_what_comes_together_is_judged_together() -> None:
     job = Job().at("run")
     job.handle(
-        Failed(3, "run", cut_off(3)), Failed(2, "run", raised(2)), Died(1, lost(1)), Cancelled()
+        Failed(3, "run", 0, cut_off(3)),
+        Failed(2, "run", 0, raised(2)),
+        Died(1, lost(1)),
+        Cancelled(),
     )
     assert isinstance(job.coordinator.error, WorkerLost)
     job = Job().at("run")
-    job.handle(Failed(0, "run", cut_off(0)), Failed(2, "run", raised(2)))
+    job.handle(Failed(0, "run", 0, cut_off(0)), Failed(2, "run", 0, raised(2)))
     assert isinstance(job.coordinator.error, OperatorError)
 
 
 def test_every_sink_may_commit_before_one_that_could_not_is_told() -> None:
     job = Job().at("commit")
-    job.handle(Failed(2, "commit", raised(2)))
+    job.handle(Failed(2, "commit", 0, raised(2)))
     assert job.coordinator.error is None
     job.done("commit", 0, 1)
-    job.handle(Failed(3, "commit", raised(3)))
+    job.handle(Failed(3, "commit", 0, raised(3)))
     assert isinstance(job.coordinator.error, OperatorError)
     assert job.coordinator.error.task == "t[2]"
 
@@ -189,11 +191,46 @@ def test_answers_to_earlier_steps_are_for_nobody() -> None:
     job = Job().at("run")
     job.handle(Cancelled())
     assert isinstance(job.coordinator.error, JobCancelled)
-    job.handle(Failed(0, "run", raised(0)))
+    job.handle(Failed(0, "run", 0, raised(0)))
     job.done("run")
     job.done("connect")
     assert job.coordinator.step == "cancel"
     assert isinstance(job.coordinator.error, JobCancelled)
+
+
+@pytest.mark.parametrize("step", [*STARTING, "run"])
+def test_a_job_is_deployed_anew_in_the_same_workers(step: Step) -> None:
+    job = Job().at(step)
+    job.handle(Failed(2, "run", 0, cut_off(2)) if step == "run" else Stopped())
+    job.handle(Started(), after=0.5)
+    calls = [each for each in job.said if isinstance(each, Call)]
+    assert calls == [
+        *(Call(task, "cancel", 0) for task in job.tasks),
+        *(Call(task, "process_id", 1) for task in job.tasks),
+    ]
+    for late in ("cancel", step, "run"):
+        job.handle(*(Done(task, late, 0) for task in job.tasks))  # type: ignore[arg-type]
+        job.handle(Failed(0, late, 0, raised(0)))  # type: ignore[arg-type]
+    assert (job.coordinator.step, job.coordinator.error) == ("process_id", None)
+    for each in (*STARTING, "run"):
+        job.done(each)  # type: ignore[arg-type]
+    assert [Call(task, "commit", 1) for task in job.tasks] == job.said
+    assert job.handle(Started()) == []
+    job.done("commit")
+    job.done("close")
+    assert (job.coordinator.step, job.coordinator.error) == (None, None)
+
+
+def test_sources_end_once_in_each_attempt() -> None:
+    job = Job().at("run")
+    assert job.handle(Stopped()) == [EndSource(0, 0), EndSource(1, 0)]
+    job.handle(Started())
+    for each in STARTING:
+        job.done(each)
+    assert [each for each in job.said if isinstance(each, EndSource)] == [
+        EndSource(0, 1),
+        EndSource(1, 1),
+    ]
 
 
 def test_whoever_does_not_drop_what_it_holds_is_not_waited_for() -> None:
@@ -210,12 +247,12 @@ def test_whoever_does_not_drop_what_it_holds_is_not_waited_for() -> None:
 
 
 def test_sources_end_once_where_somebody_wants_no_more() -> None:
-    job = Job().at("bind")
+    job = Job().at("deploy")
     assert job.handle(Stopped()) == []
     job.at("run")
     assert [each for each in job.said if isinstance(each, EndSource)] == [
-        EndSource(0),
-        EndSource(1),
+        EndSource(0, 0),
+        EndSource(1, 0),
     ]
     assert job.handle(Stopped()) == []
 
@@ -223,39 +260,32 @@ def test_sources_end_once_where_somebody_wants_no_more() -> None:
 def test_sources_end_when_all_that_read_them_have() -> None:
     job = Job().at("run")
     assert job.done("run", 2) == []
-    assert job.done("run", 3) == [EndSource(0), EndSource(1)]
+    assert job.done("run", 3) == [EndSource(0, 0), EndSource(1, 0)]
 
 
-def statistics(of: ExecutionGraph, records: int) -> list[TaskStatistics]:
-    """Of tasks whose operators have all emitted so many records, as far as limits look at them."""
-
-    class Operator:
-        def __init__(self, name: str) -> None:
-            self.name, self.records_out = name, records
-
-    class Task:
-        def __init__(self, vertex: Any) -> None:
-            self.operators = [Operator(each.name) for each in vertex.job_vertex.operators]
-
-    return [Task(vertex) for vertex in of.vertices]  # type: ignore[misc]
-
-
-def test_a_job_with_a_limit_is_looked_at_more_often() -> None:
+def test_sources_end_when_a_limit_is_reached() -> None:
     job = Job(graph(1, limit=10)).at("run")
-    assert job.handle(after=0.05) == []
-    assert job.handle(after=0.05) == [Look()]
-    assert job.handle(Looked(statistics(job.graph, 9))) == []
-    assert job.handle(after=0.1) == [Look()]
-    assert job.handle(Looked(statistics(job.graph, 10))) == [EndSource(0)]
-    assert job.handle(after=0.5) == []
-    assert job.handle(after=0.4) == [Show()]
+    assert job.coordinator.wake is None
+    assert job.handle(Reached(1, 1, "take")) == []
+    assert job.handle(Reached(1, 0, "take")) == [EndSource(0, 0)]
+    assert job.handle(Reached(1, 0, "take")) == []
+
+
+def test_who_dies_after_its_commit_fails_no_job() -> None:
+    job = Job().at("run")
+    job.done("run")
+    job.done("commit", 2)
+    assert job.handle(Died(2, lost(2))) == []
+    job.done("commit", 0, 1, 3)
+    assert job.told("close") == [0, 1, 3]
+    assert job.coordinator.error is None
 
 
 def test_what_takes_long_is_told() -> None:
     job = Job()
     job.done("process_id", 0)
     assert job.handle(after=1.0) == [Say("starting workers 1 of 4")]
-    job.handle(*(Done(task, "process_id") for task in (1, 2, 3)), after=0.5)
+    job.handle(*(Done(task, "process_id", 0) for task in (1, 2, 3)), after=0.5)
     assert job.handle(after=0.5) == [Say("setting up workers 0 of 4")]
     job.at("commit")
     assert job.handle(after=0.9) == []
@@ -279,12 +309,12 @@ class Simulation:
         self.dead: set[int] = set()
         """As the coordinator has been told."""
         self.calls: list[Call] = []
-        self.ended: list[int] = []
+        self.ended: list[EndSource] = []
         self.known: list[EngineError] = []
         """Failures that were handed over, in the step in which the job was given up."""
         self.interrupted = False
         """Whether the job was cancelled, or its master failed."""
-        for event in (Cancelled(), Stopped(), Broken(RuntimeError("broken"))):
+        for event in (Cancelled(), Stopped(), Broken(RuntimeError("broken")), Started(), Started()):
             if self.random.random() < 0.1:
                 self.coming.append((self.job.now + self.random.random() * 8, event))
 
@@ -308,11 +338,18 @@ class Simulation:
         self.coming = [each for each in self.coming if each[0] > reach]
         job.now = max(job.now, reach if events else job.now)
         step, given_up = job.coordinator.step, job.coordinator.error
+        self.attempt = job.coordinator.attempt
         for event in events:
             if isinstance(event, Died):
                 self.dead.add(event.task)
+            if isinstance(event, Started) and step not in ("commit", "cancel", "close"):
+                self.known = [each for each in self.known if isinstance(each, WorkerLost)]
+                step, self.attempt = "process_id", self.attempt + 1
             if given_up is None and step != "close":
-                if isinstance(event, Died) or (isinstance(event, Failed) and event.step == step):
+                if isinstance(event, Died) or (
+                    isinstance(event, Failed)
+                    and (event.step, event.attempt) == (step, self.attempt)
+                ):
                     self.known.append(event.error)
                 self.interrupted |= isinstance(event, Cancelled | Broken)
         said = job.handle(*events)
@@ -323,22 +360,21 @@ class Simulation:
     def carry_out(self, commands: Iterable[Any]) -> None:
         for command in commands:
             match command:
-                case Call(task, step):
+                case Call(task, step, attempt):
                     assert task not in self.dead
                     self.calls.append(command)
-                    self.coming += self.answers(task, step)
+                    self.coming += self.answers(task, step, attempt)
                 case EndSource(task):
                     assert task not in self.dead
-                    self.ended.append(task)
-                case Look():
-                    emitted = self.random.choice([0, 10])
-                    found = Looked(statistics(self.job.graph, emitted))
-                    self.coming.append((self.job.now, found))
+                    self.ended.append(command)
 
-    def answers(self, task: int, step: Step) -> list[tuple[float, Event]]:
+    def answers(self, task: int, step: Step, attempt: int) -> list[tuple[float, Event]]:
         at = self.job.now + self.random.choice([0.0, 0.1, 0.5, 2.0]) * self.random.random()
+        operators = self.job.graph.vertices[task].job_vertex.operators
+        if step == "run" and "take" in [each.name for each in operators]:
+            self.coming.append((at, Reached(task, attempt, "take")))
         if self.random.random() >= self.trouble:
-            return [(at, Done(task, step))]
+            return [(at, Done(task, step, attempt))]
         kind = self.random.choice(["dies", "fails", "fails and dies", "cut off", "cut off, dies"])
         if step in STARTING or step in ("cancel", "close"):
             kind = self.random.choice(["dies", "silent", "refuses"])
@@ -347,15 +383,18 @@ class Simulation:
             error = StartError("no")
         events: list[tuple[float, Event]] = []
         if kind not in ("dies", "silent"):
-            events.append((at, Failed(task, step, error)))
+            events.append((at, Failed(task, step, attempt, error)))
         if "dies" in kind:
             events.append((at + self.random.random(), Died(task, lost(task))))
         return events
 
     def check(self) -> None:
         error = self.job.coordinator.error
-        taken = [(call.task, call.step) for call in self.calls]
-        assert len(set(taken)) == len(taken)
+        last = self.job.coordinator.attempt
+        assert len(set(self.calls)) == len(self.calls)
+        taken = [(call.task, call.step) for call in self.calls if call.attempt == last]
+        closed = [call.task for call in self.calls if call.step == "close"]
+        assert len(set(closed)) == len(closed)
         assert len(set(self.ended)) == len(self.ended)
         told = {step: {task for task, each in taken if each == step} for step in get_args(Step)}
         living = set(self.job.tasks) - self.dead

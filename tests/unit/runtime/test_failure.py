@@ -409,9 +409,9 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], tuple[Any, list[str
     def run(fails: str) -> tuple[Any, list[str]]:
         calls: list[str] = []
         worker = Worker(dedicated=False)
-        worker._task = _Task(Watched(calls, fails))  # type: ignore[assignment]
-        result = worker.run()
-        return (worker.commit() if fails == "commit" else result), calls
+        worker._tasks = {0: _Task(Watched(calls, fails))}  # type: ignore[assignment]
+        result = worker.run(0)
+        return (worker.commit(0) if fails == "commit" else result), calls
 
     return run
 

@@ -13,7 +13,8 @@ from engine.config import JobConfig
 from engine.errors import JobCancelled, OperatorError, StartError, WorkerLost
 from engine.job import Plan
 from engine.placement import Node, Placement
-from engine.runtime.description import TaskDescription, TaskFailure
+from engine.runtime.coordinator import Started
+from engine.runtime.description import LimitReached, TaskDescription, TaskFailure
 from engine.runtime.launcher import Launcher, WorkerDied, WorkerHandle
 from engine.runtime.master import JobMaster
 from engine.runtime.reply import CallFailed, pack
@@ -31,15 +32,25 @@ class FakeWorker(WorkerHandle):
     def __init__(self, task: TaskDescription, answer: Answer) -> None:
         self.task, self.node = task, HERE
         self.told: list[str] = []
+        self.listening: Future[bytes] = Future()
+        self.words: list[Any] = []
+        """What it says next, from the last."""
         self.given: dict[str, tuple[Any, ...]] = {}
         self._answer = answer
 
     def call(self, method: str, *arguments: Any) -> Future[bytes]:
         future: Future[bytes] = Future()
+        if method == "listen":
+            self.listening = Future()
+            if self.words:
+                self.listening.set_result(pack(self.words.pop))
+            return self.listening
         if method != "statistics":
             self.told.append(method)
             self.given[method] = arguments
         answer = self._answer(self, method)
+        if isinstance(answer, Future):
+            return answer
         if isinstance(answer, WorkerDied | CallFailed):
             future.set_exception(answer)
         elif answer is not SILENT:
@@ -73,21 +84,26 @@ class FakeLauncher(Launcher):
 def usual(worker: FakeWorker, method: str) -> Any:
     task = worker.task
     return {
-        "bind": {"shm": f"shm://{task.id}", "tcp": f"tcp://{task.id}"},
+        "deploy": {"shm": f"shm://{task.id}", "tcp": f"tcp://{task.id}"},
         "run": f"statistics of {task.id}",
         "commit": {"collect": pickle.dumps([task.id])} if task.vertex.endswith("collect") else {},
     }.get(method)
 
 
 def master(
-    answer: Answer = usual, observe: Any = None, **settings: Any
+    answer: Answer = usual,
+    tell: Any = print,
+    parallelism: int = 2,
+    limit: int | None = None,
+    **settings: Any,
 ) -> tuple[JobMaster, FakeLauncher]:
-    config = JobConfig(parallelism=2, **settings)
-    pipeline = source(Numbers([1])).rebalance().map(str).sink(Collect())
-    graph = Plan.of(pipeline, config).execution
+    config = JobConfig(parallelism=parallelism, **settings)
+    numbers = source(Numbers([1])).rebalance().map(str)
+    stream = numbers if limit is None else numbers.take(limit)
+    graph = Plan.of(stream.sink(Collect()), config).execution
     placement = Placement(dict.fromkeys(range(len(graph.vertices)), HERE))
     launcher = FakeLauncher(answer)
-    return JobMaster(graph, placement, config, launcher, observe), launcher
+    return JobMaster(graph, placement, config, launcher, tell), launcher
 
 
 def test_a_job_from_launch_to_report() -> None:
@@ -96,7 +112,7 @@ def test_a_job_from_launch_to_report() -> None:
     for worker in launcher.workers:
         assert [each for each in worker.told if each != "end_source"] == [
             "process_id",
-            "bind",
+            "deploy",
             "connect",
             "run",
             "commit",
@@ -104,9 +120,39 @@ def test_a_job_from_launch_to_report() -> None:
         ]
     assert report.statistics == tuple(f"statistics of {task}" for task in range(4))
     assert report.outputs == {"collect": [[2], [3]]}
-    peers, others = launcher.workers[0].given["connect"]
-    assert (sorted(peers.values()), others) == (["shm://2", "shm://3"], {})
+    attempt, peers, others = launcher.workers[0].given["connect"]
+    assert (attempt, sorted(peers.values()), others) == (0, ["shm://2", "shm://3"], {})
     assert launcher.was_shut_down == 1
+
+
+def test_what_workers_say_of_an_earlier_attempt_is_for_nobody() -> None:
+    late: list[Future[bytes]] = []
+
+    def answer(worker: FakeWorker, method: str) -> Any:
+        attempt = worker.given[method][0] if worker.given.get(method) else None
+        if (method, attempt) == ("run", 0):
+            late.append(Future())
+            if len(late) == 4:
+                job._news.put(Started)
+            return late[-1]
+        if (method, attempt) == ("run", 1):
+            for each in late:
+                each.set_result(pack(lambda: "statistics of the first attempt"))
+            late.clear()
+        return usual(worker, method)
+
+    job, launcher = master(answer)
+    report = job.run()
+    assert report.statistics == tuple(f"statistics of {task}" for task in range(4))
+    attempt = ["process_id", "deploy", "connect", "run"]
+    for worker in launcher.workers:
+        assert [each for each in worker.told if each != "end_source"] == [
+            *attempt,
+            "cancel",
+            *attempt,
+            "commit",
+            "close",
+        ]
 
 
 def told(launcher: FakeLauncher) -> list[list[str]]:
@@ -122,7 +168,7 @@ def test_whoever_died_is_told_nothing_more() -> None:
     job, launcher = master(answer)
     with pytest.raises(WorkerLost, match="last words"):
         job.run()
-    start = ["process_id", "bind", "connect"]
+    start = ["process_id", "deploy", "connect"]
     ended = [*start, "cancel", "close"]
     assert told(launcher) == [ended, start, ended, ended]
     assert launcher.was_shut_down == 1
@@ -130,15 +176,15 @@ def test_whoever_died_is_told_nothing_more() -> None:
 
 def test_what_cannot_be_called_or_does_not_answer_fails_the_start() -> None:
     def refused(worker: FakeWorker, method: str) -> Any:
-        return CallFailed("OSError", "no") if method == "bind" else usual(worker, method)
+        return CallFailed("OSError", "no") if method == "deploy" else usual(worker, method)
 
-    with pytest.raises(StartError, match=r"task collection\[0\] could not bind: OSError: no"):
+    with pytest.raises(StartError, match=r"task collection\[0\] could not deploy: OSError: no"):
         master(refused)[0].run()
 
     def silent(worker: FakeWorker, method: str) -> Any:
-        return SILENT if (worker.task.id, method) == (3, "bind") else usual(worker, method)
+        return SILENT if (worker.task.id, method) == (3, "deploy") else usual(worker, method)
 
-    with pytest.raises(StartError, match=r"1 of 4 workers did not answer 'bind' within 0\.05 s"):
+    with pytest.raises(StartError, match=r"1 of 4 workers did not answer 'deploy' within 0\.05 s"):
         master(silent, connect_timeout_seconds=0.05)[0].run()
 
 
@@ -165,20 +211,49 @@ def test_a_job_that_is_cancelled_before_it_starts_does_nothing() -> None:
     assert told(launcher) == [["process_id", "cancel", "close"]] * 4
 
 
-def test_an_observer_that_fails_leaves_no_worker_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_master_that_fails_leaves_no_worker_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.runtime.coordinator._TICK_SECONDS", 0.01)
-    monkeypatch.setattr("engine.runtime.master._ANSWER_SECONDS", 0.0)
 
-    def observe(_tasks: Any) -> None:
-        raise RuntimeError("nobody looks")
+    def tell(_what: str) -> None:
+        raise RuntimeError("nobody listens")
 
     job, launcher = master(
-        lambda worker, method: SILENT if method == "run" else usual(worker, method), observe
+        lambda worker, method: SILENT if method == "deploy" else usual(worker, method), tell
     )
-    with pytest.raises(RuntimeError, match="nobody looks"):
+    with pytest.raises(RuntimeError, match="nobody listens"):
         job.run()
-    assert all(each[-3:] == ["run", "cancel", "close"] for each in told(launcher))
+    assert all(each[-3:] == ["deploy", "cancel", "close"] for each in told(launcher))
     assert launcher.was_shut_down == 1
+
+
+def test_what_a_worker_says_unasked_is_heard_until_it_says_no_more() -> None:
+    def answer(worker: FakeWorker, method: str) -> Any:
+        if (worker.task.id, method) == (1, "run"):
+            worker.words = [None, LimitReached(0, "take")]
+            worker.listening.set_result(pack(lambda: LimitReached(1, "take")))
+        if (worker.task.id, method) == (0, "run"):
+            return running
+        if method == "end_source":
+            running.set_result(pack(lambda: "statistics"))
+        return usual(worker, method)
+
+    running: Future[bytes] = Future()
+    job, launcher = master(answer, parallelism=1, limit=5)
+    job.run()
+    source, taker = launcher.workers
+    assert source.told.count("end_source") == 1
+    assert not taker.words
+
+
+def test_a_worker_that_dies_when_its_task_is_done_is_noticed_at_once() -> None:
+    def answer(worker: FakeWorker, method: str) -> Any:
+        if (worker.task.id, method) == (3, "run"):
+            worker.listening.set_exception(WorkerDied("killed by SIGKILL"))
+        return SILENT if (worker.task.id, method) == (0, "run") else usual(worker, method)
+
+    job, _ = master(answer)
+    with pytest.raises(WorkerLost, match="SIGKILL"):
+        job.run()
 
 
 def test_a_result_that_cannot_be_read_fails_the_job() -> None:

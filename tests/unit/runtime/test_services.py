@@ -90,7 +90,7 @@ def bound(folder: Path, source: Any, *services: NotingPlan) -> tuple[Worker, dic
     task = TaskDescription(0, "v", 0, 1, operators, {}, (), (), config, services=services)
     (data,) = pickle_descriptions([task])
     worker = Worker(dedicated=False)
-    return worker, worker.bind(data, str(folder), "127.0.0.1", ImportPath.of_this_process())
+    return worker, worker.deploy(0, data, str(folder), "127.0.0.1", ImportPath.of_this_process())
 
 
 def test_a_worker_takes_its_services_from_bind_to_close(folder: Path) -> None:
@@ -100,8 +100,8 @@ def test_a_worker_takes_its_services_from_bind_to_close(folder: Path) -> None:
         "first": "tcp://127.0.0.1:0/first",
         "second": "tcp://127.0.0.1:0/second",
     }
-    worker.connect({}, {task: Peer(f"task {task}", {}) for task in (1, 2, 3)})
-    statistics = worker.run()
+    worker.connect(0, {}, {task: Peer(f"task {task}", {}) for task in (1, 2, 3)})
+    statistics = worker.run(0)
     assert isinstance(statistics, TaskStatistics)
     assert (statistics.refused_connections, statistics.model_sent_bytes) == (4, 10)
     worker.close()
@@ -124,7 +124,7 @@ def test_a_worker_takes_its_services_from_bind_to_close(folder: Path) -> None:
 
 def test_services_know_the_tasks_that_a_failure_tells_of(folder: Path) -> None:
     worker, _ = bound(folder, failing, NotingPlan("first"), NotingPlan("second"))
-    failure = worker.run()
+    failure = worker.run(0)
     worker.close()
     assert isinstance(failure, TaskFailure)
     assert failure.error == "ValueError: lost at FIRST, and at SECOND"

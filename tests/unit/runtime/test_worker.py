@@ -37,7 +37,7 @@ def described(task: int = 0, *services: Any) -> bytes:
 
 def bound(folder: Path, description: bytes) -> tuple[Worker, dict[str, str]]:
     worker = Worker(dedicated=False)
-    return worker, worker.bind(description, str(folder), "127.0.0.1", IMPORTS)
+    return worker, worker.deploy(0, description, str(folder), "127.0.0.1", IMPORTS)
 
 
 @pytest.fixture
@@ -66,8 +66,8 @@ def test_a_closed_worker_opens_nothing(folder: Path) -> None:
     worker = Worker(dedicated=False)
     worker.close()
     with pytest.raises(Cancelled):
-        worker.bind(
-            described(0, ModelsPlan(BlobRole(origin=True))), str(folder), "127.0.0.1", IMPORTS
+        worker.deploy(
+            0, described(0, ModelsPlan(BlobRole(origin=True))), str(folder), "127.0.0.1", IMPORTS
         )
     assert not folder.exists()
 
@@ -80,7 +80,7 @@ def test_close_wakes_a_worker_that_waits_for_its_followers(folder: Path) -> None
 
     def connect() -> None:
         with pytest.raises(Cancelled):
-            worker.connect({}, {})
+            worker.connect(0, {}, {})
         failed.set()
 
     thread = threading.Thread(target=connect)
@@ -97,13 +97,15 @@ def test_names_are_gone_once_it_runs(folder: Path) -> None:
         for task, role in enumerate([first, following])
     ]
     others = {task: Peer(f"task {task}", found) for task, (_, found) in enumerate(workers)}
-    threads = [threading.Thread(target=worker.connect, args=({}, others)) for worker, _ in workers]
+    threads = [
+        threading.Thread(target=worker.connect, args=(0, {}, others)) for worker, _ in workers
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(10)
     for worker, _ in workers:
-        worker.run()
+        worker.run(0)
     assert not folder.exists()
     for worker, _ in workers:
         worker.close()

@@ -4,8 +4,8 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use oka_blob::{BlobConfig, CreateError, MemoryError, WaitError};
+use oka_ipc::proxy::Proxy;
 
-use crate::proxy::Proxy;
 use crate::support::{Node, ORIGIN, bytes, chain, config, until};
 
 const CHUNK: u64 = 64 << 10;
@@ -13,7 +13,7 @@ const CHUNK: u64 = 64 << 10;
 /// An origin, and a node that it reaches through a proxy.
 fn proxied(config: &BlobConfig) -> (Node, Proxy, Node) {
     let (origin, node) = (Node::new(config.clone()), Node::new(config.clone()));
-    let proxy = Proxy::to(node.endpoint());
+    let proxy = Proxy::to(node.endpoint(), Duration::ZERO);
     origin.join(std::slice::from_ref(&proxy.endpoint), &[]);
     node.join(&[], &[origin.endpoint().to_owned()]);
     (origin, proxy, node)
@@ -126,7 +126,7 @@ fn a_node_that_comes_back_is_served_at_the_end() {
         Node::new(config.clone()),
         [(); 2].map(|()| Node::new(config.clone())),
     );
-    let proxy = Proxy::to(middle.endpoint());
+    let proxy = Proxy::to(middle.endpoint(), Duration::ZERO);
     let peers: Vec<_> = [&origin, &middle, &last]
         .iter()
         .map(|node| node.endpoint().to_owned())

@@ -3,6 +3,5 @@
 mod delivery;
 mod faults;
 mod local;
-mod proxy;
 mod strangers;
 mod support;

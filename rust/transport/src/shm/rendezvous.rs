@@ -6,8 +6,7 @@
 //! task at its other end is gone.
 
 use std::collections::HashMap;
-use std::io::{self, IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,10 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use oka_ring::{MARKS, MapError, SharedBell, SharedRing};
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
-};
+use rustix::net::SendFlags;
 use tokio::io::Interest;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{oneshot, watch};
@@ -226,11 +222,12 @@ fn channel_of(hello: [u8; HELLO_BYTES], attempt: u8) -> Option<u32> {
 
 async fn send(stream: &UnixStream, bytes: &[u8], with: &[BorrowedFd<'_>]) -> io::Result<()> {
     let sent = stream.async_io(Interest::WRITABLE, || {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        control.push(SendAncillaryMessage::ScmRights(with));
-        let bytes = [IoSlice::new(bytes)];
-        Ok(sendmsg(stream, &bytes, &mut control, SendFlags::NOSIGNAL)?)
+        Ok(oka_ipc::send(
+            stream.as_fd(),
+            bytes,
+            with,
+            SendFlags::empty(),
+        )?)
     });
     // A message this short is sent whole on a fresh socket.
     (sent.await? == bytes.len())
@@ -245,16 +242,7 @@ async fn receive(
 ) -> io::Result<[Option<OwnedFd>; DESCRIPTORS]> {
     let (length, found) = stream
         .async_io(Interest::READABLE, || {
-            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
-            let mut control = RecvAncillaryBuffer::new(&mut space);
-            let mut into = [IoSliceMut::new(bytes)];
-            let flags = RecvFlags::CMSG_CLOEXEC;
-            let message = recvmsg(stream, &mut into, &mut control, flags)?;
-            let mut descriptors = control.drain().flat_map(|part| match part {
-                RecvAncillaryMessage::ScmRights(descriptors) => descriptors.collect(),
-                _ => Vec::new(),
-            });
-            Ok((message.bytes, [descriptors.next(), descriptors.next()]))
+            Ok(oka_ipc::receive(stream.as_fd(), bytes)?)
         })
         .await?;
     if length == bytes.len() {

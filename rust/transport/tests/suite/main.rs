@@ -9,6 +9,5 @@ mod conformance;
 mod controls;
 mod paused;
 mod processes;
-mod proxy;
 mod reconnect;
 mod strangers;

@@ -3,9 +3,9 @@
 use std::thread;
 use std::time::Duration;
 
-use crate::proxy::Proxy;
 use crate::support::{Directory, Kind, ReceiveBatch as _, emit, receive_all};
-use oka_transport::{EmitError, LostReason, Network, NetworkConfig, ReceiveError};
+use oka_ipc::{Endpoint, proxy::Proxy};
+use oka_transport::{ChannelSpec, EmitError, LostReason, Network, NetworkConfig, ReceiveError};
 
 const RECORDS: u64 = 20_000;
 const SIZE: usize = 4_000;
@@ -15,10 +15,12 @@ fn proxied_pair(kind: Kind, config: &NetworkConfig) -> (Network, Network, [Proxy
     let directory = Directory::new();
     let source = directory.bind(kind, "source", config);
     let sink = directory.bind(kind, "sink", config);
-    let proxies = [Proxy::to(&sink), Proxy::to(&source)];
+    let through = |network: &Network| Proxy::to(&network.endpoints()[0], Duration::from_millis(1));
+    let proxies = [through(&sink), through(&source)];
+    let [to_sink, to_source] = [0, 1].map(|at| ChannelSpec::new(1, proxies[at].endpoint.clone()));
     thread::scope(|scope| {
-        scope.spawn(|| source.connect(&[proxies[0].channel(1)], &[]).unwrap());
-        sink.connect(&[], &[proxies[1].channel(1)]).unwrap();
+        scope.spawn(|| source.connect(&[to_sink], &[]).unwrap());
+        sink.connect(&[], &[to_source]).unwrap();
     });
     (source, sink, proxies)
 }
@@ -134,7 +136,8 @@ fn a_connection_that_stays_away_is_a_lost_channel() {
         }
     };
     assert_eq!(lost.channel, 1);
-    assert_eq!(lost.peer, format!("tcp://{}", proxies[0].address));
+    let peer = Endpoint::parse(&proxies[0].endpoint).unwrap();
+    assert_eq!(lost.peer, peer.with_key(None).to_string());
     let text = lost.to_string();
     assert!(text.contains("hint: ") && text.contains("reconnect_timeout"));
     while let Ok(batch) = sink.receive_batch() {
