@@ -1,5 +1,6 @@
 //! The value of a key so far, and how an encoded value is taken into it.
 
+use crate::encode;
 use crate::problem::Problem;
 use crate::value::{Reader, Value, extension};
 use std::cmp::Ordering;
@@ -91,6 +92,50 @@ impl Accumulated {
         }
     }
 
+    /// Appends it as an encoded value: a mean as the pair of its sum and its count.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let mut mean = |sum: Self, count: u64| {
+            encode::array(out, 2);
+            sum.encode(out);
+            encode::unsigned(out, count);
+        };
+        match self {
+            Self::Bool(truth) => encode::boolean(out, *truth),
+            Self::Integer(number) => {
+                encode::integer(out, *number < 0, &number.unsigned_abs().to_le_bytes());
+            }
+            Self::Float(number) => encode::float(out, *number),
+            Self::Text(utf8) if str::from_utf8(utf8).is_ok() => encode::text(out, utf8),
+            Self::Text(utf8) => encode::extension(out, extension::TEXT, utf8),
+            Self::Bytes(data) => encode::bytes(out, data),
+            Self::Encoded(encoded) => out.extend_from_slice(encoded),
+            Self::IntegerMean { count, sum } => mean(Self::Integer(*sum), *count),
+            Self::FloatMean { count, sum } => mean(Self::Float(*sum), *count),
+        }
+    }
+
+    /// What [`Self::encode`] has appended.
+    pub fn decode(aggregation: Aggregation, encoded: &[u8]) -> Result<Self, Problem> {
+        match aggregation {
+            Aggregation::Count => number(encoded),
+            Aggregation::Mean => {
+                let parts = parts(encoded, 2)?;
+                match (number(parts[0])?, number(parts[1])?) {
+                    (Self::Integer(sum), Self::Integer(count)) => Ok(Self::IntegerMean {
+                        count: u64::try_from(count).map_err(|_| Problem::Overflow)?,
+                        sum,
+                    }),
+                    (Self::Float(sum), Self::Integer(count)) => Ok(Self::FloatMean {
+                        count: u64::try_from(count).map_err(|_| Problem::Overflow)?,
+                        sum,
+                    }),
+                    _ => Err(Problem::NotANumber),
+                }
+            }
+            _ => Self::first(aggregation, encoded),
+        }
+    }
+
     /// Takes in a further value; false if the aggregation looks at first ones alone.
     #[expect(
         clippy::inline_always,
@@ -112,6 +157,19 @@ impl Accumulated {
         }
         Ok(true)
     }
+}
+
+/// The items of an encoded array of so many; the value itself is the only one of one.
+pub fn parts(encoded: &[u8], count: usize) -> Result<Vec<&[u8]>, Problem> {
+    let mut reader = Reader::new(encoded);
+    if count != 1 && reader.read()? != Value::Array(count) {
+        return Err(Problem::Parts(count));
+    }
+    let mut part = || {
+        let start = reader.position();
+        reader.skip().map(|()| reader.since(start))
+    };
+    Ok((0..count).map(|_| part()).collect::<Result<_, _>>()?)
 }
 
 /// `sum / count`, rounded once, as Python divides integers of any size.
@@ -264,8 +322,11 @@ fn integer(sign: u8, magnitude: &[u8]) -> Option<i128> {
     }
     let mut bytes = [0; 16];
     bytes[..low.len()].copy_from_slice(low);
-    let number = i128::try_from(u128::from_le_bytes(bytes)).ok()?;
-    Some(if sign == 0 { number } else { -number })
+    let magnitude = u128::from_le_bytes(bytes);
+    match sign {
+        0 => i128::try_from(magnitude).ok(),
+        _ => 0_i128.checked_sub_unsigned(magnitude),
+    }
 }
 
 const TWO_TO_127: f64 = 1.701_411_834_604_692_3e38;
