@@ -77,13 +77,7 @@ impl Accumulated {
             Aggregation::Count => Ok(Self::Integer(1)),
             Aggregation::Sum => number(encoded),
             Aggregation::Min | Aggregation::Max => ordered(encoded),
-            Aggregation::Mean => Ok(match number(encoded)? {
-                Self::Float(sum) => Self::FloatMean { count: 1, sum },
-                sum => Self::IntegerMean {
-                    count: 1,
-                    sum: integral(&sum).ok_or(Problem::NotANumber)?,
-                },
-            }),
+            Aggregation::Mean => mean(&number(encoded)?, 1),
             Aggregation::First => {
                 let mut reader = Reader::new(encoded);
                 reader.skip()?;
@@ -120,17 +114,9 @@ impl Accumulated {
             Aggregation::Count => number(encoded),
             Aggregation::Mean => {
                 let parts = parts(encoded, 2)?;
-                match (number(parts[0])?, number(parts[1])?) {
-                    (Self::Integer(sum), Self::Integer(count)) => Ok(Self::IntegerMean {
-                        count: u64::try_from(count).map_err(|_| Problem::Overflow)?,
-                        sum,
-                    }),
-                    (Self::Float(sum), Self::Integer(count)) => Ok(Self::FloatMean {
-                        count: u64::try_from(count).map_err(|_| Problem::Overflow)?,
-                        sum,
-                    }),
-                    _ => Err(Problem::NotANumber),
-                }
+                let count = integral(&number(parts[1])?).ok_or(Problem::NotANumber)?;
+                let count = u64::try_from(count).map_err(|_| Problem::Overflow)?;
+                mean(&number(parts[0])?, count)
             }
             _ => Self::first(aggregation, encoded),
         }
@@ -219,6 +205,14 @@ fn plus(left: &Accumulated, right: &Accumulated) -> Result<Accumulated, Problem>
     })
 }
 
+fn mean(sum: &Accumulated, count: u64) -> Result<Accumulated, Problem> {
+    Ok(match *sum {
+        Accumulated::Float(sum) => Accumulated::FloatMean { count, sum },
+        Accumulated::Integer(sum) => Accumulated::IntegerMean { count, sum },
+        _ => return Err(Problem::NotANumber),
+    })
+}
+
 fn add_to_mean(entry: &mut Accumulated, encoded: &[u8]) -> Result<(), Problem> {
     use Accumulated::{Float, FloatMean, Integer, IntegerMean};
     let (count, sum) = match *entry {
@@ -226,12 +220,7 @@ fn add_to_mean(entry: &mut Accumulated, encoded: &[u8]) -> Result<(), Problem> {
         FloatMean { count, sum } => (count, Float(sum)),
         _ => return Err(Problem::NotANumber),
     };
-    let count = count + 1;
-    *entry = match plus(&sum, &number(encoded)?)? {
-        Integer(sum) => IntegerMean { count, sum },
-        Float(sum) => FloatMean { count, sum },
-        _ => return Err(Problem::NotANumber),
-    };
+    *entry = mean(&plus(&sum, &number(encoded)?)?, count + 1)?;
     Ok(())
 }
 
@@ -293,7 +282,8 @@ fn compare(left: &Accumulated, right: &Accumulated) -> Result<Option<Ordering>, 
     }
 }
 
-fn integral(value: &Accumulated) -> Option<i128> {
+/// An integer, or what a bool counts as.
+pub fn integral(value: &Accumulated) -> Option<i128> {
     match value {
         Accumulated::Bool(truth) => Some(i128::from(*truth)),
         Accumulated::Integer(number) => Some(*number),

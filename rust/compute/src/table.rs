@@ -95,8 +95,8 @@ impl KeyTable {
         let mask = self.slots.len() - 1;
         let mut index = (hole + 1) & mask;
         while self.slots[index].number != EMPTY.number {
-            let home = self.hashes[self.slots[index].number as usize] as usize;
-            if index.wrapping_sub(home) & mask >= index.wrapping_sub(hole) & mask {
+            let first = self.hashes[self.slots[index].number as usize] as usize;
+            if index.wrapping_sub(first) & mask >= index.wrapping_sub(hole) & mask {
                 self.slots[hole] = self.slots[index];
                 hole = index;
             }
