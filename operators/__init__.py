@@ -25,6 +25,7 @@ from engine.graph.operator import (
     TaskContext,
 )
 from engine.network import Cancelled
+from engine.state import KeyedState
 from operators.aggregates import Count, First, Max, Mean, Min, Sum
 from operators.keyed_stream import KeyedStream
 from operators.pipeline import Pipeline
@@ -37,6 +38,7 @@ __all__ = [
     "Count",
     "First",
     "Gate",
+    "KeyedState",
     "KeyedStream",
     "Max",
     "Mean",

@@ -34,6 +34,7 @@ from engine.network import Batch
 from engine.rescued import rescued
 from engine.runtime.description import OperatorStatistics
 from engine.runtime.reply import text_of
+from engine.state import KeyedState
 
 if TYPE_CHECKING:
     from engine.runtime.rescue import Rescuer
@@ -66,6 +67,7 @@ class Chain:
         self.accepts_columns = True
         self._columns_hint: str | None = None
         self.process: Run = _unchanged
+        self._contexts: dict[str, TaskContext] = {}
         self._writers: dict[str, SinkWriter] = {}
         self._prepared: dict[str, Any] = {}
 
@@ -107,6 +109,7 @@ class Chain:
                 failing=self.failing,
                 identity=operator.identity,
             )
+            self._contexts[operator.name] = own
             run, counter = self._open(operator, own)
             self._names.append(operator.name)
             self._counters.append(counter)
@@ -187,6 +190,25 @@ class Chain:
             found.append(OperatorStatistics(name, records, out, failures, *errors))
             records = out
         return found
+
+    def snapshot(self) -> dict[str, KeyedState]:
+        """What the operators keep, by their identity, of those that do; between two batches."""
+        kept = {}
+        for name, function in self.functions.items():
+            self.failing.operator = name
+            if (state := function.snapshot()) is not None:
+                kept[self._contexts[name].identity] = state
+        self.failing.operator = None
+        return kept
+
+    def restore(self, snapshots: Sequence[Mapping[str, KeyedState]]) -> None:
+        """Go on where all tasks of the job were, however many; before the first batch."""
+        for name, function in self.functions.items():
+            self.failing.operator = name
+            own = self._contexts[name]
+            if states := [kept[own.identity] for kept in snapshots if own.identity in kept]:
+                function.restore(KeyedState.share(states, own.index, own.parallelism))
+        self.failing.operator = None
 
     def _open(
         self, operator: LogicalOperator, context: TaskContext
