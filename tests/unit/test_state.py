@@ -139,3 +139,12 @@ def test_objects_are_pickled_where_the_job_pickles() -> None:
                 chain.snapshot()
             continue
         assert list(chain.snapshot()["Reduce"].items()) == [("a", ("a", len))]
+
+
+def test_a_nan_that_no_channel_brought_is_found_again() -> None:
+    reduce = Reduce(lambda a, b: (a[0], a[1] + b[1]), key=0)
+    before, after = opened(reduce), opened(reduce)
+    before.process([(float("nan"), 1), ((float("nan"), "a"), 1)])
+    after.restore([before.snapshot()])
+    found = after.process([(float("nan"), 2), ((float("nan"), "a"), 2)])
+    assert [count for _, count in found] == [3, 3]

@@ -102,7 +102,9 @@ proptest! {
         parts in 1_usize..5,
     ) {
         let mut first = aggregate();
-        before.iter().for_each(|record| add(&mut first, record));
+        for record in &before {
+            add(&mut first, record);
+        }
         let place = |canonical: &[u8]| canonical.iter().map(|byte| *byte as usize).sum::<usize>() % parts;
         let mut others: Vec<_> = (0..parts).map(|_| aggregate()).collect();
         for (key, state) in first.export() {
@@ -116,7 +118,9 @@ proptest! {
             add(&mut whole, record);
             *sums.entry(record.0.canonical()).or_default() += i128::from(record.1);
         }
-        after.iter().for_each(|record| add(&mut others[place(&record.0.canonical())], record));
+        for record in &after {
+            add(&mut others[place(&record.0.canonical())], record);
+        }
         let found: HashMap<_, _> = others.iter().flat_map(values).collect();
         prop_assert_eq!(&found, &values(&whole));
         prop_assert_eq!(found.len(), others.iter().map(Aggregate::len).sum::<usize>());
