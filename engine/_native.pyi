@@ -1,7 +1,7 @@
 from typing import Any, SupportsFloat, SupportsIndex, final
 from typing_extensions import disjoint_base
 
-__all__ = ["Aggregate", "AggregateError", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "EncodeError", "InputStatistics", "KeyExtractError", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "ResourceError", "S3Client", "S3Server", "StorageFailed", "partition", "register_extensions", "use_precise_timers"]
+__all__ = ["Aggregate", "AggregateError", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "EncodeError", "InputStatistics", "KeyExtractError", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "ResourceError", "S3Client", "S3Server", "StorageFailed", "keyed_entries", "partition", "register_extensions", "use_precise_timers"]
 
 @final
 class Aggregate:
@@ -25,6 +25,17 @@ class Aggregate:
     def add(self, /, batch: "Batch") -> "None":
         """
         Takes a batch in without a result. Raises AggregateError naming the record.
+        """
+    def restore(self, /, layout: "bytes", entries: "list[tuple[int, bytes, bytes]]", touched: "bool") -> "None":
+        """
+        Goes on with what others kept, before the first batch. `touched` tells that `updates` shall
+        give these keys. Raises AggregateError where it does not suit.
+        """
+    def snapshot(self, /) -> "tuple[bytes, list[tuple[int, bytes, bytes]]]":
+        """
+        What it keeps, for `restore`: of columns an empty frame of them (else no bytes), and an entry
+        of keyed state for each key. A value is that of the only aggregation, or a tuple; a mean is a
+        tuple of sum and count.
         """
     def update(self, /, batch: "Batch") -> "Any":
         """
@@ -756,6 +767,13 @@ class StorageFailed(Exception):
     A request to S3 failed: what it was about, and S3's code for it, such as NoSuchKey.
     """
     def __new__(cls, /, message: "str", code: "str") -> StorageFailed: ...
+
+def keyed_entries(pairs: "list[tuple[Any, Any]]", pickle: "bool" = False) -> "list[tuple[int, bytes, bytes]]":
+    """
+    Pairs of a key and a value as entries of keyed state, in the order of hashes: the hash by which a
+    hash-partitioned gate chooses, the key and the value, encoded as records are. With `pickle`, what
+    cannot be encoded otherwise is pickled. Raises EncodeError or KeyExtractError naming the pair.
+    """
 
 def partition(keys: "list[Any]", channels: "int") -> "list[int]":
     """

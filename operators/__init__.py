@@ -27,6 +27,7 @@ from engine.graph.operator import (
     Watermark,
 )
 from engine.network import Cancelled
+from engine.state import KeyedState
 from operators.aggregates import Count, First, Max, Mean, Min, Sum
 from operators.keyed_stream import KeyedStream
 from operators.pipeline import Pipeline
@@ -39,6 +40,7 @@ __all__ = [
     "Count",
     "First",
     "Gate",
+    "KeyedState",
     "KeyedStream",
     "Max",
     "Mean",

@@ -3,12 +3,13 @@
 `KeyedStream.aggregate` computes several at once; `count()`, `sum("n")` and so on one.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 from engine.errors import GraphError
-from engine.graph.operator import BatchFunction, BatchOperator, Plain, Properties, TaskContext
+from engine.graph.operator import BatchFunction, BatchOperator, Properties, TaskContext
+from engine.state import KeyedState
 from operators.keys import Item, Key, check_item
 
 Emit: TypeAlias = Literal["updates", "final"]
@@ -128,17 +129,36 @@ class NativeAggregate(BatchOperator):
             [(kind, list(path)) for kind, path in self.wanted],
             None if self.names is None else list(self.names),
         )
-        if self.emit == "updates":
-            return Plain(aggregate.update)
-        return _FinalAggregate(aggregate, context.batch_size)
+        kind = _Aggregate if self.emit == "updates" else _FinalAggregate
+        return kind(aggregate, context.batch_size)
 
 
-class _FinalAggregate(BatchFunction):
-    """Takes records in, and gives each key once at the end."""
+class _Aggregate(BatchFunction):
+    """Takes records in, and gives what the keys of each batch have come to."""
+
+    gives_all = False
 
     def __init__(self, aggregate: Any, batch_size: int) -> None:
         self._aggregate = aggregate
         self._batch_size = batch_size
+
+    @property
+    def process(self) -> Callable[[Any], Any]:
+        update: Callable[[Any], Any] = self._aggregate.update
+        return update
+
+    def snapshot(self) -> KeyedState:
+        columns, entries = self._aggregate.snapshot()
+        return KeyedState(entries, columns)
+
+    def restore(self, state: KeyedState) -> None:
+        self._aggregate.restore(state.columns, state.entries, self.gives_all)
+
+
+class _FinalAggregate(_Aggregate):
+    """Takes records in, and gives each key once at the end."""
+
+    gives_all = True
 
     def process(self, batch: Any) -> list[Any]:
         self._aggregate.add(batch)

@@ -13,12 +13,12 @@ from engine.graph.operator import (
     BatchFunction,
     BatchOperator,
     OnError,
-    Plain,
     Properties,
     Rescue,
     TaskContext,
 )
 from engine.record import dict_key
+from engine.state import KeyedState
 from operators.aggregates import Emit
 from operators.elementwise import check_function
 from operators.keys import Key, key_finder, unhashable, with_keys
@@ -61,7 +61,7 @@ class Reduce(BatchOperator):
         """The loop over a batch, made for the kind of key, with a dict of its own."""
         state: State = {}
         loop = self._loop(state, context)
-        return Plain(loop) if self.emit == "updates" else _Final(loop, state, context.batch_size)
+        return (_Reduce if self.emit == "updates" else _Final)(loop, state, context)
 
     def _loop(self, state: State, context: TaskContext) -> Loop:
         function, key, failing = self.function, self.key, context.failing
@@ -77,13 +77,27 @@ class Reduce(BatchOperator):
         return _reduce_by_item(function, key, state, failing)
 
 
-class _Final(BatchFunction):
-    """Combines records as ever, and gives what each key has come to at the end."""
+class _Reduce(BatchFunction):
+    """A loop, and the dict that it keeps."""
 
-    def __init__(self, reduce: Loop, state: State, batch_size: int) -> None:
+    def __init__(self, reduce: Loop, state: State, context: TaskContext) -> None:
         self._reduce = reduce
         self._state = state
-        self._batch_size = batch_size
+        self._context = context
+
+    @property
+    def process(self) -> Loop:
+        return self._reduce
+
+    def snapshot(self) -> KeyedState:
+        return KeyedState.of(self._state.items(), pickle=self._context.pickle)
+
+    def restore(self, state: KeyedState) -> None:
+        self._state.update((dict_key(key), value) for key, value in state.items())
+
+
+class _Final(_Reduce):
+    """Combines records as ever, and gives what each key has come to at the end."""
 
     def process(self, batch: list[Any]) -> list[Any]:
         self._reduce(batch)
@@ -91,7 +105,7 @@ class _Final(BatchFunction):
 
     def on_end(self) -> Iterator[list[Any]]:
         values = iter(self._state.values())
-        while batch := list(islice(values, self._batch_size)):
+        while batch := list(islice(values, self._context.batch_size)):
             yield batch
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from engine.columns import is_columns
 from engine.errors import GraphError
 from engine.graph.operator import BatchFunction, BatchOperator, Properties, TaskContext
+from engine.state import KeyedState
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,12 @@ class _Take(BatchFunction):
             taken = batch.slice(0, left) if is_columns(batch) else batch[:left]
         self._left = left - len(taken)
         return taken
+
+    def snapshot(self) -> KeyedState:
+        return KeyedState.of([(None, self._left)])
+
+    def restore(self, state: KeyedState) -> None:
+        ((_, self._left),) = state.items()
 
 
 def check_count(method: str, count: object) -> None:

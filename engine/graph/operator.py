@@ -9,11 +9,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from time import monotonic_ns
-from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypeVar, get_args
 
 from engine.errors import GraphError
 from engine.graph.checks import check_integer
 from engine.graph.failing import Failing
+
+if TYPE_CHECKING:
+    from engine.state import KeyedState
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -245,6 +248,12 @@ class BatchFunction(ABC):
 
             def on_end(self) -> Iterable[list[Any]]:
                 yield list(self.of_key.items())
+
+            def snapshot(self) -> KeyedState:
+                return KeyedState.of(self.of_key.items())
+
+            def restore(self, state: KeyedState) -> None:
+                self.of_key = dict(state.items())
     """
 
     failures: int = 0
@@ -296,6 +305,20 @@ class BatchFunction(ABC):
 
         What it raises is told, and fails no job: what must not be lost belongs in `on_end`.
         """
+
+    def snapshot(self) -> "KeyedState | None":
+        """What it keeps of each key, as it is between two batches; None if it keeps nothing.
+
+        Keys are those of `key_by`: by their hashes state is divided, as records are.
+        """
+        return None
+
+    def restore(self, state: "KeyedState") -> None:
+        """Go on with what was kept of the keys that come to this task; before the first batch."""
+        raise NotImplementedError(
+            f"{type(self).__name__} has no restore(), and got the state of "
+            f"{len(state.entries)} keys"
+        )
 
 
 class Plain(BatchFunction):

@@ -36,6 +36,7 @@ from engine.network import Batch
 from engine.rescued import rescued
 from engine.runtime.description import OperatorStatistics
 from engine.runtime.reply import text_of
+from engine.state import KeyedState
 
 if TYPE_CHECKING:
     from engine.runtime.rescue import Rescuer
@@ -72,6 +73,7 @@ class Chain:
         self.accepts_columns = True
         self._columns_hint: str | None = None
         self.process: Run = _unchanged
+        self._contexts: dict[str, TaskContext] = {}
         self._writers: dict[str, SinkWriter] = {}
         self._prepared: dict[str, Any] = {}
 
@@ -113,6 +115,7 @@ class Chain:
                 failing=self.failing,
                 identity=operator.identity,
             )
+            self._contexts[operator.name] = own
             run, counter = self._open(operator, own)
             if properties.limit is not None and counter is not None:
                 reached = partial(self.reached, operator.name)
@@ -236,6 +239,25 @@ class Chain:
             _check_batch(batch, give.__name__)
             place.counter[0] += len(batch)
             yield rest(batch)
+        self.failing.operator = None
+
+    def snapshot(self) -> dict[str, KeyedState]:
+        """What the operators keep, by their identity, of those that do; between two batches."""
+        kept = {}
+        for name, function in self.functions.items():
+            self.failing.operator = name
+            if (state := function.snapshot()) is not None:
+                kept[self._contexts[name].identity] = state
+        self.failing.operator = None
+        return kept
+
+    def restore(self, snapshots: Sequence[Mapping[str, KeyedState]]) -> None:
+        """Go on where all tasks of the job were, however many; before the first batch."""
+        for name, function in self.functions.items():
+            self.failing.operator = name
+            own = self._contexts[name]
+            if states := [kept[own.identity] for kept in snapshots if own.identity in kept]:
+                function.restore(KeyedState.share(states, own.index, own.parallelism))
         self.failing.operator = None
 
     def _open(

@@ -3,13 +3,14 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
-use oka_compute::Aggregation;
+use oka_compute::{Aggregation, Problem};
 use thiserror::Error;
 
+use crate::cells::{framed, joined, split, unframed};
 use crate::key::plain;
 use crate::keys::Keys;
 use crate::values::Values;
-use crate::{ColumnError, Columns, DecodeError, KeyError, Selector};
+use crate::{ColumnError, Columns, DecodeError, EncodeError, KeyError, Selector};
 
 /// The values of each key so far, over columns that are read in place.
 ///
@@ -26,6 +27,9 @@ pub struct Aggregate {
     round: u64,
     touched: Vec<u32>,
 }
+
+/// A frame of no rows, and encoded keys with their values.
+pub type Exported = (Vec<u8>, Vec<(Vec<u8>, Vec<u8>)>);
 
 /// What is computed, of which column, and how it is named.
 #[derive(Clone, Debug)]
@@ -74,8 +78,7 @@ impl Aggregate {
     pub fn update(&mut self, columns: &Columns) -> Result<Option<RecordBatch>, AggregateError> {
         self.add(columns)?;
         let updated = self.updates(0..self.touched.len())?;
-        self.touched.clear();
-        self.round += 1;
+        self.settle();
         Ok(updated)
     }
 
@@ -100,13 +103,62 @@ impl Aggregate {
         )?))
     }
 
+    /// A frame of no rows with the schema of the first one, and each key with its values, encoded.
+    pub fn export(&self) -> Result<Exported, AggregateError> {
+        let Some(shape) = &self.shape else {
+            return Ok(<_>::default());
+        };
+        let layout = framed(&RecordBatch::new_empty(Arc::clone(&shape.input)))?;
+        let rounds = (0..).zip(&self.rounds);
+        let numbers: Vec<u32> = rounds
+            .filter(|(_, last)| **last > 0)
+            .map(|it| it.0)
+            .collect();
+        let values = shape.results.iter();
+        let values = values.map(|each| each.values.export(&numbers, &each.data_type));
+        let values = joined(values.collect::<Result<_, _>>()?);
+        let keys = shape.keys.export(&numbers)?;
+        Ok((layout, keys.into_iter().zip(values).collect()))
+    }
+
+    /// Goes on with keys that others have exported, and with their schema, as if the rows had come
+    /// here: the keys count as touched. Called once, before the first frame.
+    pub fn import(
+        &mut self,
+        layout: &[u8],
+        (keys, values): (&[&[u8]], &[&[u8]]),
+    ) -> Result<(), AggregateError> {
+        self.add(&unframed(layout.to_vec(), 0)?)?;
+        let (Some(shape), false) = (&mut self.shape, keys.is_empty()) else {
+            return Ok(());
+        };
+        let (numbers, count) = shape.keys.import(keys)?;
+        self.rounds.resize(count, 0);
+        touch(&mut self.rounds, self.round, numbers, &mut self.touched);
+        if self.touched.len() < keys.len() {
+            return Err(Problem::Twice.into());
+        }
+        let cells = split(values, shape.results.len())?;
+        for (result, cells) in shape.results.iter_mut().zip(cells) {
+            result.values.resize(count);
+            result.values.import(numbers, &cells, &result.data_type)?;
+        }
+        Ok(())
+    }
+
+    /// Forgets which keys were touched, as [`Self::update`] does.
+    pub fn settle(&mut self) {
+        self.touched.clear();
+        self.round += 1;
+    }
+
     /// Takes in the rows of a frame without a result.
     pub fn add(&mut self, columns: &Columns) -> Result<(), AggregateError> {
         let schema = columns.schema();
         let places = Places::of(schema, &self.key, &self.wanted)?;
         let shape = match self.shape.take() {
             Some(shape) => shape.checked(schema, &places)?,
-            None => Shape::new(schema, &places, &self.wanted)?,
+            None => Shape::new(columns.schema(), &places, &self.wanted)?,
         };
         let shape = self.shape.insert(shape);
         let only_new = self
@@ -204,6 +256,12 @@ pub enum AggregateError {
     /// The bytes are no columns.
     #[error(transparent)]
     Decode(#[from] DecodeError),
+    /// It is not what an aggregate of this kind has exported.
+    #[error("a state that cannot go on here: {0}")]
+    State(#[from] Problem),
+    /// The first frame had a schema that cannot be kept.
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
     /// A result that cannot be expressed.
     #[error(transparent)]
     Arrow(#[from] ArrowError),
@@ -215,6 +273,8 @@ struct Shape {
     keys: Keys,
     results: Vec<Computed>,
     schema: SchemaRef,
+    /// That of the first frame.
+    input: SchemaRef,
 }
 
 /// One aggregation.
@@ -229,7 +289,7 @@ struct Computed {
 }
 
 impl Shape {
-    fn new(schema: &Schema, places: &Places, wanted: &[Wanted]) -> Result<Self, AggregateError> {
+    fn new(schema: &SchemaRef, places: &Places, wanted: &[Wanted]) -> Result<Self, AggregateError> {
         let (key, value) = places.fields(schema);
         let keys = Keys::new(&key)?;
         let mut results = Vec::with_capacity(wanted.len());
@@ -255,6 +315,7 @@ impl Shape {
             keys,
             results,
             schema: Arc::new(Schema::new(shown)),
+            input: Arc::clone(schema),
         })
     }
 

@@ -52,6 +52,19 @@ impl KeyKind {
             other => return Err(KeyError(other.clone())),
         })
     }
+
+    /// The type that has all values of the kind.
+    pub(crate) fn widest(self) -> DataType {
+        match self {
+            Self::Text => DataType::LargeUtf8,
+            Self::Bytes => DataType::LargeBinary,
+            Self::Bool => DataType::Boolean,
+            Self::Integer => DataType::Int64,
+            Self::Unsigned => DataType::UInt64,
+            Self::Float => DataType::Float64,
+            Self::Null => DataType::Null,
+        }
+    }
 }
 
 /// The type of the values, where they may come with a dictionary.

@@ -1,12 +1,15 @@
 //! Keys of one column, or of several, whose values make a tuple.
 
+use std::borrow::Cow;
+
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::{ArrowError, DataType, Field};
 use oka_compute::table::KeyTable;
 
-use crate::KeyError;
+use crate::cells::{decoded, encoded, joined, split};
 use crate::dictionary::SharedDictionary;
 use crate::key::{KeyKind, KeyNumbers, Wanted, keys};
+use crate::{AggregateError, KeyError};
 
 /// Numbers the keys of rows, and makes columns of keys again.
 #[derive(Debug)]
@@ -73,20 +76,48 @@ impl Keys {
     /// Columns of the keys of these numbers. Keys that are text or bytes, or come with a dictionary,
     /// have one.
     pub(crate) fn arrays(&mut self, wanted: &[u32]) -> Result<Vec<ArrayRef>, ArrowError> {
-        let Self {
-            columns, tuples, ..
-        } = self;
-        if let [column] = &mut columns[..] {
-            return Ok(vec![column.array(wanted)?]);
+        let numbers = self.inside(wanted);
+        let columns = self.columns.iter_mut().zip(numbers);
+        columns
+            .map(|(column, wanted)| column.array(&wanted))
+            .collect()
+    }
+
+    /// The keys of these numbers, encoded: a value, or an array of several.
+    pub(crate) fn export(&self, wanted: &[u32]) -> Result<Vec<Vec<u8>>, AggregateError> {
+        let mut cells = Vec::with_capacity(self.columns.len());
+        for (column, wanted) in self.columns.iter().zip(self.inside(wanted)) {
+            let (kind, mut wanted) = (column.kind, wanted.iter().copied());
+            let column = keys(&column.numbers, kind, &kind.widest(), &mut wanted)?;
+            cells.push(encoded(&column)?);
         }
-        let arrays = columns.iter_mut().enumerate().map(|(at, column)| {
-            let inside = |number: &u32| {
-                let (numbers, _) = tuples.key(*number as usize).as_chunks::<NUMBER_BYTES>();
+        Ok(joined(cells))
+    }
+
+    /// The numbers of keys that [`Self::export`] gave, and how many numbers there are then.
+    pub(crate) fn import(&mut self, keys: &[&[u8]]) -> Result<(&[u32], usize), AggregateError> {
+        let cells = split(keys, self.columns.len())?;
+        let columns = self.columns.iter().zip(&cells);
+        let arrays = columns.map(|(column, cells)| decoded(&column.kind.widest(), cells));
+        Ok(self.of(&arrays.collect::<Result<Vec<_>, _>>()?))
+    }
+
+    /// For each column, the numbers that its keys have in the keys of these numbers.
+    fn inside<'a>(&self, wanted: &'a [u32]) -> Vec<Cow<'a, [u32]>> {
+        if self.columns.len() == 1 {
+            return vec![Cow::Borrowed(wanted)];
+        }
+        let inside = |at: usize| {
+            let number = move |number: &u32| {
+                let (numbers, _) = self
+                    .tuples
+                    .key(*number as usize)
+                    .as_chunks::<NUMBER_BYTES>();
                 u32::from_le_bytes(numbers[at])
             };
-            column.array(&wanted.iter().map(inside).collect::<Vec<_>>())
-        });
-        arrays.collect()
+            wanted.iter().map(number).collect()
+        };
+        (0..self.columns.len()).map(inside).collect()
     }
 }
 

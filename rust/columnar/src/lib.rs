@@ -13,6 +13,7 @@
 mod aggregate;
 mod ahead;
 mod build;
+mod cells;
 mod column;
 mod decode;
 mod dictionary;

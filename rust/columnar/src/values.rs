@@ -4,14 +4,15 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::UInt64Type;
+use arrow_array::types::{Int64Type, UInt64Type};
 use arrow_array::{Array, ArrayRef, Float64Array, Int64Array};
 use arrow_schema::{ArrowError, DataType};
-use oka_compute::{Aggregation, integer_mean};
+use oka_compute::{Accumulated, Aggregation, Problem, integer_mean, integral};
 
-use crate::build;
+use crate::cells::{cell, decoded, each, encoded};
 use crate::first::Firsts;
 use crate::key::{each_bytes, each_float, each_integer};
+use crate::{AggregateError, build};
 
 /// What there is per key; `None` where a key had only nulls.
 #[derive(Debug)]
@@ -170,6 +171,72 @@ impl Values {
         Ok(())
     }
 
+    /// What is kept of the keys of these numbers, encoded: a mean as the pair of sum and count.
+    pub(crate) fn export(
+        &self,
+        numbers: &[u32],
+        data_type: &DataType,
+    ) -> Result<Vec<Vec<u8>>, AggregateError> {
+        let slots = numbers.iter().map(|number| *number as usize);
+        Ok(match self {
+            Self::Integers(values) => slots
+                .map(|slot| cell(values[slot].map(Accumulated::Integer).as_ref()))
+                .collect(),
+            Self::IntegerMeans(values) => slots
+                .map(|slot| values[slot])
+                .map(|(count, sum)| cell(Some(&Accumulated::IntegerMean { count, sum })))
+                .collect(),
+            Self::FloatMeans(values) => slots
+                .map(|slot| values[slot])
+                .map(|(count, sum)| cell(Some(&Accumulated::FloatMean { count, sum })))
+                .collect(),
+            _ => encoded(&self.take(numbers, data_type)?)?,
+        })
+    }
+
+    /// Goes on with what [`Self::export`] gave, for keys that had no value so far.
+    pub(crate) fn import(
+        &mut self,
+        numbers: &[u32],
+        cells: &[&[u8]],
+        data_type: &DataType,
+    ) -> Result<(), AggregateError> {
+        let slots = numbers.iter().map(|number| *number as usize);
+        let mean = |cell| Accumulated::decode(Aggregation::Mean, cell);
+        match self {
+            Self::Count(values) => {
+                let counts = decoded(&DataType::Int64, cells)?;
+                let counts = counts.as_primitive::<Int64Type>().values();
+                slots
+                    .zip(counts)
+                    .for_each(|(slot, count)| values[slot] = *count);
+            }
+            Self::Integers(values) => {
+                for (slot, value) in slots.zip(each(cells, |value| integral(&value))?) {
+                    values[slot] = value;
+                }
+            }
+            Self::IntegerMeans(values) => {
+                for (slot, cell) in slots.zip(cells) {
+                    let Accumulated::IntegerMean { count, sum } = mean(cell)? else {
+                        return Err(Problem::Mixed.into());
+                    };
+                    values[slot] = (count, sum);
+                }
+            }
+            Self::FloatMeans(values) => {
+                for (slot, cell) in slots.zip(cells) {
+                    let Accumulated::FloatMean { count, sum } = mean(cell)? else {
+                        return Err(Problem::Mixed.into());
+                    };
+                    values[slot] = (count, sum);
+                }
+            }
+            _ => self.update(Aggregation::First, numbers, &decoded(data_type, cells)?)?,
+        }
+        Ok(())
+    }
+
     /// The values of the keys of these numbers.
     pub(crate) fn take(
         &self,
@@ -214,7 +281,10 @@ fn overflown() -> ArrowError {
 }
 
 /// Calls `visit` with each bool, integer, or what a time is inside.
-fn each_number(column: &ArrayRef, mut visit: impl FnMut(Option<i128>)) -> Result<(), ArrowError> {
+pub(crate) fn each_number(
+    column: &ArrayRef,
+    mut visit: impl FnMut(Option<i128>),
+) -> Result<(), ArrowError> {
     if let Some(array) = column.as_primitive_opt::<UInt64Type>() {
         array.iter().for_each(|value| visit(value.map(i128::from)));
         return Ok(());

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use arrow_array::types::{Float64Type, Int32Type, Int64Type};
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int64Array, RecordBatch,
-    StringArray, StringViewArray, TimestampSecondArray, cast::AsArray, record_batch,
+    Array, ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int64Array, ListArray,
+    RecordBatch, StringArray, StringViewArray, TimestampSecondArray, cast::AsArray, record_batch,
 };
 use oka_columnar::{Aggregate, Columns, Decoder, Encoder, Latest, Selector};
 use oka_compute::Aggregation;
@@ -384,4 +384,93 @@ fn a_key_that_is_no_text_is_refused_when_it_is_shown() {
     let mut counts = counts();
     assert!(counts.update(&runs[0]).is_err());
     assert!(runs[0].to_batch().is_err());
+}
+
+/// An aggregate for each of these keys alone goes on as the one that had them all.
+#[test]
+fn others_go_on_with_what_is_exported() {
+    let coded: DictionaryArray<Int32Type> = ["x", "y", "x"].into_iter().collect();
+    let lists = vec![Some(vec![Some(1)]), None, Some(vec![])];
+    let keys = [
+        array(StringArray::from(vec![Some("a"), None, Some("a")])),
+        array(StringViewArray::from(vec!["a", "\u{fc}", "a"])),
+        array(coded.clone()),
+        array(Int64Array::from(vec![i64::MIN, 7, i64::MIN])),
+        array(Float64Array::from(vec![-0.0, f64::NAN, 0.0])),
+        array(BooleanArray::from(vec![Some(true), None, Some(true)])),
+    ];
+    let values = [
+        array(Int64Array::from(vec![Some(i64::MAX), None, Some(i64::MAX)])),
+        array(Float64Array::from(vec![Some(0.5), None, Some(f64::NAN)])),
+        array(StringArray::from(vec![Some("n"), Some(""), Some("m")])),
+        array(TimestampSecondArray::from(vec![Some(5), None, Some(4)])),
+        array(coded),
+        array(ListArray::from_iter_primitive::<Int64Type, _, _>(lists)),
+    ];
+    let mut compared = 0;
+    for (key, value) in keys
+        .iter()
+        .flat_map(|key| values.iter().map(move |v| (key, v)))
+    {
+        let frame = columns(&batch(Arc::clone(key), Arc::clone(value)));
+        for aggregation in Aggregation::ALL {
+            let mut whole = over(aggregation);
+            if whole.add(&frame).is_err() {
+                continue; // no such values
+            }
+            let (layout, entries) = whole.export().unwrap();
+            whole.add(&frame).unwrap();
+            let (_, expected) = whole.export().unwrap();
+            assert_eq!(entries.len(), 2);
+            for (at, (key, value)) in entries.iter().cloned().enumerate() {
+                let mut other = over(aggregation);
+                other.import(&layout, (&[&key], &[&value])).unwrap();
+                assert_eq!(other.touched(), 1);
+                assert_eq!(other.export().unwrap().1, entries[at..=at]);
+                other.add(&frame).unwrap();
+                let found = other.export().unwrap().1;
+                assert_eq!(found.iter().find(|it| it.0 == key), Some(&expected[at]));
+                compared += 1;
+            }
+            let mut none = over(aggregation);
+            none.import(&layout, (&[], &[])).unwrap();
+            assert!(none.updates(0..0).unwrap().is_none());
+            assert_eq!(none.export().unwrap(), (layout.clone(), Vec::new()));
+            let mut twice = over(aggregation);
+            let (key, value) = (&entries[0].0[..], &entries[0].1[..]);
+            let error = twice.import(&layout, (&[key, key], &[value, value]));
+            assert_eq!(
+                error.unwrap_err().to_string(),
+                "a state that cannot go on here: its key has a state already"
+            );
+        }
+    }
+    assert_eq!(compared, 2 * keys.len() * (6 + 6 + 4 + 4 + 2 + 2));
+}
+
+#[test]
+fn what_is_exported_is_what_records_are() {
+    let key = array(StringArray::from(vec!["a", "a"]));
+    let mut means = Aggregate::by(vec![Selector::Index(0), Selector::Index(1)])
+        .compute("n", Aggregation::Mean, Some(Selector::Index(1)))
+        .compute("most", Aggregation::Max, Some(Selector::Index(0)));
+    means
+        .add(&columns(&batch(key, array(Int64Array::from(vec![7, 7])))))
+        .unwrap();
+    let (_, entries) = means.export().unwrap();
+    let key = vec![0x92, 0xa1, b'a', 7];
+    assert_eq!(entries, [(key, vec![0x92, 0x92, 14, 2, 0xa1, b'a'])]);
+    assert!(
+        Aggregate::by(vec![Selector::Index(0)])
+            .export()
+            .unwrap()
+            .0
+            .is_empty()
+    );
+    let (layout, _) = means.export().unwrap();
+    let error = counts().import(&layout, (&[&[0x07]], &[&[0xa1, b'a']]));
+    assert_eq!(
+        error.unwrap_err().to_string(),
+        "a state that cannot go on here: its value is not of the same kind as the values before it"
+    );
 }

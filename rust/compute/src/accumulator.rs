@@ -1,5 +1,6 @@
 //! The value of a key so far, and how an encoded value is taken into it.
 
+use crate::encode;
 use crate::problem::Problem;
 use crate::value::{Reader, Value, extension};
 use std::cmp::Ordering;
@@ -76,18 +77,48 @@ impl Accumulated {
             Aggregation::Count => Ok(Self::Integer(1)),
             Aggregation::Sum => number(encoded),
             Aggregation::Min | Aggregation::Max => ordered(encoded),
-            Aggregation::Mean => Ok(match number(encoded)? {
-                Self::Float(sum) => Self::FloatMean { count: 1, sum },
-                sum => Self::IntegerMean {
-                    count: 1,
-                    sum: integral(&sum).ok_or(Problem::NotANumber)?,
-                },
-            }),
+            Aggregation::Mean => mean(&number(encoded)?, 1),
             Aggregation::First => {
                 let mut reader = Reader::new(encoded);
                 reader.skip()?;
                 Ok(Self::Encoded(reader.since(0).into()))
             }
+        }
+    }
+
+    /// Appends it as an encoded value: a mean as the pair of its sum and its count.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let mut mean = |sum: Self, count: u64| {
+            encode::array(out, 2);
+            sum.encode(out);
+            encode::unsigned(out, count);
+        };
+        match self {
+            Self::Bool(truth) => encode::boolean(out, *truth),
+            Self::Integer(number) => {
+                encode::integer(out, *number < 0, &number.unsigned_abs().to_le_bytes());
+            }
+            Self::Float(number) => encode::float(out, *number),
+            Self::Text(utf8) if str::from_utf8(utf8).is_ok() => encode::text(out, utf8),
+            Self::Text(utf8) => encode::extension(out, extension::TEXT, utf8),
+            Self::Bytes(data) => encode::bytes(out, data),
+            Self::Encoded(encoded) => out.extend_from_slice(encoded),
+            Self::IntegerMean { count, sum } => mean(Self::Integer(*sum), *count),
+            Self::FloatMean { count, sum } => mean(Self::Float(*sum), *count),
+        }
+    }
+
+    /// What [`Self::encode`] has appended.
+    pub fn decode(aggregation: Aggregation, encoded: &[u8]) -> Result<Self, Problem> {
+        match aggregation {
+            Aggregation::Count => number(encoded),
+            Aggregation::Mean => {
+                let parts = parts(encoded, 2)?;
+                let count = integral(&number(parts[1])?).ok_or(Problem::NotANumber)?;
+                let count = u64::try_from(count).map_err(|_| Problem::Overflow)?;
+                mean(&number(parts[0])?, count)
+            }
+            _ => Self::first(aggregation, encoded),
         }
     }
 
@@ -112,6 +143,19 @@ impl Accumulated {
         }
         Ok(true)
     }
+}
+
+/// The items of an encoded array of so many; the value itself is the only one of one.
+pub fn parts(encoded: &[u8], count: usize) -> Result<Vec<&[u8]>, Problem> {
+    let mut reader = Reader::new(encoded);
+    if count != 1 && reader.read()? != Value::Array(count) {
+        return Err(Problem::Parts(count));
+    }
+    let mut part = || {
+        let start = reader.position();
+        reader.skip().map(|()| reader.since(start))
+    };
+    Ok((0..count).map(|_| part()).collect::<Result<_, _>>()?)
 }
 
 /// `sum / count`, rounded once, as Python divides integers of any size.
@@ -161,6 +205,14 @@ fn plus(left: &Accumulated, right: &Accumulated) -> Result<Accumulated, Problem>
     })
 }
 
+fn mean(sum: &Accumulated, count: u64) -> Result<Accumulated, Problem> {
+    Ok(match *sum {
+        Accumulated::Float(sum) => Accumulated::FloatMean { count, sum },
+        Accumulated::Integer(sum) => Accumulated::IntegerMean { count, sum },
+        _ => return Err(Problem::NotANumber),
+    })
+}
+
 fn add_to_mean(entry: &mut Accumulated, encoded: &[u8]) -> Result<(), Problem> {
     use Accumulated::{Float, FloatMean, Integer, IntegerMean};
     let (count, sum) = match *entry {
@@ -168,12 +220,7 @@ fn add_to_mean(entry: &mut Accumulated, encoded: &[u8]) -> Result<(), Problem> {
         FloatMean { count, sum } => (count, Float(sum)),
         _ => return Err(Problem::NotANumber),
     };
-    let count = count + 1;
-    *entry = match plus(&sum, &number(encoded)?)? {
-        Integer(sum) => IntegerMean { count, sum },
-        Float(sum) => FloatMean { count, sum },
-        _ => return Err(Problem::NotANumber),
-    };
+    *entry = mean(&plus(&sum, &number(encoded)?)?, count + 1)?;
     Ok(())
 }
 
@@ -235,7 +282,8 @@ fn compare(left: &Accumulated, right: &Accumulated) -> Result<Option<Ordering>, 
     }
 }
 
-fn integral(value: &Accumulated) -> Option<i128> {
+/// An integer, or what a bool counts as.
+pub fn integral(value: &Accumulated) -> Option<i128> {
     match value {
         Accumulated::Bool(truth) => Some(i128::from(*truth)),
         Accumulated::Integer(number) => Some(*number),
@@ -264,8 +312,11 @@ fn integer(sign: u8, magnitude: &[u8]) -> Option<i128> {
     }
     let mut bytes = [0; 16];
     bytes[..low.len()].copy_from_slice(low);
-    let number = i128::try_from(u128::from_le_bytes(bytes)).ok()?;
-    Some(if sign == 0 { number } else { -number })
+    let magnitude = u128::from_le_bytes(bytes);
+    match sign {
+        0 => i128::try_from(magnitude).ok(),
+        _ => 0_i128.checked_sub_unsigned(magnitude),
+    }
 }
 
 const TWO_TO_127: f64 = 1.701_411_834_604_692_3e38;

@@ -4,7 +4,8 @@
 //! a float, minimum and maximum keep the first of equal values. Updates are taken per batch: each
 //! key that the batch touched, once, with its value after the whole batch.
 
-use crate::accumulator::{Accumulated, Aggregation};
+use crate::accumulator::{Accumulated, Aggregation, parts};
+use crate::encode;
 use crate::fields::{Fields, KeyPath};
 use crate::key;
 use crate::path::Path;
@@ -120,6 +121,43 @@ impl Aggregate {
         numbers.map(|number| update(number, entries, table, further))
     }
 
+    /// Each key, as it was first encoded, and its values: one, or an array of several.
+    pub fn export(&self) -> impl Iterator<Item = (&[u8], Vec<u8>)> {
+        (0..self.entries.len()).map(|number| {
+            let found = update(number, &self.entries, &self.table, &self.further);
+            let mut encoded = Vec::new();
+            if !self.further.is_empty() {
+                encode::array(&mut encoded, self.further.len() + 1);
+            }
+            found.values().for_each(|value| value.encode(&mut encoded));
+            (found.key, encoded)
+        })
+    }
+
+    /// Goes on with a key that another has exported, as if its records had come here.
+    pub fn import(&mut self, key: &[u8], values: &[u8]) -> Result<(), Problem> {
+        let values = parts(values, self.further.len() + 1)?;
+        let canonical = key::canonical(key, &mut self.scratch)?;
+        let value = Accumulated::decode(self.aggregation, values[0])?;
+        let further = self.further.iter().zip(&values[1..]);
+        let further = further.map(|(each, value)| Accumulated::decode(each.aggregation, value));
+        let further = further.collect::<Result<Vec<_>, _>>()?;
+        let number = self.table.number(canonical);
+        if number < self.entries.len() {
+            return Err(Problem::Twice);
+        }
+        let differs = canonical != key;
+        self.entries.push(Entry {
+            round: self.round,
+            key: differs.then(|| key.into()),
+            value,
+        });
+        self.touched.push(number);
+        let values = self.further.iter_mut().zip(further);
+        values.for_each(|(each, value)| each.values.push(value));
+        Ok(())
+    }
+
     /// Reads one record and takes it in.
     #[inline]
     fn add(&mut self, reader: &mut Reader) -> Result<(), Problem> {
@@ -201,7 +239,7 @@ fn update<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Step, encode};
+    use crate::Step;
 
     fn pair(out: &mut Vec<u8>, key: &str, value: impl Fn(&mut Vec<u8>)) {
         encode::array(out, 2);

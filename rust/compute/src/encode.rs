@@ -3,6 +3,9 @@
 //! Every value takes the shortest form that msgpack has for it, so that equal values of one type
 //! are equal bytes.
 
+use crate::value::extension as code;
+use oka_protocol::number::significant;
+
 /// Appends an integer.
 #[inline]
 pub fn int(out: &mut Vec<u8>, number: i64) {
@@ -23,6 +26,27 @@ pub fn unsigned(out: &mut Vec<u8>, number: u64) {
         0x1_0000..=0xffff_ffff => marked(out, 0xce, (number as u32).to_be_bytes()),
         _ => marked(out, 0xcf, number.to_be_bytes()),
     }
+}
+
+/// Appends an integer of any size, as sign and magnitude (little endian).
+pub fn integer(out: &mut Vec<u8>, negative: bool, magnitude: &[u8]) {
+    let magnitude = significant(magnitude);
+    let length = magnitude.len();
+    if length <= 8 {
+        let mut number = [0; 8];
+        number[..length].copy_from_slice(magnitude);
+        let number = u64::from_le_bytes(number);
+        if !negative {
+            return unsigned(out, number);
+        }
+        if let Ok(number) = i64::try_from(-i128::from(number)) {
+            return int(out, number);
+        }
+    }
+    let mut payload = Vec::with_capacity(length + 1);
+    payload.push(u8::from(negative));
+    payload.extend_from_slice(magnitude);
+    extension(out, code::BIG_INT, &payload);
 }
 
 #[inline]

@@ -6,7 +6,7 @@
 
 use crate::encode;
 use crate::value::{ReadError, Reader, Value, extension};
-use oka_protocol::number::{Float, significant};
+use oka_protocol::number::Float;
 use thiserror::Error;
 
 /// The value cannot be a key.
@@ -70,7 +70,7 @@ fn append_canonical(out: &mut Vec<u8>, reader: &mut Reader, depth: usize) -> Res
         Value::Extension(extension::LIST, _) => return Err(KeyError::Unhashable("list")),
         Value::Extension(extension::SET, _) => return Err(KeyError::Unhashable("set")),
         Value::Extension(extension::BIG_INT, [sign, magnitude @ ..]) => {
-            append_integer(out, *sign, magnitude);
+            encode::integer(out, *sign != 0, magnitude);
         }
         Value::Extension(code, payload) if extension::COMPARABLE.contains(&code) => {
             encode::extension(out, code, payload);
@@ -143,29 +143,8 @@ fn append_float(out: &mut Vec<u8>, number: f64) {
         Float::BigInteger {
             negative,
             magnitude,
-        } => append_integer(out, u8::from(negative), &magnitude),
+        } => encode::integer(out, negative, &magnitude),
     }
-}
-
-/// Appends an integer of any size in its shortest form.
-fn append_integer(out: &mut Vec<u8>, sign: u8, magnitude: &[u8]) {
-    let magnitude = significant(magnitude);
-    let length = magnitude.len();
-    if length <= 8 {
-        let mut number = [0; 8];
-        number[..length].copy_from_slice(magnitude);
-        let number = u64::from_le_bytes(number);
-        if sign == 0 {
-            return encode::unsigned(out, number);
-        }
-        if let Ok(number) = i64::try_from(-i128::from(number)) {
-            return encode::int(out, number);
-        }
-    }
-    let mut payload = Vec::with_capacity(length + 1);
-    payload.push(sign);
-    payload.extend_from_slice(magnitude);
-    encode::extension(out, extension::BIG_INT, &payload);
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ pub mod short;
 pub mod table;
 pub mod value;
 
-pub use accumulator::{Accumulated, Aggregation, integer_mean};
+pub use accumulator::{Accumulated, Aggregation, integer_mean, integral, parts};
 pub use aggregate::{Aggregate, Update};
 pub use fields::KeyPath;
 pub use path::{Path, PathError, Step};

@@ -31,6 +31,10 @@ pub enum Problem {
     NotOrdered,
     #[error("its value is not of the same kind as the values before it")]
     Mixed,
+    #[error("its state has other than {0} parts")]
+    Parts(usize),
+    #[error("its key has a state already")]
+    Twice,
     #[error("an integer outside the range of 128 bits")]
     Overflow,
     #[error(transparent)]

@@ -1,6 +1,6 @@
 //! A hash table that numbers byte strings densely, in the order in which they first appeared.
 //!
-//! Nothing is ever removed, so that a number stays valid and can index the caller's own arrays.
+//! A number stays valid until a key is removed, and can index the caller's own arrays.
 
 use crate::short::{LONGEST, equal, hash};
 
@@ -59,6 +59,51 @@ impl KeyTable {
             return slot.number as usize;
         }
         self.probe(key, hash)
+    }
+
+    /// Takes a key out and gives the number that it had, `None` if it was not there. The key with the
+    /// last number has that one from now on: the caller's arrays do as [`Vec::swap_remove`] does.
+    pub fn remove(&mut self, key: &[u8]) -> Option<usize> {
+        let index = self.slot(hash(key), |number| equal(&self.keys[number], key))?;
+        let number = self.slots[index].number;
+        self.vacate(index);
+        let last = self.keys.len() - 1;
+        if let Some(index) = self.slot(self.hashes[last], |number| number == last) {
+            self.slots[index].number = number;
+        }
+        self.total_bytes -= key.len();
+        self.keys.swap_remove(number as usize);
+        self.hashes.swap_remove(number as usize);
+        Some(number as usize)
+    }
+
+    /// The slot of the number that `is` accepts, among those where a key of this hash can be.
+    fn slot(&self, hash: u64, is: impl Fn(usize) -> bool) -> Option<usize> {
+        let mask = self.slots.len() - 1;
+        let mut index = hash as usize & mask;
+        while self.slots[index].number != EMPTY.number {
+            if is(self.slots[index].number as usize) {
+                return Some(index);
+            }
+            index = (index + 1) & mask;
+        }
+        None
+    }
+
+    /// Empties a slot. Those behind it that had to give way to it move up, so that every key is still
+    /// found without a gap between its slot and where its search begins.
+    fn vacate(&mut self, mut hole: usize) {
+        let mask = self.slots.len() - 1;
+        let mut index = (hole + 1) & mask;
+        while self.slots[index].number != EMPTY.number {
+            let first = self.hashes[self.slots[index].number as usize] as usize;
+            if index.wrapping_sub(first) & mask >= index.wrapping_sub(hole) & mask {
+                self.slots[hole] = self.slots[index];
+                hole = index;
+            }
+            index = (index + 1) & mask;
+        }
+        self.slots[hole] = EMPTY;
     }
 
     #[inline(never)]
@@ -138,6 +183,7 @@ const SMALLEST: usize = 4096;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn keys_keep_their_numbers_while_the_table_grows() {
@@ -151,5 +197,56 @@ mod tests {
         assert_eq!(table.key(77), 77_usize.to_le_bytes());
         assert_eq!(table.total_bytes(), 80_000);
         assert_eq!(table.number(b""), 10_000);
+    }
+
+    /// Keys whose searches begin in a few slots, the last ones of the table among them.
+    fn crowded() -> Vec<[u8; 4]> {
+        let keys = (0_u32..).map(u32::to_le_bytes);
+        let begins = |key: &[u8; 4]| (hash(key) as usize + 3) % SMALLEST < 6;
+        keys.filter(begins).take(40).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_left_is_found_under_its_number(
+            steps in prop::collection::vec((any::<bool>(), 0_usize..40), 0..300),
+        ) {
+            let keys = crowded();
+            let (mut table, mut oracle) = (KeyTable::new(), Vec::new());
+            for (removes, key) in steps {
+                let key = keys[key];
+                let known = oracle.iter().position(|other| *other == key);
+                if removes {
+                    prop_assert_eq!(table.remove(&key), known);
+                    known.map(|number| oracle.swap_remove(number));
+                } else {
+                    prop_assert_eq!(table.number(&key), known.unwrap_or(oracle.len()));
+                    if known.is_none() {
+                        oracle.push(key);
+                    }
+                }
+                prop_assert_eq!(table.len(), oracle.len());
+                prop_assert_eq!(table.total_bytes(), 4 * oracle.len());
+                let taken = table.slots.iter().filter(|slot| slot.number != EMPTY.number);
+                prop_assert_eq!(taken.count(), oracle.len());
+                for (number, key) in oracle.iter().enumerate() {
+                    prop_assert_eq!(table.key(number), key);
+                    prop_assert_eq!(table.number(key), number);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_table_that_grew_can_be_emptied() {
+        let mut table = KeyTable::new();
+        for number in 0_usize..10_000 {
+            table.number(&number.to_le_bytes());
+        }
+        for number in 0_usize..10_000 {
+            assert!(table.remove(&number.to_le_bytes()).is_some(), "{number}");
+        }
+        assert_eq!((table.len(), table.total_bytes()), (0, 0));
+        assert!(table.slots.iter().all(|slot| slot.number == EMPTY.number));
     }
 }

@@ -4,6 +4,7 @@ use crate::batch::{Batch, Content, not_columns};
 use crate::columns;
 use crate::decode::Decoder;
 use crate::error::{AggregateError, alone, shortened};
+use crate::state::{Entry, placed};
 use oka_columnar::{Columns, Selector};
 use oka_compute::key::KeyError;
 use oka_compute::value::extension;
@@ -145,6 +146,60 @@ impl Aggregate {
         let some = range(aggregate.touched());
         let pairs = pairs(py, aggregate.updates(some), keys, names.as_deref())?;
         Ok(pairs.into_any())
+    }
+
+    /// What it keeps, for `restore`: of columns an empty frame of them (else no bytes), and an entry
+    /// of keyed state for each key. A value is that of the only aggregation, or a tuple; a mean is a
+    /// tuple of sum and count.
+    #[pyo3(signature = () -> "tuple[bytes, list[tuple[int, bytes, bytes]]]")]
+    fn snapshot(&self, py: Python<'_>) -> PyResult<(Vec<u8>, Vec<Entry>)> {
+        let state = self.state()?;
+        let (layout, pairs) = if let Some(columns) = &state.columns {
+            columns.export().map_err(|error| raise_columns(&error))?
+        } else {
+            let pairs = state.aggregate.export();
+            let pairs = pairs.map(|(key, values)| (key.to_vec(), values));
+            (Vec::new(), pairs.collect())
+        };
+        Ok((layout, placed(py, pairs)?))
+    }
+
+    /// Goes on with what others kept, before the first batch. `touched` tells that `updates` shall
+    /// give these keys. Raises AggregateError where it does not suit.
+    #[pyo3(signature = (
+        layout: "bytes",
+        entries: "list[tuple[int, bytes, bytes]]",
+        touched: "bool",
+    ) -> "None")]
+    fn restore(
+        &self,
+        py: Python<'_>,
+        layout: &[u8],
+        entries: Vec<Entry>,
+        touched: bool,
+    ) -> PyResult<()> {
+        let mut state = self.state()?;
+        if !layout.is_empty() {
+            let pairs = entries.iter().map(|(_, key, it)| (&key[..], &it[..]));
+            let (keys, values): (Vec<_>, Vec<_>) = pairs.unzip();
+            let columns = state.columns()?;
+            let imported = columns.import(layout, (&keys, &values));
+            imported.map_err(|error| raise_columns(&error))?;
+            if !touched {
+                columns.settle();
+            }
+            return Ok(());
+        }
+        let mut decoder = Decoder::new(py);
+        for (_, key, values) in entries {
+            let imported = state.aggregate.import(&key, &values);
+            imported.map_err(|problem| raise_columns(&problem.into()))?;
+            state.keys.push(decoder.first(&key)?.unbind());
+        }
+        if !touched {
+            drop(state.aggregate.take_updates());
+        }
+        Ok(())
     }
 
     /// Number of different keys so far.
@@ -381,6 +436,7 @@ fn raise_columns(error: &oka_columnar::AggregateError) -> PyErr {
     let hint = match error {
         Error::Decode(error) => return not_columns(error),
         Error::Column(_) => "name one of these columns, or say its index",
+        Error::State(_) => "is it the state of an operator with the same aggregations?",
         _ => "cast the column in map_batches first",
     };
     AggregateError::new_err(format!("{error}\n\nhint: {hint}"))

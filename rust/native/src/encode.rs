@@ -159,15 +159,10 @@ unsafe fn append_int(py: Python<'_>, out: &mut Vec<u8>, value: *mut ffi::PyObjec
 
 #[cold]
 fn append_big_int(out: &mut Vec<u8>, value: &Bound<'_, PyInt>) -> Encoded {
-    if let Ok(number) = value.extract::<u64>() {
-        encode::unsigned(out, number);
-        return Ok(());
-    }
     let (negative, magnitude) = sign_and_magnitude(value)?;
-    let start = encode::open_extension(out, extension::BIG_INT);
-    out.push(u8::from(negative));
-    out.extend_from_slice(&magnitude);
-    close(out, start)
+    check_length(magnitude.len() + 1)?;
+    encode::integer(out, negative, &magnitude);
+    Ok(())
 }
 
 /// Whether an integer is negative, and its absolute value, least significant byte first.

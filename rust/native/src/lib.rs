@@ -29,6 +29,7 @@ mod network;
 mod record_cache;
 mod s3;
 mod shape;
+mod state;
 mod statistics;
 mod text;
 mod timers;
@@ -64,6 +65,8 @@ mod _native {
     use super::network::Network;
     #[pymodule_export]
     use super::s3::{S3Client, S3Server};
+    #[pymodule_export]
+    use super::state::keyed_entries;
     #[pymodule_export]
     use super::statistics::{BlobStatistics, InputStatistics, NetworkStatistics, OutputStatistics};
     #[pymodule_export]

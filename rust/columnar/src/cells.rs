@@ -1,0 +1,154 @@
+//! The values of a column as encoded values, one for each row, and back.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, NullArray, RecordBatch, UInt64Array};
+use arrow_schema::DataType;
+use arrow_select::concat::concat;
+use arrow_select::dictionary::garbage_collect_any_dictionary;
+use arrow_select::take::take;
+use oka_compute::{Accumulated, Aggregation, Problem, encode, integral, parts};
+
+use crate::key::{KeyKind, each_bytes, each_float, each_integer};
+use crate::values::each_number;
+use crate::{AggregateError, Columns, DecodeError, Decoder, Encoder, build};
+
+use Accumulated::{Bool, Bytes, Float, Integer, Text};
+
+/// Each value as a record's would be encoded, times as the integers that they consist of. A value of
+/// a type that no record has is a column with it alone, as bytes.
+pub(crate) fn encoded(column: &ArrayRef) -> Result<Vec<Vec<u8>>, AggregateError> {
+    let mut cells = Vec::with_capacity(column.len());
+    let mut put = |value: Option<Accumulated>| cells.push(cell(value.as_ref()));
+    match kind(column.data_type()) {
+        Some(KeyKind::Null) => (0..column.len()).for_each(|_| put(None)),
+        Some(KeyKind::Bool) => each_integer(column, |value| put(value.map(|bit| Bool(bit != 0)))),
+        Some(KeyKind::Integer | KeyKind::Unsigned) => {
+            each_number(column, |value| put(value.map(Integer)))?;
+        }
+        Some(KeyKind::Float) => each_float(column, |value| put(value.map(Float))),
+        Some(KeyKind::Text) => each_bytes(column, |value| put(value.map(|utf8| Text(utf8.into())))),
+        Some(KeyKind::Bytes) => each_bytes(column, |value| put(value.map(|it| Bytes(it.into())))),
+        None => {
+            for row in 0..column.len() {
+                // Taken: a slice would bring bits of the rows around it.
+                let mut row = take(column, &UInt64Array::from_value(row as u64, 1), None)?;
+                if let Some(coded) = row.as_any_dictionary_opt() {
+                    row = garbage_collect_any_dictionary(coded)?; // of its value alone
+                }
+                let batch = RecordBatch::try_from_iter_with_nullable([("", row, true)])?;
+                put(Some(Bytes(framed(&batch)?.into())));
+            }
+        }
+    }
+    Ok(cells)
+}
+
+/// A column of this type, of the values that [`encoded`] gave.
+pub(crate) fn decoded(data_type: &DataType, cells: &[&[u8]]) -> Result<ArrayRef, AggregateError> {
+    let bytes = |value| match value {
+        Text(data) | Bytes(data) => Some(data),
+        _ => None,
+    };
+    let float = |value| match value {
+        Float(number) => Some(number),
+        _ => None,
+    };
+    Ok(match kind(data_type) {
+        Some(KeyKind::Null) => Arc::new(NullArray::new(cells.len())),
+        Some(KeyKind::Text | KeyKind::Bytes) => {
+            let values = each(cells, bytes)?;
+            build::bytes(data_type, values.iter().map(Option::as_deref))?
+        }
+        Some(KeyKind::Float) => build::floats(data_type, each(cells, float)?.into_iter())?,
+        Some(_) => build::integers(
+            data_type,
+            each(cells, |value| integral(&value))?.into_iter(),
+        )?,
+        None => {
+            let rows = each(cells, bytes)?.into_iter().flatten();
+            let rows = rows.map(|row| Ok(unframed(row.into_vec(), 1)?.to_batch()?));
+            let rows = rows.collect::<Result<Vec<RecordBatch>, AggregateError>>()?;
+            let rows: Vec<&dyn Array> = rows.iter().map(|row| &**row.column(0)).collect();
+            concat(&rows)?
+        }
+    })
+}
+
+/// A value as it is kept, nil for null.
+pub(crate) fn cell(value: Option<&Accumulated>) -> Vec<u8> {
+    let mut out = Vec::new();
+    match value {
+        None => encode::nil(&mut out),
+        Some(value) => value.encode(&mut out),
+    }
+    out
+}
+
+/// What `get` makes of each value that is not nil.
+pub(crate) fn each<T>(
+    cells: &[&[u8]],
+    get: impl Fn(Accumulated) -> Option<T>,
+) -> Result<Vec<Option<T>>, Problem> {
+    let value = |cell: &&[u8]| match cell {
+        [0xc0] => Ok(None),
+        cell => match get(Accumulated::decode(Aggregation::Min, cell)?) {
+            None => Err(Problem::Mixed),
+            value => Ok(value),
+        },
+    };
+    cells.iter().map(value).collect()
+}
+
+/// Of each row, the values of these columns: an array of several.
+pub(crate) fn joined(mut columns: Vec<Vec<Vec<u8>>>) -> Vec<Vec<u8>> {
+    if columns.len() == 1 {
+        return columns.remove(0);
+    }
+    let row = |at: usize| {
+        let mut out = Vec::new();
+        encode::array(&mut out, columns.len());
+        for cells in &columns {
+            out.extend_from_slice(&cells[at]);
+        }
+        out
+    };
+    (0..columns.first().map_or(0, Vec::len)).map(row).collect()
+}
+
+/// The columns of rows that [`joined`] gave.
+pub(crate) fn split<'a>(rows: &[&'a [u8]], width: usize) -> Result<Vec<Vec<&'a [u8]>>, Problem> {
+    let mut columns = vec![Vec::with_capacity(rows.len()); width];
+    for row in rows {
+        let cells = parts(row, width)?;
+        columns
+            .iter_mut()
+            .zip(cells)
+            .for_each(|(column, cell)| column.push(cell));
+    }
+    Ok(columns)
+}
+
+/// The batch as the body of a frame.
+pub(crate) fn framed(batch: &RecordBatch) -> Result<Vec<u8>, AggregateError> {
+    let mut body = Vec::new();
+    Encoder::default().append(batch, &mut body)?;
+    Ok(body)
+}
+
+/// The rows of such a body.
+pub(crate) fn unframed(body: Vec<u8>, rows: usize) -> Result<Columns, DecodeError> {
+    let mut runs = Vec::new();
+    Decoder::default().accept(body.into(), rows, &mut runs)?;
+    runs.pop().ok_or(DecodeError::NoSchema)
+}
+
+/// What values of this type are to a record; `None` if no record has such.
+fn kind(data_type: &DataType) -> Option<KeyKind> {
+    match data_type {
+        DataType::Dictionary(..) => None,
+        kind if build::physical(kind).is_some() => Some(KeyKind::Integer),
+        kind => KeyKind::of(kind).ok(),
+    }
+}

@@ -1,0 +1,179 @@
+//! What an aggregate exports, others import, and go on as if all records had come to them.
+
+use oka_compute::{Accumulated, Aggregate, Aggregation, Path, Problem, Step, encode, key};
+use proptest::prelude::*;
+use std::collections::HashMap;
+
+type Record = (Key, i64);
+
+#[derive(Clone, Debug)]
+enum Key {
+    Nil,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Text(String),
+    Pair(i64, f64),
+}
+
+impl Key {
+    fn encoded(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        match self {
+            Self::Nil => encode::nil(&mut out),
+            Self::Bool(truth) => encode::boolean(&mut out, *truth),
+            Self::Int(number) => encode::int(&mut out, *number),
+            Self::Float(number) => encode::float(&mut out, *number),
+            Self::Text(text) => encode::text(&mut out, text.as_bytes()),
+            Self::Pair(left, right) => {
+                encode::array(&mut out, 2);
+                encode::int(&mut out, *left);
+                encode::float(&mut out, *right);
+            }
+        }
+        out
+    }
+
+    /// What all keys have that are equal in Python.
+    fn canonical(&self) -> Vec<u8> {
+        canonical(&self.encoded())
+    }
+}
+
+fn canonical(encoded: &[u8]) -> Vec<u8> {
+    let mut scratch = Vec::new();
+    key::canonical(encoded, &mut scratch)
+        .expect("a key")
+        .to_vec()
+}
+
+fn keys() -> impl Strategy<Value = Key> {
+    let floats = prop_oneof![
+        Just(0.0),
+        Just(-0.0),
+        Just(1.0),
+        Just(f64::NAN),
+        Just(-f64::NAN)
+    ];
+    prop_oneof![
+        Just(Key::Nil),
+        any::<bool>().prop_map(Key::Bool),
+        (-2_i64..3).prop_map(Key::Int),
+        any::<i64>().prop_map(Key::Int),
+        floats.clone().prop_map(Key::Float),
+        "[ab]{0,2}".prop_map(Key::Text),
+        (0_i64..2, floats).prop_map(|(left, right)| Key::Pair(left, right)),
+    ]
+}
+
+fn aggregate() -> Aggregate {
+    let item = |item| Path::from([Step::Item(item)]);
+    Aggregate::new(Aggregation::Sum, item(0), item(1))
+        .and(Aggregation::Count, Path::default())
+        .and(Aggregation::Min, item(1))
+        .and(Aggregation::Max, item(1))
+        .and(Aggregation::Mean, item(1))
+        .and(Aggregation::First, item(1))
+}
+
+fn add(aggregate: &mut Aggregate, (key, value): &Record) {
+    let mut body = Vec::new();
+    encode::array(&mut body, 2);
+    body.extend(key.encoded());
+    encode::int(&mut body, *value);
+    aggregate.update(&body, 1).expect("a record");
+}
+
+/// The values of each key, by its canonical bytes.
+fn values(aggregate: &Aggregate) -> HashMap<Vec<u8>, (Vec<u8>, Vec<Accumulated>)> {
+    let updates = aggregate.updates(0..aggregate.touched());
+    let pairs = updates.map(|update| {
+        let values = update.values().cloned().collect();
+        (canonical(update.key), (update.key.to_vec(), values))
+    });
+    pairs.collect()
+}
+
+proptest! {
+    #[test]
+    fn others_go_on(
+        before in prop::collection::vec((keys(), any::<i64>()), 0..60),
+        after in prop::collection::vec((keys(), any::<i64>()), 0..60),
+        parts in 1_usize..5,
+    ) {
+        let mut first = aggregate();
+        for record in &before {
+            add(&mut first, record);
+        }
+        let place = |canonical: &[u8]| canonical.iter().map(|byte| *byte as usize).sum::<usize>() % parts;
+        let mut others: Vec<_> = (0..parts).map(|_| aggregate()).collect();
+        for (key, state) in first.export() {
+            let other = &mut others[place(&canonical(key))];
+            other.import(key, &state).expect("what was exported");
+            prop_assert_eq!(other.import(key, &state), Err(Problem::Twice));
+        }
+        let mut whole = aggregate();
+        let mut sums: HashMap<Vec<u8>, i128> = HashMap::new();
+        for record in before.iter().chain(&after) {
+            add(&mut whole, record);
+            *sums.entry(record.0.canonical()).or_default() += i128::from(record.1);
+        }
+        for record in &after {
+            add(&mut others[place(&record.0.canonical())], record);
+        }
+        let found: HashMap<_, _> = others.iter().flat_map(values).collect();
+        prop_assert_eq!(&found, &values(&whole));
+        prop_assert_eq!(found.len(), others.iter().map(Aggregate::len).sum::<usize>());
+        for (key, (_, values)) in &found {
+            prop_assert_eq!(&values[0], &Accumulated::Integer(sums[key]));
+        }
+        prop_assert_eq!(found.len(), sums.len());
+    }
+}
+
+#[test]
+fn every_value_comes_back() {
+    let text = "a\u{fc}".as_bytes();
+    let surrogate = [0xed, 0xa0, 0x80];
+    for (aggregation, value) in [
+        (Aggregation::Count, Accumulated::Integer(7)),
+        (Aggregation::Sum, Accumulated::Integer(i128::MAX)),
+        (Aggregation::Sum, Accumulated::Integer(i128::MIN)),
+        (Aggregation::Sum, Accumulated::Integer(1 << 64)),
+        (Aggregation::Sum, Accumulated::Float(-0.0)),
+        (Aggregation::Min, Accumulated::Bool(true)),
+        (Aggregation::Min, Accumulated::Text(text.into())),
+        (Aggregation::Max, Accumulated::Text(surrogate.into())),
+        (Aggregation::Max, Accumulated::Bytes(text.into())),
+        (
+            Aggregation::First,
+            Accumulated::Encoded([0x92, 1, 0xc0].into()),
+        ),
+        (
+            Aggregation::Mean,
+            Accumulated::IntegerMean {
+                count: u64::MAX,
+                sum: -(1 << 100),
+            },
+        ),
+        (
+            Aggregation::Mean,
+            Accumulated::FloatMean { count: 2, sum: 0.5 },
+        ),
+    ] {
+        let mut encoded = Vec::new();
+        value.encode(&mut encoded);
+        let decoded = Accumulated::decode(aggregation, &encoded);
+        assert_eq!(decoded.as_ref(), Ok(&value), "{aggregation:?}");
+        for end in 0..encoded.len() {
+            assert!(
+                Accumulated::decode(aggregation, &encoded[..end]).is_err(),
+                "{value:?} {end}"
+            );
+        }
+    }
+    assert_eq!(
+        Accumulated::decode(Aggregation::Mean, &[0x93, 1, 1, 1]),
+        Err(Problem::Parts(2))
+    );
+}

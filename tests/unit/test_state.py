@@ -1,0 +1,150 @@
+"""Keyed state: encoded, sorted by hash, and shared among tasks as records are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from engine import record_registry
+from engine.graph.logical import LogicalOperator
+from engine.graph.operator import BatchFunction, BatchOperator, RecordOperator, TaskContext
+from engine.network import Aggregate, AggregateError, EncodeError, KeyExtractError, partition
+from engine.runtime.chain import Chain
+from engine.state import KeyedState
+from operators.reduce import Reduce
+from operators.take import Take
+
+CONTEXT = TaskContext("task[0]", 0, 1, 100, "job")
+KEYS = [None, True, 2, 0.5, 2**70, "a", b"a", (1, "a"), *range(10, 500)]
+
+
+@pytest.mark.parametrize("parallelism", [1, 2, 3, 5, 7, 1000])
+def test_each_task_has_the_keys_that_a_gate_sends_it(parallelism: int) -> None:
+    halves = [KeyedState.of((key, str(key)) for key in KEYS[at::2]) for at in range(2)]
+    found = []
+    for index in range(parallelism):
+        share = KeyedState.share(halves, index, parallelism)
+        assert share.entries == sorted(share.entries)
+        pairs = list(share.items())
+        assert all(value == str(key) for key, value in pairs)
+        keys = [key for key, _ in pairs]
+        assert partition(keys, parallelism) == [index] * len(keys)
+        found += keys
+    assert sorted(found, key=repr) == sorted(KEYS, key=repr)
+
+
+def test_the_ends_of_a_share_are_exact() -> None:
+    edge = (1 << 64) // 2
+    entries = [(number, b"\x01", b"\x02") for number in (0, edge - 1, edge, (1 << 64) - 1)]
+    state = KeyedState(entries)
+    assert [KeyedState.share([state], at, 2).entries for at in (0, 1)] == [entries[:2], entries[2:]]
+    assert KeyedState.share([state], 0, 1) == state
+    assert KeyedState.share([], 0, 1) == KeyedState([])
+
+
+@pytest.fixture
+def trusted() -> Iterator[None]:
+    """As in a task of a job whose channels are encrypted."""
+    record_registry.trust(True)
+    yield
+    record_registry.trust(False)
+
+
+@pytest.mark.usefixtures("trusted")
+def test_what_cannot_be_encoded_is_told() -> None:
+    with pytest.raises(EncodeError, match=r"(?s)'a', .*hint: "):
+        KeyedState.of([("a", lambda: 1)])
+    with pytest.raises(KeyExtractError, match="list cannot be a key"):
+        KeyedState.of([([], 1)])
+    pickled = KeyedState.of([("a", print)], pickle=True)
+    assert list(pickled.items()) == [("a", print)]
+
+
+def test_a_state_of_another_kind_is_refused() -> None:
+    aggregate = Aggregate([[0]], [("sum", [1])])
+    for value, told in [("a", "its value is no number"), ((1, 2), "its value is no number")]:
+        with pytest.raises(AggregateError, match=f"cannot go on here: {told}.*\n\nhint: is it"):
+            aggregate.restore(b"", KeyedState.of([("a", value)]).entries, False)
+    with pytest.raises(AggregateError, match="a list cannot be a key"):
+        aggregate.restore(b"", [(0, b"\xc7\x01\x01\x90", b"\x01")], False)
+    several = Aggregate([[0]], [("sum", [1]), ("count", [])], ["s", "n"])
+    with pytest.raises(AggregateError, match="other than 2 parts"):
+        several.restore(b"", KeyedState.of([("a", 1)]).entries, False)
+
+
+class Silent(BatchOperator):
+    """An operator that says nothing of state."""
+
+    def open(self, context: TaskContext) -> BatchFunction:
+        return _Silent()
+
+
+class _Silent(BatchFunction):
+    def process(self, batch: Any) -> Any:
+        return batch
+
+
+def opened(*operators: Any, context: TaskContext = CONTEXT) -> Chain:
+    chain = Chain()
+    declared = [
+        LogicalOperator(at, f"operator-{at}", operator, None, {}, identity=type(operator).__name__)
+        for at, operator in enumerate(operators)
+    ]
+    chain.open(declared, context, encoded=False)
+    return chain
+
+
+def test_a_chain_has_the_state_of_those_that_keep_some() -> None:
+    reduce = Reduce(lambda a, b: (a[0], a[1] + b[1]), key=0)
+    flow = (RecordOperator("map", lambda record: record), Silent(), reduce, Take(5))
+    before = opened(*flow)
+    assert len(before.process([("a", 1), ("b", 2), ("a", 3)])) == 3
+    snapshot = before.snapshot()
+    assert {identity: list(kept.items()) for identity, kept in snapshot.items()} == {
+        "Reduce": sorted([("a", ("a", 4)), ("b", ("b", 2))], key=lambda pair: place(pair[0])),
+        "Take": [(None, 2)],
+    }
+    # They go on, and the snapshot stays as it was.
+    assert before.process([("a", 1)]) == [("a", 5)]
+    after = opened(*flow)
+    after.restore([snapshot, {}])
+    assert after.process([("a", 7), ("b", 8), ("c", 9)]) == [("a", 11), ("b", 10)]
+    assert after.failing.operator is None
+
+
+def place(key: Any) -> int:
+    ((hashed, _, _),) = KeyedState.of([(key, None)]).entries
+    return hashed
+
+
+def test_state_for_an_operator_that_takes_none_is_refused() -> None:
+    chain = opened(Silent())
+    chain.restore([{"Another": KeyedState.of([("a", 1)])}])
+    with pytest.raises(NotImplementedError, match=r"_Silent has no restore\(\), .* of 1 keys"):
+        chain.restore([{"Silent": KeyedState.of([("a", 1)])}])
+    assert chain.failing.operator == "operator-0"
+
+
+@pytest.mark.usefixtures("trusted")
+def test_objects_are_pickled_where_the_job_pickles() -> None:
+    reduce = Reduce(lambda a, b: (a[0], len), key=0)
+    for pickles in (False, True):
+        chain = opened(reduce, context=replace(CONTEXT, pickle=pickles))
+        chain.process([("a", 1), ("a", 2)])
+        if not pickles:
+            with pytest.raises(EncodeError, match="with_pickle"):
+                chain.snapshot()
+            continue
+        assert list(chain.snapshot()["Reduce"].items()) == [("a", ("a", len))]
+
+
+def test_a_nan_that_no_channel_brought_is_found_again() -> None:
+    reduce = Reduce(lambda a, b: (a[0], a[1] + b[1]), key=0)
+    before, after = opened(reduce), opened(reduce)
+    before.process([(float("nan"), 1), ((float("nan"), "a"), 1)])
+    after.restore([before.snapshot()])
+    found = after.process([(float("nan"), 2), ((float("nan"), "a"), 2)])
+    assert [count for _, count in found] == [3, 3]
