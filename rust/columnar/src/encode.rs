@@ -1,3 +1,4 @@
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -35,8 +36,8 @@ pub struct Encoder {
 struct Stream {
     schema: SchemaRef,
     writer: StreamWriter<Vec<u8>>,
-    /// Of the writer's messages, once it has made one of rows.
-    template: Option<Option<Template>>,
+    /// Of the writer's messages, from the first that has rows; `None` where there can be none.
+    template: OnceCell<Option<Template>>,
 }
 
 impl Encoder {
@@ -87,7 +88,7 @@ impl Stream {
         Ok(Self {
             schema: Arc::clone(schema),
             writer: begin(schema, body)?,
-            template: None,
+            template: OnceCell::new(),
         })
     }
 
@@ -98,22 +99,24 @@ impl Stream {
         body: &mut Vec<u8>,
     ) -> Result<(), ArrowError> {
         let is_empty = rows.map_or(batch.num_rows(), <[u32]>::len) == 0;
-        if let (Some(Some(template)), false) = (&self.template, is_empty) {
+        if let (Some(Some(template)), false) = (self.template.get(), is_empty) {
             template.append(batch, rows, body);
             return Ok(());
         }
-        let taken = match rows {
-            Some(rows) => Some(take_record_batch(batch, &UInt32Array::from(rows.to_vec()))?),
-            None => compact(batch)?,
-        };
+        let indexes = rows.map(|rows| UInt32Array::from(rows.to_vec()));
+        let taken = indexes.map(|rows| take_record_batch(batch, &rows));
+        let taken = taken.transpose()?;
+        let batch = taken.as_ref().unwrap_or(batch);
+        let compacted = compact(batch)?;
         // The writer writes to the end of what it is given; nothing is copied twice.
         let start = body.len();
         std::mem::swap(self.writer.get_mut(), body);
-        let written = self.writer.write(taken.as_ref().unwrap_or(batch));
+        let written = self.writer.write(compacted.as_ref().unwrap_or(batch));
         std::mem::swap(self.writer.get_mut(), body);
         written?;
-        if self.template.is_none() && !is_empty {
-            self.template = Some(Template::of(&self.schema, &body[start..]));
+        if !is_empty {
+            self.template
+                .get_or_init(|| Template::of(&self.schema, &body[start..]));
         }
         Ok(())
     }

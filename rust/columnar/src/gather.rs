@@ -175,8 +175,9 @@ impl Body<'_> {
                 out.extend_from_slice(ends.to_byte_slice());
             }),
             None => self.buffer(|out| {
-                ends.iter()
-                    .for_each(|end| out.extend_from_slice((*end - first).to_byte_slice()));
+                for end in ends {
+                    out.extend_from_slice((*end - first).to_byte_slice());
+                }
             }),
             Some(rows) => self.buffer(|out| {
                 let start = out.len();
