@@ -224,6 +224,10 @@ fn views_travel_without_what_they_do_not_show() {
     let body = encoded(&mut Encoder::default(), &slice);
     assert!(body.len() < 3_000, "{} bytes", body.len());
     assert_eq!(through_a_channel(std::slice::from_ref(&slice)), [slice]);
+    let (mut encoder, mut body) = (Encoder::default(), Vec::new());
+    let appended = encoder.append_rows(&batch, Some(&[3, 90]), &mut body);
+    appended.unwrap();
+    assert!(body.len() < 3_000, "{} bytes", body.len());
     assert!(pieces(&batch, 10_000).count() > 5);
 }
 

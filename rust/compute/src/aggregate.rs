@@ -142,7 +142,7 @@ impl Aggregate {
         let further = self.further.iter().zip(&values[1..]);
         let further = further.map(|(each, value)| Accumulated::decode(each.aggregation, value));
         let further = further.collect::<Result<Vec<_>, _>>()?;
-        let number = self.table.number(canonical);
+        let number = self.table.number_by_call(canonical);
         if number < self.entries.len() {
             return Err(Problem::Twice);
         }

@@ -47,10 +47,10 @@ impl KeyTable {
     /// A short key in its own slot is found without a call.
     #[inline]
     pub fn number(&mut self, key: &[u8]) -> usize {
-        if key.len() > LONGEST {
-            return self.probe(key, hash(key));
-        }
         let hash = hash(key);
+        if key.len() > LONGEST {
+            return self.probe(key, hash);
+        }
         let slot = self.slots[hash as usize & (self.slots.len() - 1)];
         if slot.tag == tag(hash)
             && let Some(found) = self.keys.get(slot.number as usize)
@@ -61,10 +61,17 @@ impl KeyTable {
         self.probe(key, hash)
     }
 
+    /// As `number`, by a call: where keys do not come by the million, so that `number` stays where they
+    /// do, without one.
+    #[inline(never)]
+    pub fn number_by_call(&mut self, key: &[u8]) -> usize {
+        self.probe(key, hash_by_call(key))
+    }
+
     /// Takes a key out and gives the number that it had, `None` if it was not there. The key with the
     /// last number has that one from now on: the caller's arrays do as [`Vec::swap_remove`] does.
     pub fn remove(&mut self, key: &[u8]) -> Option<usize> {
-        let index = self.slot(hash(key), |number| equal(&self.keys[number], key))?;
+        let index = self.slot(hash_by_call(key), |number| equal(&self.keys[number], key))?;
         let number = self.slots[index].number;
         self.vacate(index);
         let last = self.keys.len() - 1;
@@ -165,6 +172,11 @@ struct Slot {
     /// Bits of the hash that did not choose the slot: most misses end here.
     tag: u32,
     number: u32,
+}
+
+#[inline(never)]
+fn hash_by_call(key: &[u8]) -> u64 {
+    hash(key)
 }
 
 #[inline]
