@@ -300,6 +300,7 @@ impl Sender {
         Ok(())
     }
 
+    #[inline]
     fn on_heard(&mut self, now_ns: u64) {
         let silence = now_ns.saturating_sub(self.awaited_ns);
         if self.in_flight() > 0 && silence >= INTERRUPTION_NS {
