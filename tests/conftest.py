@@ -47,6 +47,7 @@ def pytest_unconfigure() -> None:
     shutil.rmtree(os.environ.pop("RAY_TMPDIR"), ignore_errors=True)
 
 
+@pytest.hookimpl(tryfirst=True)  # before those of pytest-xdist, which read the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Where tests run in several processes, one has all that need Ray, and so the only cluster.
 

@@ -56,8 +56,8 @@ class Driver:
 
     def workers(self) -> list[psutil.Process]:
         """Its worker processes, in the order in which they were started."""
-        servers = [p for p in self.processes() if p.ppid() == self.process.pid]
-        return [p for p in self.processes() if p.ppid() in {server.pid for server in servers}]
+        servers = {p.pid for p in self.processes() if _parent(p) == self.process.pid}
+        return [p for p in self.processes() if _parent(p) in servers]
 
     def wait_nothing_left(self, seconds: float = 20.0) -> None:
         """Wait until no process lives and no folder of a job is there."""
@@ -87,3 +87,11 @@ def driver(program: str, folder: Path, *arguments: str, **settings: Any) -> Iter
 def interrupt(started: Driver) -> None:
     """Ctrl-C."""
     os.kill(started.process.pid, signal.SIGINT)
+
+
+def _parent(process: psutil.Process) -> int | None:
+    """None of a process that has ended meanwhile."""
+    try:
+        return process.ppid()
+    except psutil.NoSuchProcess:
+        return None

@@ -46,7 +46,9 @@ def test_run_prints_table_and_top_entries(tmp_path: Path) -> None:
 def test_run_as_json(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(PIPELINE)
     done = oka("run", "mine.py", "--json", "--set", "marker_interval=1", cwd=tmp_path)
-    result = json.loads(done.stdout)
+    *progress, last = done.stdout.splitlines()
+    assert {json.loads(line)["schema"] for line in progress} <= {"oka.progress/1"}
+    result = json.loads(last)
     assert result["schema"] == "oka.result/1"
     assert result["records"] == 3
     assert result["latency_us"]["count"] == 3
