@@ -54,7 +54,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     The tests of any other file stay together, as their fixtures want it.
     """
     for item in items:
-        group = "ray" if item.get_closest_marker("ray") else str(item.path)
+        fixtures = getattr(item, "fixturenames", ())
+        needs_ray = item.get_closest_marker("ray") or "ray_cluster" in fixtures
+        group = "ray" if needs_ray else str(item.path)
         item.add_marker(pytest.mark.xdist_group(group))
 
 
