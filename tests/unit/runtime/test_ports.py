@@ -24,8 +24,11 @@ from tests.integration.test_word_count import expected_counts
 
 @pytest.fixture
 def free() -> range:
-    """Ten ports in a row that were free a moment ago, below those that the system hands out."""
-    for first in range(20000, 30000, 10):
+    """Ten ports in a row that were free a moment ago, below those that the system hands out.
+
+    Above 20999: jobs of the manifests for Kubernetes, which other tests run, listen below.
+    """
+    for first in range(21000, 30000, 10):
         with ExitStack() as sockets:
             try:
                 for port in range(first, first + 10):
