@@ -158,7 +158,7 @@ impl Aggregate {
         let places = Places::of(schema, &self.key, &self.wanted)?;
         let shape = match self.shape.take() {
             Some(shape) => shape.checked(schema, &places)?,
-            None => Shape::new(columns.schema(), &places, &self.wanted)?,
+            None => Shape::new(schema, &places, &self.wanted)?,
         };
         let shape = self.shape.insert(shape);
         let only_new = self

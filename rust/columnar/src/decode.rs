@@ -285,5 +285,5 @@ fn guarded<T>(decode: impl FnOnce() -> Result<T, DecodeError>) -> Result<T, Deco
 }
 
 /// Continuation marker and length, before every message.
-const PREFIX_BYTES: usize = 8;
+pub(crate) const PREFIX_BYTES: usize = 8;
 const CONTINUATION_MARKER: [u8; 4] = [0xff; 4];

@@ -54,7 +54,8 @@ impl Encoder {
         body: &mut Vec<u8>,
     ) -> Result<(), EncodeError> {
         let start = body.len();
-        let appended = self.write(batch, rows, body);
+        let stream = self.stream_of(batch.schema_ref(), body);
+        let appended = stream.and_then(|stream| stream.append(batch, rows, body));
         if appended.is_err() {
             body.truncate(start);
             // What the reader has been told is no longer known.
@@ -63,23 +64,21 @@ impl Encoder {
         Ok(appended?)
     }
 
-    fn write(
+    /// The stream of this schema, which begins here unless it is the last one's.
+    fn stream_of(
         &mut self,
-        batch: &RecordBatch,
-        rows: Option<&[u32]>,
+        schema: &SchemaRef,
         body: &mut Vec<u8>,
-    ) -> Result<(), ArrowError> {
-        let schema = batch.schema_ref();
+    ) -> Result<&mut Stream, ArrowError> {
         let continues =
             |stream: &Stream| Arc::ptr_eq(&stream.schema, schema) || stream.schema == *schema;
         if !self.stream.as_ref().is_some_and(continues) {
             self.stream = None; // where no new one can begin, none goes on
         }
-        let stream = match &mut self.stream {
+        Ok(match &mut self.stream {
             Some(stream) => stream,
             none => none.insert(Stream::begin(schema, body)?),
-        };
-        stream.append(batch, rows, body)
+        })
     }
 }
 

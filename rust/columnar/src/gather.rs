@@ -7,6 +7,8 @@ use arrow_data::ArrayData;
 use arrow_ipc::{Message, RecordBatch as BatchHeader, root_as_message};
 use arrow_schema::{DataType, Schema};
 
+use crate::decode::PREFIX_BYTES;
+
 /// A message of a schema, in which only numbers differ from those of the next.
 #[derive(Debug)]
 pub(crate) struct Template {
@@ -227,8 +229,6 @@ fn set(out: &mut [u8], place: usize, number: usize) {
     out[place..place + NUMBER_BYTES].copy_from_slice(&(number as u64).to_le_bytes());
 }
 
-/// The continuation marker and the length of the metadata.
-const PREFIX_BYTES: usize = 8;
 /// Of lengths and offsets.
 const NUMBER_BYTES: usize = 8;
 /// Buffers start at multiples of this many bytes from the start of the body.

@@ -204,11 +204,12 @@ impl OutputGate {
                          it, as in key_by(\"word\")",
                     )
                 })?;
+                let most = piece_rows(batch, PIECE_BYTES);
                 let parts = cut.split(batch, count).map_err(|error| no_key(&error));
                 let appended = parts.and_then(|parts| {
                     let mut parts = parts.iter().enumerate();
                     parts.try_for_each(|(channel, rows)| {
-                        state.append_rows(channels, channel, batch, rows)
+                        state.append_rows(channels, channel, batch, rows, most)
                     })
                 });
                 state.rows = Some(cut);
@@ -329,18 +330,19 @@ impl State {
         Ok(())
     }
 
-    /// These rows of the batch.
+    /// These rows of the batch, at most so many in a message.
     fn append_rows(
         &mut self,
         channels: &[OutputChannel],
         channel: usize,
         batch: &RecordBatch,
         rows: &[u32],
+        most: usize,
     ) -> PyResult<()> {
         if rows.len() == batch.num_rows() {
             return self.append_columns(channels, channel, batch);
         }
-        for piece in rows.chunks(piece_rows(batch, PIECE_BYTES)) {
+        for piece in rows.chunks(most) {
             self.append_piece(channels, channel, batch, Some(piece))?;
         }
         Ok(())
