@@ -65,6 +65,8 @@ class TaskContext:
     """Of an operator with a side input; None in a task that has none."""
     now_ns: Callable[[], int] = field(default=monotonic_ns, compare=False, repr=False)
     """The task's clock, which only goes forward: nanoseconds since some moment."""
+    is_virtual: bool = False
+    """Whether that is the clock of a test, which stands still while tasks work."""
 
 
 @dataclass(frozen=True)
@@ -262,6 +264,10 @@ class BatchFunction(ABC):
     next_timer: int | None = None
     """When `on_timer` is to be called, on the clock of `context.now_ns`; None is never. Where there
     is an `on_timer`, any call may set it."""
+
+    full: bool = False
+    """Whether no element of the input shall come now. Meanwhile a timer has to be due, which is
+    called over and over, and may wait."""
 
     @abstractmethod
     def process(self, batch: Any) -> Any:

@@ -151,6 +151,10 @@ class Chain:
         """Whether an operator has an `on_timer`."""
         return bool(self._timed)
 
+    def is_full(self) -> bool:
+        """Whether an operator takes no element now."""
+        return any(place.function.full for place in self._timed)
+
     def next_timer(self) -> int | None:
         """When the first timer is due, on the clock of the task."""
         first: int | None = None
@@ -235,10 +239,13 @@ class Chain:
         """What an operator gives that was called without a batch, through those behind it."""
         rest = _in_turn(tuple(self._runs[place.following :]))
         self.failing.operator = place.name
+        rescuer = self._rescuers.get(place.name)
         for batch in give(*arguments) or ():
             _check_batch(batch, give.__name__)
             place.counter[0] += len(batch)
             yield rest(batch)
+        if rescuer is not None:
+            rescuer.send()
         self.failing.operator = None
 
     def snapshot(self) -> dict[str, KeyedState]:

@@ -115,6 +115,7 @@ class Task:
             pickle=self.description.pickle,
             gate=side,
             now_ns=self._clock.now_ns,
+            is_virtual=self._clock.is_virtual,
         )
         try:
             self._process(context, side)
