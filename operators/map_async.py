@@ -1,0 +1,286 @@
+"""`map_async`: a coroutine function of each record or batch, many of whose calls are under way."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Protocol
+
+from engine.errors import GraphError
+from engine.graph.checks import check_integer
+from engine.graph.operator import (
+    BatchFunction,
+    BatchOperator,
+    OnError,
+    Properties,
+    TaskContext,
+)
+from engine.network import Cancelled
+from operators.calls import Call, CallLoop
+from operators.elementwise import check_arguments, checked_batch
+
+
+@dataclass(frozen=True)
+class MapAsync(BatchOperator):
+    """Calls a coroutine function with each record, and gives what it returns.
+
+    At most `max_in_flight` calls of a task have begun whose results have not left; as long as there
+    are so many, the task takes no records. `of_batches` tells that the function is called with
+    lists of at most `max_records`, and returns lists.
+    """
+
+    function: Any
+    max_in_flight: int = 100
+    timeout: timedelta | None = None
+    ordered: bool = True
+    retries: int = 0
+    on_error: OnError = "fail"
+    of_batches: bool = False
+    max_records: int | None = None
+
+    @property
+    def method(self) -> str:
+        """Its name as a method of streams."""
+        return "map_batches_async" if self.of_batches else "map_async"
+
+    @property
+    def properties(self) -> Properties:
+        """What becomes of records that fail, and the way where records are columns."""
+        hint = f"call .to_records() before .{self.method}()"
+        return Properties(on_error=self.on_error, columns_hint=hint)
+
+    def __post_init__(self) -> None:
+        _check_coroutine_function(self.method, self.function)
+        check_integer("max_in_flight", self.max_in_flight, 1)
+        check_integer("retries", self.retries, 0)
+        if self.max_records is not None:
+            check_integer("max_records", self.max_records, 1)
+        timeout = self.timeout
+        if timeout is not None and not (isinstance(timeout, timedelta) and timeout > timedelta()):
+            raise GraphError(f"timeout is {timeout!r:.80}, expected a timedelta above 0")
+        if not isinstance(self.ordered, bool):
+            raise GraphError(f"ordered is {self.ordered!r:.80}, expected True or False")
+
+    def open(self, context: TaskContext) -> BatchFunction:
+        """The calls of one task, and their event loop."""
+        return _MapAsync(self, context)
+
+
+class _MapAsync(BatchFunction):
+    """The calls of one task: some wait until they may begin, the others are under way.
+
+    In this order the two are all that has come in and not gone out: what a snapshot has to keep.
+    """
+
+    def __init__(self, operator: MapAsync, context: TaskContext) -> None:
+        self._operator = operator
+        self._context = context
+        self._waiting: deque[Call] = deque()
+        self._under_way: _UnderWay = _InOrder() if operator.ordered else _AsTheyCome()
+        self._changed = threading.Condition()
+        self._cancelled = False
+        self._poll_ns = _LEAST_POLL_NS
+        timeout = None if operator.timeout is None else operator.timeout.total_seconds()
+        self._calls = CallLoop(operator.function, self._on_done, timeout, operator.retries)
+
+    def process(self, batch: list[Any]) -> list[Any]:
+        out: list[Any] = []
+        while self._waiting:  # an operator in front gives several batches at once
+            self._wait()
+            out += self._step()
+        self._waiting.extend(map(Call, self._pieces(batch)))
+        return out + self._step()
+
+    def on_timer(self, now_ns: int) -> Iterator[list[Any]]:
+        if self.full:
+            self._wait()
+        if out := self._step():
+            yield out
+
+    def on_watermark(self, watermark_us: int) -> Iterator[list[Any]]:
+        yield from self.on_end()
+
+    def on_end(self) -> Iterator[list[Any]]:
+        while self._waiting or len(self._under_way):
+            self._wait()
+            yield self._step()
+
+    def cancel(self) -> None:
+        with self._changed:
+            self._cancelled = True
+            self._changed.notify()
+
+    def close(self) -> None:
+        self._calls.close()
+
+    def _pieces(self, batch: list[Any]) -> list[Any]:
+        """What the function is called with."""
+        if not self._operator.of_batches:
+            return batch
+        size = self._operator.max_records or max(1, len(batch))
+        return [batch[start : start + size] for start in range(0, len(batch), size)]
+
+    def _step(self) -> list[Any]:
+        """Let results leave, and calls begin in their place."""
+        if self._calls.failure is not None:
+            raise self._calls.failure
+        out: list[Any] = []
+        popped = False
+        while len(out) < self._context.batch_size and (call := self._under_way.pop()) is not None:
+            popped = True
+            self._put(call, out)
+        free = self._operator.max_in_flight - len(self._under_way)
+        if free > 0 and self._waiting:
+            calls = [self._waiting.popleft() for _ in range(min(free, len(self._waiting)))]
+            self._under_way.add(calls)
+            self._calls.begin(calls)
+            popped = True
+        self._plan(popped)
+        return out
+
+    def _put(self, call: Call, out: list[Any]) -> None:
+        """Put the result behind the others, or rescue what there is none of."""
+        error, of_batches = call.error, self._operator.of_batches
+        if error is None and not of_batches:
+            out.append(call.result)
+            return
+        try:
+            if error is not None:
+                raise error
+            out += checked_batch(call.result, self._operator.method)
+        except BaseException as error:
+            rescue = self._context.rescue
+            if rescue is None:
+                self._context.failing.on(call.record)
+                raise
+            for record in call.record if of_batches else (call.record,):
+                rescue(record, error)
+
+    def _plan(self, has_moved: bool) -> None:
+        """Say when to look again: a poll, which is rarer the longer nothing has happened."""
+        self.full = bool(self._waiting)
+        if self.full or self._under_way.is_ready():
+            self.next_timer = _AT_ONCE
+        elif not len(self._under_way):
+            self.next_timer = None
+        elif self._context.is_virtual:
+            self.next_timer = _AT_ONCE  # time stands still while calls are under way
+        else:
+            grown = min(self._poll_ns + self._poll_ns // 8, _LONGEST_POLL_NS)
+            self._poll_ns = _LEAST_POLL_NS if has_moved else grown
+            self.next_timer = self._context.now_ns() + self._poll_ns
+
+    def _wait(self) -> None:
+        """Wait until something can leave. Raises Cancelled."""
+        with self._changed:
+            self._changed.wait_for(self._is_over)
+        if self._cancelled:
+            raise Cancelled("cancelled while calls were under way")
+
+    def _is_over(self) -> bool:
+        failed = self._calls.failure is not None
+        return self._under_way.is_ready() or self._cancelled or failed
+
+    def _on_done(self, call: Call | None) -> None:
+        """Hear, in the thread of the loop, that a call is done, or that none will be any more."""
+        if call is not None:
+            self._under_way.done(call)
+        with self._changed:
+            self._changed.notify()
+
+
+class _UnderWay(Protocol):
+    """Calls that have begun and whose results have not left; `done` is called by another thread."""
+
+    def __len__(self) -> int: ...
+
+    def add(self, calls: list[Call]) -> None:
+        """Take calls in, before they begin."""
+
+    def done(self, call: Call) -> None:
+        """Hear that this one is done."""
+
+    def is_ready(self) -> bool:
+        """Whether a result can leave."""
+
+    def pop(self) -> Call | None:
+        """The call whose result leaves next; None if none can now."""
+
+
+class _InOrder(_UnderWay):
+    """Results leave in the order in which calls began."""
+
+    def __init__(self) -> None:
+        self._calls: deque[Call] = deque()
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def add(self, calls: list[Call]) -> None:
+        self._calls.extend(calls)
+
+    def done(self, call: Call) -> None:
+        pass
+
+    def is_ready(self) -> bool:
+        return bool(self._calls) and self._calls[0].done
+
+    def pop(self) -> Call | None:
+        return self._calls.popleft() if self.is_ready() else None
+
+
+class _AsTheyCome(_UnderWay):
+    """Results leave in the order in which calls end."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._done: deque[Call] = deque()
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, calls: list[Call]) -> None:
+        self._count += len(calls)
+
+    def done(self, call: Call) -> None:
+        self._done.append(call)
+
+    def is_ready(self) -> bool:
+        return bool(self._done)
+
+    def pop(self) -> Call | None:
+        if not self._done:
+            return None
+        self._count -= 1
+        return self._done.popleft()
+
+
+def _check_coroutine_function(method: str, function: Any) -> None:
+    """Raise `GraphError` unless a call can be awaited."""
+    if isinstance(function, type):
+        raise GraphError(
+            f"{method}() got the class {function.__name__}, expected a coroutine function",
+            hint=f"make one: .{method}({function.__name__}(...))",
+        )
+    if hasattr(function, "__aenter__"):  # which gives what is called
+        return
+    called = type(function).__call__ if callable(function) else None
+    if not (inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)):
+        name = f"{type(function).__name__} {function!r:.80}"
+        if callable(function):
+            name = getattr(function, "__qualname__", name)
+        raise GraphError(
+            f"{method}() got {name}, expected a coroutine function",
+            hint="async def f(record): return await ...; one that awaits nothing goes into .map(f)",
+        )
+    check_arguments(method, function, 1)
+
+
+_AT_ONCE = 0
+_LEAST_POLL_NS = 200_000
+_LONGEST_POLL_NS = 10_000_000
+"""A result waits for at most this long, or an eighth of the time that nothing else has come."""
