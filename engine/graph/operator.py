@@ -117,6 +117,9 @@ class Properties:
     driver: bool = False
     """Of a sink, whether its merged results come back with the job's result."""
 
+    makes_watermarks: bool = False
+    """Whether its functions set `watermark`. What its inputs tell of event time then ends at it."""
+
     publishes: str | None = None
     """The way that its tasks move models, which the job prepares; None if it publishes none."""
 
@@ -157,6 +160,10 @@ class Watermark:
 
     time_us: int | None
     """Microseconds; None says that the source is idle: nobody waits for it until it goes on."""
+
+
+START_OF_TIME = -(1 << 63)
+"""The watermark that says nothing."""
 
 
 class SourceOperator(Operator, ABC, Generic[Produced]):
@@ -268,6 +275,10 @@ class BatchFunction(ABC):
     full: bool = False
     """Whether no element of the input shall come now. Meanwhile a timer has to be due, which is
     called over and over, and may wait."""
+
+    watermark: "Watermark | None" = None
+    """What follows the records that it gave last, where its `Properties` say that it makes
+    watermarks. None again when it has left."""
 
     @abstractmethod
     def process(self, batch: Any) -> Any:
