@@ -14,10 +14,12 @@ from engine import console
 class Call:
     """One record on its way through the function: when it is done, a result or an error."""
 
-    __slots__ = ("done", "error", "record", "result")
+    __slots__ = ("done", "error", "record", "result", "span")
 
-    def __init__(self, record: Any) -> None:
+    def __init__(self, record: Any, span: Any = None) -> None:
         self.record = record
+        self.span = span
+        """Of event time, for whoever has begun it."""
         self.done = False
         self.result: Any = None
         self.error: BaseException | None = None

@@ -18,6 +18,7 @@ from engine.graph.operator import (
     OnError,
     Properties,
     TaskContext,
+    Watermark,
 )
 from engine.network import Cancelled
 from operators.calls import Call, CallLoop
@@ -51,7 +52,7 @@ class MapAsync(BatchOperator):
     def properties(self) -> Properties:
         """What becomes of records that fail, and the way where records are columns."""
         hint = f"call .to_records() before .{self.method}()"
-        return Properties(on_error=self.on_error, columns_hint=hint)
+        return Properties(on_error=self.on_error, columns_hint=hint, makes_watermarks=True)
 
     def __post_init__(self) -> None:
         _check_coroutine_function(self.method, self.function)
@@ -74,6 +75,8 @@ class _MapAsync(BatchFunction):
     """The calls of one task: some wait until they may begin, the others are under way.
 
     In this order the two are all that has come in and not gone out: what a snapshot has to keep.
+    A watermark is held back until the results of all records in front of it have left; the records
+    behind it need not wait for that.
     """
 
     def __init__(self, operator: MapAsync, context: TaskContext) -> None:
@@ -81,6 +84,7 @@ class _MapAsync(BatchFunction):
         self._context = context
         self._waiting: deque[Call] = deque()
         self._under_way: _UnderWay = _InOrder() if operator.ordered else _AsTheyCome()
+        self._spans = deque([_Span()])
         self._changed = threading.Condition()
         self._cancelled = False
         self._poll_ns = _LEAST_POLL_NS
@@ -92,7 +96,9 @@ class _MapAsync(BatchFunction):
         while self._waiting:  # an operator in front gives several batches at once
             self._wait()
             out += self._step()
-        self._waiting.extend(map(Call, self._pieces(batch)))
+        pieces, span = self._pieces(batch), self._spans[-1]
+        span.results += len(pieces)
+        self._waiting.extend(Call(piece, span) for piece in pieces)
         return out + self._step()
 
     def on_timer(self, now_ns: int) -> Iterator[list[Any]]:
@@ -101,8 +107,13 @@ class _MapAsync(BatchFunction):
         if out := self._step():
             yield out
 
-    def on_watermark(self, watermark_us: int) -> Iterator[list[Any]]:
-        yield from self.on_end()
+    def on_watermark(self, watermark_us: int) -> None:
+        self._hold(Watermark(watermark_us))
+        self._plan(has_moved=False)
+
+    def on_idle(self) -> None:
+        self._hold(Watermark(None))
+        self._plan(has_moved=False)
 
     def on_end(self) -> Iterator[list[Any]]:
         while self._waiting or len(self._under_way):
@@ -116,6 +127,30 @@ class _MapAsync(BatchFunction):
 
     def close(self) -> None:
         self._calls.close()
+
+    def _hold(self, watermark: Watermark) -> None:
+        """Let the watermark follow all results of records that have come so far."""
+        spans, is_idle = self._spans, watermark.time_us is None
+        while len(spans) > 1 and not spans[-1].results and (spans[-2].is_idle or not is_idle):
+            spans.pop()  # what ends the one before tells nothing beside the new one
+        spans[-1].end = watermark
+        spans.append(_Span())
+        self._end_spans()
+
+    def _end_spans(self) -> None:
+        """Let the watermarks leave that no result is in front of any more, the highest for all.
+
+        That the input was idle counts no more where records have come since.
+        """
+        spans = self._spans
+        while spans[0].is_over:
+            if spans[0].is_idle:
+                if self.watermark is not None:
+                    return  # which leaves first
+                if len(spans) > 2 or spans[1].results:
+                    spans.popleft()
+                    continue
+            self.watermark = spans.popleft().end
 
     def _pieces(self, batch: list[Any]) -> list[Any]:
         """What the function is called with."""
@@ -132,7 +167,9 @@ class _MapAsync(BatchFunction):
         popped = False
         while len(out) < self._context.batch_size and (call := self._under_way.pop()) is not None:
             popped = True
+            call.span.results -= 1
             self._put(call, out)
+        self._end_spans()
         free = self._operator.max_in_flight - len(self._under_way)
         if free > 0 and self._waiting:
             calls = [self._waiting.popleft() for _ in range(min(free, len(self._waiting)))]
@@ -163,7 +200,7 @@ class _MapAsync(BatchFunction):
     def _plan(self, has_moved: bool) -> None:
         """Say when to look again: a poll, which is rarer the longer nothing has happened."""
         self.full = bool(self._waiting)
-        if self.full or self._under_way.is_ready():
+        if self.full or self._under_way.is_ready() or self._spans[0].is_over:
             self.next_timer = _AT_ONCE
         elif not len(self._under_way):
             self.next_timer = None
@@ -191,6 +228,26 @@ class _MapAsync(BatchFunction):
             self._under_way.done(call)
         with self._changed:
             self._changed.notify()
+
+
+class _Span:
+    """What comes between two watermarks."""
+
+    def __init__(self) -> None:
+        self.results = 0
+        """How many have not left."""
+        self.end: Watermark | None = None
+        """What follows it; None where records still come."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing came behind it for a while."""
+        return self.end is not None and self.end.time_us is None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether what follows it can leave."""
+        return self.end is not None and not self.results
 
 
 class _UnderWay(Protocol):

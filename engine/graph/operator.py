@@ -278,7 +278,7 @@ class BatchFunction(ABC):
 
     watermark: "Watermark | None" = None
     """What follows the records that it gave last, where its `Properties` say that it makes
-    watermarks. None again when it has left."""
+    watermarks; any call may set it. None again when it has left."""
 
     @abstractmethod
     def process(self, batch: Any) -> Any:
@@ -298,6 +298,9 @@ class BatchFunction(ABC):
         front of the watermark. The end of the input is none: it is `on_end`.
         """
         return None
+
+    def on_idle(self) -> None:  # noqa: B027 - most wait for none
+        """Hear that no input brings anything for now: event time goes on without them."""
 
     def on_timer(self, now_ns: int) -> Iterable[Any] | None:  # noqa: ARG002 - as above
         """Give what was due now, in batches; None is nothing.

@@ -151,6 +151,13 @@ class Chain:
             for place in stretch.places:
                 yield from self._given(place, place.function.on_watermark, watermark_us)
 
+    def idle(self, stretch: Stretch | None = None) -> None:
+        """Tell operators that event time goes on without what their inputs bring."""
+        for place in (stretch or self._stretches[0]).places:
+            self.failing.operator = place.name
+            place.function.on_idle()
+        self.failing.operator = None
+
     @property
     def makes_watermarks(self) -> bool:
         """Whether an operator makes watermarks: those of the chain's inputs end at it."""
@@ -314,10 +321,9 @@ class Chain:
             self.functions[operator.name] = function
             place = _Place(operator.name, function, counter, following=len(self._runs) + 1)
             self._places.append(place)
+            self._stretches[-1].places.append(place)
             if kind.properties.makes_watermarks:
                 self._stretches.append(Stretch(function))
-            else:
-                self._stretches[-1].places.append(place)
             if type(function).on_timer is not BatchFunction.on_timer:
                 self._timed.append(place)
             process: Run = function.process
@@ -344,7 +350,10 @@ class _Place(NamedTuple):
 
 
 class Stretch:
-    """Operators in a row that hear of the same watermarks, from the inputs or behind a maker."""
+    """Operators in a row that hear of the same watermarks, from the inputs or behind a maker.
+
+    The last of them is the maker of the next stretch, if there is one.
+    """
 
     def __init__(self, maker: BatchFunction | None = None) -> None:
         self.maker = maker

@@ -294,9 +294,13 @@ class Task:
         """
         if control.time_us is not None:
             self._emit(self.chain.advance(control.time_us, stretch))
+        elif control.epoch is None:
+            self.chain.idle(stretch)
         if control.epoch is not None or self.chain.reaches_outputs(stretch):
             for gate in self._gates:
                 gate.send_control(control)
+        if self.chain.makes_watermarks:
+            self._tell_time()
 
     def _then_tell_time(self, deliver: Deliver) -> Deliver:
         """As `deliver`; behind it, the watermarks that operators have made."""

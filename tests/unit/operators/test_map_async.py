@@ -252,6 +252,104 @@ def test_no_watermark_overtakes_a_result(shuffled: bool, ordered: bool, max_in_f
     assert watermark == 190
 
 
+HEARD = threading.Event()
+
+
+async def in_turn(n: int) -> int:
+    """Ends for 1 when it is called for 2."""
+    if n == 2:
+        HEARD.set()
+    while not HEARD.is_set():
+        await asyncio.sleep(0.001)
+    return n
+
+
+def a_watermark_between() -> Iterator[Any]:
+    yield from (1, Watermark(1), 2, Watermark(2), 3)
+
+
+@shuffled
+@pytest.mark.parametrize("ordered", [True, False])
+def test_records_behind_a_watermark_do_not_wait_for_it(shuffled: bool, ordered: bool) -> None:
+    HEARD.clear()
+    numbers: Stream[Any] = source(Function(a_watermark_between))
+    numbers = numbers.rebalance() if shuffled else numbers
+    out = collected(numbers.map_async(in_turn, ordered=ordered).then(Told()))
+    assert sorted(n for n in out if type(n) is int) == [1, 2, 3]
+    assert ("watermark", 2) in out
+
+
+IDLE = Watermark(None)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ([Watermark(1)], [Watermark(1)]),
+        ([1, Watermark(1), Watermark(2)], [1, Watermark(2)]),
+        ([1, IDLE], [1, IDLE]),
+        ([1, IDLE, 2], [1, 2]),
+        ([1, Watermark(1), IDLE], [1, Watermark(1), IDLE]),
+        ([1, Watermark(1), IDLE, IDLE, Watermark(2), IDLE], [1, Watermark(2), IDLE]),
+        ([1, Watermark(1), IDLE, 2, Watermark(2)], [1, Watermark(1), 2, Watermark(2)]),
+        ([IDLE, 1], [IDLE, 1]),
+    ],
+)
+def test_idleness_is_held_back_as_watermarks_are(
+    given: list[Any], expected: list[Any], task: Callable[..., TaskContext]
+) -> None:
+    """Nothing is done before all has come; then each result leaves by itself."""
+    GATE.clear()
+    function = MapAsync(gated).open(task(batch_size=1))
+    found: list[Any] = []
+
+    def told() -> None:
+        if function.watermark is not None:
+            found.append(function.watermark)
+            function.watermark = None
+
+    try:
+        for each in given:
+            if not isinstance(each, Watermark):
+                found += function.process([each])
+            elif each.time_us is None:
+                function.on_idle()
+            else:
+                function.on_watermark(each.time_us)
+            told()
+        GATE.set()
+        while function.next_timer is not None:
+            found += [n for batch in function.on_timer(0) or () for n in batch]
+            told()
+    finally:
+        function.close()
+    assert found == expected
+
+
+def test_an_idle_task_holds_no_watermark_up() -> None:
+    def given(context: TaskContext) -> Iterator[Any]:
+        if context.index == 0:
+            yield from (1, Watermark(3), IDLE, 2, 3, 4, Watermark(20))
+        else:
+            yield from (5, Watermark(5), 6, Watermark(8), 7, Watermark(30), 8, 9)
+
+    numbers = source(Function(given, rate=2)).map_async(plain).rebalance()
+    told = numbers.then(Told()).with_parallelism(1)
+    out = collected(told, parallelism=2, batch_size=1, clock=VirtualClock())
+    watermarks = [each for each in out if isinstance(each, tuple)]
+    assert watermarks[0] == ("watermark", 5)
+    assert out.index(("watermark", 5)) < out.index(2)
+
+
+GATE = threading.Event()
+
+
+async def gated(n: int) -> int:
+    while not GATE.is_set():
+        await asyncio.sleep(0.001)
+    return n
+
+
 async def unsteady(n: int) -> int:
     await asyncio.sleep(n % 3 / 1000)
     return n
