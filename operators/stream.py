@@ -541,7 +541,7 @@ def side(inputs: tuple[Input, ...], name: str) -> Stream[Any]:
         raise GraphError(
             f"side() got {name!r:.80}, expected a side output: "
             + (found if names else f"{inputs[0].source.name!r} has none"),
-            hint="on_error='side' gives an operator the side output 'errors'",
+            hint="on_error='side' gives an operator the side output 'errors'; windows have 'late'",
         )
     return Stream((Input(inputs[0].source, Forward(), output=name),))
 
