@@ -31,6 +31,7 @@ from engine.state import KeyedState
 from operators.aggregates import Count, First, Max, Mean, Min, Sum
 from operators.keyed_stream import KeyedStream
 from operators.pipeline import Pipeline
+from operators.process import ListState, MapState, ProcessContext, ProcessFunction, ValueState
 from operators.stream import Stream, source
 
 __all__ = [
@@ -42,10 +43,14 @@ __all__ = [
     "Gate",
     "KeyedState",
     "KeyedStream",
+    "ListState",
+    "MapState",
     "Max",
     "Mean",
     "Min",
     "Pipeline",
+    "ProcessContext",
+    "ProcessFunction",
     "Properties",
     "SinkOperator",
     "SinkWriter",
@@ -54,6 +59,7 @@ __all__ = [
     "Stream",
     "Sum",
     "TaskContext",
+    "ValueState",
     "Watermark",
     "source",
 ]

@@ -168,6 +168,9 @@ class Watermark:
 START_OF_TIME = -(1 << 63)
 """The watermark that says nothing."""
 
+END_OF_TIME = (1 << 63) - 1
+"""What event time comes to at the end of the input. No task is told of it: it is `on_end`."""
+
 
 class SourceOperator(Operator, ABC, Generic[Produced]):
     """The beginning of a stream: every task iterates over its own share of the records.
