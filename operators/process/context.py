@@ -35,6 +35,8 @@ class ProcessContext:
         self._outputs = outputs
         self._slots: dict[str, Any] = {}
         """What is kept of the key: the values of its states by name, and its timers."""
+        self._handles: dict[str, Any] = {}
+        """What stands for the lists and dicts of the key, by the names of states."""
         self._over: set[tuple[Any, str]] | None = None
         """At the end of the input, the timers that were called since."""
 
@@ -86,7 +88,10 @@ class ProcessContext:
         if timer is None:
             timers[name] = queue.add(time, next(self._numbers), self.key, name)
         elif timer.queue is queue:
-            timer.move(time)
+            timer.time = time
+            assert timer.queued is not None
+            if time < timer.queued:
+                queue.put(timer)
         else:
             timer.cancel()
             timers[name] = queue.add(time, next(self._numbers), self.key, name)

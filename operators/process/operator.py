@@ -85,6 +85,8 @@ class _Process(BatchFunction):
             for name, state in vars(kind).items()
             if isinstance(state, State)
         }
+        for name, state in self._states.items():
+            self._context._handles[name] = state.handle(self._context)
         self._keys: dict[Any, dict[str, Any]] = {}
         self._pairs = _pairs(operator)
 

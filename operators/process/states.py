@@ -31,6 +31,10 @@ class State(ABC):
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
+    def handle(self, context: ProcessContext) -> Any:
+        """What the function finds in place of it, in one task; None if that is a value."""
+        return None
+
     @abstractmethod
     def drop_old(self, slots: dict[str, Any], now_ns: int) -> int | None:
         """Drop what is too old; when the next will be, None if nothing is left."""
@@ -122,11 +126,15 @@ class ListState(State, Generic[T]):
     @overload
     def __get__(self, function: Any, owner: type) -> KeyedList[T]: ...
     def __get__(self, function: Any, owner: type) -> Any:
-        return self if function is None else KeyedList(self, function._oka_context)
+        return self if function is None else function._oka_context._handles[self.name]
+
+    def handle(self, context: ProcessContext) -> KeyedList[T]:
+        """The list of whichever key is at work."""
+        return KeyedList(self, context)
 
     def __set__(self, function: Any, items: Iterable[T]) -> None:
         items = list(items)
-        kept = KeyedList[T](self, function._oka_context)
+        kept = self.__get__(function, type(function))
         kept.clear()
         kept.extend(items)
 
@@ -162,7 +170,12 @@ class KeyedList(Sequence[T]):
 
     def append(self, item: T) -> None:
         """Add one item."""
-        self.extend((item,))
+        state, slots = self._state, self._context._slots
+        kept: Any = item if state.ttl_ns is None else (state.until(self._context), item)
+        if state.name in slots:
+            slots[state.name].append(kept)
+        else:
+            slots[state.name] = [kept]
 
     def extend(self, items: Iterable[T]) -> None:
         """Add all these items."""
@@ -224,11 +237,15 @@ class MapState(State, Generic[K, V]):
     @overload
     def __get__(self, function: Any, owner: type) -> KeyedMap[K, V]: ...
     def __get__(self, function: Any, owner: type) -> Any:
-        return self if function is None else KeyedMap(self, function._oka_context)
+        return self if function is None else function._oka_context._handles[self.name]
+
+    def handle(self, context: ProcessContext) -> KeyedMap[K, V]:
+        """The dict of whichever key is at work."""
+        return KeyedMap(self, context)
 
     def __set__(self, function: Any, items: Any) -> None:
         items = dict(items)
-        kept = KeyedMap[K, V](self, function._oka_context)
+        kept = self.__get__(function, type(function))
         kept.clear()
         kept.update(items)
 

@@ -8,7 +8,10 @@ from typing import Any
 
 
 class Timer:
-    """A timer of a key: when it is due, and its number among all that were set."""
+    """A timer of a key: when it is due, and its number among all that were set.
+
+    Its time may be set to a later one at once. Behind an earlier one, it is to be `put` again.
+    """
 
     __slots__ = ("key", "name", "number", "queue", "queued", "time")
 
@@ -24,13 +27,6 @@ class Timer:
     def __lt__(self, other: Timer) -> bool:
         """Of entries of one timer, any may be first."""
         return False
-
-    def move(self, time: int) -> None:
-        """Be due at another time. Where that is later, the queue hears of it when it must."""
-        self.time = time
-        assert self.queued is not None
-        if time < self.queued:
-            self.queue.put(self)
 
     def cancel(self) -> None:
         """Never be due."""

@@ -492,7 +492,9 @@ def test_entries_of_a_queue_are_as_many_as_its_timers(steps: list[Any]) -> None:
             if which in timers:
                 timers.pop(which).cancel()
         elif which in timers:
-            timers[which].move(time)
+            timers[which].time = time
+            if time < timers[which].queued:  # type: ignore[operator]
+                queue.put(timers[which])
         else:
             timers[which] = queue.add(time, next(numbers), which, "")
         assert len(queue) == len(timers)
