@@ -41,7 +41,12 @@ class WithEventTime(BatchOperator):
         """Columns are taken where the time is one of them."""
         named = self.selector.item is not None and not callable(self.selector.item)
         hint = None if named else "name the column of the times: .with_event_time({column!r})"
-        return Properties(accepts_columns=named, makes_watermarks=True, columns_hint=hint)
+        return Properties(
+            accepts_columns=named,
+            makes_watermarks=True,
+            beside_source=self.idle_after is not None,
+            columns_hint=hint,
+        )
 
     def __post_init__(self) -> None:
         """Raises GraphError for a duration that is none."""

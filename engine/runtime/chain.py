@@ -251,6 +251,15 @@ class Chain:
             records = out
         return found
 
+    def metrics(self) -> list[Mapping[str, Any]]:
+        """What the operators have measured; from any thread."""
+        return [function.metrics() for function in list(self.functions.values())]
+
+    @property
+    def watermark(self) -> int:
+        """The last that left the chain, or came to its end."""
+        return self._stretches[-1].watermark
+
     def _given(
         self, place: _Place, give: Callable[..., Iterable[Any] | None], *arguments: Any
     ) -> Iterator[Any]:

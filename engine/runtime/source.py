@@ -103,6 +103,11 @@ class SourceLoop:
 
     def _between_timers(self, items: Iterable[Any]) -> Iterator[Any]:
         """The items; timers are called in between, also while the source blocks."""
+        if self._source.properties.never_waits:
+            for item in items:
+                self._timers.call()
+                yield item
+            return
         self._ahead = (None, self._read_to())
         ahead = Ahead((item, self._read_to()) for item in items)
 

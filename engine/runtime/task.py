@@ -214,7 +214,12 @@ class Task:
             source_window=self._window.bounds() if self._source else None,
             sink_window=self._window.bounds() if self._is_sink else None,
             latency=self._latency.to_bytes() if self._is_sink else None,
-            **measured(network, self._services, ended.process_seconds - started.process_seconds),
+            **measured(
+                network,
+                self._services,
+                self.chain,
+                ended.process_seconds - started.process_seconds,
+            ),
         )
 
     def _now(self) -> _Moment:
