@@ -103,7 +103,7 @@ def test_in_a_long_batch_the_last_record_counts_and_some_before_it() -> None:
     assert out(timed(records).then(Told()), batch_size=1000)[-2] == ("W", 998)
     records[500] = ("a", 5000)  # which is not looked at
     assert out(timed(records).then(Told()), batch_size=1000)[-2] == ("W", 998)
-    records[999 - 64] = ("a", 5000)
+    records[999 - 63] = ("a", 5000)
     assert out(timed(records).then(Told()), batch_size=1000)[-2] == ("W", 4999)
 
 
