@@ -305,8 +305,7 @@ class Task:
         if control.epoch is not None or self.chain.reaches_outputs(stretch):
             for gate in self._gates:
                 gate.send_control(control)
-        if self.chain.makes_watermarks:
-            self._tell_time()
+        self._tell_time()
 
     def _then_tell_time(self, deliver: Deliver, makers: list[BatchFunction]) -> Deliver:
         """As `deliver`; behind it, the watermarks that these operators have made."""
