@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import Any, TypeAlias
 
 from engine.errors import GraphError
 from engine.graph.operator import (
@@ -25,6 +25,8 @@ from operators.process.context import TIMERS, ProcessContext
 from operators.process.function import ProcessFunction
 from operators.process.states import State
 from operators.process.timers import Timer, TimerQueue
+
+Pairs: TypeAlias = Callable[[list[Any], Iterator[Any]], Iterable[tuple[Any, Any]]]
 
 
 @dataclass(frozen=True)
@@ -91,10 +93,23 @@ class _Process(BatchFunction):
         self._pairs = _pairs(operator)
 
     def process(self, batch: list[Any]) -> list[Any]:
+        records = iter(batch)
+        try:
+            out = self._process(self._pairs(batch, records))
+        except BaseException:
+            self._task.failing.at(batch, records)
+            raise
+        for part in self._fire(self._context._event, self._context.watermark):
+            out += part
+        self._plan()
+        return out
+
+    def _process(self, pairs: Iterable[tuple[Any, Any]]) -> list[Any]:
+        """What the function gives for records behind their keys: the hot path."""
         keys, context, function = self._keys, self._context, self._function.process
         out: list[Any] = []
         context.name = ""
-        for key, record in self._pairs(batch):
+        for key, record in pairs:
             try:
                 slots = keys[key]
             except (KeyError, TypeError):
@@ -110,9 +125,6 @@ class _Process(BatchFunction):
                 self._fail(record, error)
             if not slots:
                 del keys[key]
-        for part in self._fire(context._event, context.watermark):
-            out += part
-        self._plan()
         return out
 
     def on_watermark(self, watermark_us: int) -> Iterator[list[Any]]:
@@ -266,12 +278,12 @@ class _Process(BatchFunction):
         self.next_timer = min((at for at in (timer, expiry) if at is not None), default=None)
 
 
-def _pairs(operator: Process) -> Callable[[list[Any]], Iterable[tuple[Any, Any]]]:
-    """The function that gives the records of a batch behind their keys."""
+def _pairs(operator: Process) -> Pairs:
+    """The function that gives the records of a batch behind their keys, by an iterator of it."""
     if operator.paired:
-        return iter
+        return lambda _batch, records: records
     find = key_finder(operator.key)
-    return lambda batch: zip(map(find, batch), batch, strict=True)
+    return lambda batch, records: zip(map(find, records), batch, strict=True)
 
 
 def _no_list(method: str, given: Any) -> TypeError:

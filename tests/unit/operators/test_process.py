@@ -125,10 +125,12 @@ def test_keys_that_are_equal_are_one_and_so_are_all_nan() -> None:
     assert [n for _, n in out] == [1, 2, 3, 1, 2, 3, 1]
 
 
-def test_a_key_that_is_none_is_refused() -> None:
-    stream = source(Collection([[1]])).key_by().process(Count())
-    with pytest.raises(engine.OperatorError, match="hash"):
-        run(stream.sink(Collect()))
+def test_a_record_without_a_key_fails() -> None:
+    for record, message in (({"k": [1]}, "not hashable"), ({"a": 1}, "KeyError: 'k'")):
+        stream = source(Collection([{"k": 1}, record])).key_by("k").process(Count())
+        with pytest.raises(engine.OperatorError, match=message) as caught:
+            run(stream.sink(Collect()))
+        assert caught.value.record == repr(record)
 
 
 class All(ProcessFunction):
