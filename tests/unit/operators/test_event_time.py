@@ -464,3 +464,23 @@ def test_times_beyond_those_of_the_engine_fail_nothing(time: int) -> None:
             ("a", time),
             ("b", 1),
         ]
+
+
+class Fails(Told):
+    """Gives a record at a watermark, and fails behind it."""
+
+    def open(self, context: TaskContext) -> BatchFunction:
+        return _Fails("first")
+
+
+class _Fails(_Told):
+    def on_watermark(self, watermark_us: int) -> Iterable[list[Any]]:
+        yield [("first", watermark_us)]
+        raise ValueError("cannot")
+
+
+def test_what_fails_in_front_is_told_of_its_operator() -> None:
+    words = source(Function(lambda: iter([("a", 5), ("b", 5), Watermark(7), ("c", 8)]), rate=1))
+    with pytest.raises(engine.OperatorError, match="ValueError: cannot") as caught:
+        out(words.then(Fails()).with_event_time(1).then(Told()))
+    assert caught.value.operator == "fails"
