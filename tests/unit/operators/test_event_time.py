@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
@@ -20,6 +21,7 @@ from operators import (
     BatchFunction,
     BatchOperator,
     Properties,
+    SourceOperator,
     Stream,
     TaskContext,
     Watermark,
@@ -484,3 +486,26 @@ def test_what_fails_in_front_is_told_of_its_operator() -> None:
     with pytest.raises(engine.OperatorError, match="ValueError: cannot") as caught:
         out(words.then(Fails()).with_event_time(1).then(Told()))
     assert caught.value.operator == "fails"
+
+
+def thread_of_source() -> Iterator[Any]:
+    yield (threading.current_thread().name, 1)
+
+
+class Never(SourceOperator[Any]):
+    """A source that always has its next record."""
+
+    properties = Properties(never_waits=True)
+
+    def open(self, context: TaskContext) -> Iterator[Any]:
+        return thread_of_source()
+
+
+def test_a_source_has_a_thread_only_where_it_may_wait_in_front_of_timers() -> None:
+    def thread(words: Stream[Any]) -> str:
+        ((name, _),) = run(words.sink(Collect()))["collect"]
+        return str(name)
+
+    assert thread(source(Function(thread_of_source)).with_event_time(1)) == "oka-source"
+    assert thread(source(Function(thread_of_source))) != "oka-source"
+    assert thread(source(Never()).with_event_time(1)) != "oka-source"
