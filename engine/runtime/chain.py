@@ -283,6 +283,7 @@ class Chain:
             _check_batch(batch, give.__name__)
             place.counter[0] += len(batch)
             yield rest(batch)
+            self.failing.operator = place.name  # others have worked meanwhile
         if rescuer is not None:
             rescuer.send()
         self.failing.operator = None
