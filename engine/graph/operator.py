@@ -118,6 +118,9 @@ class Properties:
     driver: bool = False
     """Of a sink, whether its merged results come back with the job's result."""
 
+    makes_watermarks: bool = False
+    """Whether its functions set `watermark`. What its inputs tell of event time then ends at it."""
+
     publishes: str | None = None
     """The way that its tasks move models, which the job prepares; None if it publishes none."""
 
@@ -158,6 +161,10 @@ class Watermark:
 
     time_us: int | None
     """Microseconds; None says that the source is idle: nobody waits for it until it goes on."""
+
+
+START_OF_TIME = -(1 << 63)
+"""The watermark that says nothing."""
 
 
 class SourceOperator(Operator, ABC, Generic[Produced]):
@@ -268,6 +275,10 @@ class BatchFunction(ABC):
     next_timer: int | None = None
     """When `on_timer` is to be called, on the clock of `context.now_ns`; None is never. Where there
     is an `on_timer`, any call may set it."""
+
+    watermark: "Watermark | None" = None
+    """What follows the records that it gave last, where its `Properties` say that it makes
+    watermarks. None again when it has left."""
 
     @abstractmethod
     def process(self, batch: Any) -> Any:
