@@ -65,6 +65,9 @@ class Numbers(Accumulator[Record, list[int], list[int]]):
         left += right
         return left
 
+    def finish(self, accumulated: list[int]) -> list[int]:
+        return list(accumulated)
+
 
 def folded(windows: WindowedStream[Any, Any], way: str) -> Stream[Any]:
     if way == "apply":
