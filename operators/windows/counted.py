@@ -7,7 +7,7 @@ from engine.graph.operator import TaskContext
 from engine.record import dict_key
 from operators.windows.assigners import CountWindow
 from operators.windows.fold import Fold
-from operators.windows.rows import NONE, found_again, rows
+from operators.windows.rows import NONE, found_again, rows, tell_failing
 from operators.windows.state import AT_THE_END, Result
 from operators.windows.windowing import Windowing
 
@@ -26,6 +26,7 @@ class Counted:
         self._fold = fold
         self._size = assigner.size
         self._slide = assigner.slide or assigner.size
+        self._paired = windowing.paired
         self._failing = context.failing
         self._rescue = context.rescue
         self._of_key: dict[Any, _Key] = {}
@@ -56,7 +57,7 @@ class Counted:
                         raise
                     rescue(record, error)
         except BaseException:
-            self._failing.at(batch, at)
+            tell_failing(self._failing, batch, at, self._paired)
             raise
         return out
 

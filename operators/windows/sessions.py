@@ -12,7 +12,7 @@ from engine.graph.operator import TaskContext
 from engine.record import dict_key
 from operators.windows.assigners import Session, microseconds
 from operators.windows.fold import Fold
-from operators.windows.rows import NONE, found_again, rows
+from operators.windows.rows import NONE, found_again, rows, tell_failing
 from operators.windows.state import NEVER, Result
 from operators.windows.windowing import Windowing
 
@@ -34,6 +34,7 @@ class Sessions:
         self._gap = microseconds(windowing.assigner.gap)
         self._lateness = microseconds(windowing.allowed_lateness)
         self._tells_changes = windowing.emit != "final"
+        self._paired = windowing.paired
         self._failing = context.failing
         self._rescue = context.rescue
         self._watermark = NEVER
@@ -83,7 +84,7 @@ class Sessions:
                         raise
                     rescue(record, error)
         except BaseException:
-            self._failing.at(batch, at)
+            tell_failing(self._failing, batch, at, self._paired)
             raise
         return out
 

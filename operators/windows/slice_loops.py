@@ -6,13 +6,14 @@ a function of the user's gave them, and one for all else.
 """
 
 from collections.abc import Callable
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from engine.graph.failing import Failing
 from engine.graph.operator import TaskContext
 from operators.keys import unhashable
 from operators.windows.fold import Fold
-from operators.windows.rows import NONE, Rows, found_again, rows
+from operators.windows.rows import NONE, found_again, rows, tell_failing
 from operators.windows.state import Result
 from operators.windows.windowing import Windowing
 
@@ -31,96 +32,90 @@ def loop_of(slices: "Slices", windowing: Windowing, fold: Fold, context: TaskCon
             return _add_pairs(slices, time.item, fold, context.failing)
         if isinstance(key, int | str):
             return _add_by_item(slices, key, time.item, fold, context.failing)
-    return _add_rows(slices, rows(key, windowing.paired, time, context.rescue), fold, context)
+    return _add_rows(slices, windowing, fold, context)
 
 
-# The three are alike but for where key and time come from.
+# The first two are alike but for where the key comes from.
 
 
 def _add_by_item(
     slices: "Slices", key_item: Any, time_item: Any, fold: Fold, failing: Failing
 ) -> Loop:
     def add(batch: list[Any]) -> list[Result]:
-        out: list[Result] = []
         combine, key_index, time_index = fold.add, key_item, time_item
-        first, last, values, get, changed, again = _NOWHERE
-        record = key = None
-        try:
-            for record in batch:
-                time = record[time_index]
-                try:
-                    elsewhere = not first <= time <= last
-                except TypeError:  # it is None, or the first datetime
-                    elsewhere = True
-                if elsewhere:
-                    place = slices.place_of(time)
-                    if place is None:
-                        slices.late.append(record)
-                        continue
-                    first, last, values, get, changed, again = place
-                key = record[key_index]
-                value = get(key, NONE)
-                if value is NONE:
-                    key = _begin(values, key, record, fold)
-                else:
-                    values[key] = combine(value, record)
-                if changed is not None:
-                    changed[key] = None
-                elif again is not None:
-                    out += again(key)
-        except BaseException as error:
-            failing.on(record)
-            _check_hashable(error, key)
-            raise
-        return out
+        first, last, values, get = _NOWHERE
+        record = time = key = None
+        records = iter(batch)
+        while True:
+            try:
+                for record in records:
+                    time = record[time_index]
+                    if not first <= time <= last:
+                        place = slices.place_of(time)
+                        if place is None:
+                            slices.late.append(record)
+                            continue
+                        first, last, values, get = place
+                    key = record[key_index]
+                    value = get(key, NONE)
+                    if value is NONE:
+                        _begin(values, key, record, fold)
+                    else:
+                        values[key] = combine(value, record)
+                return slices.take_again()
+            except BaseException as error:
+                if _is_of_another_kind(error, time, first):
+                    first, last, values, get = _NOWHERE
+                    records = chain([record], records)
+                    continue
+                failing.on(record)
+                _check_hashable(error, key)
+                raise
 
     return add
 
 
 def _add_pairs(slices: "Slices", time_item: Any, fold: Fold, failing: Failing) -> Loop:
     def add(batch: list[Any]) -> list[Result]:
-        out: list[Result] = []
         combine, time_index = fold.add, time_item
-        first, last, values, get, changed, again = _NOWHERE
-        record = key = None
-        try:
-            for key, record in batch:
-                time = record[time_index]
-                try:
-                    elsewhere = not first <= time <= last
-                except TypeError:
-                    elsewhere = True
-                if elsewhere:
-                    place = slices.place_of(time)
-                    if place is None:
-                        slices.late.append(record)
-                        continue
-                    first, last, values, get, changed, again = place
-                value = get(key, NONE)
-                if value is NONE:
-                    key = _begin(values, key, record, fold)
-                else:
-                    values[key] = combine(value, record)
-                if changed is not None:
-                    changed[key] = None
-                elif again is not None:
-                    out += again(key)
-        except BaseException as error:
-            failing.on(record)
-            _check_hashable(error, key)
-            raise
-        return out
+        first, last, values, get = _NOWHERE
+        record = time = key = None
+        pairs = iter(batch)
+        while True:
+            try:
+                for key, record in pairs:
+                    time = record[time_index]
+                    if not first <= time <= last:
+                        place = slices.place_of(time)
+                        if place is None:
+                            slices.late.append(record)
+                            continue
+                        first, last, values, get = place
+                    value = get(key, NONE)
+                    if value is NONE:
+                        _begin(values, key, record, fold)
+                    else:
+                        values[key] = combine(value, record)
+                return slices.take_again()
+            except BaseException as error:
+                if _is_of_another_kind(error, time, first):
+                    first, last, values, get = _NOWHERE
+                    pairs = chain([(key, record)], pairs)
+                    continue
+                failing.on(record)
+                _check_hashable(error, key)
+                raise
 
     return add
 
 
-def _add_rows(slices: "Slices", read: Rows, fold: Fold, context: TaskContext) -> Loop:
+def _add_rows(slices: "Slices", windowing: Windowing, fold: Fold, context: TaskContext) -> Loop:
     rescue = context.rescue
+    read = rows(windowing.key, windowing.paired, windowing.time, rescue)
 
     def add(batch: list[Any]) -> list[Result]:
-        out: list[Result] = []
         combine = fold.add
-        first, last, values, get, changed, again = _NOWHERE
+        first, last, values, get = _NOWHERE
         key = None
         at = iter(batch)
         try:
@@ -135,37 +130,46 @@ def _add_rows(slices: "Slices", read: Rows, fold: Fold, context: TaskContext) ->
                         if place is None:
                             slices.late.append(record)
                             continue
-                        first, last, values, get, changed, again = place
+                        first, last, values, get = place
                     value = get(key, NONE)
                     if value is NONE:
-                        key = _begin(values, key, record, fold)
+                        _begin(values, key, record, fold)
                     else:
                         values[key] = combine(value, record)
-                    if changed is not None:
-                        changed[key] = None
-                    elif again is not None:
-                        out += again(key)
                 except BaseException as error:
                     if rescue is None:
                         raise
                     rescue(record, error)
         except BaseException as error:
-            context.failing.at(batch, at)
+            tell_failing(context.failing, batch, at, windowing.paired)
             _check_hashable(error, key)
             raise
-        return out
+        return slices.take_again()
 
     return add
 
 
-def _begin(values: dict[Any, Any], key: Any, record: Any, fold: Fold) -> Any:
-    """Add the first record of a key, or one whose key only `dict_key` finds; the key as kept."""
-    key, value = found_again(key, values)
-    if value is not NONE:
-        values[key] = fold.add(value, record)
-    else:
-        values[key] = record if fold.create is None else fold.create(record)
-    return key
+def _begin(values: Any, key: Any, record: Any, fold: Fold) -> None:
+    """Add the first record of a key, or one whose key only `dict_key` finds."""
+    if type(key) not in _PLAIN:
+        key, value = found_again(key, values)
+        if value is not NONE:
+            values[key] = fold.add(value, record)
+            return
+    values[key] = record if fold.create is None else fold.create(record)
+
+
+def _is_of_another_kind(error: BaseException, time: Any, other: Any) -> bool:
+    """Whether the exception says that these times cannot be compared: one is a datetime, or None.
+
+    What is done with a time, first of all, is to compare it: if that raises, nothing else did.
+    """
+    if isinstance(error, TypeError):
+        try:
+            other <= time  # noqa: B015 - it may raise
+        except TypeError:
+            return True
+    return False
 
 
 def _check_hashable(error: BaseException, key: Any) -> None:
@@ -177,5 +181,15 @@ def _check_hashable(error: BaseException, key: Any) -> None:
             raise unhashable(key) from None
 
 
-_NOWHERE: Any = (1, 0, {}, {}.get, None, None)
-"""The place in which no time is."""
+class _Never:
+    """The first and the last time of no slice: no time is behind it, of whatever kind."""
+
+    def __le__(self, time: Any) -> bool:
+        return False
+
+
+_PLAIN = frozenset([str, int, bytes, bool])
+"""Kinds of keys that a dict finds again without help."""
+NEVER_IN = _Never()
+_NOWHERE: Any = (NEVER_IN, NEVER_IN, {}, {}.get)
+"""The place in which no time is; see `Slices.place_of`."""

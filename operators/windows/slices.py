@@ -7,11 +7,10 @@ nothing to look for, and no timer for a key.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime, timezone
-from functools import partial
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any
 
 from engine.graph.operator import TaskContext
@@ -19,7 +18,7 @@ from operators.event_time import TimeSelector
 from operators.windows.assigners import Sliding, Tumbling, microseconds
 from operators.windows.fold import Fold
 from operators.windows.rows import found_again
-from operators.windows.slice_loops import Loop, loop_of
+from operators.windows.slice_loops import NEVER_IN, Loop, loop_of
 from operators.windows.state import NEVER, Result
 from operators.windows.windowing import Windowing
 
@@ -51,6 +50,8 @@ class Slices:
         """Those of all slices, in order."""
         self._changed: dict[int, _Slice] = {}
         """Those with keys that changed."""
+        self._again: list[Result] = []
+        """Of complete windows, what records have changed that came late."""
         self._loop = loop_of(self, windowing, fold, context)
 
     @property
@@ -65,8 +66,8 @@ class Slices:
     def place_of(self, time: Any) -> Any:
         """Where records belong of a time that a record has; None if its windows are gone.
 
-        That is the first and the last time for which this holds, the values of the keys and how
-        one is looked up, where changed keys are noted, and what gives the results of a key anew.
+        That is the first and the last time for which this holds, the values of the keys, and how
+        one is looked up.
         """
         us = self._time.in_microseconds(time)
         into = (us - self._offset) % self._slide
@@ -79,8 +80,14 @@ class Slices:
         if self._tells_changes:
             self._changed[start] = found
         elif found.first_end - 1 <= self._watermark:
-            return (1, 0, *found.place[2:5], partial(self._again, found))
+            again = _Again(found, lambda key: self._gather(found, key))
+            return NEVER_IN, NEVER_IN, again, found.values.get
         return found.place
+
+    def take_again(self) -> list[Result]:
+        """The results of complete windows that records have changed since this was called."""
+        again, self._again = self._again, []
+        return again
 
     def _close(self, watermark: float) -> Iterator[Iterable[Result]]:
         if watermark <= self._watermark:
@@ -138,8 +145,6 @@ class Slices:
                 each = self._slices.get(start) or self._begin(start, form)
                 key, _ = found_again(key, each.values)
                 each.values[key] = value
-                if self._tells_changes:
-                    each.changed[key] = None
 
     def _begin(self, start: int, form: Any) -> "_Slice":
         into = (start - self._offset) % self._slide
@@ -179,6 +184,9 @@ class Slices:
         value = self._fold.value
         merged = self._merged(parts)
         if value is None:
+            if len(parts) == 1 and not self._tells_changes:
+                values = parts[0].values
+                return zip(values, values.values(), repeat(start), repeat(until), strict=False)
             return ((key, found, start, until) for key, found in merged)
         return ((key, value(key, found, start, until), start, until) for key, found in merged)
 
@@ -201,8 +209,8 @@ class Slices:
     def _of(self, found: list[Any]) -> Any:
         return found[0] if len(found) == 1 else self._fold.merge(found)
 
-    def _again(self, each: "_Slice", key: Any) -> Iterator[Result]:
-        """What a key has come to in complete windows that are not gone."""
+    def _gather(self, each: "_Slice", key: Any) -> None:
+        """Gather what a key has come to in complete windows that are not gone."""
         for end in self._ends(each):
             if end - 1 > self._watermark:
                 break
@@ -212,7 +220,7 @@ class Slices:
             found = self._of_key(key, parts)
             if self._fold.value is not None:
                 found = self._fold.value(key, found, start, until)
-            yield key, found, start, until
+            self._again.append((key, found, start, until))
 
     def _drop(self) -> None:
         """Let go of the slices that are in no window any more."""
@@ -239,12 +247,36 @@ class _Slice:
         """1970, in the form of the first time that came."""
         self.first_end = first_end
         """The end of the first window that it is in."""
-        self.values: dict[Any, Any] = {}
         self.changed: dict[Any, None] = {}
-        """The keys that changed since they came."""
-        noted = self.changed if tells_changes else None
-        self.place = (*bounds, self.values, self.values.get, noted, None)
+        """The keys that changed since they came, where that is told."""
+        self.values: dict[Any, Any] = _Noting(self.changed) if tells_changes else {}
+        self.place = (*bounds, self.values, self.values.get)
         """See `Slices.place_of`."""
+
+
+class _Noting(dict[Any, Any]):
+    """Values of keys, which notes the keys that are set."""
+
+    def __init__(self, changed: dict[Any, None]) -> None:
+        super().__init__()
+        self._changed = changed
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        super().__setitem__(key, value)
+        self._changed[key] = None
+
+
+class _Again:
+    """The values of a slice whose windows are complete: it tells of each that is set."""
+
+    def __init__(self, each: _Slice, tell: Callable[[Any], None]) -> None:
+        self._values = each.values
+        self._tell = tell
+        self.get = each.values.get
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._values[key] = value
+        self._tell(key)
 
 
 def _bounds(time: TimeSelector, form: Any, start: int, end: int) -> tuple[Any, Any]:
@@ -259,4 +291,4 @@ def _bounds(time: TimeSelector, form: Any, start: int, end: int) -> tuple[Any, A
             first, last = first.astimezone(timezone.utc), last.astimezone(timezone.utc)
         if (*map(time.in_microseconds, (first, last)),) == (start, end - 1):
             return first, last
-    return 1, 0
+    return NEVER_IN, NEVER_IN
