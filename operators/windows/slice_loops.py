@@ -6,7 +6,7 @@ a function of the user's gave them, and one for all else.
 """
 
 from collections.abc import Callable
-from itertools import chain
+from operator import length_hint
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from engine.graph.failing import Failing
@@ -14,6 +14,7 @@ from engine.graph.operator import TaskContext
 from operators.keys import unhashable
 from operators.windows.fold import Fold
 from operators.windows.rows import NONE, found_again, rows, tell_failing
+from operators.windows.slice import NEVER_IN
 from operators.windows.state import Result
 from operators.windows.windowing import Windowing
 
@@ -66,7 +67,7 @@ def _add_by_item(
             except BaseException as error:
                 if _is_of_another_kind(error, time, first):
                     first, last, values, get = _NOWHERE
-                    records = chain([record], records)
+                    records = iter(batch[-1 - length_hint(records) :])  # with this one
                     continue
                 failing.on(record)
                 _check_hashable(error, key)
@@ -100,7 +101,7 @@ def _add_pairs(slices: "Slices", time_item: Any, fold: Fold, failing: Failing) -
             except BaseException as error:
                 if _is_of_another_kind(error, time, first):
                     first, last, values, get = _NOWHERE
-                    pairs = chain([(key, record)], pairs)
+                    pairs = iter(batch[-1 - length_hint(pairs) :])
                     continue
                 failing.on(record)
                 _check_hashable(error, key)
@@ -181,15 +182,7 @@ def _check_hashable(error: BaseException, key: Any) -> None:
             raise unhashable(key) from None
 
 
-class _Never:
-    """The first and the last time of no slice: no time is behind it, of whatever kind."""
-
-    def __le__(self, time: Any) -> bool:
-        return False
-
-
 _PLAIN = frozenset([str, int, bytes, bool])
 """Kinds of keys that a dict finds again without help."""
-NEVER_IN = _Never()
 _NOWHERE: Any = (NEVER_IN, NEVER_IN, {}, {}.get)
 """The place in which no time is; see `Slices.place_of`."""

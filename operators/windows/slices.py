@@ -7,18 +7,16 @@ nothing to look for, and no timer for a key.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
-from datetime import datetime, timezone
+from collections.abc import Iterable, Iterator
 from itertools import chain, repeat
 from typing import Any
 
 from engine.graph.operator import TaskContext
-from operators.event_time import TimeSelector
 from operators.windows.assigners import Sliding, Tumbling, microseconds
 from operators.windows.fold import Fold
 from operators.windows.rows import found_again
-from operators.windows.slice_loops import NEVER_IN, Loop, loop_of
+from operators.windows.slice import NEVER_IN, Again, Slice, bounds_of
+from operators.windows.slice_loops import Loop, loop_of
 from operators.windows.state import NEVER, Result
 from operators.windows.windowing import Windowing
 
@@ -45,10 +43,10 @@ class Slices:
         self._rest = self._size % self._slide
         """How far behind the start of a window another one ends."""
         self._watermark = NEVER
-        self._slices: dict[int, _Slice] = {}
+        self._slices: dict[int, Slice] = {}
         self._starts: list[int] = []
         """Those of all slices, in order."""
-        self._changed: dict[int, _Slice] = {}
+        self._changed: dict[int, Slice] = {}
         """Those with keys that changed."""
         self._again: list[Result] = []
         """Of complete windows, what records have changed that came late."""
@@ -80,8 +78,10 @@ class Slices:
         if self._tells_changes:
             self._changed[start] = found
         elif found.first_end - 1 <= self._watermark:
-            again = _Again(found, lambda key: self._gather(found, key))
+            again = Again(found, lambda key: self._gather(found, key))
             return NEVER_IN, NEVER_IN, again, found.values.get
+        if not found.has(time):
+            return NEVER_IN, NEVER_IN, *found.place[2:]
         return found.place
 
     def take_again(self) -> list[Result]:
@@ -146,13 +146,13 @@ class Slices:
                 key, _ = found_again(key, each.values)
                 each.values[key] = value
 
-    def _begin(self, start: int, form: Any) -> "_Slice":
+    def _begin(self, start: int, form: Any) -> Slice:
         into = (start - self._offset) % self._slide
         length = self._slide - into
         if into < self._rest:
             length = self._rest - into
-        bounds = _bounds(self._time, form, start, start + length)
-        each = _Slice(start, form, self._first_end(start), bounds, self._tells_changes)
+        bounds = bounds_of(self._time, form, start, start + length)
+        each = Slice(start, form, self._first_end(start), bounds, self._tells_changes)
         self._slices[start] = each
         insort(self._starts, start)
         if self._tells_changes:
@@ -167,17 +167,17 @@ class Slices:
         """The end of the last window that has this time."""
         return start - (start - self._offset) % self._slide + self._size
 
-    def _ends(self, each: "_Slice") -> Iterable[int]:
+    def _ends(self, each: Slice) -> Iterable[int]:
         """Those of the windows of a slice that are not gone."""
         ends = range(each.first_end, self._last_end(each.start) + 1, self._slide)
         return (end for end in ends if end - 1 + self._lateness > self._watermark)
 
-    def _parts(self, end: int) -> "list[_Slice]":
+    def _parts(self, end: int) -> list[Slice]:
         """The slices of the window with this end."""
         first, behind = (bisect_left(self._starts, each) for each in (end - self._size, end))
         return [self._slices[start] for start in self._starts[first:behind]]
 
-    def _results(self, end: int, parts: "list[_Slice]") -> Iterable[Result]:
+    def _results(self, end: int, parts: list[Slice]) -> Iterable[Result]:
         """What a window came to, of all its keys or of those that changed."""
         like = self._time.like(parts[0].form)
         start, until = like(end - self._size), like(end)
@@ -190,7 +190,7 @@ class Slices:
             return ((key, found, start, until) for key, found in merged)
         return ((key, value(key, found, start, until), start, until) for key, found in merged)
 
-    def _merged(self, parts: "list[_Slice]") -> Iterable[tuple[Any, Any]]:
+    def _merged(self, parts: list[Slice]) -> Iterable[tuple[Any, Any]]:
         """Keys and what they came to over several slices."""
         if not self._tells_changes:
             if len(parts) == 1:
@@ -203,13 +203,13 @@ class Slices:
         keys = dict.fromkeys(key for each in parts for key in each.changed)
         return ((key, self._of_key(key, parts)) for key in keys)
 
-    def _of_key(self, key: Any, parts: "list[_Slice]") -> Any:
+    def _of_key(self, key: Any, parts: list[Slice]) -> Any:
         return self._of([each.values[key] for each in parts if key in each.values])
 
     def _of(self, found: list[Any]) -> Any:
         return found[0] if len(found) == 1 else self._fold.merge(found)
 
-    def _gather(self, each: "_Slice", key: Any) -> None:
+    def _gather(self, each: Slice, key: Any) -> None:
         """Gather what a key has come to in complete windows that are not gone."""
         for end in self._ends(each):
             if end - 1 > self._watermark:
@@ -232,63 +232,3 @@ class Slices:
             self._changed.pop(start, None)
             gone += 1
         del self._starts[:gone]
-
-
-class _Slice:
-    """Some time, and what each key has come to in it."""
-
-    __slots__ = ("changed", "first_end", "form", "place", "start", "values")
-
-    def __init__(
-        self, start: int, form: Any, first_end: int, bounds: tuple[Any, Any], tells_changes: bool
-    ) -> None:
-        self.start = start
-        self.form = form
-        """1970, in the form of the first time that came."""
-        self.first_end = first_end
-        """The end of the first window that it is in."""
-        self.changed: dict[Any, None] = {}
-        """The keys that changed since they came, where that is told."""
-        self.values: dict[Any, Any] = _Noting(self.changed) if tells_changes else {}
-        self.place = (*bounds, self.values, self.values.get)
-        """See `Slices.place_of`."""
-
-
-class _Noting(dict[Any, Any]):
-    """Values of keys, which notes the keys that are set."""
-
-    def __init__(self, changed: dict[Any, None]) -> None:
-        super().__init__()
-        self._changed = changed
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        super().__setitem__(key, value)
-        self._changed[key] = None
-
-
-class _Again:
-    """The values of a slice whose windows are complete: it tells of each that is set."""
-
-    def __init__(self, each: _Slice, tell: Callable[[Any], None]) -> None:
-        self._values = each.values
-        self._tell = tell
-        self.get = each.values.get
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        self._values[key] = value
-        self._tell(key)
-
-
-def _bounds(time: TimeSelector, form: Any, start: int, end: int) -> tuple[Any, Any]:
-    """A first and a last time of this form, between which all are in the slice.
-
-    Times rise with their microseconds, so it is enough that these two are in it.
-    """
-    with suppress(OverflowError):  # no datetime is that far away
-        first, last = map(time.like(form), (start, end - 1))
-        if isinstance(first, datetime) and first.tzinfo is not None:
-            # Of one zone, Python compares what clocks show, which go back once a year.
-            first, last = first.astimezone(timezone.utc), last.astimezone(timezone.utc)
-        if (*map(time.in_microseconds, (first, last)),) == (start, end - 1):
-            return first, last
-    return NEVER_IN, NEVER_IN

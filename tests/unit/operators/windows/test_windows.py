@@ -275,6 +275,21 @@ def test_times_of_several_kinds_in_one_stream() -> None:
         assert (start, end) == (0, 10)
 
 
+def test_a_function_that_fails_on_times_of_several_kinds_fails_once() -> None:
+    calls = []
+
+    def fails(a: Any, b: Any) -> Any:
+        calls.append(b)
+        raise TypeError("cannot")
+
+    records: Any = [("a", 1, 0), ("a", datetime(1970, 1, 1), 1)]
+    for given in (records, records[::-1]):
+        with pytest.raises(TypeError, match="cannot"):
+            Tasks(windowed(TEN).reduce(fails)).take(given, 1000)
+        assert calls.pop() is given[1]
+        assert not calls
+
+
 FAILING: list[tuple[Any, str]] = [
     (("a", None, 1), "the time of the record is None"),
     (("a", float("nan"), 1), "the time of the record is nan"),
