@@ -45,6 +45,7 @@ def _add_by_item(
     def add(batch: list[Any]) -> list[Result]:
         combine, key_index, time_index = fold.add, key_item, time_item
         first, last, values, get = _NOWHERE
+        none, begins_itself = NONE, _PLAIN if fold.create is None else _NO_KIND
         record = time = key = None
         records = iter(batch)
         while True:
@@ -58,11 +59,13 @@ def _add_by_item(
                             continue
                         first, last, values, get = place
                     key = record[key_index]
-                    value = get(key, NONE)
-                    if value is NONE:
-                        _begin(values, key, record, fold)
-                    else:
+                    value = get(key, none)
+                    if value is not none:
                         values[key] = combine(value, record)
+                    elif type(key) in begins_itself:
+                        values[key] = record
+                    else:
+                        _begin(values, key, record, fold)
                 return slices.take_again()
             except BaseException as error:
                 if _is_of_another_kind(error, time, first):
@@ -80,6 +83,7 @@ def _add_pairs(slices: "Slices", time_item: Any, fold: Fold, failing: Failing) -
     def add(batch: list[Any]) -> list[Result]:
         combine, time_index = fold.add, time_item
         first, last, values, get = _NOWHERE
+        none, begins_itself = NONE, _PLAIN if fold.create is None else _NO_KIND
         record = time = key = None
         pairs = iter(batch)
         while True:
@@ -92,11 +96,13 @@ def _add_pairs(slices: "Slices", time_item: Any, fold: Fold, failing: Failing) -
                             slices.late.append(record)
                             continue
                         first, last, values, get = place
-                    value = get(key, NONE)
-                    if value is NONE:
-                        _begin(values, key, record, fold)
-                    else:
+                    value = get(key, none)
+                    if value is not none:
                         values[key] = combine(value, record)
+                    elif type(key) in begins_itself:
+                        values[key] = record
+                    else:
+                        _begin(values, key, record, fold)
                 return slices.take_again()
             except BaseException as error:
                 if _is_of_another_kind(error, time, first):
@@ -182,7 +188,8 @@ def _check_hashable(error: BaseException, key: Any) -> None:
             raise unhashable(key) from None
 
 
-_PLAIN = frozenset([str, int, bytes, bool])
+_PLAIN: frozenset[type] = frozenset([str, int, bytes, bool])
 """Kinds of keys that a dict finds again without help."""
+_NO_KIND: frozenset[type] = frozenset()
 _NOWHERE: Any = (NEVER_IN, NEVER_IN, {}, {}.get)
 """The place in which no time is; see `Slices.place_of`."""
