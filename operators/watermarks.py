@@ -122,7 +122,7 @@ class _Watermarks(BatchFunction):
     def _make(self, now_ns: int) -> None:
         highest = self._told = self._highest.value
         watermark_us = START_OF_TIME if highest is None else highest - self._behind_us
-        self.watermark = Watermark(max(START_OF_TIME, watermark_us))
+        self.watermark = Watermark(min(max(START_OF_TIME, watermark_us), _LATEST_US))
         self._next_ns = now_ns + _LEAST_GAP_NS
 
     def _set_timer(self) -> None:
@@ -153,5 +153,7 @@ _SAMPLES = 16
 """Of so many records of a batch, the time is read: it takes some microseconds."""
 _EVERY = 64
 """And of one in so many at least."""
+_LATEST_US = -START_OF_TIME - 2
+"""What the engine can tell; one more is the end."""
 _LEAST_GAP_NS = 2_000_000
 """Between two watermarks: each goes over every channel, and ends a batch there."""

@@ -422,3 +422,65 @@ def test_the_result_tells_of_event_time_where_there_is_one() -> None:
     plain = engine.execute(words.key_by(0).then(Told()).sink(Collect()), progress="none")
     assert "watermark" not in str(plain)
     assert plain.to_dict()["watermark_lag_ms"] == 0
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (pa.array([1, None, 3]), "'ts' of times has none in 1 of 3 rows, expected one in each"),
+        (pa.array([1.0, math.nan, None]), "'ts' of times has none in 2 of 3 rows"),
+        (pa.array(["1", "2", "3"]), "'ts' of times is of type string, expected numbers of us or"),
+        (pa.array([True, True, True]), "'ts' of times is of type bool"),
+        (None, "the time is column 'ts', and there are word, expected one column of that name"),
+    ],
+)
+def test_a_column_without_times_fails(column: pa.Array | None, message: str) -> None:
+    words = pa.RecordBatch.from_arrays([pa.array(["a", "b", "c"])], ["word"])
+    rows = words if column is None else words.append_column("ts", column)
+    with pytest.raises(engine.OperatorError, match=message) as caught:
+        run(source(Collection([rows])).with_event_time("ts").sink(Collect()))
+    assert caught.value.operator == "with_event_time"
+
+
+def test_columns_need_a_column_of_times() -> None:
+    rows = pa.RecordBatch.from_pylist([{"ts": 1}])
+    for time in (None, lambda row: row["ts"]):
+        with pytest.raises(engine.OperatorError, match=r"\.with_event_time\('ts'\)"):
+            run(source(Collection([rows])).with_event_time(time).sink(Collect()))
+
+
+def test_in_a_column_the_highest_that_is_believed_counts() -> None:
+    rows = pa.RecordBatch.from_pylist([{"ts": ts} for ts in (1, 9, 2**62, 4)])
+    last = rows.slice(3)
+    words = source(Function(lambda: iter([rows, last]), rate=1)).with_event_time("ts")
+    assert out(words.then(Told()), batch_size=4) == [rows, ("W", 8), last]
+
+
+@pytest.mark.parametrize("time", [2**62, 2**63 - 1, 2**80, -(2**63), -(2**80)])
+def test_times_beyond_those_of_the_engine_fail_nothing(time: int) -> None:
+    for max_jump in (None, timedelta(days=1), timedelta.max):
+        words = timed([("a", time), ("b", 1)], max_jump=max_jump, out_of_orderness=timedelta.max)
+        assert [pair for pair in out(words.then(Told())) if pair[0] != "W"] == [
+            ("a", time),
+            ("b", 1),
+        ]
+
+
+class Fails(Told):
+    """Gives a record at a watermark, and fails behind it."""
+
+    def open(self, context: TaskContext) -> BatchFunction:
+        return _Fails("first")
+
+
+class _Fails(_Told):
+    def on_watermark(self, watermark_us: int) -> Iterable[list[Any]]:
+        yield [("first", watermark_us)]
+        raise ValueError("cannot")
+
+
+def test_what_fails_in_front_is_told_of_its_operator() -> None:
+    words = source(Function(lambda: iter([("a", 5), ("b", 5), Watermark(7), ("c", 8)]), rate=1))
+    with pytest.raises(engine.OperatorError, match="ValueError: cannot") as caught:
+        out(words.then(Fails()).with_event_time(1).then(Told()))
+    assert caught.value.operator == "fails"
