@@ -49,12 +49,14 @@ class Sessions:
         out: list[Result] = []
         of_key, gap, rescue = self._of_key, self._gap, self._rescue
         combine, in_microseconds = self._fold.add, self._time.in_microseconds
+        scale = in_microseconds(1)
+        whole = int if scale else None  # of such a time no call is needed
         changed = self._changed if self._tells_changes else None
         at = iter(batch)
         try:
             for time, key, record in self._rows(at, batch):
                 try:
-                    us = in_microseconds(time)
+                    us = time * scale if type(time) is whole else in_microseconds(time)
                     try:
                         sessions = of_key[key]
                     except (KeyError, TypeError):
