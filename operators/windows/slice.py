@@ -22,7 +22,7 @@ class Slice:
         self.first_end = first_end
         """The end of the first window that it is in."""
         self.changed: dict[Any, None] = {}
-        """The keys that changed since they came, where that is told."""
+        """The keys that changed, where that is told, until it is noted for its windows."""
         self.values: dict[Any, Any] = _Noting(self.changed) if tells_changes else {}
         self.place = (*bounds, self.values, self.values.get)
         """See `Slices.place_of`."""
