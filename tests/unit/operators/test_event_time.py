@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
@@ -20,6 +21,7 @@ from operators import (
     BatchFunction,
     BatchOperator,
     Properties,
+    SourceOperator,
     Stream,
     TaskContext,
     Watermark,
@@ -71,7 +73,7 @@ def out(stream: Stream[Any], **settings: Any) -> list[Any]:
     settings = {"clock": VirtualClock(), "batch_size": 1, **settings}
     sink = stream.sink(Collect()).with_parallelism(1)
     found = list(run(sink, **settings)["collect"])
-    while found and found[-1][0] == "W":
+    while found and isinstance(found[-1], tuple) and found[-1][0] == "W":
         found.pop()
     return found
 
@@ -484,3 +486,40 @@ def test_what_fails_in_front_is_told_of_its_operator() -> None:
     with pytest.raises(engine.OperatorError, match="ValueError: cannot") as caught:
         out(words.then(Fails()).with_event_time(1).then(Told()))
     assert caught.value.operator == "fails"
+
+
+def thread_of_source() -> Iterator[Any]:
+    yield (threading.current_thread().name, 1)
+
+
+class Never(SourceOperator[Any]):
+    """A source that always has its next record."""
+
+    properties = Properties(never_waits=True)
+
+    def open(self, context: TaskContext) -> Iterator[Any]:
+        return thread_of_source()
+
+
+def test_a_source_has_a_thread_only_where_it_may_wait_in_front_of_timers() -> None:
+    def thread(words: Stream[Any]) -> str:
+        ((name, _),) = run(words.sink(Collect()))["collect"]
+        return str(name)
+
+    assert thread(source(Function(thread_of_source)).with_event_time(1)) == "oka-source"
+    assert thread(source(Function(thread_of_source))) != "oka-source"
+    assert thread(source(Never()).with_event_time(1)) != "oka-source"
+
+
+@pytest.mark.parametrize("columns", [False, True])
+def test_time_goes_on_in_batches_of_months(columns: bool) -> None:
+    """Of hourly records, more than a day is between those that are looked at."""
+    hours = [{"ts": hour * 3_600_000_000} for hour in range(30_000)]
+    rows = pa.RecordBatch.from_pylist(hours)
+    batches = [rows.slice(start, 10_000) for start in range(0, 30_000, 10_000)]
+    words = source(Function(lambda: iter(batches if columns else [hours]), rate=10_000))
+    told = out(words.with_event_time("ts").then(Told()), batch_size=10_000)
+    watermarks = [each[1] // 3_600_000_000 for each in told if isinstance(each, tuple)]
+    assert len(watermarks) == 2
+    for at, watermark in enumerate(watermarks, 1):
+        assert at * 10_000 - 200 <= watermark < at * 10_000
