@@ -33,12 +33,24 @@ from operators.keyed_stream import KeyedStream
 from operators.pipeline import Pipeline
 from operators.process import ListState, MapState, ProcessContext, ProcessFunction, ValueState
 from operators.stream import Stream, source
+from operators.windows import (
+    Accumulator,
+    CountWindow,
+    Every,
+    Session,
+    Sliding,
+    Tumbling,
+    WindowedStream,
+)
 
 __all__ = [
+    "Accumulator",
     "BatchFunction",
     "BatchOperator",
     "Cancelled",
     "Count",
+    "CountWindow",
+    "Every",
     "First",
     "Gate",
     "KeyedState",
@@ -52,14 +64,18 @@ __all__ = [
     "ProcessContext",
     "ProcessFunction",
     "Properties",
+    "Session",
     "SinkOperator",
     "SinkWriter",
+    "Sliding",
     "SourceOperator",
     "SourceReader",
     "Stream",
     "Sum",
     "TaskContext",
+    "Tumbling",
     "ValueState",
     "Watermark",
+    "WindowedStream",
     "source",
 ]
