@@ -19,7 +19,7 @@ from engine.graph import TaskContext
 from engine.job import JobHandle, Plan
 from engine.runtime.threads import ThreadLauncher
 from engine.testing import VirtualClock, run
-from operators import BatchFunction, BatchOperator, Pipeline, Stream, Watermark, source
+from operators import BatchFunction, BatchOperator, Pipeline, Stream, Tumbling, Watermark, source
 from operators.map_async import MapAsync
 from operators.sinks import Collect, Discard
 from operators.sources import Collection, Function
@@ -250,6 +250,29 @@ def test_no_watermark_overtakes_a_result(shuffled: bool, ordered: bool, max_in_f
         else:
             assert each > watermark
     assert watermark == 190
+
+
+async def jittered(record: tuple[str, int]) -> tuple[str, int]:
+    await asyncio.sleep(record[1] % 7 / 1000)
+    return record
+
+
+@parallelism
+@pytest.mark.parametrize("ordered", [True, False])
+def test_no_record_is_late_for_a_window_behind(parallelism: int, ordered: bool) -> None:
+    records = [("ab"[n % 2], n) for n in range(400)]
+    timed = source(Collection(records, rate=40_000)).with_event_time(1, unit="ms")
+    called = timed.map_async(jittered, ordered=ordered, max_in_flight=20)
+    second = Tumbling(timedelta(milliseconds=100))
+    windows = called.key_by(0).window(second, time=1, unit="ms").collect()
+    pipeline = windows.map(lambda each: (each[0], sorted(each[1]))).sink(Collect())
+    result = submitted(pipeline, parallelism=parallelism, batch_size=3).wait_finished()
+    assert sum(operator.late for operator in result.statistics.operators) == 0
+    assert sorted(result.output) == sorted(
+        (key, [(k, n) for k, n in records[start : start + 100] if k == key])
+        for key in "ab"
+        for start in range(0, 400, 100)
+    )
 
 
 HEARD = threading.Event()
