@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any
 
 from engine.errors import GraphError
 from engine.graph.checks import check_integer
@@ -23,6 +23,7 @@ from engine.graph.operator import (
 from engine.network import Cancelled
 from operators.calls import Call, CallLoop
 from operators.elementwise import check_arguments, checked_batch
+from operators.under_way import AsTheyCome, InOrder, UnderWay
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class _MapAsync(BatchFunction):
         self._operator = operator
         self._context = context
         self._waiting: deque[Call] = deque()
-        self._under_way: _UnderWay = _InOrder() if operator.ordered else _AsTheyCome()
+        self._under_way: UnderWay = InOrder() if operator.ordered else AsTheyCome()
         self._spans = deque([_Span()])
         self._changed = threading.Condition()
         self._cancelled = False
@@ -248,72 +249,6 @@ class _Span:
     def is_over(self) -> bool:
         """Whether what follows it can leave."""
         return self.end is not None and not self.results
-
-
-class _UnderWay(Protocol):
-    """Calls that have begun and whose results have not left; `done` is called by another thread."""
-
-    def __len__(self) -> int: ...
-
-    def add(self, calls: list[Call]) -> None:
-        """Take calls in, before they begin."""
-
-    def done(self, call: Call) -> None:
-        """Hear that this one is done."""
-
-    def is_ready(self) -> bool:
-        """Whether a result can leave."""
-
-    def pop(self) -> Call | None:
-        """The call whose result leaves next; None if none can now."""
-
-
-class _InOrder(_UnderWay):
-    """Results leave in the order in which calls began."""
-
-    def __init__(self) -> None:
-        self._calls: deque[Call] = deque()
-
-    def __len__(self) -> int:
-        return len(self._calls)
-
-    def add(self, calls: list[Call]) -> None:
-        self._calls.extend(calls)
-
-    def done(self, call: Call) -> None:
-        pass
-
-    def is_ready(self) -> bool:
-        return bool(self._calls) and self._calls[0].done
-
-    def pop(self) -> Call | None:
-        return self._calls.popleft() if self.is_ready() else None
-
-
-class _AsTheyCome(_UnderWay):
-    """Results leave in the order in which calls end."""
-
-    def __init__(self) -> None:
-        self._count = 0
-        self._done: deque[Call] = deque()
-
-    def __len__(self) -> int:
-        return self._count
-
-    def add(self, calls: list[Call]) -> None:
-        self._count += len(calls)
-
-    def done(self, call: Call) -> None:
-        self._done.append(call)
-
-    def is_ready(self) -> bool:
-        return bool(self._done)
-
-    def pop(self) -> Call | None:
-        if not self._done:
-            return None
-        self._count -= 1
-        return self._done.popleft()
 
 
 def _check_coroutine_function(method: str, function: Any) -> None:

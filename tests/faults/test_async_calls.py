@@ -72,7 +72,7 @@ def test_a_worker_that_waits_for_calls_takes_little_time(tmp_path: Path) -> None
         time.sleep(0.5)
         before, seconds = cpu_seconds(started.workers()), 2.0
         time.sleep(seconds)
-        assert (cpu_seconds(started.workers()) - before) / seconds < 0.2
+        assert (cpu_seconds(started.workers()) - before) / seconds < 0.5
         os.kill(started.process.pid, signal.SIGINT)
         started.process.wait(20)
         started.wait_nothing_left()
