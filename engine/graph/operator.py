@@ -115,6 +115,16 @@ class Properties:
     driver: bool = False
     """Of a sink, whether its merged results come back with the job's result."""
 
+    never_waits: bool = False
+    """Of a source, whether it has its next record at once, or has ended: it waits for nothing
+    outside. No other thread then iterates in front of operators with timers."""
+
+    beside_source: bool = False
+    """Whether it runs in the tasks of a source, with no channel between."""
+
+    makes_watermarks: bool = False
+    """Whether its functions set `watermark`. What its inputs tell of event time then ends at it."""
+
     publishes: str | None = None
     """The way that its tasks move models, which the job prepares; None if it publishes none."""
 
@@ -157,6 +167,10 @@ class Watermark:
     """Microseconds; None says that the source is idle: nobody waits for it until it goes on."""
 
 
+START_OF_TIME = -(1 << 63)
+"""The watermark that says nothing."""
+
+
 class SourceOperator(Operator, ABC, Generic[Produced]):
     """The beginning of a stream: every task iterates over its own share of the records.
 
@@ -178,7 +192,7 @@ class SourceOperator(Operator, ABC, Generic[Produced]):
     def open(self, context: TaskContext) -> Iterable[Any]:
         """Give the share of this task, to iterate over once; best a `SourceReader`.
 
-        In front of operators with timers, another thread iterates.
+        In front of operators with timers another thread iterates, unless it never waits.
         """
 
 
@@ -263,6 +277,10 @@ class BatchFunction(ABC):
     """When `on_timer` is to be called, on the clock of `context.now_ns`; None is never. Where there
     is an `on_timer`, any call may set it."""
 
+    watermark: "Watermark | None" = None
+    """What follows the records that it gave last, where its `Properties` say that it makes
+    watermarks. None again when it has left."""
+
     @abstractmethod
     def process(self, batch: Any) -> Any:
         """Give a batch for a batch: a list that the caller may keep, or a `pyarrow.RecordBatch`.
@@ -305,6 +323,10 @@ class BatchFunction(ABC):
 
         What it raises is told, and fails no job: what must not be lost belongs in `on_end`.
         """
+
+    def metrics(self) -> Mapping[str, Any]:
+        """What it has measured up to now, by the names of `engine.metric`; from any thread."""
+        return {}
 
     def snapshot(self) -> "KeyedState | None":
         """What it keeps of each key, as it is between two batches; None if it keeps nothing.

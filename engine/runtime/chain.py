@@ -24,6 +24,7 @@ from engine.graph.failing import Failing
 from engine.graph.logical import LogicalOperator
 from engine.graph.operator import (
     FIRST_EPOCH,
+    START_OF_TIME,
     BatchFunction,
     BatchOperator,
     Properties,
@@ -31,6 +32,7 @@ from engine.graph.operator import (
     SinkOperator,
     SinkWriter,
     TaskContext,
+    Watermark,
 )
 from engine.network import Batch
 from engine.rescued import rescued
@@ -68,7 +70,7 @@ class Chain:
         self._runs: list[Run] = []
         self._places: list[_Place] = []
         self._timed: list[_Place] = []
-        self._watermark: int | None = None
+        self._stretches = [Stretch()]
         self._rescuers: Mapping[str, Rescuer] = {}
         self.accepts_columns = True
         self._columns_hint: str | None = None
@@ -138,13 +140,33 @@ class Chain:
         for place in self._places:
             yield from self._given(place, place.function.on_end)
 
-    def advance(self, watermark_us: int) -> Iterator[Any]:
-        """What leaves the chain in front of a watermark, which is ignored unless it rises."""
-        if self._watermark is not None and watermark_us <= self._watermark:
-            return
-        self._watermark = watermark_us
-        for place in self._places:
-            yield from self._given(place, place.function.on_watermark, watermark_us)
+    def advance(self, watermark_us: int, stretch: Stretch | None = None) -> Iterator[Any]:
+        """What leaves the chain in front of a watermark, which is ignored unless it rises.
+
+        It comes of the chain's inputs, or of the operator that the stretch begins behind.
+        """
+        stretch = stretch or self._stretches[0]
+        if watermark_us > stretch.watermark:
+            stretch.watermark = watermark_us
+            for place in stretch.places:
+                yield from self._given(place, place.function.on_watermark, watermark_us)
+
+    @property
+    def makers(self) -> list[BatchFunction]:
+        """Those that make watermarks; what the chain's inputs tell of time ends at the first."""
+        return [stretch.maker for stretch in self._stretches if stretch.maker is not None]
+
+    def made_watermarks(self) -> Iterator[tuple[Stretch, Watermark]]:
+        """The watermarks that operators have made since this was called, each for its stretch."""
+        for stretch in self._stretches:
+            maker = stretch.maker
+            if maker is not None and (watermark := maker.watermark) is not None:
+                maker.watermark = None
+                yield stretch, watermark
+
+    def reaches_outputs(self, stretch: Stretch | None) -> bool:
+        """Whether what is told of event time there leaves the chain."""
+        return (stretch or self._stretches[0]) is self._stretches[-1]
 
     @property
     def has_timers(self) -> bool:
@@ -229,6 +251,15 @@ class Chain:
             records = out
         return found
 
+    def metrics(self) -> list[Mapping[str, Any]]:
+        """What the operators have measured; from any thread."""
+        return [function.metrics() for function in list(self.functions.values())]
+
+    @property
+    def watermark(self) -> int:
+        """The last that left the chain, or came to its end."""
+        return self._stretches[-1].watermark
+
     def _given(
         self, place: _Place, give: Callable[..., Iterable[Any] | None], *arguments: Any
     ) -> Iterator[Any]:
@@ -239,6 +270,7 @@ class Chain:
             _check_batch(batch, give.__name__)
             place.counter[0] += len(batch)
             yield rest(batch)
+            self.failing.operator = place.name  # others have worked meanwhile
         self.failing.operator = None
 
     def snapshot(self) -> dict[str, KeyedState]:
@@ -285,6 +317,10 @@ class Chain:
             self.functions[operator.name] = function
             place = _Place(operator.name, function, counter, following=len(self._runs) + 1)
             self._places.append(place)
+            if kind.properties.makes_watermarks:
+                self._stretches.append(Stretch(function))
+            else:
+                self._stretches[-1].places.append(place)
             if type(function).on_timer is not BatchFunction.on_timer:
                 self._timed.append(place)
             process: Run = function.process
@@ -308,6 +344,16 @@ class _Place(NamedTuple):
     counter: list[int]
     following: int
     """Where in the chain's functions those behind it begin."""
+
+
+class Stretch:
+    """Operators in a row that hear of the same watermarks, from the inputs or behind a maker."""
+
+    def __init__(self, maker: BatchFunction | None = None) -> None:
+        self.maker = maker
+        self.places: list[_Place] = []
+        self.watermark = START_OF_TIME
+        """The last that they heard of."""
 
 
 def _call_all(calls: Mapping[str, Callable[[], None]], failed: str) -> None:

@@ -73,7 +73,9 @@ class SourceLoop:
         self._window = window
         window.begin()
         rate = self._source.properties.rate
-        batches = self._between_timers(items) if self._chain.has_timers else items
+        batches = items
+        if self._chain.has_timers:
+            batches = self._between_timers(items, 2 * context.batch_size if rate is None else 2)
         if rate is None:
             self._run_closed(batches, deliver)
         else:
@@ -101,10 +103,16 @@ class SourceLoop:
     def _read_to(self) -> Any:
         return None if self._reader is None else self._reader.position
 
-    def _between_timers(self, items: Iterable[Any]) -> Iterator[Any]:
+    def _between_timers(self, items: Iterable[Any], records_ahead: int) -> Iterator[Any]:
         """The items; timers are called in between, also while the source blocks."""
+        if self._source.properties.never_waits:
+            for item in items:
+                self._timers.call()
+                yield item
+            return
         self._ahead = (None, self._read_to())
-        ahead = Ahead((item, self._read_to()) for item in items)
+        pairs = ((item, self._read_to()) for item in items)
+        ahead = Ahead(pairs, records_ahead)
 
         def receive(seconds: float | None) -> Any:
             return ahead.receive(None if self._clock.is_virtual else seconds)
@@ -191,8 +199,7 @@ class SourceLoop:
     def _batch_of(self, item: Any) -> Any:
         """A batch of columns as it is, or of the only record; behind a watermark, an empty one."""
         if type(item) is Watermark:
-            time_us = item.time_us
-            self._pass_on(Control.idle() if time_us is None else Control.watermark(time_us))
+            self._pass_on(control_of(item))
             return []
         if not is_columns(item):
             return [item]
@@ -200,6 +207,12 @@ class SourceLoop:
             self._chain.refuse(item)
         check_columns(item)
         return item
+
+
+def control_of(watermark: Watermark) -> Control:
+    """What tells it to the tasks downstream."""
+    time_us = watermark.time_us
+    return Control.idle() if time_us is None else Control.watermark(time_us)
 
 
 _LEAST_WAIT_SECONDS = 50e-6

@@ -1,0 +1,167 @@
+"""`with_event_time`: makes watermarks of the times in records."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from engine.errors import GraphError
+from engine.graph.operator import (
+    START_OF_TIME,
+    BatchFunction,
+    BatchOperator,
+    Properties,
+    TaskContext,
+    Watermark,
+)
+from operators.highest_time import HighestTime
+from operators.idleness import Idleness
+from operators.time_selector import TimeSelector
+
+ZERO = timedelta(0)
+A_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True)
+class WithEventTime(BatchOperator):
+    """Passes records on, and makes watermarks of their times, as `Stream.with_event_time` says.
+
+    A watermark says that all records behind it are later: it is `out_of_orderness` and a
+    microsecond behind the highest time so far. That is looked for in the last record and some of
+    those before it, which makes a watermark lower at most.
+    """
+
+    selector: TimeSelector
+    out_of_orderness: timedelta = ZERO
+    idle_after: timedelta | None = None
+    max_jump: timedelta | None = A_DAY
+
+    @property
+    def properties(self) -> Properties:
+        """Columns are taken where the time is one of them."""
+        named = self.selector.item is not None and not callable(self.selector.item)
+        hint = None if named else "name the column of the times: .with_event_time({column!r})"
+        return Properties(
+            accepts_columns=named,
+            makes_watermarks=True,
+            beside_source=self.idle_after is not None,
+            columns_hint=hint,
+        )
+
+    def __post_init__(self) -> None:
+        """Raises GraphError for a duration that is none."""
+        check_duration("out_of_orderness", self.out_of_orderness, ZERO)
+        if self.idle_after is not None:
+            check_duration("idle_after", self.idle_after, timedelta(milliseconds=1))
+        if self.max_jump is not None:
+            check_duration("max_jump", self.max_jump, ZERO)
+
+    def open(self, context: TaskContext) -> BatchFunction:
+        """The function of one task."""
+        return _Watermarks(self, context)
+
+
+class _Watermarks(BatchFunction):
+    """Reads times as batches pass, and tells no more often than it must how far they have come."""
+
+    def __init__(self, declared: WithEventTime, context: TaskContext) -> None:
+        max_jump = declared.max_jump
+        self._selector = declared.selector
+        self._behind_us = in_us(declared.out_of_orderness) + 1
+        self._highest = HighestTime(None if max_jump is None else in_us(max_jump))
+        self._told: int | None = None
+        """The highest time that a watermark was made of."""
+        self._failing = context.failing
+        self._now_ns = context.now_ns
+        self._next_ns = now_ns = context.now_ns()
+        """Before this, no watermark is made."""
+        self._idleness: Idleness | None = None
+        if declared.idle_after is not None:
+            self._idleness = Idleness(1000 * in_us(declared.idle_after), now_ns)
+            self.next_timer = self._idleness.due_ns
+
+    def process(self, batch: Any) -> Any:
+        if not len(batch):
+            return batch
+        self._highest.see(self._times(batch))
+        now_ns = self._now_ns()
+        idleness = self._idleness
+        if idleness is not None:
+            if idleness.is_idle:  # all downstream are told that it goes on
+                self._make(now_ns)
+            idleness.on_records(now_ns)
+        if self._highest.value != self._told and now_ns >= self._next_ns:
+            self._make(now_ns)
+        self._set_timer()
+        return batch
+
+    def on_timer(self, now_ns: int) -> None:
+        """Tell what was held back, or that the stream is idle."""
+        if self._highest.value != self._told:
+            self._make(now_ns)
+        elif self._idleness is not None and self._idleness.has_come(now_ns):
+            self.watermark = Watermark(None)
+        self._set_timer()
+
+    def metrics(self) -> dict[str, Any]:
+        """What was not believed."""
+        return {"disbelieved_times": self._highest.disbelieved}
+
+    def _times(self, batch: Any) -> Sequence[int]:
+        """Some times of a batch, that of the last record among them; of columns, the highest.
+
+        Where that is not believed, some of them, too.
+        """
+        if type(batch) is list:
+            return self._selector.all_microseconds(_sample(batch), self._failing)
+        column, selector = self._selector.column(batch)
+        numbers = column.to_numpy()
+        top = selector.in_microseconds(numbers.max())  # a third of what PyArrow's takes
+        if self._highest.believes(top):
+            return [top]
+        return selector.all_microseconds(_sample(numbers).tolist())
+
+    def _make(self, now_ns: int) -> None:
+        highest = self._told = self._highest.value
+        watermark_us = START_OF_TIME if highest is None else highest - self._behind_us
+        self.watermark = Watermark(min(max(START_OF_TIME, watermark_us), _LATEST_US))
+        self._next_ns = now_ns + _LEAST_GAP_NS
+
+    def _set_timer(self) -> None:
+        """For what is held back, and for the end of a wait."""
+        due_ns = None if self._idleness is None else self._idleness.due_ns
+        if self._highest.value != self._told and (due_ns is None or self._next_ns < due_ns):
+            due_ns = self._next_ns
+        self.next_timer = due_ns
+
+
+def _sample(batch: Any) -> Any:
+    """Some elements of a list or an array, in order, with the last of them."""
+    step = min(1 + len(batch) // _SAMPLES, _EVERY)
+    return batch[(len(batch) - 1) % step :: step] if step > 1 else batch
+
+
+def in_us(duration: timedelta) -> int:
+    """A duration in microseconds."""
+    return duration // timedelta(microseconds=1)
+
+
+def check_duration(name: str, value: object, least: timedelta = ZERO) -> None:
+    """Raise `GraphError` unless it is a duration that is not below this."""
+    if not isinstance(value, timedelta):
+        raise GraphError(
+            f"{name} is {value!r:.80}, expected a timedelta",
+            hint=f"such as {name}=timedelta(seconds=5)",
+        )
+    if value < least:
+        raise GraphError(f"{name} is {value}, expected at least {least}")
+
+
+_SAMPLES = 16
+"""Of so many records of a batch, the time is read: it takes some microseconds."""
+_EVERY = 64
+"""And of one in so many at least."""
+_LATEST_US = -START_OF_TIME - 2
+"""What the engine can tell; one more is the end."""
+_LEAST_GAP_NS = 2_000_000
+"""Between two watermarks: each goes over every channel, and ends a batch there."""
