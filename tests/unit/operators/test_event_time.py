@@ -523,3 +523,38 @@ def test_time_goes_on_in_batches_of_months(columns: bool) -> None:
     assert len(watermarks) == 2
     for at, watermark in enumerate(watermarks, 1):
         assert at * 10_000 - 200 <= watermark < at * 10_000
+
+
+went_on = threading.Event()
+
+
+class GoesOn(Told):
+    """Says that time has come to 99."""
+
+    def open(self, context: TaskContext) -> BatchFunction:
+        return _GoesOn("W")
+
+
+class _GoesOn(_Told):
+    def on_watermark(self, watermark_us: int) -> Iterable[list[Any]]:
+        if watermark_us == 99:
+            went_on.set()
+        return ()
+
+
+def silent() -> Iterator[Any]:
+    yield ("a", 1)
+    yield ("a", 2) if went_on.wait(20) else ("never", 2)
+
+
+def busy() -> Iterator[Any]:
+    yield ("b", 100)
+    yield ("b", 101) if went_on.wait(20) else ("never", 101)
+
+
+def test_a_source_that_blocks_is_idle() -> None:
+    went_on.clear()
+    idle = source(Function(silent)).with_event_time(1, idle_after=timedelta(milliseconds=20))
+    both = idle.union(source(Function(busy)).with_event_time(1)).then(GoesOn())
+    found = run(both.sink(Collect()))["collect"]
+    assert sorted(found) == [("a", 1), ("a", 2), ("b", 100), ("b", 101)]
