@@ -309,7 +309,7 @@ class Stream(Generic[T]):
         """A side output of the last operator.
 
         An operator with `on_error="side"` has one, "errors": pairs of the record that its function
-        failed on and what the exception said.
+        failed on and what the exception said. Windows have "late": records that came too late.
 
             >>> import engine.testing
             >>> from operators.sinks import Collect
@@ -471,7 +471,7 @@ def side(inputs: tuple[Input, ...], name: str) -> Stream[Any]:
         raise GraphError(
             f"side() got {name!r:.80}, expected a side output: "
             + (found if names else f"{inputs[0].source.name!r} has none"),
-            hint="on_error='side' gives an operator the side output 'errors'",
+            hint="on_error='side' gives an operator the side output 'errors'; windows have 'late'",
         )
     return Stream((Input(inputs[0].source, Forward(), output=name),))
 

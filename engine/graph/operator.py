@@ -98,6 +98,9 @@ class Properties:
     compacts: bool = False
     """Whether updates of one batch are merged: fewer records leave than count as emitted."""
 
+    outputs: tuple[str, ...] = ()
+    """Names of its outputs beside the main one, which it sends to by `TaskContext.side_outputs`."""
+
     limit: int | None = None
     """The most records that each of its tasks emits; sources that can bring no more are ended."""
 
@@ -143,8 +146,8 @@ class Properties:
 
     @property
     def side_outputs(self) -> tuple[str, ...]:
-        """Names of its outputs beside the main one."""
-        return (ERRORS,) if self.on_error == "side" else ()
+        """Names of all its outputs beside the main one."""
+        return (*self.outputs, ERRORS) if self.on_error == "side" else self.outputs
 
 
 class Operator:
@@ -272,6 +275,9 @@ class BatchFunction(ABC):
 
     failures: int = 0
     """What it could not take in, and went on without: for the operator's statistics."""
+
+    late: int = 0
+    """Records that came behind the watermark that closed their windows, and were left out."""
 
     next_timer: int | None = None
     """When `on_timer` is to be called, on the clock of `context.now_ns`; None is never. Where there

@@ -245,9 +245,10 @@ class Chain:
         for name, counter in zip(self._names, self._counters, strict=False):
             rescue = self._rescuers.get(name)
             out = records if counter is None else counter[0]
-            failures = self.functions[name].failures if name in self.functions else 0
-            errors = (rescue.errors, rescue.first_error) if rescue else ()
-            found.append(OperatorStatistics(name, records, out, failures, *errors))
+            function = self.functions.get(name)
+            failures, late = (function.failures, function.late) if function else (0, 0)
+            errors = (rescue.errors, rescue.first_error) if rescue else (0, None)
+            found.append(OperatorStatistics(name, records, out, failures, *errors, late))
             records = out
         return found
 
