@@ -380,7 +380,7 @@ class Stream(Generic[T]):
         """A side output of the last operator.
 
         An operator with `on_error="side"` has one, "errors": pairs of the record that its function
-        failed on and what the exception said.
+        failed on and what the exception said. Windows have "late": records that came too late.
 
             >>> import engine.testing
             >>> from operators.sinks import Collect

@@ -84,3 +84,5 @@ class _Never:
 
 
 NEVER_IN = _Never()
+NOWHERE: Any = (NEVER_IN, NEVER_IN, {}, {}.get)
+"""The place in which no time is; see `Slices.place_of`."""

@@ -14,7 +14,7 @@ from engine.graph.operator import TaskContext
 from operators.keys import unhashable
 from operators.windows.fold import Fold
 from operators.windows.rows import NONE, found_again, rows, tell_failing
-from operators.windows.slice import NEVER_IN
+from operators.windows.slice import NOWHERE
 from operators.windows.state import Result
 from operators.windows.windowing import Windowing
 
@@ -44,7 +44,7 @@ def _add_by_item(
 ) -> Loop:
     def add(batch: list[Any]) -> list[Result]:
         combine, key_index, time_index = fold.add, key_item, time_item
-        first, last, values, get = _NOWHERE
+        first, last, values, get = slices.place
         none, begins_itself = NONE, _PLAIN if fold.create is None else _NO_KIND
         record = time = key = None
         records = iter(batch)
@@ -69,7 +69,7 @@ def _add_by_item(
                 return slices.take_again()
             except BaseException as error:
                 if _is_of_another_kind(error, time, first):
-                    first, last, values, get = _NOWHERE
+                    first, last, values, get = NOWHERE
                     records = iter(batch[-1 - length_hint(records) :])  # with this one
                     continue
                 failing.on(record)
@@ -82,7 +82,7 @@ def _add_by_item(
 def _add_pairs(slices: "Slices", time_item: Any, fold: Fold, failing: Failing) -> Loop:
     def add(batch: list[Any]) -> list[Result]:
         combine, time_index = fold.add, time_item
-        first, last, values, get = _NOWHERE
+        first, last, values, get = slices.place
         none, begins_itself = NONE, _PLAIN if fold.create is None else _NO_KIND
         record = time = key = None
         pairs = iter(batch)
@@ -106,7 +106,7 @@ def _add_pairs(slices: "Slices", time_item: Any, fold: Fold, failing: Failing) -
                 return slices.take_again()
             except BaseException as error:
                 if _is_of_another_kind(error, time, first):
-                    first, last, values, get = _NOWHERE
+                    first, last, values, get = NOWHERE
                     pairs = iter(batch[-1 - length_hint(pairs) :])
                     continue
                 failing.on(record)
@@ -122,7 +122,7 @@ def _add_rows(slices: "Slices", windowing: Windowing, fold: Fold, context: TaskC
 
     def add(batch: list[Any]) -> list[Result]:
         combine = fold.add
-        first, last, values, get = _NOWHERE
+        first, last, values, get = slices.place
         key = None
         at = iter(batch)
         try:
@@ -191,5 +191,3 @@ def _check_hashable(error: BaseException, key: Any) -> None:
 _PLAIN: frozenset[type] = frozenset([str, int, bytes, bool])
 """Kinds of keys that a dict finds again without help."""
 _NO_KIND: frozenset[type] = frozenset()
-_NOWHERE: Any = (NEVER_IN, NEVER_IN, {}, {}.get)
-"""The place in which no time is; see `Slices.place_of`."""

@@ -15,7 +15,7 @@ from engine.graph.operator import TaskContext
 from operators.windows.assigners import Sliding, Tumbling, microseconds
 from operators.windows.fold import Fold
 from operators.windows.rows import found_again
-from operators.windows.slice import NEVER_IN, Again, Slice, bounds_of
+from operators.windows.slice import NEVER_IN, NOWHERE, Again, Slice, bounds_of
 from operators.windows.slice_loops import Loop, loop_of
 from operators.windows.state import NEVER, Result
 from operators.windows.windowing import Windowing
@@ -33,6 +33,8 @@ class Slices:
         assert isinstance(assigner, Tumbling | Sliding)
         assert time is not None
         self.late: list[Any] = []
+        self.place: Any = NOWHERE
+        """Where the last record belonged, to begin with; see `place_of`."""
         self._fold = fold
         self._time = time
         self._lateness = microseconds(windowing.allowed_lateness)
@@ -84,6 +86,8 @@ class Slices:
             return NEVER_IN, NEVER_IN, again, found.values.get
         if not found.has(time):
             return NEVER_IN, NEVER_IN, *found.place[2:]
+        if not self._tells_changes:
+            self.place = found.place
         return found.place
 
     def take_again(self) -> list[Result]:
@@ -95,6 +99,7 @@ class Slices:
         before, self._watermark = self._watermark, max(self._watermark, watermark)
         if not self._passes_an_end(before):
             return
+        self.place = NOWHERE
         if self._tells_changes:
             yield from self._changed_and_due(before)
         else:
