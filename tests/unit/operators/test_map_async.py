@@ -359,9 +359,7 @@ def test_an_idle_task_holds_no_watermark_up() -> None:
     numbers = source(Function(given, rate=2)).map_async(plain).rebalance()
     told = numbers.then(Told()).with_parallelism(1)
     out = collected(told, parallelism=2, batch_size=1, clock=VirtualClock())
-    watermarks = [each for each in out if isinstance(each, tuple)]
-    assert watermarks[0] == ("watermark", 5)
-    assert out.index(("watermark", 5)) < out.index(2)
+    assert out.index(("watermark", 5)) < out.index(2)  # of a second later
 
 
 GATE = threading.Event()
