@@ -357,8 +357,8 @@ def test_an_idle_task_holds_no_watermark_up() -> None:
             yield from (5, Watermark(5), 6, Watermark(8), 7, Watermark(30), 8, 9)
 
     numbers = source(Function(given, rate=2)).map_async(plain).rebalance()
-    told = numbers.then(Told()).with_parallelism(1)
-    out = collected(told, parallelism=2, batch_size=1, clock=VirtualClock())
+    told = numbers.then(Told()).with_parallelism(1).sink(Collect()).with_parallelism(1)
+    out = run(told, parallelism=2, batch_size=1, clock=VirtualClock())["collect"]
     assert out.index(("watermark", 5)) < out.index(2)  # of a second later
 
 
