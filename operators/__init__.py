@@ -31,6 +31,7 @@ from engine.state import KeyedState
 from operators.aggregates import Count, First, Max, Mean, Min, Sum
 from operators.keyed_stream import KeyedStream
 from operators.pipeline import Pipeline
+from operators.process import ListState, MapState, ProcessContext, ProcessFunction, ValueState
 from operators.stream import Stream, source
 from operators.windows import (
     Accumulator,
@@ -54,10 +55,14 @@ __all__ = [
     "Gate",
     "KeyedState",
     "KeyedStream",
+    "ListState",
+    "MapState",
     "Max",
     "Mean",
     "Min",
     "Pipeline",
+    "ProcessContext",
+    "ProcessFunction",
     "Properties",
     "Session",
     "SinkOperator",
@@ -69,6 +74,7 @@ __all__ = [
     "Sum",
     "TaskContext",
     "Tumbling",
+    "ValueState",
     "Watermark",
     "WindowedStream",
     "source",

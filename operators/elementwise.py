@@ -110,8 +110,14 @@ def check_function(
         )
     if inspect.iscoroutinefunction(function):
         raise GraphError(
-            f"{method}() got the coroutine function {_name(function)}, expected a plain function"
+            f"{method}() got the coroutine function {_name(function)}, expected a plain function",
+            hint="a function that is awaited goes into .map_async(f)",
         )
+    check_arguments(method, function, arguments)
+
+
+def check_arguments(method: str, function: Callable[..., Any], arguments: int) -> None:
+    """Raise `GraphError` unless the function can be called with so many records."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # some built-in functions do not tell

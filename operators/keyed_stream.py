@@ -25,6 +25,7 @@ from operators.aggregates import (
 from operators.elementwise import MapBatches
 from operators.event_time import Time, Unit, time_of
 from operators.keys import Key, check_item
+from operators.process import Process, ProcessFunction
 from operators.reduce import Reduce
 from operators.stream import Stream, check_on_error, own, side, then
 from operators.windows.assigners import ZERO, Assigner, CountWindow
@@ -85,6 +86,17 @@ class KeyedStream(Generic[K, T]):
         check_on_error("reduce", on_error)
         operator = Reduce(function, self._key, self._paired, emit, on_error)
         return then(self._inputs, operator, "reduce")
+
+    def process(self, function: ProcessFunction, *, on_error: OnError = "fail") -> Stream[Any]:
+        """Call a function with state and timers for the records of each key: `ProcessFunction`.
+
+        Where `key_by` got a function, it gets the records as they were. With `on_error`, as in
+        `reduce`, what a function has changed before it failed stays changed; of a timer that fails,
+        the record is the key, the timer's name and its time.
+        """
+        check_on_error("process", on_error)
+        operator = Process(function, self._key, self._paired, on_error)
+        return then(self._inputs, operator, "process")
 
     def count(self, *, emit: Emit = "updates") -> Stream[tuple[K, int]]:
         """How many records each key has had."""

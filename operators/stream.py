@@ -13,7 +13,7 @@ number of others. Wrong use raises `GraphError` here, where the mistake is, not 
 
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args, overload
@@ -35,6 +35,7 @@ from operators.broadcast import Publish
 from operators.elementwise import MapBatches, ToColumns, ToRecords, check_function
 from operators.event_time import check_before_keys
 from operators.keys import HaveKeys, KeyRecords, check_key
+from operators.map_async import MapAsync
 from operators.pipeline import Pipeline
 from operators.settings import named, on_nodes, with_parallelism, with_resources
 from operators.sinks.collect import Collect
@@ -117,6 +118,76 @@ class Stream(Generic[T]):
         gets a `pyarrow.RecordBatch`. It may return a list, a RecordBatch or a Table in any case.
         """
         return then(self._inputs, MapBatches(function, max_records), "map_batches")
+
+    def map_async(
+        self,
+        function: Callable[[T], Awaitable[R]],
+        *,
+        max_in_flight: int = 100,
+        timeout: timedelta | None = None,
+        ordered: bool = True,
+        retries: int = 0,
+        on_error: OnError = "fail",
+    ) -> "Stream[R]":
+        """One record for each, by a coroutine function: `texts.map_async(embed)`.
+
+        Each task has an event loop in a thread of its own. It takes records until `max_in_flight`
+        have not left yet; results leave in the order of the records, or as they come. An attempt
+        may take as long as `timeout` says. `retries` more are made where one fails, after a pause
+        of 0.1 s, of twice that, and so on up to 5 s. `on_error`, as in `map`, is for records on
+        which the last has failed.
+
+        What all calls of a task share, such as a session of HTTP, is made by an async context
+        manager in place of the function. It is entered in the event loop, and gives what is called:
+
+            class Embed:
+                async def __aenter__(self):
+                    self.session = aiohttp.ClientSession()
+                    return self
+                async def __aexit__(self, *error):
+                    await self.session.close()
+                async def __call__(self, text):
+                    async with self.session.post(URL, json=text) as answer:
+                        return await answer.json()
+
+        The function must not block: what waits is awaited.
+
+            >>> import asyncio
+            >>> import engine.testing
+            >>> from operators.sinks import Collect
+            >>> from operators.sources import Collection
+            >>> async def answer(question):
+            ...     await asyncio.sleep(0.01 / len(question))
+            ...     return f"{question}!"
+            >>> answers = source(Collection(["a", "long one", "b"])).map_async(answer)
+            >>> engine.testing.run(answers.sink(Collect()))["collect"]
+            ['a!', 'long one!', 'b!']
+        """
+        operator = MapAsync(function, max_in_flight, timeout, ordered, retries, on_error)
+        return then(self._inputs, operator, "map_async")
+
+    def map_batches_async(
+        self,
+        function: Callable[[list[T]], Awaitable[list[R]]],
+        max_records: int | None = None,
+        *,
+        max_in_flight: int = 100,
+        timeout: timedelta | None = None,
+        ordered: bool = True,
+        retries: int = 0,
+        on_error: OnError = "fail",
+    ) -> "Stream[R]":
+        """As `map_async`, with a function of a list of records that returns a list of any length.
+
+        The function gets at least one record, and at most `max_records`. `max_in_flight` counts
+        calls. Where one fails, all its records do.
+        """
+        operator = MapAsync(
+            *(function, max_in_flight, timeout, ordered, retries, on_error),
+            of_batches=True,
+            max_records=max_records,
+        )
+        return then(self._inputs, operator, "map_batches_async")
 
     def map_batches_with_model(
         self,

@@ -65,6 +65,8 @@ class TaskContext:
     """Of an operator with a side input; None in a task that has none."""
     now_ns: Callable[[], int] = field(default=monotonic_ns, compare=False, repr=False)
     """The task's clock, which only goes forward: nanoseconds since some moment."""
+    is_virtual: bool = False
+    """Whether that is the clock of a test, which stands still while tasks work."""
 
 
 @dataclass(frozen=True)
@@ -172,6 +174,9 @@ class Watermark:
 
 START_OF_TIME = -(1 << 63)
 """The watermark that says nothing."""
+
+END_OF_TIME = (1 << 63) - 1
+"""What event time comes to at the end of the input. No task is told of it: it is `on_end`."""
 
 
 class SourceOperator(Operator, ABC, Generic[Produced]):
@@ -283,9 +288,13 @@ class BatchFunction(ABC):
     """When `on_timer` is to be called, on the clock of `context.now_ns`; None is never. Where there
     is an `on_timer`, any call may set it."""
 
+    full: bool = False
+    """Whether no element of the input shall come now. Meanwhile a timer has to be due, which is
+    called over and over, and may wait."""
+
     watermark: "Watermark | None" = None
     """What follows the records that it gave last, where its `Properties` say that it makes
-    watermarks. None again when it has left."""
+    watermarks; any call may set it. None again when it has left."""
 
     @abstractmethod
     def process(self, batch: Any) -> Any:
@@ -305,6 +314,9 @@ class BatchFunction(ABC):
         front of the watermark. The end of the input is none: it is `on_end`.
         """
         return None
+
+    def on_idle(self) -> None:  # noqa: B027 - most wait for none
+        """Hear that no input brings anything for now: event time goes on without them."""
 
     def on_timer(self, now_ns: int) -> Iterable[Any] | None:  # noqa: ARG002 - as above
         """Give what was due now, in batches; None is nothing.

@@ -151,6 +151,13 @@ class Chain:
             for place in stretch.places:
                 yield from self._given(place, place.function.on_watermark, watermark_us)
 
+    def idle(self, stretch: Stretch | None = None) -> None:
+        """Tell operators that event time goes on without what their inputs bring."""
+        for place in (stretch or self._stretches[0]).places:
+            self.failing.operator = place.name
+            place.function.on_idle()
+        self.failing.operator = None
+
     @property
     def makers(self) -> list[BatchFunction]:
         """Those that make watermarks; what the chain's inputs tell of time ends at the first."""
@@ -172,6 +179,10 @@ class Chain:
     def has_timers(self) -> bool:
         """Whether an operator has an `on_timer`."""
         return bool(self._timed)
+
+    def is_full(self) -> bool:
+        """Whether an operator takes no element now."""
+        return any(place.function.full for place in self._timed)
 
     def next_timer(self) -> int | None:
         """When the first timer is due, on the clock of the task."""
@@ -267,11 +278,14 @@ class Chain:
         """What an operator gives that was called without a batch, through those behind it."""
         rest = _in_turn(tuple(self._runs[place.following :]))
         self.failing.operator = place.name
+        rescuer = self._rescuers.get(place.name)
         for batch in give(*arguments) or ():
             _check_batch(batch, give.__name__)
             place.counter[0] += len(batch)
             yield rest(batch)
             self.failing.operator = place.name  # others have worked meanwhile
+        if rescuer is not None:
+            rescuer.send()
         self.failing.operator = None
 
     def snapshot(self) -> dict[str, KeyedState]:
@@ -318,10 +332,9 @@ class Chain:
             self.functions[operator.name] = function
             place = _Place(operator.name, function, counter, following=len(self._runs) + 1)
             self._places.append(place)
+            self._stretches[-1].places.append(place)
             if kind.properties.makes_watermarks:
                 self._stretches.append(Stretch(function))
-            else:
-                self._stretches[-1].places.append(place)
             if type(function).on_timer is not BatchFunction.on_timer:
                 self._timed.append(place)
             process: Run = function.process
@@ -348,7 +361,10 @@ class _Place(NamedTuple):
 
 
 class Stretch:
-    """Operators in a row that hear of the same watermarks, from the inputs or behind a maker."""
+    """Operators in a row that hear of the same watermarks, from the inputs or behind a maker.
+
+    The last of them is the maker of the next stretch, if there is one.
+    """
 
     def __init__(self, maker: BatchFunction | None = None) -> None:
         self.maker = maker

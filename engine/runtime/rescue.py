@@ -41,18 +41,22 @@ class Rescuer:
 
     def around(self, run: Run) -> Run:
         """The batch function, with what it has put aside sent off after each batch."""
-        emit = self._emit
-        if emit is None:
+        if self._emit is None:
             return run
 
         def rescued(batch: Any) -> Any:
             out = run(batch)
             if self._aside:
-                aside, self._aside = self._aside, []
-                emit(aside)
+                self.send()
             return out
 
         return rescued
+
+    def send(self) -> None:
+        """Send off what was put aside since the last time."""
+        if self._aside and self._emit is not None:
+            aside, self._aside = self._aside, []
+            self._emit(aside)
 
 
 _OF_THE_JOB = (Cancelled, ChannelLost)

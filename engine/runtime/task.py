@@ -116,6 +116,7 @@ class Task:
             pickle=self.description.pickle,
             gate=side,
             now_ns=self._clock.now_ns,
+            is_virtual=self._clock.is_virtual,
         )
         try:
             self._process(context, side)
@@ -299,9 +300,12 @@ class Task:
         """
         if control.time_us is not None:
             self._emit(self.chain.advance(control.time_us, stretch))
+        elif control.epoch is None:
+            self.chain.idle(stretch)
         if control.epoch is not None or self.chain.reaches_outputs(stretch):
             for gate in self._gates:
                 gate.send_control(control)
+        self._tell_time()
 
     def _then_tell_time(self, deliver: Deliver, makers: list[BatchFunction]) -> Deliver:
         """As `deliver`; behind it, the watermarks that these operators have made."""

@@ -27,14 +27,20 @@ class Timers:
         return partial(self._receive, receive) if self._chain.has_timers else receive
 
     def call(self) -> float | None:
-        """Call those that are due; for how many seconds none is; None if there is none."""
-        due = self._chain.next_timer()
-        if due is None:
-            return None
-        now_ns = self._clock.now_ns()
-        if due <= now_ns:
-            self._emit(self._chain.fire(now_ns))
+        """Call those that are due; for how many seconds none is; None if there is none.
+
+        Where an operator is full, over and over until none is.
+        """
+        while True:
             due = self._chain.next_timer()
+            if due is None:
+                return None
+            now_ns = self._clock.now_ns()
+            if due <= now_ns:
+                self._emit(self._chain.fire(now_ns))
+                due = self._chain.next_timer()
+            if not self._chain.is_full():
+                break
         return None if due is None else min(max(0, due - now_ns) / 1e9, _LONGEST_WAIT_SECONDS)
 
     def _receive(self, receive: Receive) -> Any:

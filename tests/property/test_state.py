@@ -26,7 +26,21 @@ from engine.network import Network, open_output_gate
 from engine.record import dict_key
 from engine.runtime.chain import Chain
 from engine.state import KeyedState
-from operators import Count, First, Max, Mean, Min, Stream, Sum, source
+from operators import (
+    Count,
+    First,
+    ListState,
+    MapState,
+    Max,
+    Mean,
+    Min,
+    ProcessContext,
+    ProcessFunction,
+    Stream,
+    Sum,
+    ValueState,
+    source,
+)
 from operators.keys import KeyRecords
 from operators.sinks import Collect
 from operators.sources import Collection
@@ -81,6 +95,8 @@ FLOWS: dict[str, Callable[[Stream[Any]], Stream[Any]]] = {
     "many": lambda s: s.key_by(0).aggregate(**MANY),
     "many at the end": lambda s: s.key_by(0).aggregate(**MANY, emit="final"),
     "own": lambda s: s.key_by(0).then(OwnCount()),
+    "process": lambda s: s.key_by(0).process(Kept()),
+    "process by function": lambda s: s.key_by(key_of).process(Kept()),
 }
 KEYED_BY_ALL = ("reduce by items", "reduce records")
 MANY = {"n": Count(), "s": Sum(1), "lo": Min(1), "hi": Max(1), "m": Mean(1), "f": First(1)}
@@ -118,6 +134,32 @@ class _OwnCount(BatchFunction):
 
     def restore(self, state: KeyedState) -> None:
         self.counts = {dict_key(key): (key, count) for key, count in state.items()}
+
+
+class Kept(ProcessFunction):
+    """All kinds of state, and timers that tell of them at the end, each once."""
+
+    count = ValueState(0)
+    numbers = ListState[Any]()
+    last = MapState[int, Any]()
+
+    def process(self, record: Any, context: ProcessContext) -> list[Any]:
+        _, number = record
+        self.count += 1
+        if self.count % 3:
+            self.numbers.append(number)
+        else:
+            self.numbers.clear()
+        self.last[self.count % 2] = number
+        context.set_timer(100 - self.count)
+        context.set_timer(self.count, str(self.count % 4))
+        if self.count % 5 == 0:
+            context.delete_timer(str(self.count % 3))
+        return [(context.key, self.count, list(self.numbers), sorted(self.last))]
+
+    def on_timer(self, time: int, context: ProcessContext) -> list[Any]:
+        self.count += time
+        return [(context.key, time, context.name, self.count, list(self.numbers), dict(self.last))]
 
 
 @pytest.mark.parametrize("name", FLOWS)

@@ -1,0 +1,278 @@
+"""`map_async`: a coroutine function of each record or batch, many of whose calls are under way."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from engine.errors import GraphError
+from engine.graph.checks import check_integer
+from engine.graph.operator import (
+    BatchFunction,
+    BatchOperator,
+    OnError,
+    Properties,
+    TaskContext,
+    Watermark,
+)
+from engine.network import Cancelled
+from operators.calls import Call, CallLoop
+from operators.elementwise import check_arguments, checked_batch
+from operators.under_way import AsTheyCome, InOrder, UnderWay
+
+
+@dataclass(frozen=True)
+class MapAsync(BatchOperator):
+    """Calls a coroutine function with each record, and gives what it returns.
+
+    At most `max_in_flight` calls of a task have begun whose results have not left; as long as there
+    are so many, the task takes no records. `of_batches` tells that the function is called with
+    lists of at most `max_records`, and returns lists.
+    """
+
+    function: Any
+    max_in_flight: int = 100
+    timeout: timedelta | None = None
+    ordered: bool = True
+    retries: int = 0
+    on_error: OnError = "fail"
+    of_batches: bool = False
+    max_records: int | None = None
+
+    @property
+    def method(self) -> str:
+        """Its name as a method of streams."""
+        return "map_batches_async" if self.of_batches else "map_async"
+
+    @property
+    def properties(self) -> Properties:
+        """What becomes of records that fail, and the way where records are columns."""
+        hint = f"call .to_records() before .{self.method}()"
+        return Properties(on_error=self.on_error, columns_hint=hint, makes_watermarks=True)
+
+    def __post_init__(self) -> None:
+        _check_coroutine_function(self.method, self.function)
+        check_integer("max_in_flight", self.max_in_flight, 1)
+        check_integer("retries", self.retries, 0)
+        if self.max_records is not None:
+            check_integer("max_records", self.max_records, 1)
+        timeout = self.timeout
+        if timeout is not None and not (isinstance(timeout, timedelta) and timeout > timedelta()):
+            raise GraphError(f"timeout is {timeout!r:.80}, expected a timedelta above 0")
+        if not isinstance(self.ordered, bool):
+            raise GraphError(f"ordered is {self.ordered!r:.80}, expected True or False")
+
+    def open(self, context: TaskContext) -> BatchFunction:
+        """The calls of one task, and their event loop."""
+        return _MapAsync(self, context)
+
+
+class _MapAsync(BatchFunction):
+    """The calls of one task: some wait until they may begin, the others are under way.
+
+    In this order the two are all that has come in and not gone out: what a snapshot has to keep.
+    A watermark is held back until the results of all records in front of it have left; the records
+    behind it need not wait for that.
+    """
+
+    def __init__(self, operator: MapAsync, context: TaskContext) -> None:
+        self._operator = operator
+        self._context = context
+        self._waiting: deque[Call] = deque()
+        self._under_way: UnderWay = InOrder() if operator.ordered else AsTheyCome()
+        self._spans = deque([_Span()])
+        self._changed = threading.Condition()
+        self._cancelled = False
+        self._poll_ns = _LEAST_POLL_NS
+        timeout = None if operator.timeout is None else operator.timeout.total_seconds()
+        self._calls = CallLoop(operator.function, self._on_done, timeout, operator.retries)
+
+    def process(self, batch: list[Any]) -> list[Any]:
+        out: list[Any] = []
+        while self._waiting:  # an operator in front gives several batches at once
+            self._wait()
+            out += self._step()
+        pieces, span = self._pieces(batch), self._spans[-1]
+        span.results += len(pieces)
+        self._waiting.extend(Call(piece, span) for piece in pieces)
+        return out + self._step()
+
+    def on_timer(self, now_ns: int) -> Iterator[list[Any]]:
+        if self.full:
+            self._wait()
+        if out := self._step():
+            yield out
+
+    def on_watermark(self, watermark_us: int) -> None:
+        self._hold(Watermark(watermark_us))
+        self._plan(has_moved=False)
+
+    def on_idle(self) -> None:
+        self._hold(Watermark(None))
+        self._plan(has_moved=False)
+
+    def on_end(self) -> Iterator[list[Any]]:
+        while self._waiting or len(self._under_way):
+            self._wait()
+            yield self._step()
+
+    def cancel(self) -> None:
+        with self._changed:
+            self._cancelled = True
+            self._changed.notify()
+
+    def close(self) -> None:
+        self._calls.close()
+
+    def _hold(self, watermark: Watermark) -> None:
+        """Let the watermark follow all results of records that have come so far."""
+        spans, is_idle = self._spans, watermark.time_us is None
+        while len(spans) > 1 and not spans[-1].results and (spans[-2].is_idle or not is_idle):
+            spans.pop()  # what ends the one before tells nothing beside the new one
+        spans[-1].end = watermark
+        spans.append(_Span())
+        self._end_spans()
+
+    def _end_spans(self) -> None:
+        """Let the watermarks leave that no result is in front of any more, the highest for all.
+
+        That the input was idle counts no more where records have come since.
+        """
+        spans = self._spans
+        while spans[0].is_over:
+            if spans[0].is_idle:
+                if self.watermark is not None:
+                    return  # which leaves first
+                if len(spans) > 2 or spans[1].results:
+                    spans.popleft()
+                    continue
+            self.watermark = spans.popleft().end
+
+    def _pieces(self, batch: list[Any]) -> list[Any]:
+        """What the function is called with."""
+        if not self._operator.of_batches:
+            return batch
+        size = self._operator.max_records or max(1, len(batch))
+        return [batch[start : start + size] for start in range(0, len(batch), size)]
+
+    def _step(self) -> list[Any]:
+        """Let results leave, and calls begin in their place."""
+        if self._calls.failure is not None:
+            raise self._calls.failure
+        out: list[Any] = []
+        popped = False
+        while len(out) < self._context.batch_size and (call := self._under_way.pop()) is not None:
+            popped = True
+            call.span.results -= 1
+            self._put(call, out)
+        self._end_spans()
+        free = self._operator.max_in_flight - len(self._under_way)
+        if free > 0 and self._waiting:
+            calls = [self._waiting.popleft() for _ in range(min(free, len(self._waiting)))]
+            self._under_way.add(calls)
+            self._calls.begin(calls)
+            popped = True
+        self._plan(popped)
+        return out
+
+    def _put(self, call: Call, out: list[Any]) -> None:
+        """Put the result behind the others, or rescue what there is none of."""
+        error, of_batches = call.error, self._operator.of_batches
+        if error is None and not of_batches:
+            out.append(call.result)
+            return
+        try:
+            if error is not None:
+                raise error
+            out += checked_batch(call.result, self._operator.method)
+        except BaseException as error:
+            rescue = self._context.rescue
+            if rescue is None:
+                self._context.failing.on(call.record)
+                raise
+            for record in call.record if of_batches else (call.record,):
+                rescue(record, error)
+
+    def _plan(self, has_moved: bool) -> None:
+        """Say when to look again: a poll, which is rarer the longer nothing has happened."""
+        self.full = bool(self._waiting)
+        if self.full or self._under_way.is_ready() or self._spans[0].is_over:
+            self.next_timer = _AT_ONCE
+        elif not len(self._under_way):
+            self.next_timer = None
+        elif self._context.is_virtual:
+            self.next_timer = _AT_ONCE  # time stands still while calls are under way
+        else:
+            grown = min(self._poll_ns + self._poll_ns // 8, _LONGEST_POLL_NS)
+            self._poll_ns = _LEAST_POLL_NS if has_moved else grown
+            self.next_timer = self._context.now_ns() + self._poll_ns
+
+    def _wait(self) -> None:
+        """Wait until something can leave. Raises Cancelled."""
+        with self._changed:
+            self._changed.wait_for(self._is_over)
+        if self._cancelled:
+            raise Cancelled("cancelled while calls were under way")
+
+    def _is_over(self) -> bool:
+        failed = self._calls.failure is not None
+        return self._under_way.is_ready() or self._cancelled or failed
+
+    def _on_done(self, call: Call | None) -> None:
+        """Hear, in the thread of the loop, that a call is done, or that none will be any more."""
+        if call is not None:
+            self._under_way.done(call)
+        with self._changed:
+            self._changed.notify()
+
+
+class _Span:
+    """What comes between two watermarks."""
+
+    def __init__(self) -> None:
+        self.results = 0
+        """How many have not left."""
+        self.end: Watermark | None = None
+        """What follows it; None where records still come."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing came behind it for a while."""
+        return self.end is not None and self.end.time_us is None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether what follows it can leave."""
+        return self.end is not None and not self.results
+
+
+def _check_coroutine_function(method: str, function: Any) -> None:
+    """Raise `GraphError` unless a call can be awaited."""
+    if isinstance(function, type):
+        raise GraphError(
+            f"{method}() got the class {function.__name__}, expected a coroutine function",
+            hint=f"make one: .{method}({function.__name__}(...))",
+        )
+    if hasattr(function, "__aenter__"):  # which gives what is called
+        return
+    called = type(function).__call__ if callable(function) else None
+    if not (inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)):
+        name = f"{type(function).__name__} {function!r:.80}"
+        if callable(function):
+            name = getattr(function, "__qualname__", name)
+        raise GraphError(
+            f"{method}() got {name}, expected a coroutine function",
+            hint="async def f(record): return await ...; one that awaits nothing goes into .map(f)",
+        )
+    check_arguments(method, function, 1)
+
+
+_AT_ONCE = 0
+_LEAST_POLL_NS = 200_000
+_LONGEST_POLL_NS = 10_000_000
+"""A result waits for at most this long, or an eighth of the time that nothing else has come."""

@@ -1,0 +1,116 @@
+"""What the functions of a `ProcessFunction` are told, and may do, beside their record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from itertools import count
+from operator import index
+from typing import Any
+
+from engine.graph.operator import START_OF_TIME
+from operators.process.expiry import Expiry
+from operators.process.timers import Timer, TimerQueue
+
+
+class ProcessContext:
+    """The key at work in a task, its timers, and the time.
+
+    A key has one timer of a name: to set it again moves it.
+    """
+
+    def __init__(self, now_ns: Callable[[], int], outputs: Mapping[str, list[Any]]) -> None:
+        self.key: Any = None
+        """The key of the record or timer."""
+        self.name: str = ""
+        """In `on_timer`, the timer's name."""
+        self.watermark: int = START_OF_TIME
+        """Microseconds that event time has come to, in front of the record or timer."""
+        self.now_ns = now_ns
+        """The clock of the task, which only goes forward: nanoseconds since some moment."""
+        self._event, self._processing = TimerQueue(), TimerQueue()
+        self._numbers = count()
+        """Of timers, in the order in which they were set first."""
+        self._expiry = Expiry()
+        self._outputs = outputs
+        self._slots: dict[str, Any] = {}
+        """What is kept of the key: the values of its states by name, and its timers."""
+        self._handles: dict[str, Any] = {}
+        """What stands for the lists and dicts of the key, by the names of states."""
+        self._over: set[tuple[Any, str]] | None = None
+        """At the end of the input, the timers that were called since."""
+
+    def set_timer(self, time_us: int, name: str = "") -> None:
+        """Have `on_timer` called when event time has come here: when the watermark is as high.
+
+        Where it has already, that is behind the batch. At the end of the input, event time has come
+        everywhere, and each timer is called once: one that then sets itself again is not.
+        """
+        if type(time_us) is not int:
+            time_us = _microseconds(time_us)
+        self._set(self._event, time_us, name)
+
+    def set_processing_timer(self, after: timedelta, name: str = "") -> None:
+        """Have `on_timer` called so much later, by the clock of the task.
+
+        At the end of the input it is not.
+        """
+        if not isinstance(after, timedelta):
+            raise TypeError(f"set_processing_timer() got {after!r:.80}, expected a timedelta")
+        self._set(self._processing, self.now_ns() + nanoseconds(after), name)
+
+    def delete_timer(self, name: str = "") -> None:
+        """Have it called no more; nothing happens if the key has no such timer."""
+        timers = self._slots.get(TIMERS)
+        if timers is not None and (timer := timers.pop(name, None)) is not None:
+            timer.cancel()
+            if not timers:
+                del self._slots[TIMERS]
+
+    def output(self, name: str, record: Any) -> None:
+        """Send a record to a side output, one of the class's `outputs`: see `Stream.side`."""
+        try:
+            self._outputs[name].append(record)
+        except (KeyError, TypeError):
+            raise ValueError(
+                f"output() got {name!r:.80}, expected one of {', '.join(self._outputs) or 'none'}"
+                "\n\nhint: the class names its side outputs: outputs = ('late',)"
+            ) from None
+
+    def _set(self, queue: TimerQueue, time: int, name: str) -> None:
+        if self._over is not None and (self.key, name) in self._over:
+            return
+        slots = self._slots
+        timers: dict[str, Timer] | None = slots.get(TIMERS)
+        if timers is None:
+            timers = slots[TIMERS] = {}
+        timer = timers.get(name)
+        if timer is None:
+            timers[name] = queue.add(time, next(self._numbers), self.key, name)
+        elif timer.queue is queue:
+            timer.time = time
+            assert timer.queued is not None
+            if time < timer.queued:
+                queue.put(timer)
+        else:
+            timer.cancel()
+            timers[name] = queue.add(time, next(self._numbers), self.key, name)
+
+
+def nanoseconds(duration: timedelta) -> int:
+    """The duration, exactly."""
+    return duration // timedelta(microseconds=1) * 1000
+
+
+def _microseconds(time: Any) -> int:
+    try:
+        return int(time) if isinstance(time, float) else index(time)
+    except (TypeError, ValueError, OverflowError):
+        raise TypeError(
+            f"set_timer() got {type(time).__name__} {time!r:.80}, expected microseconds"
+            "\n\nhint: int(moment.timestamp() * 1e6) of a datetime"
+        ) from None
+
+
+TIMERS = ""
+"""In the slots of a key, the name of its timers: no state has it."""

@@ -1,0 +1,293 @@
+"""`Process`, the operator of a `ProcessFunction`, and its keys in one task."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, TypeAlias
+
+from engine.errors import GraphError
+from engine.graph.operator import (
+    END_OF_TIME,
+    ERRORS,
+    BatchFunction,
+    BatchOperator,
+    OnError,
+    Properties,
+    TaskContext,
+)
+from engine.record import dict_key
+from engine.state import KeyedState
+from operators.keys import Key, key_finder, unhashable
+from operators.process.context import TIMERS, ProcessContext
+from operators.process.function import ProcessFunction
+from operators.process.states import State
+from operators.process.timers import Timer, TimerQueue
+
+Pairs: TypeAlias = Callable[[list[Any], Iterator[Any]], Iterable[tuple[Any, Any]]]
+
+
+@dataclass(frozen=True)
+class Process(BatchOperator):
+    """Calls a `ProcessFunction` with the records and timers of each key.
+
+    `key` and `paired` say where the key is, as for `Reduce`.
+    """
+
+    function: ProcessFunction
+    key: Key
+    paired: bool = False
+    on_error: OnError = "fail"
+
+    @property
+    def properties(self) -> Properties:
+        """What becomes of records that fail, and the function's side outputs."""
+        return Properties(on_error=self.on_error, outputs=tuple(self.function.outputs))
+
+    def __post_init__(self) -> None:
+        function = self.function
+        if not isinstance(function, ProcessFunction):
+            is_class = isinstance(function, type) and issubclass(function, ProcessFunction)
+            name = function.__name__ if is_class else ""
+            raise GraphError(
+                f"process() got {type(function).__name__} {function!r:.80}, expected a "
+                "ProcessFunction",
+                hint=f"make one: .process({name}(...))"
+                if is_class
+                else "class F(ProcessFunction): def process(self, record, context): ...",
+            )
+        outputs = function.outputs
+        names = isinstance(outputs, tuple | list) and all(isinstance(o, str) for o in outputs)
+        if not names or ERRORS in outputs or len(set(outputs)) < len(outputs):
+            raise GraphError(
+                f"{type(function).__name__}.outputs is {outputs!r:.80}, expected a tuple of names, "
+                f"each once, and none of them {ERRORS!r}",
+                hint="outputs = ('late',)",
+            )
+
+    def open(self, context: TaskContext) -> BatchFunction:
+        """The keys of one task."""
+        return _Process(self, context)
+
+
+class _Process(BatchFunction):
+    """The keys of one task: of each, its slots, unless there is nothing in them."""
+
+    def __init__(self, operator: Process, context: TaskContext) -> None:
+        self._task = context
+        self._outputs: dict[str, list[Any]] = {name: [] for name in operator.function.outputs}
+        self._context = ProcessContext(context.now_ns, self._outputs)
+        self._function = copy.copy(operator.function)
+        vars(self._function)["_oka_context"] = self._context
+        self._states = {
+            name: state
+            for kind in reversed(type(self._function).__mro__)
+            for name, state in vars(kind).items()
+            if isinstance(state, State)
+        }
+        for name, state in self._states.items():
+            self._context._handles[name] = state.handle(self._context)
+        self._keys: dict[Any, dict[str, Any]] = {}
+        self._pairs = _pairs(operator)
+
+    def process(self, batch: list[Any]) -> list[Any]:
+        records = iter(batch)
+        try:
+            out = self._process(self._pairs(batch, records))
+        except BaseException:
+            self._task.failing.at(batch, records)
+            raise
+        for part in self._fire(self._context._event, self._context.watermark):
+            out += part
+        self._plan()
+        return out
+
+    def _process(self, pairs: Iterable[tuple[Any, Any]]) -> list[Any]:
+        """What the function gives for records behind their keys: the hot path."""
+        keys, context, function = self._keys, self._context, self._function.process
+        out: list[Any] = []
+        context.name = ""
+        for key, record in pairs:
+            try:
+                slots = keys[key]
+            except (KeyError, TypeError):
+                key, slots = self._new(key)
+            context.key = key
+            context._slots = slots
+            try:
+                if (given := function(record, context)) is not None:
+                    if type(given) is not list:
+                        raise _no_list("process", given)
+                    out += given
+            except BaseException as error:  # noqa: BLE001 - raised, unless it is the record's alone
+                self._fail(record, error)
+            if not slots:
+                del keys[key]
+        return out
+
+    def on_watermark(self, watermark_us: int) -> Iterator[list[Any]]:
+        self._context.watermark = watermark_us
+        yield from self._fire(self._context._event, watermark_us)
+        self._plan()
+
+    def on_timer(self, now_ns: int) -> Iterator[list[Any]]:
+        self._drop_old(now_ns)
+        yield from self._fire(self._context._processing, now_ns, self._task.batch_size)
+        self._plan()
+
+    def on_end(self) -> Iterator[list[Any]]:
+        self._context.watermark = END_OF_TIME
+        self._context._over = set()
+        yield from self._fire(self._context._event, END_OF_TIME)
+
+    def snapshot(self) -> KeyedState:
+        now_ns = self._task.now_ns()
+        kept = ((key, self._saved(slots, now_ns)) for key, slots in self._keys.items())
+        return KeyedState.of(kept, pickle=self._task.pickle)
+
+    def restore(self, state: KeyedState) -> None:
+        now_ns = self._task.now_ns()
+        timers: list[tuple[int, Any, str, bool, int]] = []
+        for key, (states, of_key) in state.items():
+            key = dict_key(key)
+            slots = self._keys[key] = {}
+            for name, had_ttl, saved in states:
+                slots[name] = self._kept_of(name, had_ttl).restored(saved, now_ns)
+                self._look_again(key, slots, name, now_ns)
+            if not (slots or of_key):
+                del self._keys[key]
+            timers += [(number, key, *timer) for number, *timer in of_key]
+        for number, key, name, is_event, time in timers:
+            queue = self._context._event if is_event else self._context._processing
+            timer = queue.add(time if is_event else time + now_ns, number, key, name)
+            self._keys[key].setdefault(TIMERS, {})[name] = timer
+        self._context._numbers = count(1 + max((timer[0] for timer in timers), default=-1))
+        self._plan()
+
+    def _saved(self, slots: dict[str, Any], now_ns: int) -> Any:
+        """States by name; and timers, with how long it is until those of the clock."""
+        states = [
+            (name, self._states[name].ttl_ns is not None, self._states[name].saved(kept, now_ns))
+            for name, kept in slots.items()
+            if name != TIMERS
+        ]
+        timers = []
+        for name, timer in slots.get(TIMERS, {}).items():
+            is_event = timer.queue is self._context._event
+            time = timer.time if is_event else timer.time - now_ns
+            timers.append((timer.number, name, is_event, time))
+        return states, timers
+
+    def _kept_of(self, name: str, had_ttl: bool) -> State:
+        """The state of which something was kept."""
+        state = self._states.get(name)
+        if state is None or (state.ttl_ns is not None) != had_ttl:
+            raise ValueError(
+                f"{type(self._function).__name__} got what was kept of {name!r}, a state "
+                f"{'with' if had_ttl else 'without'} ttl, expected one that it has"
+            )
+        return state
+
+    def _new(self, key: Any) -> tuple[Any, dict[str, Any]]:
+        """The key as a dict finds it again, and its slots."""
+        key = dict_key(key)
+        try:
+            return key, self._keys.setdefault(key, {})
+        except TypeError:
+            raise unhashable(key) from None
+
+    def _fire(self, queue: TimerQueue, until: int, most: float = float("inf")) -> Iterator[Any]:
+        """What timers give that are due by then, in batches.
+
+        Some may be empty: where each timer sets the next, a job can be cancelled at a batch.
+        """
+        if not len(queue):
+            self._send()
+            return
+        out: list[Any] = []
+        fired = 0
+        while fired < most and (timer := queue.pop(until)) is not None:
+            self._call(timer, out)
+            fired += 1
+            if len(out) >= self._task.batch_size or fired % self._task.batch_size == 0:
+                self._send()
+                yield out
+                out = []
+        self._send()
+        if out:
+            yield out
+
+    def _call(self, timer: Timer, out: list[Any]) -> None:
+        """Call a timer that is in its queue no more."""
+        context, key, name = self._context, timer.key, timer.name
+        slots = self._keys[key]
+        del slots[TIMERS][name]
+        if not slots[TIMERS]:
+            del slots[TIMERS]
+        context.key, context.name, context._slots = key, name, slots
+        if context._over is not None:
+            context._over.add((key, name))
+        time_us = timer.time if timer.queue is context._event else timer.time // 1000
+        try:
+            if (given := self._function.on_timer(time_us, context)) is not None:
+                if type(given) is not list:
+                    raise _no_list("on_timer", given)
+                out += given
+        except BaseException as error:  # noqa: BLE001 - as in `process`
+            self._fail((key, name, time_us), error)
+        if not slots:
+            del self._keys[key]
+
+    def _fail(self, record: Any, error: BaseException) -> None:
+        """Rescue a record, or raise the error."""
+        if self._task.rescue is None:
+            self._task.failing.on(record)
+            raise error
+        self._task.rescue(record, error)
+
+    def _send(self) -> None:
+        """Send off what was put out aside."""
+        for name, records in self._outputs.items():
+            if records:
+                if (send := self._task.side_outputs.get(name)) is not None:
+                    send(records[:])
+                records.clear()
+
+    def _drop_old(self, now_ns: int) -> None:
+        """Drop some of what is too old: the next timer is for the others."""
+        for _ in range(self._task.batch_size):
+            if (due := self._context._expiry.pop(now_ns)) is None:
+                return
+            key, name = due
+            slots = self._keys.get(key)
+            if slots is not None and name in slots:
+                self._look_again(key, slots, name, now_ns)
+                if not slots:
+                    del self._keys[key]
+
+    def _look_again(self, key: Any, slots: dict[str, Any], name: str, now_ns: int) -> None:
+        """Drop what is too old of a state, and look at it again when the next will be."""
+        state = self._states[name]
+        if state.ttl_ns is not None and (next_ns := state.drop_old(slots, now_ns)) is not None:
+            self._context._expiry.add(next_ns, key, name)
+
+    def _plan(self) -> None:
+        timer, expiry = self._context._processing.next_time, self._context._expiry.next_ns
+        self.next_timer = min((at for at in (timer, expiry) if at is not None), default=None)
+
+
+def _pairs(operator: Process) -> Pairs:
+    """The function that gives the records of a batch behind their keys, by an iterator of it."""
+    if operator.paired:
+        return lambda _batch, records: records
+    find = key_finder(operator.key)
+    return lambda batch, records: zip(map(find, records), batch, strict=True)
+
+
+def _no_list(method: str, given: Any) -> TypeError:
+    return TypeError(
+        f"{method}() gave {type(given).__name__} {given!r:.80}, expected a list of records or None"
+        "\n\nhint: return [record] for one; a generator's records are a list, too: list(...)"
+    )

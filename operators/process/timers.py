@@ -1,0 +1,96 @@
+"""Timers of keys, each of which has one of a name, in the order in which they are due."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heapify, heappop, heappush
+from typing import Any
+
+
+class Timer:
+    """A timer of a key: when it is due, and its number among all that were set.
+
+    Its time may be set to a later one at once. Behind an earlier one, it is to be `put` again.
+    """
+
+    __slots__ = ("key", "name", "number", "queue", "queued", "time")
+
+    def __init__(self, queue: TimerQueue, time: int, number: int, key: Any, name: str) -> None:
+        self.queue = queue
+        self.time = time
+        self.number = number
+        self.key = key
+        self.name = name
+        self.queued: int | None = time
+        """Under which time it is in the queue: never later than its own. None if it is not."""
+
+    def __lt__(self, other: Timer) -> bool:
+        """Of entries of one timer, any may be first."""
+        return False
+
+    def cancel(self) -> None:
+        """Never be due."""
+        self.queue.forget(self)
+
+
+class TimerQueue:
+    """Timers in the order of their times; those of one time in that in which they were set first.
+
+    Invariant: every timer has an entry under the time that it is `queued` for, and a few entries
+    are left of timers that were moved or cancelled, no more than there are timers.
+    """
+
+    def __init__(self) -> None:
+        self._entries: list[tuple[int, int, Timer]] = []
+        self._timers = 0
+
+    def __len__(self) -> int:
+        return self._timers
+
+    @property
+    def next_time(self) -> int | None:
+        """When the first is due, or earlier; None if there is none."""
+        return self._entries[0][0] if self._timers else None
+
+    def add(self, time: int, number: int, key: Any, name: str) -> Timer:
+        """A new timer."""
+        timer = Timer(self, time, number, key, name)
+        self._timers += 1
+        self.put(timer)
+        return timer
+
+    def pop(self, until: int) -> Timer | None:
+        """Take out the first that is due by then."""
+        entries = self._entries
+        while entries and entries[0][0] <= until:
+            queued, _, timer = heappop(entries)
+            if timer.queued != queued:
+                continue
+            if timer.time == queued:
+                self.forget(timer)
+                return timer
+            self.put(timer)
+        return None
+
+    def put(self, timer: Timer) -> None:
+        """Have an entry under the time of this timer."""
+        timer.queued = timer.time
+        heappush(self._entries, (timer.time, timer.number, timer))
+        if len(self._entries) > 2 * self._timers + _FEW:
+            self._entries = [(t.time, t.number, t) for t in self._queued()]
+            heapify(self._entries)
+
+    def forget(self, timer: Timer) -> None:
+        """Have it no more; its entry goes when its time has come."""
+        timer.queued = None
+        self._timers -= 1
+
+    def _queued(self) -> Iterator[Timer]:
+        """All timers, each of which then is queued for its own time."""
+        for timer in {id(t): t for _, _, t in self._entries if t.queued is not None}.values():
+            timer.queued = timer.time
+            yield timer
+
+
+_FEW = 64
+"""Entries of no timer that are not worth looking for."""

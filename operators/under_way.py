@@ -1,0 +1,87 @@
+"""Calls that have begun and whose results have not left, and in which order these do."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+
+from operators.calls import Call
+
+
+class UnderWay(ABC):
+    """Calls that have begun and whose results have not left; `done` is called by another thread."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """How many they are."""
+
+    @abstractmethod
+    def add(self, calls: list[Call]) -> None:
+        """Take calls in, before they begin."""
+
+    @abstractmethod
+    def done(self, call: Call) -> None:
+        """Hear that this one is done."""
+
+    @abstractmethod
+    def is_ready(self) -> bool:
+        """Whether a result can leave."""
+
+    @abstractmethod
+    def pop(self) -> Call | None:
+        """The call whose result leaves next; None if none can now."""
+
+
+class InOrder(UnderWay):
+    """Results leave in the order in which calls began."""
+
+    def __init__(self) -> None:
+        self._calls: deque[Call] = deque()
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def add(self, calls: list[Call]) -> None:
+        """Put them behind those that began before."""
+        self._calls.extend(calls)
+
+    def done(self, call: Call) -> None:
+        """Do nothing: a call knows that it is done."""
+
+    def is_ready(self) -> bool:
+        """Whether the first is done."""
+        return bool(self._calls) and self._calls[0].done
+
+    def pop(self) -> Call | None:
+        """The first, if it is done."""
+        return self._calls.popleft() if self.is_ready() else None
+
+
+class AsTheyCome(UnderWay):
+    """Results leave in the order in which calls end."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._done: deque[Call] = deque()
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, calls: list[Call]) -> None:
+        """Count them."""
+        self._count += len(calls)
+
+    def done(self, call: Call) -> None:
+        """Put it behind those that were done before."""
+        self._done.append(call)
+
+    def is_ready(self) -> bool:
+        """Whether any is done."""
+        return bool(self._done)
+
+    def pop(self) -> Call | None:
+        """The first that was done."""
+        if not self._done:
+            return None
+        self._count -= 1
+        return self._done.popleft()
