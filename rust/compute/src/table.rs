@@ -24,6 +24,18 @@ impl KeyTable {
         }
     }
 
+    /// With room for about so many keys, which may be few.
+    pub fn with_room(keys: usize) -> Self {
+        let fewest = (keys * 4 / 3 + 1).next_power_of_two();
+        let sparse = (keys * 16).next_power_of_two().clamp(64, SMALLEST);
+        Self {
+            slots: vec![EMPTY; fewest.max(sparse)],
+            keys: Vec::with_capacity(keys),
+            hashes: Vec::with_capacity(keys),
+            total_bytes: 0,
+        }
+    }
+
     pub fn len(&self) -> usize {
         self.keys.len()
     }
@@ -66,6 +78,12 @@ impl KeyTable {
     #[inline(never)]
     pub fn number_by_call(&mut self, key: &[u8]) -> usize {
         self.probe(key, hash_by_call(key))
+    }
+
+    /// The number of a key, `None` if it is not there.
+    pub fn find(&self, key: &[u8]) -> Option<usize> {
+        let index = self.slot(hash_by_call(key), |number| equal(&self.keys[number], key))?;
+        Some(self.slots[index].number as usize)
     }
 
     /// Takes a key out and gives the number that it had, `None` if it was not there. The key with the
