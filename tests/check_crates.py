@@ -1,6 +1,6 @@
 """Holds the direction of the crates.
 
-native -> blob, s3, transport, columnar -> compute -> protocol, ring -> ipc.
+native -> blob, s3, transport, columnar -> compute -> protocol, window, ring -> ipc.
 """
 
 import json
@@ -9,7 +9,8 @@ import sys
 
 ALLOWED = {
     "oka-protocol": set(),
-    "oka-compute": {"oka-protocol"},
+    "oka-window": set(),
+    "oka-compute": {"oka-protocol", "oka-window"},
     "oka-ipc": set(),
     "oka-ring": {"oka-ipc"},
     "oka-transport": {"oka-ipc", "oka-protocol", "oka-ring"},
@@ -25,6 +26,7 @@ ALLOWED = {
         "oka-transport",
         "oka-blob",
         "oka-s3",
+        "oka-window",
     },
 }
 

@@ -65,7 +65,7 @@ struct Giving {
 }
 
 /// Reads a time that is no number, encoded: microseconds.
-pub type Foreign<'a> = &'a mut dyn FnMut(&[u8]) -> Result<i64, Problem>;
+pub type Foreign<'a> = &'a mut (dyn FnMut(&[u8]) -> Result<i64, Problem> + Send);
 
 impl WindowAggregate {
     /// `key` and `value` lead from the record to its key and its value; a count needs no value.
@@ -129,6 +129,11 @@ impl WindowAggregate {
         (!self.form.is_empty()).then_some(&self.form)
     }
 
+    /// Says what to keep for the form of the times.
+    pub fn set_form(&mut self, form: Vec<u8>) {
+        self.form = form;
+    }
+
     /// Takes in the `records` encoded records of `body`.
     pub fn update(
         &mut self,
@@ -139,7 +144,7 @@ impl WindowAggregate {
         let mut reader = Reader::new(body);
         for record in 0..records {
             let offset = reader.position();
-            self.add(&mut reader, foreign)
+            self.add(&mut reader, &mut *foreign)
                 .map_err(|problem| AggregateError {
                     record,
                     offset,

@@ -1,0 +1,312 @@
+//! Aggregates per key and window over encoded batches.
+
+use crate::aggregate::{PathStep, detached, key_path, path, raise, raise_columns, value, wanted};
+use crate::batch::{Batch, Content};
+use crate::decode::Decoder;
+use crate::encode;
+use crate::error::{AggregateError, Raised, alone};
+use crate::state::{Entry, placed};
+use oka_compute::{Aggregation, Emit, Problem, TimePath, Unit, Update};
+use oka_window::{Window, Windows};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyString, PyTuple};
+use std::sync::Mutex;
+
+/// What `Aggregate` computes, of the records of each window of event time. Results are tuples of a
+/// key, its value, and the start and end of the window.
+///
+/// `key`, `wanted` and `names` are those of `Aggregate`. `time` has the path to the time, and what
+/// numbers there count: "s", "ms", "us" or "ns". `times` is an object with methods: of what is at the
+/// path but is no number, or where numbers count nothing, `microseconds` gives the time; `form` of
+/// the first time gives 1970 in its form, and `like` of that a function, which gives microseconds in
+/// this form. `windows` has size, slide and offset, in microseconds as `lateness` is. With `updates`,
+/// windows come as they change. With `keeps_late`, `take_late` gives what came too late.
+///
+/// One thread at a time.
+#[pyclass(frozen, module = "engine._native")]
+pub(crate) struct WindowAggregate {
+    state: Mutex<State>,
+}
+
+struct State {
+    aggregate: oka_compute::WindowAggregate,
+    times: Py<PyAny>,
+    /// Gives microseconds in the form of the records' times, once there was one.
+    like: Option<Py<PyAny>>,
+    wanted: Vec<(Aggregation, Vec<PathStep>)>,
+    names: Option<Vec<Py<PyString>>>,
+}
+
+#[pymethods]
+impl WindowAggregate {
+    #[new]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "all are names of one configuration"
+    )]
+    #[pyo3(signature = (
+        key: "list[list[int | str]]",
+        wanted: "list[tuple[str, list[int | str]]]",
+        names: "list[str] | None",
+        *,
+        time: "tuple[list[int | str], str | None]",
+        times: "Any",
+        windows: "tuple[int, int, int]",
+        lateness: "int" = 0,
+        updates: "bool" = false,
+        keeps_late: "bool" = false,
+    ))]
+    fn new(
+        key: Vec<Vec<PathStep>>,
+        wanted: Vec<(String, Vec<PathStep>)>,
+        names: Option<Vec<Py<PyString>>>,
+        time: (Vec<PathStep>, Option<String>),
+        times: Py<PyAny>,
+        windows: (i64, i64, i64),
+        lateness: u64,
+        updates: bool,
+        keeps_late: bool,
+    ) -> PyResult<Self> {
+        let wanted = self::wanted(wanted, names.as_deref())?;
+        let (size, slide, offset) = windows;
+        let windows = Windows::new(size, slide, offset)
+            .map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let named = |unit: &str| {
+            let unknown =
+                || PyValueError::new_err(format!("unit {unit:?}, expected s, ms, us, ns"));
+            Unit::named(unit).ok_or_else(unknown)
+        };
+        let unit = time.1.as_deref().map(named).transpose()?;
+        let mut paths = wanted.iter().map(|(kind, steps)| (*kind, path(steps)));
+        let first = paths.next().unwrap_or((Aggregation::Count, path(&[])));
+        let mut aggregate = oka_compute::WindowAggregate::new(
+            first,
+            key_path(&key)?,
+            TimePath::new(path(&time.0), unit),
+            (windows, lateness),
+            if updates { Emit::Updates } else { Emit::Final },
+            keeps_late,
+        );
+        for (kind, path) in paths {
+            aggregate = aggregate.and(kind, path);
+        }
+        let state = State {
+            aggregate,
+            times,
+            like: None,
+            wanted,
+            names,
+        };
+        Ok(Self {
+            state: Mutex::new(state),
+        })
+    }
+
+    /// Takes a batch in. Raises AggregateError naming the record.
+    #[pyo3(signature = (batch: "Batch") -> "None")]
+    fn add(&self, py: Python<'_>, batch: &Batch) -> PyResult<()> {
+        self.state()?.add(py, batch)
+    }
+
+    /// What the windows that changed since it was called have come to, of each key that did; without
+    /// `updates`, of those that were given already and count late records.
+    #[pyo3(signature = () -> "Any")]
+    fn changes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let mut state = self.state()?;
+        let (aggregate, mut rows) = state.rows(py);
+        aggregate.changes(|window, update| rows.push(window, &update))?;
+        rows.list()
+    }
+
+    /// Whether windows have changed since `changes` was called.
+    #[pyo3(signature = () -> "bool")]
+    fn has_changes(&self) -> PyResult<bool> {
+        Ok(self.state()?.aggregate.has_changes())
+    }
+
+    /// Says that event time has come here, in microseconds. `complete` then gives what is complete.
+    #[pyo3(signature = (watermark_us: "int") -> "None")]
+    fn advance(&self, watermark_us: i64) -> PyResult<()> {
+        self.state()?.aggregate.advance(watermark_us);
+        Ok(())
+    }
+
+    /// At most so many results of windows that are complete; an empty list if there are no more.
+    #[pyo3(signature = (most: "int") -> "Any")]
+    fn complete<'py>(&self, py: Python<'py>, most: usize) -> PyResult<Bound<'py, PyAny>> {
+        let mut state = self.state()?;
+        let (aggregate, mut rows) = state.rows(py);
+        aggregate.give(most, |window, update| rows.push(window, &update))?;
+        rows.list()
+    }
+
+    /// How many records came when their windows were gone.
+    #[getter]
+    fn late(&self) -> PyResult<u64> {
+        Ok(self.state()?.aggregate.late())
+    }
+
+    /// Those that came so since it was called.
+    #[pyo3(signature = () -> "list[Any]")]
+    fn take_late<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let (records, body) = self.state()?.aggregate.take_late();
+        Decoder::new(py).list([(records, &body[..])].into_iter())
+    }
+
+    /// What it keeps, for `restore`: as `Aggregate.snapshot`. What is kept of a key is a tuple of the
+    /// watermark and of tuples: the start of a slice of time, 1970 in the form of its times, and what
+    /// `Aggregate` keeps.
+    #[pyo3(signature = () -> "tuple[bytes, list[tuple[int, bytes, bytes]]]")]
+    fn snapshot(&self, py: Python<'_>) -> PyResult<(Vec<u8>, Vec<Entry>)> {
+        let pairs = self.state()?.aggregate.export();
+        let pairs = pairs.map_err(|problem| raise_columns(&problem.into()))?;
+        Ok((Vec::new(), placed(py, pairs)?))
+    }
+
+    /// Goes on with what others kept, before the first batch. `touched` tells that `changes` shall
+    /// give these windows. Raises AggregateError where it does not suit.
+    #[pyo3(signature = (
+        layout: "bytes",
+        entries: "list[tuple[int, bytes, bytes]]",
+        touched: "bool",
+    ) -> "None")]
+    fn restore(
+        &self,
+        py: Python<'_>,
+        layout: &[u8],
+        entries: Vec<Entry>,
+        touched: bool,
+    ) -> PyResult<()> {
+        let _ = layout;
+        let mut state = self.state()?;
+        for (_, key, kept) in entries {
+            let imported = state.aggregate.import(&key, &kept);
+            imported.map_err(|problem| raise_columns(&problem.into()))?;
+        }
+        state.aggregate.imported(touched);
+        state.find_form(py)
+    }
+
+    /// Number of slices of time that are kept.
+    fn __len__(&self) -> PyResult<usize> {
+        Ok(self.state()?.aggregate.slices())
+    }
+}
+
+impl WindowAggregate {
+    fn state(&self) -> PyResult<std::sync::MutexGuard<'_, State>> {
+        alone(
+            &self.state,
+            "the windows are in use\n\nhint: they belong to one thread",
+        )
+    }
+}
+
+impl State {
+    fn add(&mut self, py: Python<'_>, batch: &Batch) -> PyResult<()> {
+        let received = match batch.content()? {
+            Content::Records(received) => received,
+            Content::Columns(_) => {
+                return Err(AggregateError::new_err(
+                    "windows of columns, expected records\n\nhint: to_records() before key_by",
+                ));
+            }
+        };
+        let mut first = 0;
+        for (records, body) in received.bodies() {
+            let (aggregate, times) = (&mut self.aggregate, &self.times);
+            let mut told: Option<String> = None;
+            let mut foreign = |encoded: &[u8]| {
+                Python::attach(|py| {
+                    let found = Decoder::new(py).first(encoded)?;
+                    let time = times.bind(py).call_method1("microseconds", (found,))?;
+                    time.extract::<i64>()
+                })
+                .map_err(|error: PyErr| {
+                    told = Some(Python::attach(|py| error.value(py).to_string()));
+                    Problem::NotATime
+                })
+            };
+            let updated = detached(py, body.len(), || {
+                aggregate.update(body, records, &mut foreign)
+            });
+            updated.map_err(|error| raise(py, (first, body), &error, &self.wanted, told))?;
+            first += records;
+        }
+        self.find_form(py)
+    }
+
+    /// The aggregate, and what makes results of its values.
+    fn rows<'a, 'py>(
+        &'a mut self,
+        py: Python<'py>,
+    ) -> (&'a mut oka_compute::WindowAggregate, Rows<'a, 'py>) {
+        let rows = Rows {
+            py,
+            names: self.names.as_deref(),
+            like: self.like.as_ref(),
+            bounds: None,
+            rows: Vec::new(),
+        };
+        (&mut self.aggregate, rows)
+    }
+
+    /// Looks at the first time that came.
+    fn find_form(&mut self, py: Python<'_>) -> PyResult<()> {
+        let (None, Some(form)) = (&self.like, self.aggregate.form()) else {
+            return Ok(());
+        };
+        let times = self.times.bind(py);
+        let form = Decoder::new(py).first(form)?;
+        let form = times.call_method1("form", (form,))?;
+        let mut encoded = Vec::new();
+        // SAFETY: there is a `Bound`, so the GIL is held and the form is valid.
+        unsafe { encode::append(py, &mut encoded, form.as_ptr(), 0) }
+            .map_err(|refused| encode::refusal(0, &form, *refused))?;
+        self.aggregate.set_form(encoded);
+        self.like = Some(times.call_method1("like", (form,))?.unbind());
+        Ok(())
+    }
+}
+
+/// Results as Python objects.
+struct Rows<'a, 'py> {
+    py: Python<'py>,
+    names: Option<&'a [Py<PyString>]>,
+    like: Option<&'a Py<PyAny>>,
+    /// A window, and its start and end in the form of the records' times.
+    bounds: Option<(Window, Bound<'py, PyAny>, Bound<'py, PyAny>)>,
+    rows: Vec<Bound<'py, PyTuple>>,
+}
+
+impl<'py> Rows<'_, 'py> {
+    fn push(&mut self, window: Window, update: &Update) -> Result<(), Raised> {
+        let py = self.py;
+        if !matches!(&self.bounds, Some((known, ..)) if *known == window) {
+            let like = |us: i64| match self.like {
+                Some(like) => like.bind(py).call1((us,)),
+                None => Ok(us.into_pyobject(py)?.into_any()),
+            };
+            self.bounds = Some((window, like(window.start)?, like(window.end)?));
+        }
+        let Some((_, start, end)) = &self.bounds else {
+            return Ok(());
+        };
+        let key = Decoder::new(py).first(update.key)?;
+        let row = (key, value(py, update, self.names)?, start, end);
+        self.rows.push(row.into_pyobject(py).map_err(PyErr::from)?);
+        Ok(())
+    }
+
+    fn list(self) -> PyResult<Bound<'py, PyAny>> {
+        Ok(PyList::new(self.py, self.rows)?.into_any())
+    }
+}
+
+/// A problem with results, of no record.
+impl From<Problem> for Raised {
+    fn from(problem: Problem) -> Self {
+        raise_columns(&problem.into()).into()
+    }
+}
