@@ -75,6 +75,8 @@ class OperatorSummary:
     """Records that its function failed on, where `on_error` says that this is not the job's end."""
     first_error: str | None = None
     """What one of the first of them was, and why."""
+    late: int = 0
+    """Records that came too late to count: their windows were closed."""
 
 
 @dataclass(frozen=True)
@@ -296,6 +298,7 @@ def _operators(tasks: Sequence[TaskStatistics]) -> tuple[OperatorSummary, ...]:
             first_error=next(
                 filter(None, (task.operators[at].first_error for task in members)), None
             ),
+            late=sum(task.operators[at].late for task in members),
         )
         for vertex, members in vertices.items()
         for at, operator in enumerate(members[0].operators)

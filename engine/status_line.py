@@ -25,6 +25,7 @@ def status(
     latency = statistics.latency
     failures = sum(operator.failures for operator in statistics.operators)
     errors = sum(operator.errors for operator in statistics.operators)
+    late = sum(operator.late for operator in statistics.operators)
     parts = {
         "time": f"{statistics.elapsed_seconds:4.0f} s",
         "rate": f"{rate(at_sinks)} records/s",
@@ -38,6 +39,7 @@ def status(
         },
         "failures": f"failures: {failures}" if failures else "",
         "errors": f"errors: {errors:,}" if errors else "",
+        "late": f"late: {late:,}" if late else "",
     }
     if latency.count < _LEAST_MARKERS:
         parts["latency"] = f"max {duration(latency.max)}" if latency.count else ""

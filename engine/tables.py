@@ -167,7 +167,9 @@ def _metrics(statistics: Metrics) -> Iterator[tuple[str, str]]:
 def _operators(result: JobResult) -> tuple[Sequence[str], list[tuple[str, ...]]]:
     """The columns of the operators' table, and a row for each operator."""
     operators = result.statistics.operators
-    failures = any(operator.failures for operator in operators)
+    counts = [
+        count for count in ("failures", "late") if any(getattr(each, count) for each in operators)
+    ]
     rows = [
         (
             operator.name,
@@ -178,11 +180,11 @@ def _operators(result: JobResult) -> tuple[Sequence[str], list[tuple[str, ...]]]
                 f"{share:.0%}"
                 for share in (operator.busy, operator.waiting, operator.blocked, operator.idle)
             ),
-            *([f"{operator.failures:,}"] if failures else []),
+            *(f"{getattr(operator, count):,}" for count in counts),
         )
         for operator in operators
     ]
-    return (*_OPERATORS, "failures") if failures else _OPERATORS, rows
+    return (*_OPERATORS, *counts), rows
 
 
 def _cells(tag: str, texts: Sequence[str]) -> str:

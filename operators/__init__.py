@@ -32,12 +32,24 @@ from operators.aggregates import Count, First, Max, Mean, Min, Sum
 from operators.keyed_stream import KeyedStream
 from operators.pipeline import Pipeline
 from operators.stream import Stream, source
+from operators.windows import (
+    Accumulator,
+    CountWindow,
+    Every,
+    Session,
+    Sliding,
+    Tumbling,
+    WindowedStream,
+)
 
 __all__ = [
+    "Accumulator",
     "BatchFunction",
     "BatchOperator",
     "Cancelled",
     "Count",
+    "CountWindow",
+    "Every",
     "First",
     "Gate",
     "KeyedState",
@@ -47,13 +59,17 @@ __all__ = [
     "Min",
     "Pipeline",
     "Properties",
+    "Session",
     "SinkOperator",
     "SinkWriter",
+    "Sliding",
     "SourceOperator",
     "SourceReader",
     "Stream",
     "Sum",
     "TaskContext",
+    "Tumbling",
     "Watermark",
+    "WindowedStream",
     "source",
 ]

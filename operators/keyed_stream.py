@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from engine.errors import GraphError
@@ -22,9 +23,14 @@ from operators.aggregates import (
     check_emit,
 )
 from operators.elementwise import MapBatches
+from operators.event_time import Time, Unit, time_of
 from operators.keys import Key, check_item
 from operators.reduce import Reduce
 from operators.stream import Stream, check_on_error, own, side, then
+from operators.windows.assigners import ZERO, Assigner, CountWindow
+from operators.windows.windowed_stream import WindowedStream
+from operators.windows.windowing import Emit as WindowEmit
+from operators.windows.windowing import Windowing, check_windowing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -134,6 +140,36 @@ class KeyedStream(Generic[K, T]):
         check_emit("aggregate", emit)
         operator = NativeAggregate.of(aggregations, self._key, emit, paired=self._paired)
         return then(self._inputs, operator, "aggregate")
+
+    def window(
+        self,
+        assigner: Assigner,
+        *,
+        time: Time = None,
+        unit: Unit = "us",
+        allowed_lateness: timedelta = ZERO,
+        emit: WindowEmit = "final",
+    ) -> WindowedStream[K, T]:
+        """Divide the records of each key by time: `.window(Tumbling(timedelta(minutes=1)))`.
+
+        The time of a record is what `with_event_time` said, or what `time` says here: an item, or a
+        function of the record; numbers of it count `unit`.
+
+        With `emit="final"`, a window gives its result when it is complete: when the watermark says
+        that all that follow are at its end or later. With `allowed_lateness` it is kept for that
+        long in event time, and each record that still comes gives a result anew. What comes later
+        is left out, counted (`late` of the operator in the job's statistics), and goes to
+        `.side("late")` as it came. With `"updates"`, each batch gives the results of all windows
+        that it changed; with `Every(timedelta(seconds=1))` they come once a second.
+
+        At the end of the input all windows are complete.
+        """
+        check_windowing(assigner, time, allowed_lateness, emit)
+        selector = None
+        if not isinstance(assigner, CountWindow):
+            selector = time_of(self._inputs, "window", time, unit)
+        windowing = Windowing(self._key, self._paired, assigner, selector, allowed_lateness, emit)
+        return WindowedStream(self._inputs, windowing)
 
     @overload
     def map_batches(

@@ -15,6 +15,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args, overload
 
 from engine.columns import is_columns
@@ -32,11 +33,14 @@ from engine.graph.partitioner import Broadcast, Forward, Hash, Partitioner, Reba
 from engine.model import Model, Via
 from operators.broadcast import Publish
 from operators.elementwise import MapBatches, ToColumns, ToRecords, check_function
+from operators.event_time import check_before_keys
 from operators.keys import HaveKeys, KeyRecords, check_key
 from operators.pipeline import Pipeline
 from operators.settings import named, on_nodes, with_parallelism, with_resources
 from operators.sinks.collect import Collect
 from operators.take import Take, check_count
+from operators.time_selector import Time, TimeSelector, Unit
+from operators.watermarks import A_DAY, ZERO, WithEventTime
 from operators.with_model import MapBatchesWithModel, OnLoadError
 
 if TYPE_CHECKING:
@@ -259,6 +263,47 @@ class Stream(Generic[T]):
             inputs = self._beside(HaveKeys(key, on_error), "key_by")
         return KeyedStream(_towards(inputs, Hash(key)), key, paired=False)
 
+    def with_event_time(
+        self,
+        time: Time,
+        *,
+        unit: Unit = "us",
+        out_of_orderness: timedelta = ZERO,
+        idle_after: timedelta | None = None,
+        max_jump: timedelta | None = A_DAY,
+    ) -> "Stream[T]":
+        """Say where each record has its time, so that windows go by that.
+
+        The time is an item of the record, a field, a function of it, or with None the record
+        itself: a number of `unit` ("s", "ms", "us", "ns") since 1970, or a datetime (in UTC unless
+        it has a zone). Of columns, it is a column of numbers or timestamps. Call it before
+        `key_by`, best right behind the source.
+
+        >>> import engine.testing
+        >>> from operators.sinks import Collect
+        >>> from operators.sources import Collection
+        >>> words = source(Collection([("to", 1), ("be", 3), ("or", 2)]))
+        >>> timed = words.with_event_time(1, unit="s", out_of_orderness=timedelta(seconds=2))
+        >>> engine.testing.run(timed.sink(Collect()))["collect"]
+        [('to', 1), ('be', 3), ('or', 2)]
+
+        Records may come out of order. No record is late that is at most `out_of_orderness` behind
+        those before it in its task.
+
+        A task without records holds up the time of all. If it brings none for `idle_after`, the
+        others go on without it until it does; records that it brings then may be late. Only the
+        wait for its source counts, not a wait for those who read it.
+
+        One record far in the future must not end all windows. A rise by more than `max_jump` is
+        believed only when three records in a row are so far ahead, and a time that is more than
+        that ahead of the wall clock never; such records go their way, and the result counts them.
+        With None, all times are believed, as is right for those of a simulation.
+        """
+        selector = TimeSelector.of("with_event_time", time, unit)
+        operator = WithEventTime(selector, out_of_orderness, idle_after, max_jump)
+        check_before_keys(self._inputs)
+        return Stream(self._beside(operator, "with_event_time"))
+
     def side(self, name: str) -> "Stream[Any]":
         """A side output of the last operator.
 
@@ -425,7 +470,7 @@ def side(inputs: tuple[Input, ...], name: str) -> Stream[Any]:
         raise GraphError(
             f"side() got {name!r:.80}, expected a side output: "
             + (found if names else f"{inputs[0].source.name!r} has none"),
-            hint="on_error='side' gives an operator the side output 'errors'",
+            hint="on_error='side' gives an operator the side output 'errors'; windows have 'late'",
         )
     return Stream((Input(inputs[0].source, Forward(), output=name),))
 

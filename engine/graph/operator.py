@@ -98,6 +98,9 @@ class Properties:
     compacts: bool = False
     """Whether updates of one batch are merged: fewer records leave than count as emitted."""
 
+    outputs: tuple[str, ...] = ()
+    """Names of its outputs beside the main one, which it sends to by `TaskContext.side_outputs`."""
+
     limit: int | None = None
     """The most records that each of its tasks emits; sources that can bring no more are ended."""
 
@@ -114,6 +117,9 @@ class Properties:
 
     driver: bool = False
     """Of a sink, whether its merged results come back with the job's result."""
+
+    makes_watermarks: bool = False
+    """Whether its functions set `watermark`. What its inputs tell of event time then ends at it."""
 
     publishes: str | None = None
     """The way that its tasks move models, which the job prepares; None if it publishes none."""
@@ -133,8 +139,8 @@ class Properties:
 
     @property
     def side_outputs(self) -> tuple[str, ...]:
-        """Names of its outputs beside the main one."""
-        return (ERRORS,) if self.on_error == "side" else ()
+        """Names of all its outputs beside the main one."""
+        return (*self.outputs, ERRORS) if self.on_error == "side" else self.outputs
 
 
 class Operator:
@@ -155,6 +161,10 @@ class Watermark:
 
     time_us: int | None
     """Microseconds; None says that the source is idle: nobody waits for it until it goes on."""
+
+
+START_OF_TIME = -(1 << 63)
+"""The watermark that says nothing."""
 
 
 class SourceOperator(Operator, ABC, Generic[Produced]):
@@ -259,9 +269,16 @@ class BatchFunction(ABC):
     failures: int = 0
     """What it could not take in, and went on without: for the operator's statistics."""
 
+    late: int = 0
+    """Records that came behind the watermark that closed their windows, and were left out."""
+
     next_timer: int | None = None
     """When `on_timer` is to be called, on the clock of `context.now_ns`; None is never. Where there
     is an `on_timer`, any call may set it."""
+
+    watermark: "Watermark | None" = None
+    """What follows the records that it gave last, where its `Properties` say that it makes
+    watermarks. None again when it has left."""
 
     @abstractmethod
     def process(self, batch: Any) -> Any:

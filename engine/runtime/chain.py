@@ -24,6 +24,7 @@ from engine.graph.failing import Failing
 from engine.graph.logical import LogicalOperator
 from engine.graph.operator import (
     FIRST_EPOCH,
+    START_OF_TIME,
     BatchFunction,
     BatchOperator,
     Properties,
@@ -31,6 +32,7 @@ from engine.graph.operator import (
     SinkOperator,
     SinkWriter,
     TaskContext,
+    Watermark,
 )
 from engine.network import Batch
 from engine.rescued import rescued
@@ -68,7 +70,7 @@ class Chain:
         self._runs: list[Run] = []
         self._places: list[_Place] = []
         self._timed: list[_Place] = []
-        self._watermark: int | None = None
+        self._stretches = [Stretch()]
         self._rescuers: Mapping[str, Rescuer] = {}
         self.accepts_columns = True
         self._columns_hint: str | None = None
@@ -138,13 +140,33 @@ class Chain:
         for place in self._places:
             yield from self._given(place, place.function.on_end)
 
-    def advance(self, watermark_us: int) -> Iterator[Any]:
-        """What leaves the chain in front of a watermark, which is ignored unless it rises."""
-        if self._watermark is not None and watermark_us <= self._watermark:
-            return
-        self._watermark = watermark_us
-        for place in self._places:
-            yield from self._given(place, place.function.on_watermark, watermark_us)
+    def advance(self, watermark_us: int, stretch: Stretch | None = None) -> Iterator[Any]:
+        """What leaves the chain in front of a watermark, which is ignored unless it rises.
+
+        It comes of the chain's inputs, or of the operator that the stretch begins behind.
+        """
+        stretch = stretch or self._stretches[0]
+        if watermark_us > stretch.watermark:
+            stretch.watermark = watermark_us
+            for place in stretch.places:
+                yield from self._given(place, place.function.on_watermark, watermark_us)
+
+    @property
+    def makes_watermarks(self) -> bool:
+        """Whether an operator makes watermarks: those of the chain's inputs end at it."""
+        return len(self._stretches) > 1
+
+    def made_watermarks(self) -> Iterator[tuple[Stretch, Watermark]]:
+        """The watermarks that operators have made since this was called, each for its stretch."""
+        for stretch in self._stretches:
+            maker = stretch.maker
+            if maker is not None and (watermark := maker.watermark) is not None:
+                maker.watermark = None
+                yield stretch, watermark
+
+    def reaches_outputs(self, stretch: Stretch | None) -> bool:
+        """Whether what is told of event time there leaves the chain."""
+        return (stretch or self._stretches[0]) is self._stretches[-1]
 
     @property
     def has_timers(self) -> bool:
@@ -223,9 +245,10 @@ class Chain:
         for name, counter in zip(self._names, self._counters, strict=False):
             rescue = self._rescuers.get(name)
             out = records if counter is None else counter[0]
-            failures = self.functions[name].failures if name in self.functions else 0
-            errors = (rescue.errors, rescue.first_error) if rescue else ()
-            found.append(OperatorStatistics(name, records, out, failures, *errors))
+            function = self.functions.get(name)
+            failures, late = (function.failures, function.late) if function else (0, 0)
+            errors = (rescue.errors, rescue.first_error) if rescue else (0, None)
+            found.append(OperatorStatistics(name, records, out, failures, *errors, late))
             records = out
         return found
 
@@ -285,6 +308,10 @@ class Chain:
             self.functions[operator.name] = function
             place = _Place(operator.name, function, counter, following=len(self._runs) + 1)
             self._places.append(place)
+            if kind.properties.makes_watermarks:
+                self._stretches.append(Stretch(function))
+            else:
+                self._stretches[-1].places.append(place)
             if type(function).on_timer is not BatchFunction.on_timer:
                 self._timed.append(place)
             process: Run = function.process
@@ -308,6 +335,16 @@ class _Place(NamedTuple):
     counter: list[int]
     following: int
     """Where in the chain's functions those behind it begin."""
+
+
+class Stretch:
+    """Operators in a row that hear of the same watermarks, from the inputs or behind a maker."""
+
+    def __init__(self, maker: BatchFunction | None = None) -> None:
+        self.maker = maker
+        self.places: list[_Place] = []
+        self.watermark = START_OF_TIME
+        """The last that they heard of."""
 
 
 def _call_all(calls: Mapping[str, Callable[[], None]], failed: str) -> None:

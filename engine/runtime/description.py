@@ -105,6 +105,8 @@ class OperatorStatistics:
     """Records that its function failed on, where that does not fail the job."""
     first_error: str | None = None
     """What the first of them was, and why."""
+    late: int = 0
+    """Records that came too late to count."""
 
 
 @dataclass(frozen=True)

@@ -191,8 +191,7 @@ class SourceLoop:
     def _batch_of(self, item: Any) -> Any:
         """A batch of columns as it is, or of the only record; behind a watermark, an empty one."""
         if type(item) is Watermark:
-            time_us = item.time_us
-            self._pass_on(Control.idle() if time_us is None else Control.watermark(time_us))
+            self._pass_on(control_of(item))
             return []
         if not is_columns(item):
             return [item]
@@ -200,6 +199,12 @@ class SourceLoop:
             self._chain.refuse(item)
         check_columns(item)
         return item
+
+
+def control_of(watermark: Watermark) -> Control:
+    """What tells it to the tasks downstream."""
+    time_us = watermark.time_us
+    return Control.idle() if time_us is None else Control.watermark(time_us)
 
 
 _LEAST_WAIT_SECONDS = 50e-6

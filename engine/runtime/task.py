@@ -29,7 +29,7 @@ from engine.network import (
     open_output_gate,
     use_precise_timers,
 )
-from engine.runtime.chain import Chain
+from engine.runtime.chain import Chain, Stretch
 from engine.runtime.clock import SYSTEM_CLOCK, Clock, Receive
 from engine.runtime.description import (
     OperatorStatistics,
@@ -40,7 +40,7 @@ from engine.runtime.measured import measured
 from engine.runtime.rescue import Rescuer
 from engine.runtime.services import Services
 from engine.runtime.side import SideInput, drop_rest
-from engine.runtime.source import Deliver, SourceLoop
+from engine.runtime.source import Deliver, SourceLoop, control_of
 from engine.runtime.thread_time import ThreadTime
 from engine.runtime.timers import Timers
 from engine.runtime.window import SteadyWindow
@@ -142,7 +142,9 @@ class Task:
             rescuers=_rescuers(self._chained, side_outputs, self.chain.failing),
         )
         self._check_cancelled()  # from here on, `cancel` wakes what waits in the operators
-        timers = Timers(self.chain, self._clock, self._emit)
+        if self.chain.makes_watermarks:
+            self._deliver = self._then_tell_time(self._deliver)
+        timers = Timers(self.chain, self._clock, self._fire)
         if self._source is not None:
             own = replace(context, identity=self.description.operators[0].identity)
             self._source.run(own, self._deliver, self._window, timers, self._pass_on)
@@ -284,12 +286,34 @@ class Task:
                     self._window.pass_marker()
             element = receive()
 
-    def _pass_on(self, control: Control) -> None:
-        """To the operators, and to all tasks downstream, behind what operators give at it."""
+    def _pass_on(self, control: Control, stretch: Stretch | None = None) -> None:
+        """To the operators, and to all tasks downstream, behind what operators give at it.
+
+        What tells of time goes to this stretch of the chain, and on if it is the last.
+        """
         if control.time_us is not None:
-            self._emit(self.chain.advance(control.time_us))
-        for gate in self._gates:
-            gate.send_control(control)
+            self._emit(self.chain.advance(control.time_us, stretch))
+        if control.epoch is not None or self.chain.reaches_outputs(stretch):
+            for gate in self._gates:
+                gate.send_control(control)
+
+    def _then_tell_time(self, deliver: Deliver) -> Deliver:
+        """As `deliver`; behind it, the watermarks that operators have made."""
+
+        def deliver_and_tell(out: Any, stamps: list[int] | None = None) -> None:
+            deliver(out, stamps)
+            self._tell_time()
+
+        return deliver_and_tell
+
+    def _fire(self, given: Iterator[Any]) -> None:
+        """Deliver what timers give, and the watermarks that they make."""
+        self._emit(given)
+        self._tell_time()
+
+    def _tell_time(self) -> None:
+        for stretch, watermark in self.chain.made_watermarks():
+            self._pass_on(control_of(watermark), stretch)
 
     def _run_beside(self, side: SideInput, receive: Receive) -> None:
         """As `_run_from_gate`, with a side input, whose records are not counted."""

@@ -13,6 +13,7 @@ def task(
     blocked: float = 0.0,
     waiting: float = 0.0,
     failures: int = 0,
+    late: int = 0,
     source: Window | None = None,
     sink: Window | None = None,
     **metrics: float,
@@ -22,7 +23,7 @@ def task(
     return TaskStatistics(
         vertex=name,
         index=index,
-        operators=(OperatorStatistics(name, 100, 100, failures),),
+        operators=(OperatorStatistics(name, 100, 100, failures, late=late),),
         elapsed_seconds=10.0,
         busy_seconds=10.0 - blocked - waiting,
         waiting_seconds=waiting,
@@ -97,6 +98,18 @@ def test_failures_are_summed_up_and_shown_where_there_are_any() -> None:
     (served,) = (line.split() for line in str(some).splitlines() if "served" in line)
     assert served[-1] == "5"
     assert "failures" not in str(result(0, 0))
+
+
+def test_late_records_are_summed_up_and_shown_where_there_are_any() -> None:
+    tasks = [task("window", 0, late=2), task("window", 1, failures=1, late=1)]
+    some = JobResult(JobConfig(), 1.0, JobStatistics.of([*tasks, task("sink", 0)]), {})
+    assert [row["late"] for row in some.to_dict()["operators"]] == [3, 0]
+    heads = [line.split() for line in str(some).splitlines() if "operator" in line]
+    assert heads[0][-3:] == ["idle", "failures", "late"]
+    (row,) = (line.split() for line in str(some).splitlines() if "window" in line)
+    assert row[-2:] == ["1", "3"]
+    none = JobResult(JobConfig(), 1.0, JobStatistics.of([task("window", 0)]), {})
+    assert "late" not in str(none).replace("latency", "")
 
 
 def test_no_tasks_give_zeros() -> None:

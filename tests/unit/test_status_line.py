@@ -35,6 +35,8 @@ def test_all_of_it_where_there_is_room() -> None:
 def test_records_that_failed_are_counted() -> None:
     failed = replace(BUSY.operators[0], errors=1200)
     assert "reconnects: 2  errors: 1,200  " in line(200, replace(BUSY, operators=(failed,)))
+    late = replace(BUSY.operators[0], late=34)
+    assert "reconnects: 2  late: 34  " in line(200, replace(BUSY, operators=(late,)))
 
 
 def test_what_matters_least_goes_first_then_the_name_is_cut() -> None:

@@ -48,6 +48,8 @@ def test_an_operator_that_says_nothing_takes_records_and_gives_records() -> None
     )
     assert Properties().side_outputs == ()
     assert Properties(on_error="side").side_outputs == ("errors",)
+    assert Properties(outputs=("late",)).side_outputs == ("late",)
+    assert Properties(outputs=("late",), on_error="side").side_outputs == ("late", "errors")
 
 
 class Raw(BatchOperator):

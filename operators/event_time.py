@@ -1,0 +1,120 @@
+"""How an operator finds out where the records that it reads have their time."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from engine.errors import GraphError
+from engine.graph.declaration import Declaration, Input
+from engine.graph.operator import Operator, RecordOperator
+from engine.graph.partitioner import Forward, Hash
+from operators.elementwise import ToColumns, ToRecords
+from operators.keys import HaveKeys, KeyRecords
+from operators.take import Take
+from operators.time_selector import Time, TimeSelector, Unit
+from operators.watermarks import WithEventTime
+
+__all__ = ["Time", "TimeSelector", "Unit", "time_of"]
+
+
+def time_of(
+    inputs: Sequence[Input], method: str, time: Time = None, unit: Unit = "us"
+) -> TimeSelector:
+    """Where records have their time that come over these edges: as given here, or as declared.
+
+    What `with_event_time` said holds behind operators that leave records as they are. Raises
+    `GraphError` where it does not, for the method that asks.
+    """
+    paired = any(isinstance(edge.source.operator, KeyRecords) for edge in inputs)
+    if time is not None:
+        return replace(TimeSelector.of(method, time, unit), paired=paired)
+    selectors = set()
+    for declaration, changed_by in _origins(inputs):
+        if changed_by is None and isinstance(declaration.operator, WithEventTime):
+            selectors.add(declaration.operator.selector)
+        elif changed_by is None or not has_event_time([Input(declaration, Forward())]):
+            raise GraphError(
+                f"{method}() needs the time of each record, expected .with_event_time(...) before "
+                f"it on what comes from {declaration.name!r}",
+                hint="such as .with_event_time('ts', out_of_orderness=timedelta(seconds=5)), right "
+                "behind the source",
+            )
+        else:
+            raise GraphError(
+                f"{method}() follows {changed_by!r}, behind which it is not known where a record "
+                "has its time, expected time=...",
+                hint=f"say where it is in what {changed_by!r} gives: .{method}(..., time=0)",
+            )
+    if len(selectors) != 1:
+        places = " and ".join(sorted(f"{each} ({each.unit})" for each in selectors))
+        raise GraphError(
+            f"{method}() reads streams with their times in {places}, expected one place",
+            hint=f"call .with_event_time(...) behind the union, or say .{method}(..., time=0)",
+        )
+    return replace(selectors.pop(), paired=paired)
+
+
+def check_before_keys(inputs: Sequence[Input]) -> None:
+    """Raise `GraphError` if records were divided by key on their way to `with_event_time`.
+
+    A task has some keys then, of several tasks. What it sees says nothing of the order in which
+    records came, and those of other keys would be late.
+    """
+    for declaration in _upstream(inputs):
+        if any(isinstance(edge.partitioner, Hash) for edge in declaration.inputs):
+            raise GraphError(
+                f".with_event_time() follows .key_by() (of {declaration.name!r}), expected it "
+                "before",
+                hint="call it right behind the source: what it says holds behind .key_by() too; "
+                "where records have their time elsewhere since, say time=... there",
+            )
+
+
+def has_event_time(inputs: Sequence[Input]) -> bool:
+    """Whether `with_event_time` was called anywhere on the way to these edges."""
+    return any(isinstance(each.operator, WithEventTime) for each in _upstream(inputs))
+
+
+def _origins(inputs: Sequence[Input]) -> Iterator[tuple[Declaration, str | None]]:
+    """Where the ways back end along which records stay as they are.
+
+    Each is a `with_event_time` or a source; or, with its name, what makes other records.
+    """
+    seen = set()
+    ways: list[tuple[Input, str | None]] = [(edge, None) for edge in inputs if not edge.side]
+    while ways:
+        edge, converted = ways.pop()
+        declaration = edge.source
+        found = declaration.operator
+        if (declaration.identity, converted) in seen:
+            continue
+        seen.add((declaration.identity, converted))
+        if edge.output is not None:
+            yield declaration, f"{declaration.name}.side({edge.output!r})"
+        elif isinstance(found, WithEventTime):
+            named = isinstance(found.selector.item, str)  # rows and columns have names in common
+            yield declaration, None if named else converted
+        elif not declaration.inputs:
+            yield declaration, None
+        elif _keeps_records(found) or isinstance(found, ToColumns | ToRecords):
+            by = converted if _keeps_records(found) else declaration.name
+            ways += [(each, by) for each in declaration.inputs if not each.side]
+        else:
+            yield declaration, declaration.name
+
+
+def _upstream(inputs: Sequence[Input]) -> Iterator[Declaration]:
+    """All that leads to these edges, each once."""
+    seen = set()
+    ways = list(inputs)
+    while ways:
+        declaration = ways.pop().source
+        if declaration.identity not in seen:
+            seen.add(declaration.identity)
+            ways += declaration.inputs
+            yield declaration
+
+
+def _keeps_records(found: Operator) -> bool:
+    if isinstance(found, RecordOperator):
+        return found.form == "filter"
+    return isinstance(found, HaveKeys | KeyRecords | Take)

@@ -1,0 +1,95 @@
+"""The highest time of a stream, which one wrong record must not carry off."""
+
+import time
+from collections.abc import Callable, Sequence
+
+
+def wall_clock_us() -> int:
+    """The time of day, in microseconds since 1970."""
+    return time.time_ns() // 1000
+
+
+class HighestTime:
+    """The highest of the times so far, in microseconds, as far as they are believed.
+
+    It never falls. It rises by at most `max_jump_us` at once, unless three records in a row are
+    farther ahead than that: then to the least of the three. What is farther ahead of the wall clock
+    is never believed. It begins with the least time that it sees first.
+
+    >>> highest = HighestTime(1000, wall_us=lambda: 10_000)
+    >>> for times in ([100, 200], [90_000, 5000, 300], [5000, 5001, 5002, 5003]):
+    ...     highest.see(times)
+    ...     print(highest.value, highest.disbelieved)
+    200 0
+    300 2
+    5003 2
+    """
+
+    def __init__(self, max_jump_us: int | None, wall_us: Callable[[], int] = wall_clock_us) -> None:
+        self.value: int | None = None
+        """None before the first."""
+        self.disbelieved = 0
+        """How many times were too far ahead, and nobody else was there."""
+        self._max_jump = _FOREVER if max_jump_us is None else max_jump_us
+        self._wall_us = wall_us
+        self._possible = wall_us() + self._max_jump
+        """Up to where times can be true, when the wall clock was last looked at."""
+        self._limit = _FOREVER if max_jump_us is None else -_FOREVER
+        """Up to where they are believed at once."""
+        self._ahead: list[int] = []
+        """Those in a row that are farther ahead."""
+
+    def believes(self, time_us: int) -> bool:
+        """Whether none that is as high as this is too far ahead."""
+        return time_us <= self._limit
+
+    def see(self, times: Sequence[int]) -> None:
+        """Take in the times of some records, in their order; there is one at least."""
+        top = max(times)
+        if top > self._limit:
+            self._see_each(times, top)
+            return
+        if self._ahead:
+            self._fall_back()
+        if self.value is None or top > self.value:
+            self._rise(top)
+
+    def _see_each(self, times: Sequence[int], top: int) -> None:
+        if top > self._possible:
+            self._possible = self._wall_us() + self._max_jump
+        possible = [each for each in times if each <= self._possible]
+        self.disbelieved += len(times) - len(possible)
+        if possible:
+            self._rise(min(possible) if self.value is None else self.value)
+        for each in possible:
+            if each <= self._limit:
+                self._fall_back()
+                self._rise(each)
+            else:
+                self._ahead.append(each)
+                if len(self._ahead) == _AGREE:
+                    self._believe()
+
+    def _believe(self) -> None:
+        """Rise to the least of those ahead, and on to those that are near it."""
+        ahead, self._ahead = sorted(self._ahead), []
+        self._rise(ahead[0])
+        for each in ahead[1:]:
+            if each <= self._limit:
+                self._rise(each)
+            else:
+                self._ahead.append(each)
+
+    def _fall_back(self) -> None:
+        self.disbelieved += len(self._ahead)
+        self._ahead.clear()
+
+    def _rise(self, time_us: int) -> None:
+        if self.value is None or time_us > self.value:
+            self.value = time_us
+        self._limit = min(self.value + self._max_jump, self._possible)
+
+
+_AGREE = 3
+"""How many in a row are believed, however far ahead."""
+_FOREVER = 1 << 200

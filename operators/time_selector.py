@@ -1,0 +1,169 @@
+"""Where the time of a record is, and how it is read.
+
+Times stay in the records, as numbers or datetimes; the engine's are integers, microseconds since
+1970 in UTC.
+"""
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone, tzinfo
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+
+from engine.errors import GraphError
+from engine.graph.failing import Failing
+from operators.elementwise import check_function
+from operators.keys import Item, check_item
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Unit: TypeAlias = Literal["s", "ms", "us", "ns"]
+"""What a number counts that is a time."""
+
+Time: TypeAlias = Item | Callable[[Any], Any] | None
+"""An item of the record, a function of it, or None: the record itself is its time."""
+
+
+@dataclass(frozen=True)
+class TimeSelector:
+    """Reads the time of a record: a number of `unit` since 1970, or a datetime.
+
+    Datetimes without a zone are in UTC. Numbers may be floats; what is finer than a microsecond is
+    rounded, of integers down. `paired` says that records come as pairs of a key and a record.
+
+    >>> TimeSelector("ts", "ms").microseconds({"ts": 1500})
+    1500000
+    >>> TimeSelector(0).microseconds((datetime(1970, 1, 1, 0, 1), "moon"))
+    60000000
+    """
+
+    item: Time = None
+    unit: Unit = "us"
+    paired: bool = False
+
+    @classmethod
+    def of(cls, method: str, time: Any, unit: Any) -> "TimeSelector":
+        """What a user has given to this method; raises `GraphError` if that is no selector."""
+        if unit not in get_args(Unit):
+            words = ", ".join(map(repr, get_args(Unit)))
+            raise GraphError(f"{method}() got unit={unit!r:.80}, expected one of {words}")
+        if time is not None and not isinstance(time, int | str):
+            check_function(method, time, 1, expected="an index >= 0, a field name or a function")
+        elif time is not None:
+            check_item(method, time)
+        return cls(time, unit)
+
+    def __str__(self) -> str:
+        """For messages: where it is."""
+        if self.item is None:
+            return "the record itself"
+        if callable(self.item):
+            return f"what {getattr(self.item, '__name__', 'a function')} returns"
+        return f"item {self.item!r}"
+
+    def microseconds(self, record: Any) -> int:
+        """The time of a record. Raises ValueError, or what reading the item raises."""
+        return self.in_microseconds(self.time(record))
+
+    @property
+    def time(self) -> Callable[[Any], Any]:
+        """The function that gives the time as the record has it."""
+        item = self.item
+        if item is None:
+            return operator.itemgetter(1) if self.paired else _itself
+        find: Callable[[Any], Any] = item if callable(item) else operator.itemgetter(item)
+        return (lambda pair: find(pair[1])) if self.paired else find
+
+    def all_microseconds(self, records: list[Any], failing: Failing | None = None) -> list[int]:
+        """The times of all these records; `failing` is told which one has none."""
+        at = iter(records)
+        times: list[Any] = []
+        try:
+            times += map(self.time, at)
+            if self.unit == "us" and set(map(type, times)) <= _INTEGERS:
+                return times
+            at = iter(records)
+            return [self.in_microseconds(time) for time, _ in zip(times, at, strict=True)]
+        except BaseException:
+            if failing is not None:
+                failing.at(records, at)
+            raise
+
+    def column(self, batch: "pa.RecordBatch") -> "tuple[pa.Array, TimeSelector]":
+        """The times of all rows as numbers, and what reads such a number.
+
+        ValueError where the column has no times, or some rows have none.
+        """
+        import pyarrow as pa
+
+        column = batch.column(self.item)
+        if pa.types.is_timestamp(column.type):
+            numbers, unit = column.cast(pa.int64()), column.type.unit
+        elif pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
+            numbers, unit = column, self.unit
+        else:
+            raise ValueError(
+                f"the column {self.item!r} of times is of type {column.type}, expected numbers of "
+                f"{self.unit} or timestamps\n\n"
+                "hint: cast it in .map_batches(...) before .with_event_time(...)"
+            )
+        if lacking := numbers.is_null(nan_is_null=True).true_count:
+            raise ValueError(
+                f"the column {self.item!r} of times has none in {lacking} of {len(column)} rows, "
+                "expected one in each\n\nhint: filter such rows out in .map_batches(...)"
+            )
+        return numbers, TimeSelector(unit=unit)
+
+    def in_microseconds(self, time: Any) -> int:
+        """The time that a record has, in microseconds. Raises ValueError for what is none."""
+        kind = type(time)
+        if kind is int or (kind is not bool and hasattr(kind, "__index__")):
+            number = operator.index(time)
+            return number // 1000 if self.unit == "ns" else number * _MICROSECONDS[self.unit]
+        try:
+            if isinstance(time, float):
+                return round(time / 1000 if self.unit == "ns" else time * _MICROSECONDS[self.unit])
+            if isinstance(time, datetime):
+                zoned = time.replace(tzinfo=timezone.utc) if time.tzinfo is None else time
+                return (zoned - _EPOCH) // _MICROSECOND
+        except (ValueError, OverflowError):  # it is NaN or infinite
+            pass
+        raise ValueError(
+            f"the time of the record is {time!r:.80} ({kind.__name__}), expected a number of "
+            f"{self.unit} or a datetime\n\n"
+            f"hint: its time is {self}; a function may convert it, such as datetime.fromisoformat"
+        )
+
+    def like(self, time: Any) -> Callable[[int], Any]:
+        """The function that gives microseconds in the form of a time that a record has.
+
+        >>> TimeSelector(unit="s").like(7)(10_000_000)
+        10
+        >>> TimeSelector().like(datetime(2026, 1, 1))(0)
+        datetime.datetime(1970, 1, 1, 0, 0)
+        """
+        if isinstance(time, datetime):
+            return _datetimes(time.tzinfo)
+        if self.unit == "ns":
+            return (lambda us: us * 1e3) if isinstance(time, float) else (lambda us: us * 1000)
+        scale = _MICROSECONDS[self.unit]
+        if isinstance(time, float):
+            return lambda us: us / scale
+        return lambda us: us / scale if us % scale else us // scale
+
+
+def _itself(record: Any) -> Any:
+    return record
+
+
+def _datetimes(zone: tzinfo | None) -> Callable[[int], datetime]:
+    if zone is None:
+        return lambda us: (_EPOCH + timedelta(microseconds=us)).replace(tzinfo=None)
+    return lambda us: (_EPOCH + timedelta(microseconds=us)).astimezone(zone)
+
+
+_MICROSECONDS = {"s": 1_000_000, "ms": 1000, "us": 1}
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_MICROSECOND = timedelta(microseconds=1)
+_INTEGERS = {int}

@@ -1,0 +1,156 @@
+"""`with_event_time`: makes watermarks of the times in records."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from engine.errors import GraphError
+from engine.graph.operator import (
+    START_OF_TIME,
+    BatchFunction,
+    BatchOperator,
+    Properties,
+    TaskContext,
+    Watermark,
+)
+from operators.highest_time import HighestTime
+from operators.idleness import Idleness
+from operators.time_selector import TimeSelector
+
+ZERO = timedelta(0)
+A_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True)
+class WithEventTime(BatchOperator):
+    """Passes records on, and makes watermarks of their times, as `Stream.with_event_time` says.
+
+    A watermark says that all records behind it are later: it is `out_of_orderness` and a
+    microsecond behind the highest time so far. That is looked for in the last record and some of
+    those before it, which makes a watermark lower at most.
+    """
+
+    selector: TimeSelector
+    out_of_orderness: timedelta = ZERO
+    idle_after: timedelta | None = None
+    max_jump: timedelta | None = A_DAY
+
+    @property
+    def properties(self) -> Properties:
+        """Columns are taken where the time is one of them."""
+        named = self.selector.item is not None and not callable(self.selector.item)
+        hint = None if named else "name the column of the times: .with_event_time({column!r})"
+        return Properties(accepts_columns=named, makes_watermarks=True, columns_hint=hint)
+
+    def __post_init__(self) -> None:
+        """Raises GraphError for a duration that is none."""
+        check_duration("out_of_orderness", self.out_of_orderness, ZERO)
+        if self.idle_after is not None:
+            check_duration("idle_after", self.idle_after, timedelta(milliseconds=1))
+        if self.max_jump is not None:
+            check_duration("max_jump", self.max_jump, ZERO)
+
+    def open(self, context: TaskContext) -> BatchFunction:
+        """The function of one task."""
+        return _Watermarks(self, context)
+
+
+class _Watermarks(BatchFunction):
+    """Reads times as batches pass, and tells no more often than it must how far they have come."""
+
+    def __init__(self, declared: WithEventTime, context: TaskContext) -> None:
+        max_jump = declared.max_jump
+        self._selector = declared.selector
+        self._behind_us = in_us(declared.out_of_orderness) + 1
+        self._highest = HighestTime(None if max_jump is None else in_us(max_jump))
+        self._failing = context.failing
+        self._now_ns = context.now_ns
+        self._made_us = START_OF_TIME
+        """The watermark that was made last."""
+        self._next_ns = now_ns = context.now_ns()
+        """Before this, none is made."""
+        self._idleness: Idleness | None = None
+        if declared.idle_after is not None:
+            self._idleness = Idleness(1000 * in_us(declared.idle_after), now_ns)
+        self._set_timer()
+
+    def process(self, batch: Any) -> Any:
+        if not len(batch):
+            return batch
+        self._highest.see(self._times(batch))
+        now_ns = self._now_ns()
+        if self._idleness is not None:
+            if self._idleness.is_idle:  # all downstream are told that it goes on
+                self._make(now_ns)
+            self._idleness.on_records(now_ns)
+        if now_ns >= self._next_ns and self._watermark_us > self._made_us:
+            self._make(now_ns)
+        self._set_timer()
+        return batch
+
+    def on_timer(self, now_ns: int) -> None:
+        """Tell what was held back, or that the stream is idle."""
+        if self._watermark_us > self._made_us:
+            self._make(now_ns)
+        elif self._idleness is not None and self._idleness.has_come(now_ns):
+            self.watermark = Watermark(None)
+        self._set_timer()
+
+    def metrics(self) -> dict[str, Any]:
+        """What was not believed."""
+        return {"disbelieved_times": self._highest.disbelieved}
+
+    def _times(self, batch: Any) -> Sequence[int]:
+        """Some times of a batch, that of the last record among them; of columns, the highest."""
+        if type(batch) is list:
+            if len(batch) > _EVERY:
+                batch = batch[(len(batch) - 1) % _EVERY :: _EVERY]
+            return self._selector.all_microseconds(batch, self._failing)
+        from pyarrow.compute import max as highest
+
+        column, selector = self._selector.column(batch)
+        top = selector.in_microseconds(highest(column).as_py())
+        return (
+            [top] if self._highest.believes(top) else selector.all_microseconds(column.to_pylist())
+        )
+
+    @property
+    def _watermark_us(self) -> int:
+        """The one that could be made now."""
+        highest = self._highest.value
+        return START_OF_TIME if highest is None else max(START_OF_TIME, highest - self._behind_us)
+
+    def _make(self, now_ns: int) -> None:
+        self._made_us = self._watermark_us
+        self.watermark = Watermark(self._made_us)
+        self._next_ns = now_ns + _LEAST_GAP_NS
+
+    def _set_timer(self) -> None:
+        """For what is held back, and for the end of a wait."""
+        due_ns = None if self._idleness is None else self._idleness.due_ns
+        if self._watermark_us > self._made_us:
+            due_ns = self._next_ns if due_ns is None else min(due_ns, self._next_ns)
+        self.next_timer = due_ns
+
+
+def in_us(duration: timedelta) -> int:
+    """A duration in microseconds."""
+    return duration // timedelta(microseconds=1)
+
+
+def check_duration(name: str, value: object, least: timedelta = ZERO) -> None:
+    """Raise `GraphError` unless it is a duration that is not below this."""
+    if not isinstance(value, timedelta):
+        raise GraphError(
+            f"{name} is {value!r:.80}, expected a timedelta",
+            hint=f"such as {name}=timedelta(seconds=5)",
+        )
+    if value < least:
+        raise GraphError(f"{name} is {value}, expected at least {least}")
+
+
+_EVERY = 64
+"""Of a longer batch, only the time of every so manieth record is read."""
+_LEAST_GAP_NS = 2_000_000
+"""Between two watermarks: each goes over every channel, and ends a batch there."""

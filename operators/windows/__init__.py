@@ -1,0 +1,23 @@
+"""Windows over keyed streams: by time, by pauses, by number."""
+
+from operators.windows.accumulator import Accumulator
+from operators.windows.assigners import (
+    Assigner,
+    CountWindow,
+    Every,
+    Session,
+    Sliding,
+    Tumbling,
+)
+from operators.windows.windowed_stream import WindowedStream
+
+__all__ = [
+    "Accumulator",
+    "Assigner",
+    "CountWindow",
+    "Every",
+    "Session",
+    "Sliding",
+    "Tumbling",
+    "WindowedStream",
+]

@@ -1,0 +1,66 @@
+"""Aggregations of one's own, in Python."""
+
+from abc import ABC, abstractmethod
+from typing import Generic, TypeVar
+
+A = TypeVar("A")
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Accumulator(ABC, Generic[T, A, R]):
+    """What is computed of the records of a key in a window, one after the other.
+
+    One object serves all keys and windows: what records have come to is what `create` and `add`
+    return, never an attribute. It is state, so it is made of what records may be.
+
+        >>> import engine.testing
+        >>> from datetime import timedelta
+        >>> from operators import Accumulator, Tumbling, source
+        >>> from operators.sinks import Collect
+        >>> from operators.sources import Collection
+        >>> class Span(Accumulator):
+        ...     def create(self):
+        ...         return None
+        ...
+        ...     def add(self, accumulated, record):
+        ...         _, _, price = record
+        ...         low, high = accumulated or (price, price)
+        ...         return min(low, price), max(high, price)
+        ...
+        ...     def merge(self, left, right):
+        ...         if left is None:
+        ...             return right
+        ...         return min(left[0], right[0]), max(left[1], right[1])
+        ...
+        ...     def finish(self, accumulated):
+        ...         low, high = accumulated
+        ...         return high - low
+        >>> trades = [("oka", 0, 5), ("oka", 20, 9), ("oka", 59, 2), ("oka", 60, 1)]
+        >>> minutes = Tumbling(timedelta(minutes=1))
+        >>> windows = source(Collection(trades)).key_by(0).window(minutes, time=1, unit="s")
+        >>> spans = windows.aggregate(span=Span())
+        >>> for result in engine.testing.run(spans.sink(Collect()))["collect"]:
+        ...     print(result)
+        ('oka', {'span': 7}, 0, 60)
+        ('oka', {'span': 0}, 60, 120)
+    """
+
+    @abstractmethod
+    def create(self) -> A:
+        """What no record has come to."""
+
+    @abstractmethod
+    def add(self, accumulated: A, record: T) -> A:
+        """What it has come to with this record; it may be `accumulated`, changed."""
+
+    @abstractmethod
+    def merge(self, left: A, right: A) -> A:
+        """What both have come to together, for windows that overlap or grow into each other.
+
+        It may be `left`, changed; `right` stays as it is.
+        """
+
+    def finish(self, accumulated: A) -> R:
+        """The value of a window, of what its records have come to, which stays as it is."""
+        return accumulated  # type: ignore[return-value]  # where it differs, this is overridden

@@ -1,0 +1,135 @@
+"""Which windows a record is in: by its time, by pauses between records, or by their number.
+
+A window of time has all records from its start on, and none from its end on. It is complete when
+the watermark says that all that follow are at its end or later.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypeAlias
+
+from engine.errors import GraphError
+from engine.graph.checks import check_integer
+
+ZERO = timedelta(0)
+
+
+@dataclass(frozen=True)
+class Tumbling:
+    """Windows of one size, each beginning where the one before ends: a record is in one.
+
+    They begin at multiples of `size` since 1970 in UTC, and `offset`:
+    `Tumbling(timedelta(days=1), offset=timedelta(hours=-2))` are days of a zone that is two hours
+    ahead.
+    """
+
+    size: timedelta
+    offset: timedelta = ZERO
+
+    def __post_init__(self) -> None:
+        _check_duration("Tumbling", "size", self.size)
+        _check_timedelta("Tumbling", "offset", self.offset)
+
+    @property
+    def slide(self) -> timedelta:
+        """From the start of one to the start of the next."""
+        return self.size
+
+
+@dataclass(frozen=True)
+class Sliding:
+    """Windows of one size, one beginning every `slide`: a record is in several.
+
+    They begin at multiples of `slide` since 1970 in UTC, and `offset`.
+    """
+
+    size: timedelta
+    slide: timedelta
+    offset: timedelta = ZERO
+
+    def __post_init__(self) -> None:
+        _check_duration("Sliding", "size", self.size)
+        _check_duration("Sliding", "slide", self.slide)
+        _check_timedelta("Sliding", "offset", self.offset)
+        if self.slide > self.size:
+            raise GraphError(
+                f"Sliding() got a slide of {self.slide!r}, which is longer than its size "
+                f"{self.size!r}, expected no records between windows",
+                hint="for windows that do not overlap there is Tumbling(size)",
+            )
+
+
+@dataclass(frozen=True)
+class Session:
+    """Windows of a key that a pause ends: it begins with a record, and ends `gap` after the last.
+
+    Records less than `gap` apart are in one window, those `gap` apart in two. One that comes
+    between two windows, of disorder, makes one of them.
+    """
+
+    gap: timedelta
+
+    def __post_init__(self) -> None:
+        _check_duration("Session", "gap", self.gap)
+
+
+@dataclass(frozen=True)
+class CountWindow:
+    """Windows of so many records of a key, in order of arrival; one begins every `slide` records.
+
+    Without `slide` each begins where the one before ends. They need no event time: a window's start
+    and end say which records it has, the first of the key being 0. So for each key its count is
+    kept for as long as the job runs.
+    """
+
+    size: int
+    slide: int | None = None
+
+    def __post_init__(self) -> None:
+        check_integer("CountWindow(): size", self.size, 1)
+        if self.slide is None:
+            return
+        check_integer("CountWindow(): slide", self.slide, 1)
+        if self.slide > self.size:
+            raise GraphError(
+                f"CountWindow() got slide={self.slide} and size={self.size}, expected no records "
+                "between windows",
+                hint="CountWindow(size) has windows that do not overlap",
+            )
+
+
+Assigner: TypeAlias = Tumbling | Sliding | Session | CountWindow
+"""Says which windows a record is in."""
+
+
+@dataclass(frozen=True)
+class Every:
+    """Results of windows while they are open: each that changed, once in so much time of the clock.
+
+    What changed since then comes when the window is complete.
+    """
+
+    period: timedelta
+
+    def __post_init__(self) -> None:
+        _check_duration("Every", "period", self.period)
+
+
+def microseconds(duration: timedelta) -> int:
+    """Exactly."""
+    return duration // timedelta(microseconds=1)
+
+
+def _check_duration(method: str, name: str, value: object) -> None:
+    _check_timedelta(method, name, value)
+    assert isinstance(value, timedelta)
+    if value <= ZERO:
+        raise GraphError(f"{method}() got {name}={value!r}, expected more than no time")
+
+
+def _check_timedelta(method: str, name: str, value: object) -> None:
+    if not isinstance(value, timedelta):
+        raise GraphError(
+            f"{method}() got {name}={value!r:.80}, expected a timedelta",
+            hint="from datetime import timedelta; such as timedelta(seconds=10)",
+        )

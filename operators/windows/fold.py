@@ -1,0 +1,85 @@
+"""What is computed of the records of a key in a window, as functions that all windows use."""
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from operators.windows.accumulator import Accumulator
+
+Accumulated = Any
+"""What the records so far have come to."""
+
+
+class Fold(NamedTuple):
+    """How records of a key become the value of its window."""
+
+    create: Callable[[Any], Accumulated] | None
+    """Of the first record; None where that is it itself."""
+    add: Callable[[Accumulated, Any], Accumulated]
+    """Of one more record, which comes later."""
+    merge: Callable[[list[Accumulated]], Accumulated]
+    """Of several parts, which it leaves as they are."""
+    value: Callable[[Any, Accumulated, Any, Any], Any] | None
+    """Of a key, what its records came to, the window's start and end; None where that is it."""
+
+
+def reducing(function: Callable[[Any, Any], Any]) -> Fold:
+    """The fold of `reduce`: parts merge by the function, too."""
+    return Fold(None, function, functools.partial(functools.reduce, function), None)
+
+
+def collecting() -> Fold:
+    """The fold of `collect`: a list of the records."""
+    return Fold(_listed, _appended, _joined, _copied)
+
+
+def applying(function: Callable[[Any, list[Any], Any, Any], Any]) -> Fold:
+    """The fold of `apply`: the function gets a list that is its own."""
+    return Fold(
+        _listed,
+        _appended,
+        _joined,
+        lambda key, records, start, end: function(key, list(records), start, end),
+    )
+
+
+def accumulating(accumulators: Mapping[str, Accumulator[Any, Any, Any]]) -> Fold:
+    """The fold of `aggregate`: a dict of what each accumulator came to."""
+    names, each = list(accumulators), list(accumulators.values())
+    adds = [one.add for one in each]
+    finishes = [one.finish for one in each]
+
+    def create(record: Any) -> list[Any]:
+        return [one.add(one.create(), record) for one in each]
+
+    def add(so_far: list[Any], record: Any) -> list[Any]:
+        return [add(one, record) for add, one in zip(adds, so_far, strict=True)]
+
+    def merge(parts: list[list[Any]]) -> list[Any]:
+        merged = [one.create() for one in each]
+        for part in parts:
+            merged = [one.merge(a, b) for one, a, b in zip(each, merged, part, strict=True)]
+        return merged
+
+    def value(_key: Any, so_far: list[Any], *_bounds: Any) -> dict[str, Any]:
+        finished = (finish(one) for finish, one in zip(finishes, so_far, strict=True))
+        return dict(zip(names, finished, strict=True))
+
+    return Fold(create, add, merge, value)
+
+
+def _listed(record: Any) -> list[Any]:
+    return [record]
+
+
+def _appended(records: list[Any], record: Any) -> list[Any]:
+    records.append(record)
+    return records
+
+
+def _copied(_key: Any, records: list[Any], *_bounds: Any) -> list[Any]:
+    return list(records)
+
+
+def _joined(parts: list[list[Any]]) -> list[Any]:
+    return [record for part in parts for record in part]

@@ -1,0 +1,145 @@
+"""The operator of windows: their state in each task, behind watermarks, timers and the end."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from engine.graph.operator import (
+    BatchFunction,
+    BatchOperator,
+    OnError,
+    Properties,
+    TaskContext,
+)
+from engine.state import KeyedState
+from operators.windows.assigners import CountWindow, Every, Session, microseconds
+from operators.windows.counted import Counted
+from operators.windows.fold import Fold
+from operators.windows.rows import rows
+from operators.windows.sessions import Sessions
+from operators.windows.slices import Slices
+from operators.windows.state import AT_THE_END, Result, WindowState
+from operators.windows.windowing import Windowing
+
+LATE = "late"
+"""The side output of records whose windows were gone."""
+
+
+@dataclass(frozen=True)
+class Windows(BatchOperator):
+    """Computes something of the records of each key and window, in Python."""
+
+    windowing: Windowing
+    fold: Fold
+    on_error: OnError = "fail"
+
+    @property
+    def properties(self) -> Properties:
+        """Where late records go, and what becomes of those that fail."""
+        return Properties(on_error=self.on_error, outputs=(LATE,))
+
+    def open(self, context: TaskContext) -> BatchFunction:
+        """The windows of one task, without any record."""
+        state, emit = self._state(context), self.windowing.emit
+        if isinstance(emit, Every):
+            return _Every(state, context, microseconds(emit.period) * 1000)
+        return (_Updates if emit == "updates" else _Windows)(state, context)
+
+    def _state(self, context: TaskContext) -> WindowState:
+        windowing = self.windowing
+        assigner, time = windowing.assigner, windowing.time
+        read = rows(windowing.key, windowing.paired, time, context.rescue)
+        tells_changes = windowing.emit != "final"
+        if isinstance(assigner, CountWindow):
+            return Counted(
+                assigner,
+                read,
+                self.fold,
+                tells_changes=tells_changes,
+                failing=context.failing,
+                rescue=context.rescue,
+            )
+        assert time is not None
+        kind: Any = Sessions if isinstance(assigner, Session) else Slices
+        state: WindowState = kind(
+            assigner,
+            time,
+            read,
+            self.fold,
+            lateness=microseconds(windowing.allowed_lateness),
+            tells_changes=tells_changes,
+            failing=context.failing,
+            rescue=context.rescue,
+        )
+        return state
+
+
+class _Windows(BatchFunction):
+    """Brings records and watermarks to the windows, and late records to their output."""
+
+    def __init__(self, state: WindowState, context: TaskContext) -> None:
+        self._state = state
+        self._context = context
+        self._send_late = context.side_outputs.get(LATE)
+
+    def process(self, batch: list[Any]) -> list[Result]:
+        state = self._state
+        out = state.add(batch)
+        if state.late:
+            late, state.late = state.late, []
+            self.late += len(late)
+            if self._send_late is not None:
+                self._send_late(late)
+        return out
+
+    def on_watermark(self, watermark_us: int) -> Iterator[list[Result]]:
+        return self._batches(self._state.close(watermark_us))
+
+    def on_end(self) -> Iterator[list[Result]]:
+        return self._batches(self._state.close(AT_THE_END))
+
+    def snapshot(self) -> KeyedState:
+        return KeyedState.of(self._state.snapshot(), pickle=self._context.pickle)
+
+    def restore(self, state: KeyedState) -> None:
+        self._state.restore(state.items())
+
+    def _batches(self, results: Iterable[Result]) -> Iterator[list[Result]]:
+        """Results in batches, so that what is behind is not held up by thousands of windows."""
+        results = iter(results)
+        while batch := list(islice(results, self._context.batch_size)):
+            yield batch
+
+
+class _Updates(_Windows):
+    """Gives the windows that each batch changed."""
+
+    def process(self, batch: list[Any]) -> list[Result]:
+        out = super().process(batch)
+        out += self._state.changed()
+        return out
+
+
+class _Every(_Windows):
+    """Gives the windows that changed when the time has come."""
+
+    def __init__(self, state: WindowState, context: TaskContext, period_ns: int) -> None:
+        super().__init__(state, context)
+        self._period_ns = period_ns
+
+    def process(self, batch: list[Any]) -> list[Result]:
+        out = super().process(batch)
+        self._set_timer()
+        return out
+
+    def on_timer(self, now_ns: int) -> Iterator[list[Result]]:
+        return self._batches(self._state.changed())
+
+    def restore(self, state: KeyedState) -> None:
+        super().restore(state)
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        if self.next_timer is None and self._state.has_changed:
+            self.next_timer = self._context.now_ns() + self._period_ns

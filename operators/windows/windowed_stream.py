@@ -1,0 +1,126 @@
+"""Windowed streams: what can be computed of the records of each key and window."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
+
+from engine.errors import GraphError
+from engine.graph.declaration import Input, shown
+from engine.graph.operator import OnError
+from operators.elementwise import check_function
+from operators.stream import Stream, check_on_error, then
+from operators.windows.accumulator import Accumulator
+from operators.windows.fold import Fold, accumulating, applying, collecting, reducing
+from operators.windows.operator import Windows
+from operators.windows.windowing import Windowing
+
+T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class WindowedStream(Generic[K, T]):
+    """Records of type T, divided by keys of type K and by windows.
+
+    Each method gives a stream of `(key, value, start, end)`: a window has all records from its
+    start on, and none from its end on. Both are in the form of the records' times: numbers in
+    their unit, or datetimes. What is complete at once comes in the order of the windows' ends, then
+    of the keys' first records.
+
+        >>> import engine.testing
+        >>> from datetime import timedelta
+        >>> from operators import Tumbling, source
+        >>> from operators.sinks import Collect
+        >>> from operators.sources import Collection
+        >>> clicks = source(Collection([("ann", 1), ("bob", 2), ("ann", 3), ("ann", 11)]))
+        >>> tens = clicks.key_by(0).window(Tumbling(timedelta(seconds=10)), time=1, unit="s")
+        >>> for result in engine.testing.run(tens.collect().sink(Collect()))["collect"]:
+        ...     print(result)
+        ('ann', [('ann', 1), ('ann', 3)], 0, 10)
+        ('bob', [('bob', 2)], 0, 10)
+        ('ann', [('ann', 11)], 10, 20)
+    """
+
+    def __init__(self, inputs: tuple[Input, ...], windowing: Windowing) -> None:
+        self._inputs = inputs
+        self._windowing = windowing
+
+    def __repr__(self) -> str:
+        return f"<WindowedStream {shown(self._inputs)} -> {self._windowing.assigner!r}>"
+
+    def reduce(
+        self, function: Callable[[T, T], T], *, on_error: OnError = "fail"
+    ) -> Stream[tuple[K, T, Any, Any]]:
+        """Combine the records of each window: `.reduce(lambda a, b: (a[0], a[1] + b[1]))`.
+
+        What they come to is the first as it is, then `function(so far, record)`. Parts of sliding
+        windows, and sessions that become one, are combined by the function, too: it must not matter
+        where brackets are, and it changes none of its arguments.
+        """
+        check_function("reduce", function, 2)
+        return self._folded("reduce", reducing(function), on_error)
+
+    def collect(self, *, on_error: OnError = "fail") -> Stream[tuple[K, list[T], Any, Any]]:
+        """The records of each window, in a list.
+
+        They are in order of arrival. In sliding windows, those that come before another window
+        begins or ends come before those that come after it.
+        """
+        return self._folded("collected", collecting(), on_error)  # as a sink is Collect
+
+    def apply(
+        self, function: Callable[[K, list[T], Any, Any], V], *, on_error: OnError = "fail"
+    ) -> Stream[tuple[K, V, Any, Any]]:
+        """What a function makes of each window: `function(key, records, start, end)`.
+
+        It is called when the result is due, with a list of its own, as `collect` gives it. A
+        program that needs no list computes more in less memory by `reduce` or `aggregate`.
+        `on_error` is for records without a time; where the function fails, so does the job.
+        """
+        check_function("apply", function, 4)
+        return self._folded("apply", applying(function), on_error)
+
+    def aggregate(
+        self, **aggregations: Accumulator[T, Any, Any]
+    ) -> Stream[tuple[K, dict[str, Any], Any, Any]]:
+        """Several computations at once, by name: the value of a window is a dict of them.
+
+        Each is an `Accumulator`, written in Python.
+        """
+        for name, each in aggregations.items():
+            if not isinstance(each, Accumulator):
+                is_class = isinstance(each, type) and issubclass(each, Accumulator)
+                described = each.__name__ if isinstance(each, type) else f"{each!r:.80}"
+                raise GraphError(
+                    f"aggregate() got {name}={described}, expected an Accumulator",
+                    hint=f"{name}={described}() is one"
+                    if is_class
+                    else "a class of your own with create, add, merge and finish",
+                )
+        if not aggregations:
+            raise GraphError(
+                "aggregate() got nothing, expected accumulators by name",
+                hint="such as .aggregate(span=Span())",
+            )
+        return self._folded("aggregate", accumulating(aggregations), "fail")
+
+    @property
+    def late(self) -> NoReturn:
+        """Refused: which records are late, the operator knows that computes something of them."""
+        raise GraphError(
+            ".late follows .window(...), expected what is computed of the windows before it",
+            hint="totals = windows.reduce(f); totals.side('late') are the records that came late",
+        )
+
+    def _folded(self, name: str, fold: Fold, on_error: OnError) -> Stream[Any]:
+        check_on_error(name, on_error)
+        return then(self._inputs, Windows(self._windowing, fold, on_error), name)
+
+    if not TYPE_CHECKING:  # a type checker sees that these methods do not exist
+
+        def __getattr__(self, name: str) -> Any:
+            if name in vars(Stream) and not name.startswith("_"):
+                raise GraphError(
+                    f".{name}() follows .window(), expected what is computed of the windows",
+                    hint=f"such as .reduce(...) or .collect(); then .{name}()",
+                )
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")

@@ -1,0 +1,64 @@
+"""All that `KeyedStream.window` says, checked: which windows, where the time is, when to emit."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Literal, TypeAlias, get_args
+
+from engine.errors import GraphError
+from operators.event_time import TimeSelector
+from operators.keys import Key
+from operators.windows.assigners import ZERO, Assigner, CountWindow, Every
+
+Emit: TypeAlias = Literal["final", "updates"] | Every
+"""When a window's result comes: when it is complete ("final"), for each batch that changed it
+("updates"), or every so often in between."""
+
+
+@dataclass(frozen=True)
+class Windowing:
+    """What an operator of windows has to know, whatever it computes of them."""
+
+    key: Key
+    """Where in a record its key is; None if the record itself is."""
+    paired: bool
+    """Whether what arrives are pairs of a key and a record."""
+    assigner: Assigner
+    time: TimeSelector | None
+    """Reads a record's time; None where windows need none."""
+    allowed_lateness: timedelta = ZERO
+    """For how long behind its end a window is kept, in event time."""
+    emit: Emit = "final"
+
+
+def check_windowing(assigner: object, time: object, allowed_lateness: object, emit: object) -> None:
+    """Raise `GraphError` unless these are windows, and mean something together."""
+    if not isinstance(assigner, get_args(Assigner)):
+        named = assigner.__name__ if isinstance(assigner, type) else f"{assigner!r:.80}"
+        is_class = isinstance(assigner, type) and assigner in get_args(Assigner)
+        size = "100" if assigner is CountWindow else "timedelta(minutes=1)"
+        raise GraphError(
+            f"window() got {named}, expected windows",
+            hint=f"{named}({size}) is one"
+            if is_class
+            else "such as Tumbling(timedelta(minutes=1)); also Sliding, Session, CountWindow",
+        )
+    if not isinstance(allowed_lateness, timedelta) or allowed_lateness < ZERO:
+        raise GraphError(
+            f"window() got allowed_lateness={allowed_lateness!r:.80}, expected a timedelta that is "
+            "not negative",
+            hint="such as timedelta(seconds=10); without it a window ends when it is complete",
+        )
+    if not isinstance(emit, Every) and emit not in get_args(Literal["final", "updates"]):
+        raise GraphError(
+            f"window() got emit={_shown(emit)}, expected 'final', 'updates' or Every(...)",
+            hint="Every(timedelta(seconds=1)) gives what changed once a second",
+        )
+    if isinstance(assigner, CountWindow) and (time is not None or allowed_lateness):
+        raise GraphError(
+            f"window() got {'time' if time is not None else 'allowed_lateness'} and {assigner!r}, "
+            "expected neither: it counts records in the order in which they come",
+        )
+
+
+def _shown(value: Any) -> str:
+    return value.__name__ if isinstance(value, type) else f"{value!r:.80}"
