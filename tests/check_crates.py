@@ -16,8 +16,14 @@ ALLOWED = {
     "oka-transport": {"oka-ipc", "oka-protocol", "oka-ring"},
     "oka-blob": {"oka-ipc"},
     "oka-fuzz": {"oka-protocol", "oka-columnar", "oka-compute", "oka-blob"},
-    "oka-instructions": {"oka-protocol", "oka-ring", "oka-columnar", "oka-compute"},
-    "oka-columnar": {"oka-protocol", "oka-compute"},
+    "oka-instructions": {
+        "oka-protocol",
+        "oka-ring",
+        "oka-columnar",
+        "oka-compute",
+        "oka-window",
+    },
+    "oka-columnar": {"oka-protocol", "oka-compute", "oka-window"},
     "oka-s3": set(),
     "oka-native": {
         "oka-protocol",

@@ -44,6 +44,31 @@ impl Unit {
         }
     }
 
+    /// How many microseconds it is; 1 of what is less.
+    pub fn microseconds(self) -> i64 {
+        match self {
+            Self::Seconds => 1_000_000,
+            Self::Milliseconds => 1_000,
+            Self::Microseconds | Self::Nanoseconds => 1,
+        }
+    }
+
+    /// Of microseconds that are a multiple of it. `None` outside the range of 64 bits.
+    pub fn to_integer(self, microseconds: i64) -> Option<i64> {
+        match self {
+            Self::Nanoseconds => microseconds.checked_mul(1_000),
+            other => Some(microseconds / other.microseconds()),
+        }
+    }
+
+    /// Of microseconds.
+    pub fn to_float(self, microseconds: i64) -> f64 {
+        match self {
+            Self::Nanoseconds => microseconds as f64 * 1e3,
+            other => microseconds as f64 / other.microseconds() as f64,
+        }
+    }
+
     /// As [`Self::of_integer`], rounded to the nearest, and to even ones between two.
     pub fn of_float(self, number: f64) -> Option<i64> {
         let microseconds = match self {

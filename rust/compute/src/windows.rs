@@ -113,6 +113,11 @@ impl WindowAggregate {
         self.slices.len()
     }
 
+    /// How far event time has come.
+    pub fn watermark(&self) -> Option<i64> {
+        self.slices.watermark()
+    }
+
     /// How many records came when their windows were gone.
     pub fn late(&self) -> u64 {
         self.late.count
@@ -238,27 +243,14 @@ impl WindowAggregate {
                 if number == keys.len() {
                     keys.push((update.key.to_vec(), Vec::new()));
                 }
-                let mut kept = Vec::new();
-                encode::array(&mut kept, 3);
-                encode::int(&mut kept, slice.start);
-                kept.extend_from_slice(&self.form);
-                update.encode(&mut kept);
+                let mut values = Vec::new();
+                update.encode(&mut values);
+                let kept = kept_slice(slice.start, &self.form, &values);
                 keys[number].1.push(kept);
             }
         }
-        let entry = |(key, slices): (Vec<u8>, Vec<Vec<u8>>)| {
-            let mut kept = Vec::new();
-            encode::array(&mut kept, 2);
-            match self.slices.watermark() {
-                Some(watermark) => encode::int(&mut kept, watermark),
-                None => encode::nil(&mut kept),
-            }
-            encode::array(&mut kept, slices.len());
-            slices
-                .iter()
-                .for_each(|slice| kept.extend_from_slice(slice));
-            (key, kept)
-        };
+        let watermark = self.slices.watermark();
+        let entry = |(key, slices): (Vec<u8>, Vec<Vec<u8>>)| (key, kept(watermark, &slices));
         Ok(keys.into_iter().map(entry).collect())
     }
 
@@ -272,15 +264,9 @@ impl WindowAggregate {
             ..
         } = self;
         let canonical = key::canonical(key, scratch)?;
-        let [watermark, kept] = exactly(kept)?;
-        if let Value::Int(watermark) = Reader::new(watermark).read()? {
-            self.watermark = self.watermark.max(Some(watermark));
-        }
-        for slice in items(kept)? {
-            let [start, form, values] = exactly(slice)?;
-            let Value::Int(start) = Reader::new(start).read()? else {
-                return Err(Problem::NoWindows);
-            };
+        let (watermark, kept) = read_kept(kept)?;
+        self.watermark = self.watermark.max(watermark);
+        for (start, form, values) in kept {
             if self.form.is_empty() {
                 self.form = form.to_vec();
             }
@@ -336,7 +322,14 @@ impl WindowAggregate {
             return Ok(None);
         };
         let groups = match self.emit {
-            Emit::Updates => Some(touched(&mut self.slices, window, &self.wanted)?),
+            Emit::Updates => {
+                let groups = touched(&mut self.slices, window, &self.wanted)?;
+                if self.slices.windows().are_slices() {
+                    let slices = self.slices.of(window);
+                    slices.for_each(|slice| slice.table.settle());
+                }
+                Some(groups)
+            }
             Emit::Final => {
                 let slices = self.slices.of(window);
                 slices.for_each(|slice| slice.table.settle());
@@ -397,6 +390,52 @@ fn touched(
     }
     Ok(found)
 }
+
+/// What is kept of a key: how far event time has come, and its slices.
+pub fn kept(watermark: Option<i64>, slices: &[Vec<u8>]) -> Vec<u8> {
+    let mut kept = Vec::new();
+    encode::array(&mut kept, 2);
+    match watermark {
+        Some(watermark) => encode::int(&mut kept, watermark),
+        None => encode::nil(&mut kept),
+    }
+    encode::array(&mut kept, slices.len());
+    slices
+        .iter()
+        .for_each(|slice| kept.extend_from_slice(slice));
+    kept
+}
+
+/// What is kept of a key in a slice: where it begins, the form of its times, and encoded values.
+pub fn kept_slice(start: i64, form: &[u8], values: &[u8]) -> Vec<u8> {
+    let mut kept = Vec::new();
+    encode::array(&mut kept, 3);
+    encode::int(&mut kept, start);
+    kept.extend_from_slice(form);
+    kept.extend_from_slice(values);
+    kept
+}
+
+/// What [`kept`] has written, and of each slice what [`kept_slice`] has.
+pub fn read_kept(kept: &[u8]) -> Result<(Option<i64>, Vec<KeptSlice<'_>>), Problem> {
+    let [watermark, slices] = exactly(kept)?;
+    let watermark = match Reader::new(watermark).read()? {
+        Value::Int(watermark) => Some(watermark),
+        _ => None,
+    };
+    let slice = |slice| {
+        let [start, form, values] = exactly(slice)?;
+        match Reader::new(start).read()? {
+            Value::Int(start) => Ok((start, form, values)),
+            _ => Err(Problem::NoWindows),
+        }
+    };
+    let slices = items(slices)?.into_iter().map(slice);
+    Ok((watermark, slices.collect::<Result<_, _>>()?))
+}
+
+/// Where a slice begins, the form of its times, and the values.
+pub type KeptSlice<'a> = (i64, &'a [u8], &'a [u8]);
 
 /// The items of an encoded array.
 fn items(encoded: &[u8]) -> Result<Vec<&[u8]>, Problem> {

@@ -242,22 +242,7 @@ impl State {
             return Err(mixed());
         }
         if self.columns.is_none() {
-            let by = self.key.iter().map(|path| {
-                selector(path).and_then(|key| key.ok_or_else(|| no_column("key_by()")))
-            });
-            let mut aggregate = oka_columnar::Aggregate::by(by.collect::<PyResult<_>>()?);
-            for (at, (aggregation, path)) in self.wanted.iter().enumerate() {
-                let value = match (aggregation, selector(path)?) {
-                    (Aggregation::Count, _) => None,
-                    (_, None) => return Err(no_column("the aggregation")),
-                    (_, value) => value,
-                };
-                let name = match &self.names {
-                    Some(names) => names[at].to_string(),
-                    None => aggregation.name().to_owned(),
-                };
-                aggregate = aggregate.compute(name, *aggregation, value);
-            }
+            let aggregate = over_columns(&self.key, &self.wanted, self.names.as_deref())?;
             self.columns = Some(aggregate);
         }
         self.columns.as_mut().ok_or_else(mixed)
@@ -282,6 +267,31 @@ fn pairs<'py, 'a>(
     PyList::new(py, pairs)
 }
 
+/// The aggregate over columns.
+pub(crate) fn over_columns(
+    key: &[Vec<PathStep>],
+    wanted: &[(Aggregation, Vec<PathStep>)],
+    names: Option<&[Py<PyString>]>,
+) -> PyResult<oka_columnar::Aggregate> {
+    let by = key
+        .iter()
+        .map(|path| selector(path).and_then(|key| key.ok_or_else(|| no_column("key_by()"))));
+    let mut aggregate = oka_columnar::Aggregate::by(by.collect::<PyResult<_>>()?);
+    for (at, (aggregation, path)) in wanted.iter().enumerate() {
+        let value = match (aggregation, selector(path)?) {
+            (Aggregation::Count, _) => None,
+            (_, None) => return Err(no_column("the aggregation")),
+            (_, value) => value,
+        };
+        let name = match names {
+            Some(names) => names[at].to_string(),
+            None => aggregation.name().to_owned(),
+        };
+        aggregate = aggregate.compute(name, *aggregation, value);
+    }
+    Ok(aggregate)
+}
+
 /// The value of a key, or a dict of several.
 pub(crate) fn value<'py>(
     py: Python<'py>,
@@ -298,7 +308,10 @@ pub(crate) fn value<'py>(
     Ok(values.into_any())
 }
 
-fn exported(py: Python<'_>, batch: Option<arrow_array::RecordBatch>) -> PyResult<Bound<'_, PyAny>> {
+pub(crate) fn exported(
+    py: Python<'_>,
+    batch: Option<arrow_array::RecordBatch>,
+) -> PyResult<Bound<'_, PyAny>> {
     match batch {
         Some(batch) => columns::export(py, batch),
         None => Ok(PyList::empty(py).into_any()),
@@ -369,7 +382,7 @@ pub(crate) fn path(steps: &[PathStep]) -> Path {
 }
 
 /// The column that a path leads to; `None` if the path is empty.
-fn selector(path: &[PathStep]) -> PyResult<Option<Selector>> {
+pub(crate) fn selector(path: &[PathStep]) -> PyResult<Option<Selector>> {
     match path {
         [] => Ok(None),
         [PathStep::Item(index)] => Ok(Some(Selector::Index(*index as isize))),
@@ -468,6 +481,7 @@ pub(crate) fn raise_columns(error: &oka_columnar::AggregateError) -> PyErr {
     let hint = match error {
         Error::Decode(error) => return not_columns(error),
         Error::Column(_) => "name one of these columns, or say its index",
+        Error::Row { .. } => "a column of times has integers, floats or timestamps, and no nulls",
         Error::State(_) => "is it the state of an operator with the same aggregations?",
         _ => "cast the column in map_batches first",
     };
@@ -475,7 +489,7 @@ pub(crate) fn raise_columns(error: &oka_columnar::AggregateError) -> PyErr {
 }
 
 #[cold]
-fn no_column(what: &str) -> PyErr {
+pub(crate) fn no_column(what: &str) -> PyErr {
     AggregateError::new_err(format!(
         "{what} names no column, expected one for a stream of columns\n\nhint: name it, as in \
          key_by(\"word\").sum(\"n\"); map_batches can add a column"
@@ -483,7 +497,7 @@ fn no_column(what: &str) -> PyErr {
 }
 
 #[cold]
-fn mixed() -> PyErr {
+pub(crate) fn mixed() -> PyErr {
     AggregateError::new_err(
         "columns and records in one aggregation\n\nhint: to_columns() or to_records() before union",
     )

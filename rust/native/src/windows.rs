@@ -1,10 +1,14 @@
 //! Aggregates per key and window over encoded batches.
 
-use crate::aggregate::{PathStep, detached, key_path, path, raise, raise_columns, value, wanted};
+use crate::aggregate::{
+    PathStep, detached, exported, key_path, mixed, no_column, over_columns, path, raise,
+    raise_columns, selector, value, wanted,
+};
 use crate::batch::{Batch, Content};
+use crate::columns;
 use crate::decode::Decoder;
 use crate::encode;
-use crate::error::{AggregateError, Raised, alone};
+use crate::error::{Raised, alone};
 use crate::state::{Entry, placed};
 use oka_compute::{Aggregation, Emit, Problem, TimePath, Unit, Update};
 use oka_window::{Window, Windows};
@@ -21,7 +25,8 @@ use std::sync::Mutex;
 /// path but is no number, or where numbers count nothing, `microseconds` gives the time; `form` of
 /// the first time gives 1970 in its form, and `like` of that a function, which gives microseconds in
 /// this form. `windows` has size, slide and offset, in microseconds as `lateness` is. With `updates`,
-/// windows come as they change. With `keeps_late`, `take_late` gives what came too late.
+/// windows come as they change. Over columns, times are a column, and results `pyarrow.RecordBatch`es
+/// with columns `window_start` and `window_end`. With `keeps_late`, `take_late` gives what came too late.
 ///
 /// One thread at a time.
 #[pyclass(frozen, module = "engine._native")]
@@ -34,8 +39,16 @@ struct State {
     times: Py<PyAny>,
     /// Gives microseconds in the form of the records' times, once there was one.
     like: Option<Py<PyAny>>,
+    /// The aggregate over columns, once there are some.
+    columns: Option<oka_columnar::WindowAggregate>,
+    key: Vec<Vec<PathStep>>,
     wanted: Vec<(Aggregation, Vec<PathStep>)>,
     names: Option<Vec<Py<PyString>>>,
+    time: Vec<PathStep>,
+    unit: Option<Unit>,
+    windows: (Windows, u64),
+    emit: Emit,
+    keeps_late: bool,
 }
 
 #[pymethods]
@@ -78,6 +91,7 @@ impl WindowAggregate {
             Unit::named(unit).ok_or_else(unknown)
         };
         let unit = time.1.as_deref().map(named).transpose()?;
+        let emit = if updates { Emit::Updates } else { Emit::Final };
         let mut paths = wanted.iter().map(|(kind, steps)| (*kind, path(steps)));
         let first = paths.next().unwrap_or((Aggregation::Count, path(&[])));
         let mut aggregate = oka_compute::WindowAggregate::new(
@@ -85,7 +99,7 @@ impl WindowAggregate {
             key_path(&key)?,
             TimePath::new(path(&time.0), unit),
             (windows, lateness),
-            if updates { Emit::Updates } else { Emit::Final },
+            emit,
             keeps_late,
         );
         for (kind, path) in paths {
@@ -95,8 +109,15 @@ impl WindowAggregate {
             aggregate,
             times,
             like: None,
+            columns: None,
+            key,
             wanted,
             names,
+            time: time.0,
+            unit,
+            windows: (windows, lateness),
+            emit,
+            keeps_late,
         };
         Ok(Self {
             state: Mutex::new(state),
@@ -114,6 +135,12 @@ impl WindowAggregate {
     #[pyo3(signature = () -> "Any")]
     fn changes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let mut state = self.state()?;
+        if let Some(columns) = &mut state.columns {
+            return exported(
+                py,
+                columns.changes().map_err(|error| raise_columns(&error))?,
+            );
+        }
         let (aggregate, mut rows) = state.rows(py);
         aggregate.changes(|window, update| rows.push(window, &update))?;
         rows.list()
@@ -122,13 +149,19 @@ impl WindowAggregate {
     /// Whether windows have changed since `changes` was called.
     #[pyo3(signature = () -> "bool")]
     fn has_changes(&self) -> PyResult<bool> {
-        Ok(self.state()?.aggregate.has_changes())
+        let state = self.state()?;
+        let columns = state.columns.as_ref();
+        Ok(columns.map_or_else(|| state.aggregate.has_changes(), |it| it.has_changes()))
     }
 
     /// Says that event time has come here, in microseconds. `complete` then gives what is complete.
     #[pyo3(signature = (watermark_us: "int") -> "None")]
     fn advance(&self, watermark_us: i64) -> PyResult<()> {
-        self.state()?.aggregate.advance(watermark_us);
+        let mut state = self.state()?;
+        state.aggregate.advance(watermark_us);
+        if let Some(columns) = &mut state.columns {
+            columns.advance(watermark_us);
+        }
         Ok(())
     }
 
@@ -136,6 +169,10 @@ impl WindowAggregate {
     #[pyo3(signature = (most: "int") -> "Any")]
     fn complete<'py>(&self, py: Python<'py>, most: usize) -> PyResult<Bound<'py, PyAny>> {
         let mut state = self.state()?;
+        if let Some(columns) = &mut state.columns {
+            let given = columns.give(most);
+            return exported(py, given.map_err(|error| raise_columns(&error))?);
+        }
         let (aggregate, mut rows) = state.rows(py);
         aggregate.give(most, |window, update| rows.push(window, &update))?;
         rows.list()
@@ -144,14 +181,22 @@ impl WindowAggregate {
     /// How many records came when their windows were gone.
     #[getter]
     fn late(&self) -> PyResult<u64> {
-        Ok(self.state()?.aggregate.late())
+        let state = self.state()?;
+        let columns = state.columns.as_ref();
+        Ok(columns.map_or_else(|| state.aggregate.late(), |it| it.late()))
     }
 
-    /// Those that came so since it was called.
+    /// Those that came so since it was called, in batches.
     #[pyo3(signature = () -> "list[Any]")]
-    fn take_late<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let (records, body) = self.state()?.aggregate.take_late();
-        Decoder::new(py).list([(records, &body[..])].into_iter())
+    fn take_late<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let mut state = self.state()?;
+        if let Some(columns) = &mut state.columns {
+            let late = columns.take_late().into_iter();
+            return late.map(|batch| columns::export(py, batch)).collect();
+        }
+        let (records, body) = state.aggregate.take_late();
+        let late = Decoder::new(py).list([(records, &body[..])].into_iter())?;
+        Ok(vec![late.into_any()])
     }
 
     /// What it keeps, for `restore`: as `Aggregate.snapshot`. What is kept of a key is a tuple of the
@@ -159,9 +204,15 @@ impl WindowAggregate {
     /// `Aggregate` keeps.
     #[pyo3(signature = () -> "tuple[bytes, list[tuple[int, bytes, bytes]]]")]
     fn snapshot(&self, py: Python<'_>) -> PyResult<(Vec<u8>, Vec<Entry>)> {
-        let pairs = self.state()?.aggregate.export();
-        let pairs = pairs.map_err(|problem| raise_columns(&problem.into()))?;
-        Ok((Vec::new(), placed(py, pairs)?))
+        let state = self.state()?;
+        let exported = match &state.columns {
+            Some(columns) => columns.export(),
+            None => (state.aggregate.export())
+                .map(|pairs| (Vec::new(), pairs))
+                .map_err(Into::into),
+        };
+        let (layout, pairs) = exported.map_err(|error| raise_columns(&error))?;
+        Ok((layout, placed(py, pairs)?))
     }
 
     /// Goes on with what others kept, before the first batch. `touched` tells that `changes` shall
@@ -178,19 +229,33 @@ impl WindowAggregate {
         entries: Vec<Entry>,
         touched: bool,
     ) -> PyResult<()> {
-        let _ = layout;
         let mut state = self.state()?;
+        if !layout.is_empty() {
+            let entries: Vec<_> = entries
+                .iter()
+                .map(|(_, key, it)| (&key[..], &it[..]))
+                .collect();
+            let imported = state.columns()?.import(layout, &entries, touched);
+            return imported.map_err(|error| raise_columns(&error));
+        }
         for (_, key, kept) in entries {
             let imported = state.aggregate.import(&key, &kept);
             imported.map_err(|problem| raise_columns(&problem.into()))?;
         }
         state.aggregate.imported(touched);
-        state.find_form(py)
+        if let Some(form) = state.aggregate.form() {
+            let form = Decoder::new(py).first(form)?;
+            let like = state.times.bind(py).call_method1("like", (form,))?;
+            state.like = Some(like.unbind());
+        }
+        Ok(())
     }
 
     /// Number of slices of time that are kept.
     fn __len__(&self) -> PyResult<usize> {
-        Ok(self.state()?.aggregate.slices())
+        let state = self.state()?;
+        let columns = state.columns.as_ref();
+        Ok(columns.map_or_else(|| state.aggregate.slices(), |it| it.slices()))
     }
 }
 
@@ -207,12 +272,15 @@ impl State {
     fn add(&mut self, py: Python<'_>, batch: &Batch) -> PyResult<()> {
         let received = match batch.content()? {
             Content::Records(received) => received,
-            Content::Columns(_) => {
-                return Err(AggregateError::new_err(
-                    "windows of columns, expected records\n\nhint: to_records() before key_by",
-                ));
+            Content::Columns(columns) => {
+                let aggregate = self.columns()?;
+                let added = detached(py, columns.size(), || aggregate.add(columns));
+                return added.map_err(|error| raise_columns(&error));
             }
         };
+        if self.columns.is_some() && received.records > 0 {
+            return Err(mixed());
+        }
         let mut first = 0;
         for (records, body) in received.bodies() {
             let (aggregate, times) = (&mut self.aggregate, &self.times);
@@ -235,6 +303,31 @@ impl State {
             first += records;
         }
         self.find_form(py)
+    }
+
+    /// The aggregate over columns, from the first of them on.
+    fn columns(&mut self) -> PyResult<&mut oka_columnar::WindowAggregate> {
+        if self.aggregate.form().is_some() {
+            return Err(mixed());
+        }
+        if self.columns.is_none() {
+            let aggregate = over_columns(&self.key, &self.wanted, self.names.as_deref())?;
+            let (Some(time), Some(unit)) = (selector(&self.time)?, self.unit) else {
+                return Err(no_column("the time of windows"));
+            };
+            let mut columns = oka_columnar::WindowAggregate::new(
+                aggregate,
+                (time, unit),
+                self.windows,
+                self.emit,
+                self.keeps_late,
+            );
+            if let Some(watermark) = self.aggregate.watermark() {
+                columns.go_on_from(watermark);
+            }
+            self.columns = Some(columns);
+        }
+        self.columns.as_mut().ok_or_else(mixed)
     }
 
     /// The aggregate, and what makes results of its values.

@@ -31,6 +31,14 @@ pub struct Window {
     pub end: i64,
 }
 
+impl Window {
+    /// Whether this time lies inside.
+    #[inline]
+    pub fn has(&self, time: i64) -> bool {
+        (self.start..self.end).contains(&time)
+    }
+}
+
 /// There are no such windows.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum WindowsError {
@@ -59,6 +67,13 @@ impl Windows {
     /// Whether windows do not overlap, so that each is a slice.
     pub fn are_slices(&self) -> bool {
         self.slide == self.size
+    }
+
+    /// Whether all begin and end at multiples of this.
+    pub fn are_whole(&self, unit: i64) -> bool {
+        [self.size, self.slide, self.offset]
+            .iter()
+            .all(|time| time % unit == 0)
     }
 
     /// The slice that has this time, which is no farther than [`FARTHEST`].
