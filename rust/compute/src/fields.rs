@@ -154,7 +154,11 @@ pub(crate) fn only_item(path: &Path) -> Option<usize> {
 
 /// Reads a tuple in one pass, with the item that is its time where one is asked for. `None` when the
 /// record is no tuple or too short: it is passed over, and [`Path::find`] says what is wrong with it.
-#[inline]
+#[expect(
+    clippy::inline_always,
+    reason = "it has two callers, each the loop over records"
+)]
+#[inline(always)]
 fn items<'a>(
     reader: &mut Reader<'a>,
     key: usize,
@@ -178,8 +182,10 @@ fn items<'a>(
         }
         if time == Some(item) {
             found_time = Some(reader.rest());
+            reader.skip_number()?;
+        } else {
+            reader.skip()?;
         }
-        reader.skip()?;
         if item == key {
             found.0 = Some(reader.since(start));
         }

@@ -113,7 +113,11 @@ impl Groups {
     }
 
     /// Takes in a record's value, and the record itself for what is computed beside.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "it has two callers, each the loop over records"
+    )]
+    #[inline(always)]
     pub(crate) fn add<'r>(
         &mut self,
         wanted: &Wanted,

@@ -57,7 +57,11 @@ impl KeyTable {
     /// The number of a key; a key that was never seen gets the next one, which is the former length.
     ///
     /// A short key in its own slot is found without a call.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "it has several callers, each a loop over records"
+    )]
+    #[inline(always)]
     pub fn number(&mut self, key: &[u8]) -> usize {
         let hash = hash(key);
         if key.len() > LONGEST {

@@ -107,6 +107,14 @@ impl TimePath {
         let Some(unit) = self.unit else {
             return Ok(Read::Other);
         };
+        if let [0xcf, number @ ..] = encoded
+            && let Some(number) = number.first_chunk()
+            && let Ok(number) = i64::try_from(u64::from_be_bytes(*number))
+        {
+            return Ok(unit
+                .of_integer(number)
+                .map_or(Read::Far, Read::Microseconds));
+        }
         let time = match Reader::new(encoded).read()? {
             Value::Int(number) => unit.of_integer(number),
             Value::Float(number) if number.is_finite() => unit.of_float(number),
