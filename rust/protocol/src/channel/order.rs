@@ -13,7 +13,7 @@ impl Numbers {
     pub(crate) fn next(&mut self, kind: FrameKind) -> u64 {
         debug_assert!(!self.ended, "nothing follows the end of a channel");
         self.last += 1;
-        self.ended = kind == FrameKind::End;
+        self.ended |= kind == FrameKind::End;
         self.last
     }
 
@@ -73,7 +73,7 @@ impl Order {
     #[inline]
     pub(crate) fn on_next(&mut self, kind: FrameKind) {
         self.arrived += 1;
-        self.ended = kind == FrameKind::End;
+        self.ended |= kind == FrameKind::End;
     }
 
     /// The last frame that arrived with all before it; 0 before any.

@@ -62,13 +62,9 @@ impl Receiver {
             }
         }
         let sent = self.arrived_bytes + bytes as u64;
-        let grant = self.granted.unwrap_or_default();
-        let excess = sent > grant.credit.limit && kind != FrameKind::End;
-        if excess && !self.is_alone(kind, grant.credit.acknowledged) {
-            return Err(ChannelError::OverCredit {
-                sent,
-                limit: grant.credit.limit,
-            });
+        let limit = self.granted.map_or(0, |grant| grant.credit.limit);
+        if sent > limit && kind != FrameKind::End && !self.is_alone(kind) {
+            return Err(ChannelError::OverCredit { sent, limit });
         }
         self.order.on_next(kind);
         self.arrived_bytes = sent;
@@ -191,7 +187,8 @@ impl Receiver {
 
     /// Whether a frame belongs to those that may exceed the window: the sender had nothing else in
     /// flight. Markers and controls travel, and were let go, with the records before them.
-    fn is_alone(&self, kind: FrameKind, acknowledged: u64) -> bool {
+    fn is_alone(&self, kind: FrameKind) -> bool {
+        let acknowledged = self.granted.map_or(0, |grant| grant.credit.acknowledged);
         let before = self.order.arrived() - acknowledged;
         before == 0 || (kind != FrameKind::Data && before <= MOST_BEHIND_DATA)
     }
@@ -221,7 +218,7 @@ impl Receiver {
 }
 
 /// The last credit that was sent, and what was consumed by then.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 struct Grant {
     credit: Credit,
     consumed_bytes: u64,
