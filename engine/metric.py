@@ -72,6 +72,24 @@ class Metrics:
     retransmitted_frames: int = _metric(
         "sum", "frame", "Frames that were sent again, after a reconnect."
     )
+    watermark_lag_ms: float = _metric(
+        "max",
+        "ms",
+        "How far the watermark is behind the wall clock, in the task where it is farthest behind; "
+        "0 where there is none. Of live data it is how long results wait for records; of old data, "
+        "how old they are.",
+        row="watermark",
+        text="{} behind the clock",
+        progress=True,
+    )
+    disbelieved_times: int = _metric(
+        "sum",
+        "time",
+        "Times of records that were too far ahead of others, or of the wall clock, to be believed; "
+        "of those that were looked at for watermarks.",
+        row="watermark",
+        text="{} too far ahead to be believed",
+    )
     cpu_seconds: float = _metric(
         "sum", "s", "User and system time of the workers, all threads, while their tasks ran."
     )

@@ -8,6 +8,7 @@ import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone, tzinfo
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from engine.errors import GraphError
@@ -66,7 +67,7 @@ class TimeSelector:
         """The time of a record. Raises ValueError, or what reading the item raises."""
         return self.in_microseconds(self.time(record))
 
-    @property
+    @cached_property
     def time(self) -> Callable[[Any], Any]:
         """The function that gives the time as the record has it."""
         item = self.item
@@ -93,13 +94,13 @@ class TimeSelector:
     def column(self, batch: "pa.RecordBatch") -> "tuple[pa.Array, TimeSelector]":
         """The times of all rows as numbers, and what reads such a number.
 
-        ValueError where the column has no times, or some rows have none.
+        ValueError where the column has no times, or some rows are null; some may be NaN.
         """
         import pyarrow as pa
 
         column = batch.column(self.item)
         if pa.types.is_timestamp(column.type):
-            numbers, unit = column.cast(pa.int64()), column.type.unit
+            numbers, unit = column.view(pa.int64()), column.type.unit
         elif pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
             numbers, unit = column, self.unit
         else:
@@ -108,25 +109,26 @@ class TimeSelector:
                 f"{self.unit} or timestamps\n\n"
                 "hint: cast it in .map_batches(...) before .with_event_time(...)"
             )
-        if lacking := numbers.is_null(nan_is_null=True).true_count:
+        if column.null_count:
             raise ValueError(
-                f"the column {self.item!r} of times has none in {lacking} of {len(column)} rows, "
-                "expected one in each\n\nhint: filter such rows out in .map_batches(...)"
+                f"the column {self.item!r} of times is null in {column.null_count} of "
+                f"{len(column)} rows, expected a time in each\n\n"
+                "hint: filter such rows out in .map_batches(...)"
             )
         return numbers, TimeSelector(unit=unit)
 
     def in_microseconds(self, time: Any) -> int:
         """The time that a record has, in microseconds. Raises ValueError for what is none."""
-        kind = type(time)
-        if kind is int or (kind is not bool and hasattr(kind, "__index__")):
-            number = operator.index(time)
-            return number // 1000 if self.unit == "ns" else number * _MICROSECONDS[self.unit]
+        unit, kind = self.unit, type(time)
         try:
             if isinstance(time, float):
-                return round(time / 1000 if self.unit == "ns" else time * _MICROSECONDS[self.unit])
+                return round(time / 1000 if unit == "ns" else time * _MICROSECONDS[unit])
             if isinstance(time, datetime):
                 zoned = time.replace(tzinfo=timezone.utc) if time.tzinfo is None else time
                 return (zoned - _EPOCH) // _MICROSECOND
+            if kind is int or (kind is not bool and hasattr(kind, "__index__")):
+                number = operator.index(time)
+                return number // 1000 if unit == "ns" else number * _MICROSECONDS[unit]
         except (ValueError, OverflowError):  # it is NaN or infinite
             pass
         raise ValueError(

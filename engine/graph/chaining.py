@@ -7,7 +7,7 @@ does so, too. A side output always leaves the vertex. A forward edge to more tas
 from becomes a rebalance, since some tasks would else receive nothing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from engine.errors import GraphError
 from engine.graph.job import JobEdge, JobGraph, JobVertex
@@ -41,6 +41,7 @@ def chain(
         )
         for number, members in enumerate(chains)
     )
+    _check_beside_sources(vertices)
     vertex_of = {operator.id: vertex.id for vertex in vertices for operator in vertex.operators}
     crossing = [edge for edge in graph.edges if vertex_of[edge.source] != vertex_of[edge.target]]
     edges = tuple(
@@ -92,6 +93,18 @@ def _resources(
             needed[resource] = max(float(amount), needed.get(resource, 0.0))
     everywhere = {name: float(amount) for name, amount in configured.get("*", {}).items()}
     return DEFAULT_RESOURCES | everywhere | needed
+
+
+def _check_beside_sources(vertices: Sequence[JobVertex]) -> None:
+    for vertex in vertices:
+        for operator in vertex.operators:
+            if operator.operator.properties.beside_source and not vertex.is_source:
+                raise GraphError(
+                    f"operator {operator.name!r} reads over channels from other tasks, expected "
+                    "it in those of its source, since it tells whether that is idle",
+                    hint="call it right behind the source, before its stream is united with "
+                    "others, dealt out, or read by a second operator",
+                )
 
 
 def _check_names(graph: LogicalGraph, configured: Mapping[str, Mapping[str, float]]) -> None:

@@ -118,6 +118,13 @@ class Properties:
     driver: bool = False
     """Of a sink, whether its merged results come back with the job's result."""
 
+    never_waits: bool = False
+    """Of a source, whether it has its next record at once, or has ended: it waits for nothing
+    outside. No other thread then iterates in front of operators with timers."""
+
+    beside_source: bool = False
+    """Whether it runs in the tasks of a source, with no channel between."""
+
     makes_watermarks: bool = False
     """Whether its functions set `watermark`. What its inputs tell of event time then ends at it."""
 
@@ -188,7 +195,7 @@ class SourceOperator(Operator, ABC, Generic[Produced]):
     def open(self, context: TaskContext) -> Iterable[Any]:
         """Give the share of this task, to iterate over once; best a `SourceReader`.
 
-        In front of operators with timers, another thread iterates.
+        In front of operators with timers another thread iterates, unless it never waits.
         """
 
 
@@ -322,6 +329,10 @@ class BatchFunction(ABC):
 
         What it raises is told, and fails no job: what must not be lost belongs in `on_end`.
         """
+
+    def metrics(self) -> Mapping[str, Any]:
+        """What it has measured up to now, by the names of `engine.metric`; from any thread."""
+        return {}
 
     def snapshot(self) -> "KeyedState | None":
         """What it keeps of each key, as it is between two batches; None if it keeps nothing.

@@ -2,50 +2,81 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
-from contextlib import suppress
-from queue import Empty, Queue
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
+
+from engine.columns import is_columns
 
 
 class Ahead:
-    """Iterates in a thread of its own, which is at most two items ahead of `receive`.
+    """Iterates in a thread of its own, which is a little ahead of `receive`.
 
+    It goes on while less than `records` wait that it has given, where a list or a batch of columns
+    counts as those in it: threads that hand over one record at a time would do nothing else.
     No item is None, which stands for the end, or an exception, for one that the iterator raised.
     """
 
-    def __init__(self, items: Iterable[Any]) -> None:
+    def __init__(self, items: Iterable[tuple[Any, Any]], records: int) -> None:
         self._items = items
-        self._queue: Queue[Any] = Queue(1)
+        self._most = records
+        self._waiting: deque[tuple[Any, int]] = deque()
+        self._given = 0
+        """Records that the iterator has given; only its thread counts them."""
+        self._taken = 0
+        """And those that were received; only the other thread counts them."""
+        self._filled = Event()
+        self._room = Event()
         self._closed = False
         Thread(target=self._run, name="oka-source", daemon=True).start()
 
     def receive(self, timeout_seconds: float | None = None) -> Any:
-        """The next item, None or an exception at the end. Raises TimeoutError."""
-        if timeout_seconds is not None:  # one that looks all the time would keep the GIL to itself
-            timeout_seconds = max(timeout_seconds, _LEAST_WAIT_SECONDS)
-        try:
-            return self._queue.get(timeout=timeout_seconds)
-        except Empty:
-            raise TimeoutError from None
+        """The next pair of an item and what belongs to it; None or an exception at the end.
+
+        Raises TimeoutError.
+        """
+        while not self._waiting:
+            self._filled.clear()
+            if self._waiting:
+                break
+            if timeout_seconds is not None:  # one that looks all the time would keep the GIL
+                timeout_seconds = max(timeout_seconds, _LEAST_WAIT_SECONDS)
+            if not self._filled.wait(timeout_seconds):
+                raise TimeoutError
+        item, records = self._waiting.popleft()
+        self._taken += records
+        if not self._room.is_set() and 2 * (self._given - self._taken) <= self._most:
+            self._room.set()
+        return item
 
     def close(self) -> None:
         """Let the thread end, which has nobody to iterate for any more."""
         self._closed = True
-        with suppress(Empty):  # it may wait for room
-            self._queue.get_nowait()
+        self._room.set()
 
     def _run(self) -> None:
-        failure = None
+        end = None
         try:
-            for item in self._items:
-                self._queue.put(item)
+            for pair in self._items:
+                item = pair[0]
+                records = len(item) if type(item) is list or is_columns(item) else 1
+                self._put(pair, records or 1)
+                while self._given - self._taken >= self._most and not self._closed:
+                    self._room.clear()
+                    if self._given - self._taken >= self._most and not self._closed:
+                        self._room.wait()
                 if self._closed:
                     return
         except BaseException as error:  # noqa: BLE001 - the source's, for the thread of the task
-            failure = error
-        self._queue.put(failure)
+            end = error
+        self._put(end, 0)
+
+    def _put(self, item: Any, records: int) -> None:
+        self._given += records
+        self._waiting.append((item, records))
+        if not self._filled.is_set():
+            self._filled.set()
 
 
 _LEAST_WAIT_SECONDS = 50e-6

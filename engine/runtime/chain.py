@@ -152,9 +152,9 @@ class Chain:
                 yield from self._given(place, place.function.on_watermark, watermark_us)
 
     @property
-    def makes_watermarks(self) -> bool:
-        """Whether an operator makes watermarks: those of the chain's inputs end at it."""
-        return len(self._stretches) > 1
+    def makers(self) -> list[BatchFunction]:
+        """Those that make watermarks; what the chain's inputs tell of time ends at the first."""
+        return [stretch.maker for stretch in self._stretches if stretch.maker is not None]
 
     def made_watermarks(self) -> Iterator[tuple[Stretch, Watermark]]:
         """The watermarks that operators have made since this was called, each for its stretch."""
@@ -251,6 +251,15 @@ class Chain:
             found.append(OperatorStatistics(name, records, out, failures, *errors, late))
             records = out
         return found
+
+    def metrics(self) -> list[Mapping[str, Any]]:
+        """What the operators have measured; from any thread."""
+        return [function.metrics() for function in list(self.functions.values())]
+
+    @property
+    def watermark(self) -> int:
+        """The last that left the chain, or came to its end."""
+        return self._stretches[-1].watermark
 
     def _given(
         self, place: _Place, give: Callable[..., Iterable[Any] | None], *arguments: Any

@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import resource
+import time
 from collections.abc import Mapping
 from typing import Any
 
+from engine.graph.operator import START_OF_TIME
 from engine.metric import together
 from engine.network import NetworkStatistics
+from engine.runtime.chain import Chain
 from engine.runtime.services import Services
 
 
-def measured(network: NetworkStatistics, services: Services, cpu_seconds: float) -> dict[str, Any]:
+def measured(
+    network: NetworkStatistics, services: Services, chain: Chain, cpu_seconds: float
+) -> dict[str, Any]:
     """The metrics of a task up to now; `cpu_seconds` is what it has taken."""
     process = {
         "cpu_seconds": cpu_seconds,
         "memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     }
-    return together([process, _of_network(network), *services.metrics()])
+    return together(
+        [process, _of_network(network), _of_time(chain), *services.metrics(), *chain.metrics()]
+    )
+
+
+def _of_time(chain: Chain) -> Mapping[str, Any]:
+    watermark = chain.watermark
+    behind = 0.0 if watermark == START_OF_TIME else time.time() * 1e3 - watermark / 1e3
+    return {"watermark_lag_ms": max(0.0, behind)}
 
 
 def _of_network(network: NetworkStatistics) -> Mapping[str, Any]:

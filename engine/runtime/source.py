@@ -73,7 +73,9 @@ class SourceLoop:
         self._window = window
         window.begin()
         rate = self._source.properties.rate
-        batches = self._between_timers(items) if self._chain.has_timers else items
+        batches = items
+        if self._chain.has_timers:
+            batches = self._between_timers(items, 2 * context.batch_size if rate is None else 2)
         if rate is None:
             self._run_closed(batches, deliver)
         else:
@@ -101,10 +103,16 @@ class SourceLoop:
     def _read_to(self) -> Any:
         return None if self._reader is None else self._reader.position
 
-    def _between_timers(self, items: Iterable[Any]) -> Iterator[Any]:
+    def _between_timers(self, items: Iterable[Any], records_ahead: int) -> Iterator[Any]:
         """The items; timers are called in between, also while the source blocks."""
+        if self._source.properties.never_waits:
+            for item in items:
+                self._timers.call()
+                yield item
+            return
         self._ahead = (None, self._read_to())
-        ahead = Ahead((item, self._read_to()) for item in items)
+        pairs = ((item, self._read_to()) for item in items)
+        ahead = Ahead(pairs, records_ahead)
 
         def receive(seconds: float | None) -> Any:
             return ahead.receive(None if self._clock.is_virtual else seconds)

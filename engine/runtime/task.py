@@ -16,6 +16,7 @@ from engine.graph.failing import Failing
 from engine.graph.logical import LogicalOperator
 from engine.graph.operator import (
     ERRORS,
+    BatchFunction,
     SinkOperator,
     SourceOperator,
     TaskContext,
@@ -142,8 +143,8 @@ class Task:
             rescuers=_rescuers(self._chained, side_outputs, self.chain.failing),
         )
         self._check_cancelled()  # from here on, `cancel` wakes what waits in the operators
-        if self.chain.makes_watermarks:
-            self._deliver = self._then_tell_time(self._deliver)
+        if makers := self.chain.makers:
+            self._deliver = self._then_tell_time(self._deliver, makers)
         timers = Timers(self.chain, self._clock, self._fire)
         if self._source is not None:
             own = replace(context, identity=self.description.operators[0].identity)
@@ -214,7 +215,12 @@ class Task:
             source_window=self._window.bounds() if self._source else None,
             sink_window=self._window.bounds() if self._is_sink else None,
             latency=self._latency.to_bytes() if self._is_sink else None,
-            **measured(network, self._services, ended.process_seconds - started.process_seconds),
+            **measured(
+                network,
+                self._services,
+                self.chain,
+                ended.process_seconds - started.process_seconds,
+            ),
         )
 
     def _now(self) -> _Moment:
@@ -297,12 +303,14 @@ class Task:
             for gate in self._gates:
                 gate.send_control(control)
 
-    def _then_tell_time(self, deliver: Deliver) -> Deliver:
-        """As `deliver`; behind it, the watermarks that operators have made."""
+    def _then_tell_time(self, deliver: Deliver, makers: list[BatchFunction]) -> Deliver:
+        """As `deliver`; behind it, the watermarks that these operators have made."""
 
         def deliver_and_tell(out: Any, stamps: list[int] | None = None) -> None:
             deliver(out, stamps)
-            self._tell_time()
+            for maker in makers:
+                if maker.watermark is not None:
+                    self._tell_time()
 
         return deliver_and_tell
 

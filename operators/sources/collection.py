@@ -43,8 +43,8 @@ class Collection(SourceOperator[T]):
 
     @property
     def properties(self) -> Properties:
-        """Its rate, and whether records are columns."""
-        return Properties(rate=self.rate, emits_columns=self.columnar)
+        """Its rate, whether records are columns, and that they are there."""
+        return Properties(rate=self.rate, emits_columns=self.columnar, never_waits=True)
 
     def open(self, context: TaskContext) -> Blocks:
         """The part of this task, in batches."""

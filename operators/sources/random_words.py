@@ -71,8 +71,8 @@ class RandomWords(SourceOperator[str]):
 
     @property
     def properties(self) -> Properties:
-        """Its rate, and whether records are columns."""
-        return Properties(rate=self.rate, emits_columns=self.columnar)
+        """Its rate, whether records are columns, and that they are there."""
+        return Properties(rate=self.rate, emits_columns=self.columnar, never_waits=True)
 
     def dictionary(self) -> list[str]:
         """The words that are drawn from, all different; the same in every task."""

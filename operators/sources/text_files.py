@@ -58,8 +58,8 @@ class TextFiles(SourceOperator[str]):
 
     @property
     def properties(self) -> Properties:
-        """Its rate."""
-        return Properties(rate=self.rate)
+        """Its rate, and that its lines are there."""
+        return Properties(rate=self.rate, never_waits=True)
 
     def validate(self) -> None:
         """Settle which files there are and how long they are, for all tasks alike."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
+
+import pytest
 
 from engine.graph.logical import LogicalOperator
 from engine.graph.operator import BatchFunction, BatchOperator, TaskContext
@@ -102,18 +104,19 @@ def test_without_timers_there_is_nothing_around_the_gate() -> None:
     assert Timers(Chain(), gate, list).around(receive) is receive
 
 
-def test_what_a_source_is_ahead_is_bounded() -> None:
+@pytest.mark.parametrize(("item", "most"), [(int, 4), (lambda n: [n, n], 2), (lambda n: [], 4)])
+def test_what_a_source_is_ahead_is_bounded(item: Callable[[int], Any], most: int) -> None:
     given: list[int] = []
 
-    def items() -> Iterator[int]:
+    def items() -> Iterator[tuple[Any, int]]:
         for number in range(1, 100):
             given.append(number)
-            yield number
+            yield item(number), number
 
-    ahead = Ahead(items())
-    wait_until(lambda: given == [1, 2])
-    assert [ahead.receive(), ahead.receive()] == [1, 2]
-    wait_until(lambda: given == [1, 2, 3, 4])
+    ahead = Ahead(items(), records=4)
+    wait_until(lambda: len(given) == most)
+    assert [ahead.receive(), ahead.receive()] == [(item(1), 1), (item(2), 2)]
+    wait_until(lambda: len(given) == most + 2)
     ahead.close()
     wait_until(lambda: not any(each.name == "oka-source" for each in threading.enumerate()))
 
