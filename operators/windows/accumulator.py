@@ -62,5 +62,8 @@ class Accumulator(ABC, Generic[T, A, R]):
         """
 
     def finish(self, accumulated: A) -> R:
-        """The value of a window, of what its records have come to, which stays as it is."""
+        """The value of a window, of what its records have come to, which stays as it is.
+
+        It must not change when more records are added, so it is a copy of what `add` changes.
+        """
         return accumulated  # type: ignore[return-value]  # where it differs, this is overridden

@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from engine.graph.failing import Failing
-from engine.graph.operator import Rescue
+from engine.graph.operator import TaskContext
 from engine.record import dict_key
 from operators.windows.assigners import CountWindow
 from operators.windows.fold import Fold
-from operators.windows.rows import NONE, Rows, found_again
+from operators.windows.rows import NONE, found_again, rows, tell_failing
 from operators.windows.state import AT_THE_END, Result
+from operators.windows.windowing import Windowing
 
 
 class Counted:
@@ -18,25 +18,19 @@ class Counted:
     A record is added to each window that is open, so windows need not merge.
     """
 
-    def __init__(
-        self,
-        assigner: CountWindow,
-        rows: Rows,
-        fold: Fold,
-        *,
-        tells_changes: bool,
-        failing: Failing,
-        rescue: Rescue | None,
-    ) -> None:
+    def __init__(self, windowing: Windowing, fold: Fold, context: TaskContext) -> None:
+        assigner = windowing.assigner
+        assert isinstance(assigner, CountWindow)
         self.late: list[Any] = []
-        self._rows = rows
+        self._rows = rows(windowing.key, windowing.paired, None, context.rescue)
         self._fold = fold
         self._size = assigner.size
         self._slide = assigner.slide or assigner.size
-        self._failing = failing
-        self._rescue = rescue
+        self._paired = windowing.paired
+        self._failing = context.failing
+        self._rescue = context.rescue
         self._of_key: dict[Any, _Key] = {}
-        self._changed: dict[Any, None] | None = {} if tells_changes else None
+        self._changed: dict[Any, None] | None = {} if windowing.emit != "final" else None
         """The keys with open windows that changed."""
 
     def add(self, batch: list[Any]) -> list[Result]:
@@ -63,7 +57,7 @@ class Counted:
                         raise
                     rescue(record, error)
         except BaseException:
-            self._failing.at(batch, at)
+            tell_failing(self._failing, batch, at, self._paired)
             raise
         return out
 

@@ -16,7 +16,6 @@ from engine.state import KeyedState
 from operators.windows.assigners import CountWindow, Every, Session, microseconds
 from operators.windows.counted import Counted
 from operators.windows.fold import Fold
-from operators.windows.rows import rows
 from operators.windows.sessions import Sessions
 from operators.windows.slices import Slices
 from operators.windows.state import AT_THE_END, Result, WindowState
@@ -41,38 +40,14 @@ class Windows(BatchOperator):
 
     def open(self, context: TaskContext) -> BatchFunction:
         """The windows of one task, without any record."""
-        state, emit = self._state(context), self.windowing.emit
+        assigner, emit = self.windowing.assigner, self.windowing.emit
+        kind: Any = Slices
+        if isinstance(assigner, Session | CountWindow):
+            kind = Sessions if isinstance(assigner, Session) else Counted
+        state: WindowState = kind(self.windowing, self.fold, context)
         if isinstance(emit, Every):
             return _Every(state, context, microseconds(emit.period) * 1000)
         return (_Updates if emit == "updates" else _Windows)(state, context)
-
-    def _state(self, context: TaskContext) -> WindowState:
-        windowing = self.windowing
-        assigner, time = windowing.assigner, windowing.time
-        read = rows(windowing.key, windowing.paired, time, context.rescue)
-        tells_changes = windowing.emit != "final"
-        if isinstance(assigner, CountWindow):
-            return Counted(
-                assigner,
-                read,
-                self.fold,
-                tells_changes=tells_changes,
-                failing=context.failing,
-                rescue=context.rescue,
-            )
-        assert time is not None
-        kind: Any = Sessions if isinstance(assigner, Session) else Slices
-        state: WindowState = kind(
-            assigner,
-            time,
-            read,
-            self.fold,
-            lateness=microseconds(windowing.allowed_lateness),
-            tells_changes=tells_changes,
-            failing=context.failing,
-            rescue=context.rescue,
-        )
-        return state
 
 
 class _Windows(BatchFunction):

@@ -5,6 +5,7 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import Any, TypeAlias
 
+from engine.graph.failing import Failing
 from engine.graph.operator import Rescue
 from engine.record import dict_key
 from operators.event_time import TimeSelector
@@ -39,6 +40,11 @@ def rows(key: Key, paired: bool, time: TimeSelector | None, rescue: Rescue | Non
         return zip(map(find_time, at), keys, batch, strict=True)
 
     return of_records
+
+
+def tell_failing(failing: Failing, batch: list[Any], at: Iterator[Any], paired: bool) -> None:
+    """Tell which record it was: the one that this iterator of the batch gave last."""
+    failing.at([record for _, record in batch] if paired else batch, at)
 
 
 def found_again(key: Any, values: dict[Any, Any]) -> tuple[Any, Any]:

@@ -8,14 +8,13 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Any
 
-from engine.graph.failing import Failing
-from engine.graph.operator import Rescue
+from engine.graph.operator import TaskContext
 from engine.record import dict_key
-from operators.event_time import TimeSelector
 from operators.windows.assigners import Session, microseconds
 from operators.windows.fold import Fold
-from operators.windows.rows import NONE, Rows, found_again
+from operators.windows.rows import NONE, found_again, rows, tell_failing
 from operators.windows.state import NEVER, Result
+from operators.windows.windowing import Windowing
 
 
 class Sessions:
@@ -25,27 +24,19 @@ class Sessions:
     session of its own that was gone already.
     """
 
-    def __init__(
-        self,
-        assigner: Session,
-        time: TimeSelector,
-        rows: Rows,
-        fold: Fold,
-        *,
-        lateness: int,
-        tells_changes: bool,
-        failing: Failing,
-        rescue: Rescue | None,
-    ) -> None:
+    def __init__(self, windowing: Windowing, fold: Fold, context: TaskContext) -> None:
+        assert isinstance(windowing.assigner, Session)
+        assert windowing.time is not None
         self.late: list[Any] = []
-        self._rows = rows
+        self._rows = rows(windowing.key, windowing.paired, windowing.time, context.rescue)
         self._fold = fold
-        self._time = time
-        self._gap = microseconds(assigner.gap)
-        self._lateness = lateness
-        self._tells_changes = tells_changes
-        self._failing = failing
-        self._rescue = rescue
+        self._time = windowing.time
+        self._gap = microseconds(windowing.assigner.gap)
+        self._lateness = microseconds(windowing.allowed_lateness)
+        self._tells_changes = windowing.emit != "final"
+        self._paired = windowing.paired
+        self._failing = context.failing
+        self._rescue = context.rescue
         self._watermark = NEVER
         self._of_key: dict[Any, list[_Session]] = {}
         self._heap: list[tuple[int, int, int, _Session]] = []
@@ -93,7 +84,7 @@ class Sessions:
                         raise
                     rescue(record, error)
         except BaseException:
-            self._failing.at(batch, at)
+            tell_failing(self._failing, batch, at, self._paired)
             raise
         return out
 

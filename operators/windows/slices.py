@@ -7,18 +7,20 @@ nothing to look for, and no timer for a key.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime, timezone
+from itertools import chain, repeat
 from typing import Any
 
-from engine.graph.failing import Failing
-from engine.graph.operator import Rescue
+from engine.graph.operator import TaskContext
 from operators.event_time import TimeSelector
 from operators.windows.assigners import Sliding, Tumbling, microseconds
 from operators.windows.fold import Fold
-from operators.windows.rows import NONE, Rows, found_again
+from operators.windows.rows import found_again
+from operators.windows.slice_loops import NEVER_IN, Loop, loop_of
 from operators.windows.state import NEVER, Result
+from operators.windows.windowing import Windowing
 
 
 class Slices:
@@ -28,26 +30,15 @@ class Slices:
     they changed since; else they come when they are complete, and with each late record again.
     """
 
-    def __init__(
-        self,
-        assigner: Tumbling | Sliding,
-        time: TimeSelector,
-        rows: Rows,
-        fold: Fold,
-        *,
-        lateness: int,
-        tells_changes: bool,
-        failing: Failing,
-        rescue: Rescue | None,
-    ) -> None:
+    def __init__(self, windowing: Windowing, fold: Fold, context: TaskContext) -> None:
+        assigner, time = windowing.assigner, windowing.time
+        assert isinstance(assigner, Tumbling | Sliding)
+        assert time is not None
         self.late: list[Any] = []
-        self._rows = rows
         self._fold = fold
         self._time = time
-        self._lateness = lateness
-        self._tells_changes = tells_changes
-        self._failing = failing
-        self._rescue = rescue
+        self._lateness = microseconds(windowing.allowed_lateness)
+        self._tells_changes = windowing.emit != "final"
         self._size = microseconds(assigner.size)
         self._slide = microseconds(assigner.slide)
         self._offset = microseconds(assigner.offset) % self._slide
@@ -59,61 +50,46 @@ class Slices:
         """Those of all slices, in order."""
         self._changed: dict[int, _Slice] = {}
         """Those with keys that changed."""
+        self._again: list[Result] = []
+        """Of complete windows, what records have changed that came late."""
+        self._loop = loop_of(self, windowing, fold, context)
 
-    def add(self, batch: list[Any]) -> list[Result]:
-        """Take records in; the results of complete windows that they still change.
-
-        This loop is the hot path of a program with windows: while times stay in one slice, it makes
-        no call but that of the fold.
-        """
-        out: list[Result] = []
-        create, combine, rescue = self._fold.create, self._fold.add, self._rescue
-        first, last = 1, 0  # times in between are in the slice of `values`
-        values: dict[Any, Any] = {}
-        changed: dict[Any, None] | None = None
-        again: _Slice | None = None
-        at = iter(batch)
-        try:
-            for time, key, record in self._rows(at, batch):
-                try:
-                    inside = first <= time <= last
-                except TypeError:  # it is None, or the first datetime
-                    inside = False
-                try:
-                    if not inside:
-                        found = self._slice_of(time)
-                        if found is None:
-                            self.late.append(record)
-                            continue
-                        values, changed, again = found.values, found.changed, None
-                        first, last = found.first, found.last
-                        if changed is None and found.first_end - 1 <= self._watermark:
-                            first, last, again = 1, 0, found
-                    try:
-                        value = values[key]
-                    except (KeyError, TypeError):
-                        key, value = found_again(key, values)
-                        if value is NONE:
-                            values[key] = record if create is None else create(record)
-                        else:
-                            values[key] = combine(value, record)
-                    else:
-                        values[key] = combine(value, record)
-                    if changed is not None:
-                        changed[key] = None
-                    elif again is not None:
-                        out += self._again(again, key)
-                except BaseException as error:
-                    if rescue is None:
-                        raise
-                    rescue(record, error)
-        except BaseException:
-            self._failing.at(batch, at)
-            raise
-        return out
+    @property
+    def add(self) -> Loop:
+        """Takes records in; gives the results of complete windows that they still change."""
+        return self._loop
 
     def close(self, watermark: float) -> Iterator[Result]:
         """The windows that are complete now and were not before."""
+        return chain.from_iterable(self._close(watermark))
+
+    def place_of(self, time: Any) -> Any:
+        """Where records belong of a time that a record has; None if its windows are gone.
+
+        That is the first and the last time for which this holds, the values of the keys, and how
+        one is looked up.
+        """
+        us = self._time.in_microseconds(time)
+        into = (us - self._offset) % self._slide
+        start = us - into if into < self._rest or not self._rest else us - into + self._rest
+        found = self._slices.get(start)
+        if found is None:
+            if self._last_end(start) - 1 + self._lateness <= self._watermark:
+                return None
+            found = self._begin(start, self._time.like(time)(0))
+        if self._tells_changes:
+            self._changed[start] = found
+        elif found.first_end - 1 <= self._watermark:
+            again = _Again(found, lambda key: self._gather(found, key))
+            return NEVER_IN, NEVER_IN, again, found.values.get
+        return found.place
+
+    def take_again(self) -> list[Result]:
+        """The results of complete windows that records have changed since this was called."""
+        again, self._again = self._again, []
+        return again
+
+    def _close(self, watermark: float) -> Iterator[Iterable[Result]]:
         if watermark <= self._watermark:
             return
         before, self._watermark = self._watermark, watermark
@@ -128,10 +104,11 @@ class Slices:
             if end - 1 > watermark:
                 break
             parts = self._parts(end)
-            yield from self._results(end, parts)
+            yield self._results(end, parts)
             for each in parts:
                 if each.changed and self._last_end(each.start) == end:
-                    self._changed.pop(each.start).changed = {}
+                    del self._changed[each.start]
+                    each.changed.clear()
             end += self._slide
         self._drop()
 
@@ -142,7 +119,7 @@ class Slices:
         for end in sorted(ends):
             yield from self._results(end, self._parts(end))
         for each in slices.values():
-            each.changed = {}
+            each.changed.clear()
 
     @property
     def has_changed(self) -> bool:
@@ -168,33 +145,17 @@ class Slices:
                 each = self._slices.get(start) or self._begin(start, form)
                 key, _ = found_again(key, each.values)
                 each.values[key] = value
-                if each.changed is not None:
-                    each.changed[key] = None
-
-    def _slice_of(self, time: Any) -> "_Slice | None":
-        """The slice of a time that a record has; None if its windows are gone."""
-        us = self._time.in_microseconds(time)
-        into = (us - self._offset) % self._slide
-        start = us - into if into < self._rest or not self._rest else us - into + self._rest
-        found = self._slices.get(start)
-        if found is None:
-            if self._last_end(start) - 1 + self._lateness <= self._watermark:
-                return None
-            found = self._begin(start, self._time.like(time)(0))
-        if found.changed is not None:
-            self._changed[start] = found
-        return found
 
     def _begin(self, start: int, form: Any) -> "_Slice":
         into = (start - self._offset) % self._slide
         length = self._slide - into
         if into < self._rest:
             length = self._rest - into
-        each = _Slice(start, form, self._first_end(start), self._tells_changes)
-        each.find_bounds(self._time, start + length)
+        bounds = _bounds(self._time, form, start, start + length)
+        each = _Slice(start, form, self._first_end(start), bounds, self._tells_changes)
         self._slices[start] = each
         insort(self._starts, start)
-        if each.changed is not None:
+        if self._tells_changes:
             self._changed[start] = each
         return each
 
@@ -216,16 +177,18 @@ class Slices:
         first, behind = (bisect_left(self._starts, each) for each in (end - self._size, end))
         return [self._slices[start] for start in self._starts[first:behind]]
 
-    def _results(self, end: int, parts: "list[_Slice]") -> Iterator[Result]:
+    def _results(self, end: int, parts: "list[_Slice]") -> Iterable[Result]:
         """What a window came to, of all its keys or of those that changed."""
         like = self._time.like(parts[0].form)
-        start, end = like(end - self._size), like(end)
+        start, until = like(end - self._size), like(end)
         value = self._fold.value
-        for key, accumulated in self._merged(parts):
-            if value is None:
-                yield key, accumulated, start, end
-            else:
-                yield key, value(key, accumulated, start, end), start, end
+        merged = self._merged(parts)
+        if value is None:
+            if len(parts) == 1 and not self._tells_changes:
+                values = parts[0].values
+                return zip(values, values.values(), repeat(start), repeat(until), strict=False)
+            return ((key, found, start, until) for key, found in merged)
+        return ((key, value(key, found, start, until), start, until) for key, found in merged)
 
     def _merged(self, parts: "list[_Slice]") -> Iterable[tuple[Any, Any]]:
         """Keys and what they came to over several slices."""
@@ -237,7 +200,7 @@ class Slices:
                 for key, accumulated in each.values.items():
                     gathered.setdefault(key, []).append(accumulated)
             return ((key, self._of(found)) for key, found in gathered.items())
-        keys = dict.fromkeys(key for each in parts for key in each.changed or ())
+        keys = dict.fromkeys(key for each in parts for key in each.changed)
         return ((key, self._of_key(key, parts)) for key in keys)
 
     def _of_key(self, key: Any, parts: "list[_Slice]") -> Any:
@@ -246,19 +209,18 @@ class Slices:
     def _of(self, found: list[Any]) -> Any:
         return found[0] if len(found) == 1 else self._fold.merge(found)
 
-    def _again(self, each: "_Slice", key: Any) -> Iterator[Result]:
-        """What a key has come to in complete windows that are not gone."""
-        value = self._fold.value
+    def _gather(self, each: "_Slice", key: Any) -> None:
+        """Gather what a key has come to in complete windows that are not gone."""
         for end in self._ends(each):
             if end - 1 > self._watermark:
                 break
             parts = self._parts(end)
             like = self._time.like(parts[0].form)
             start, until = like(end - self._size), like(end)
-            accumulated = self._of_key(key, parts)
-            if value is not None:
-                accumulated = value(key, accumulated, start, until)
-            yield key, accumulated, start, until
+            found = self._of_key(key, parts)
+            if self._fold.value is not None:
+                found = self._fold.value(key, found, start, until)
+            self._again.append((key, found, start, until))
 
     def _drop(self) -> None:
         """Let go of the slices that are in no window any more."""
@@ -275,31 +237,58 @@ class Slices:
 class _Slice:
     """Some time, and what each key has come to in it."""
 
-    __slots__ = ("changed", "first", "first_end", "form", "last", "start", "values")
+    __slots__ = ("changed", "first_end", "form", "place", "start", "values")
 
-    first: Any
-    last: Any
-
-    def __init__(self, start: int, form: Any, first_end: int, tells_changes: bool) -> None:
+    def __init__(
+        self, start: int, form: Any, first_end: int, bounds: tuple[Any, Any], tells_changes: bool
+    ) -> None:
         self.start = start
         self.form = form
         """1970, in the form of the first time that came."""
         self.first_end = first_end
         """The end of the first window that it is in."""
-        self.values: dict[Any, Any] = {}
-        self.changed: dict[Any, None] | None = {} if tells_changes else None
-        """The keys that changed since they came."""
+        self.changed: dict[Any, None] = {}
+        """The keys that changed since they came, where that is told."""
+        self.values: dict[Any, Any] = _Noting(self.changed) if tells_changes else {}
+        self.place = (*bounds, self.values, self.values.get)
+        """See `Slices.place_of`."""
 
-    def find_bounds(self, time: TimeSelector, end: int) -> None:
-        """Find a first and a last time of this form, between which all are in the slice.
 
-        Times rise with their microseconds, so it is enough that these two are in it.
-        """
-        self.first, self.last = 1, 0
-        with suppress(OverflowError):  # no datetime is that far away
-            first, last = map(time.like(self.form), (self.start, end - 1))
-            if isinstance(first, datetime) and first.tzinfo is not None:
-                # Of one zone, Python compares what clocks show, which go back once a year.
-                first, last = first.astimezone(timezone.utc), last.astimezone(timezone.utc)
-            if (*map(time.in_microseconds, (first, last)),) == (self.start, end - 1):
-                self.first, self.last = first, last
+class _Noting(dict[Any, Any]):
+    """Values of keys, which notes the keys that are set."""
+
+    def __init__(self, changed: dict[Any, None]) -> None:
+        super().__init__()
+        self._changed = changed
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        super().__setitem__(key, value)
+        self._changed[key] = None
+
+
+class _Again:
+    """The values of a slice whose windows are complete: it tells of each that is set."""
+
+    def __init__(self, each: _Slice, tell: Callable[[Any], None]) -> None:
+        self._values = each.values
+        self._tell = tell
+        self.get = each.values.get
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._values[key] = value
+        self._tell(key)
+
+
+def _bounds(time: TimeSelector, form: Any, start: int, end: int) -> tuple[Any, Any]:
+    """A first and a last time of this form, between which all are in the slice.
+
+    Times rise with their microseconds, so it is enough that these two are in it.
+    """
+    with suppress(OverflowError):  # no datetime is that far away
+        first, last = map(time.like(form), (start, end - 1))
+        if isinstance(first, datetime) and first.tzinfo is not None:
+            # Of one zone, Python compares what clocks show, which go back once a year.
+            first, last = first.astimezone(timezone.utc), last.astimezone(timezone.utc)
+        if (*map(time.in_microseconds, (first, last)),) == (start, end - 1):
+            return first, last
+    return NEVER_IN, NEVER_IN

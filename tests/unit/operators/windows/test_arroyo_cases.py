@@ -1,0 +1,126 @@
+"""Golden outputs of Arroyo (tests/cases/arroyo): those of its queries that need windows alone.
+
+Four of the five here; the fifth joins two windows. Each runs in one, two and three tasks, with the
+input as it is and shuffled by up to the disorder that is declared.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.config import JobConfig
+from engine.job import JobHandle, Plan
+from engine.runtime.threads import ThreadLauncher
+from operators import Accumulator, Session, Sliding, Stream, Tumbling, source
+from operators.sinks import Collect
+from operators.sources import Collection
+
+FOLDER = Path(__file__).parents[3] / "cases" / "arroyo"
+HOUR = timedelta(hours=1)
+Query = Callable[[Stream[Any]], Stream[Any]]
+
+
+def rows(name: str) -> list[dict[str, Any]]:
+    path = FOLDER / name
+    text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def time_of(row: dict[str, Any]) -> datetime:
+    return datetime.fromisoformat(row["timestamp"].replace("Z", "+00:00"))
+
+
+def shown(time: datetime) -> str:
+    digits = "milliseconds" if time.microsecond else "seconds"
+    return time.replace(tzinfo=None).isoformat(timespec=digits)
+
+
+class Counters(Accumulator[Any, tuple[int, int, int], dict[str, int]]):
+    """Count, greatest and least of the counters."""
+
+    def create(self) -> tuple[int, int, int]:
+        return 0, -1, 1 << 60
+
+    def add(self, accumulated: tuple[int, int, int], record: Any) -> tuple[int, int, int]:
+        return self.merge(accumulated, (1, record["counter"], record["counter"]))
+
+    def merge(self, left: tuple[int, int, int], right: tuple[int, int, int]) -> Any:
+        return left[0] + right[0], max(left[1], right[1]), min(left[2], right[2])
+
+    def finish(self, accumulated: tuple[int, int, int]) -> dict[str, int]:
+        return dict(zip(("count", "max", "min"), accumulated, strict=True))
+
+
+def hourly_by_event_type(cars: Stream[Any]) -> Stream[Any]:
+    counts = cars.key_by("event_type").window(Tumbling(HOUR)).apply(number_of)
+    return counts.map(lambda r: {"event_type": r[0], "hour": shown(r[2]), "count": r[1]})
+
+
+def session_window(impulse: Stream[Any]) -> Stream[Any]:
+    users = impulse.key_by(lambda row: 0 if row["counter"] % 10 == 0 else row["counter"])
+    counts = users.window(Session(timedelta(seconds=20))).apply(number_of)
+    return counts.map(
+        lambda r: {"user_id": r[0], "rows": r[1], "start": shown(r[2]), "end": shown(r[3])}
+    )
+
+
+def sliding_window_end(impulse: Stream[Any]) -> Stream[Any]:
+    every = impulse.key_by(lambda row: None)
+    windows = every.window(Sliding(timedelta(seconds=10), timedelta(seconds=2)))
+    found = windows.aggregate(counters=Counters())
+    return found.map(lambda r: {**r[1]["counters"], "start": shown(r[2]), "end": shown(r[3])})
+
+
+def tight_watermark(cars: Stream[Any]) -> Stream[Any]:
+    counts = cars.key_by(lambda row: None).window(Tumbling(HOUR)).apply(number_of)
+    return counts.map(lambda r: {"timestamp": shown(r[3]), "count": r[1]})
+
+
+def number_of(key: Any, records: list[Any], start: Any, end: Any) -> int:
+    return len(records)
+
+
+def disorder(found: list[dict[str, Any]]) -> timedelta:
+    """How far a record is behind one before it, at most."""
+    highest, most = time_of(found[0]), timedelta(0)
+    for row in found:
+        highest = max(highest, time_of(row))
+        most = max(most, highest - time_of(row))
+    return most
+
+
+@pytest.mark.parametrize("parallelism", [1, 2, 3])
+@pytest.mark.parametrize("shuffled_by", [timedelta(0), timedelta(minutes=2)])
+@pytest.mark.parametrize(
+    ("query", "given"),
+    [
+        (hourly_by_event_type, "input_cars.json.gz"),
+        (session_window, "input_impulse.json"),
+        (sliding_window_end, "input_impulse.json"),
+        (tight_watermark, "input_cars.json.gz"),
+    ],
+)
+def test_query(query: Query, given: str, shuffled_by: timedelta, parallelism: int) -> None:
+    found = rows(given)
+    if shuffled_by:
+        random.seed(7)
+        found.sort(key=lambda row: time_of(row) + shuffled_by * random.random())
+    timed = source(Collection(found)).with_parallelism(1)
+    timed = timed.with_event_time(time_of, out_of_orderness=disorder(found))
+    config = JobConfig.of({"progress": "none", "parallelism": parallelism, "batch_size": 100})
+    plan = Plan.of(query(timed).sink(Collect()), config)
+    result = JobHandle(plan, ThreadLauncher()).wait_finished()
+    expected = rows(f"expected_{query.__name__}.json")
+    as_text = [
+        sorted(json.dumps(row, sort_keys=True) for row in of) for of in (result.output, expected)
+    ]
+    assert as_text[0] == as_text[1]
+    assert sum(each.late for each in result.statistics.operators) == 0
