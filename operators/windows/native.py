@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from engine.errors import GraphError
@@ -39,6 +40,10 @@ class NativeWindows(BatchOperator):
                 f"{method}() follows window({kind}(...)), expected windows of time of one size",
                 hint=f".reduce(...) and accumulators of one's own are for {kind}, too",
             )
+        if by.assigner.size > _LONGEST:
+            raise GraphError(
+                f"{method}() follows windows of {by.assigner.size!r}, expected at most 36,000 years"
+            )
         key = 0 if by.paired else by.key
         return cls(by, NativeAggregate.of(aggregations, key, "final", paired=by.paired))
 
@@ -59,7 +64,7 @@ class NativeWindows(BatchOperator):
         assigner, selector = by.assigner, by.time
         assert isinstance(assigner, Tumbling | Sliding)
         assert selector is not None
-        windows = (assigner.size, assigner.slide, assigner.offset)
+        windows = (assigner.size, assigner.slide, assigner.offset % assigner.slide)
         size, slide, offset = (microseconds(each) for each in windows)
         aggregate = WindowAggregate(
             [list(path) for path in wanted.key],
@@ -68,7 +73,7 @@ class NativeWindows(BatchOperator):
             time=(_path(selector), None if callable(selector.item) else selector.unit),
             times=_Times(selector),
             windows=(size, slide, offset),
-            lateness=microseconds(by.allowed_lateness),
+            lateness=min(microseconds(by.allowed_lateness), _AT_THE_END),
             updates=by.emit != "final",
             keeps_late=LATE in context.side_outputs,
         )
@@ -177,3 +182,5 @@ def _path(selector: TimeSelector) -> list[Item]:
 
 
 _AT_THE_END = 2**63 - 1
+"""The greatest watermark."""
+_LONGEST = timedelta(microseconds=2**60)

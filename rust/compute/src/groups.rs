@@ -224,9 +224,13 @@ impl Groups {
         Ok(())
     }
 
-    /// Takes in what another table has of a key, if it has it.
-    pub(crate) fn merge_key(&mut self, canonical: &[u8], other: &Self) -> Result<(), Problem> {
-        match other.table.find(canonical) {
+    /// Takes in what another has of the key with this number in a table, if it has it.
+    pub(crate) fn merge_key(
+        &mut self,
+        (table, number): (&KeyTable, usize),
+        other: &Self,
+    ) -> Result<(), Problem> {
+        match other.table.find_of(table, number) {
             Some(number) => self.merge_number(other, number),
             None => Ok(()),
         }
@@ -243,7 +247,7 @@ impl Groups {
     }
 
     fn merge_number(&mut self, other: &Self, from: usize) -> Result<(), Problem> {
-        let number = self.table.number_by_call(other.table.key(from));
+        let number = self.table.number_of(&other.table, from);
         let entry = &other.entries[from];
         if number == self.entries.len() {
             self.entries.push(Entry {
@@ -272,13 +276,12 @@ impl Groups {
 
     /// Takes out what another table has of a key; false where that is not exact.
     fn subtract_number(&mut self, other: &Self, from: usize) -> bool {
-        let key = other.table.key(from);
-        let Some(number) = self.table.find(key) else {
+        let Some(number) = self.table.find_of(&other.table, from) else {
             return false;
         };
         self.holders[number] -= 1;
         if self.holders[number] == 0 {
-            self.table.remove(key);
+            self.table.remove(other.table.key(from));
             self.entries.swap_remove(number);
             self.holders.swap_remove(number);
             for values in &mut self.further {

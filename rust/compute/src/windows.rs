@@ -385,7 +385,7 @@ fn touched(
     let mut found = Groups::with_room(wanted, keys.len());
     for groups in slices {
         for number in 0..keys.len() {
-            found.merge_key(keys.key(number), groups)?;
+            found.merge_key((&keys, number), groups)?;
         }
     }
     Ok(found)

@@ -21,6 +21,9 @@ pub trait Table: Sized {
 pub struct Slice<T> {
     pub start: i64,
     pub table: T,
+    end: i64,
+    /// The watermark with which its last window is gone.
+    gone: i64,
 }
 
 /// A time that no slice takes in.
@@ -48,6 +51,8 @@ pub struct Slices<T> {
     at: usize,
     /// The length of that slice; 0 while there is none.
     width: u64,
+    /// How many slices a microsecond has where there is no gap.
+    slices_per_us: f64,
     /// The start of the first window that was not given.
     next: i64,
     running: Option<Running<T>>,
@@ -71,6 +76,7 @@ impl<T: Table> Slices<T> {
             current: 0,
             at: 0,
             width: 0,
+            slices_per_us: windows.slices_per_us(),
             next: i64::MIN,
             running: None,
         }
@@ -184,7 +190,7 @@ impl<T: Table> Slices<T> {
 
     /// Whether late times do not count in a window any more.
     pub fn is_gone(&self, window: Window) -> bool {
-        self.is_past(window.end)
+        self.watermark >= self.gone(window.end)
     }
 
     /// The slices that have a window which was given, in order.
@@ -202,8 +208,9 @@ impl<T: Table> Slices<T> {
         self.slices.partition_point(|slice| slice.start < start)
     }
 
-    fn is_past(&self, end: i64) -> bool {
-        self.watermark >= (end - 1).saturating_add(self.lateness)
+    /// The watermark with which a window that ends here is gone.
+    fn gone(&self, end: i64) -> i64 {
+        (end - 1).saturating_add(self.lateness)
     }
 
     /// Takes out of the running merge what no window has that is to be given.
@@ -227,7 +234,7 @@ impl<T: Table> Slices<T> {
     fn drop_gone(&mut self) {
         while let Some(first) = self.slices.front()
             && self.windows.last(first.start) < self.next
-            && self.is_past(self.windows.last_end(first.start))
+            && self.watermark >= first.gone
         {
             self.slices.pop_front();
             self.width = 0;
@@ -237,25 +244,60 @@ impl<T: Table> Slices<T> {
     /// Makes the slice that has this time the current one.
     #[inline(never)]
     fn seek(&mut self, time: i64, make: impl FnOnce() -> T) -> Result<(), Missed> {
+        let at = match self.find(time) {
+            Some(at) => at,
+            None => self.insert(time, make)?,
+        };
+        let found = &self.slices[at];
+        if self.watermark >= found.gone {
+            return Err(Missed::Late);
+        }
+        let merged = |it: &Running<T>| it.span.has(found.start);
+        if self.running.as_ref().is_some_and(merged) {
+            self.running = None;
+        }
+        self.current = found.start;
+        self.width = (found.end - found.start) as u64;
+        self.at = at;
+        Ok(())
+    }
+
+    /// Where the slice is that has this time.
+    fn find(&self, time: i64) -> Option<usize> {
+        let has = |at: &usize| {
+            let found = self.slices.get(*at);
+            found.is_some_and(|found| (found.start..found.end).contains(&time))
+        };
+        // Where there is no gap, a product tells, which a processor does not have to guess.
+        let since = time.wrapping_sub(self.slices.front()?.start);
+        let guess = Some((since as f64 * self.slices_per_us) as usize).filter(has);
+        guess.or_else(|| {
+            self.first_from(time.saturating_add(1))
+                .checked_sub(1)
+                .filter(has)
+        })
+    }
+
+    /// Begins the slice that has this time.
+    #[cold]
+    fn insert(&mut self, time: i64, make: impl FnOnce() -> T) -> Result<usize, Missed> {
         if !(-FARTHEST..=FARTHEST).contains(&time) {
             return Err(Missed::Far);
         }
         let Window { start, end } = self.windows.slice(time);
-        if self.is_past(self.windows.last_end(start)) {
+        let gone = self.gone(self.windows.last_end(start));
+        if self.watermark >= gone {
             return Err(Missed::Late);
         }
         let at = self.first_from(start);
-        if self.slices.get(at).is_none_or(|found| found.start != start) {
-            let table = make();
-            self.slices.insert(at, Slice { start, table });
-        }
-        let merged = |it: &Running<T>| (it.span.start..it.span.end).contains(&start);
-        if self.running.as_ref().is_some_and(merged) {
-            self.running = None;
-        }
-        self.current = start;
-        self.at = at;
-        self.width = (end - start) as u64;
-        Ok(())
+        let slice = Slice {
+            start,
+            table: make(),
+            end,
+            gone,
+        };
+        self.slices.insert(at, slice);
+        self.width = 0; // others have moved
+        Ok(at)
     }
 }

@@ -99,6 +99,12 @@ impl Windows {
         (0..count).map(move |at| windows.window(first + at * slide))
     }
 
+    /// How many slices begin in a microsecond, in the mean.
+    pub(crate) fn slices_per_us(&self) -> f64 {
+        let slices = if self.rest == 0 { 1.0 } else { 2.0 };
+        slices / self.slide as f64
+    }
+
     /// The end of the last window that has the slice which begins here.
     pub(crate) fn last_end(&self, start: i64) -> i64 {
         self.last(start) + self.size

@@ -370,6 +370,16 @@ def test_windows_that_are_not_of_one_size_say_so(assigner: Any) -> None:
         keyed.window(assigner).count()
 
 
+def test_windows_as_long_as_they_can_be() -> None:
+    keyed = source(Collection([("a", 5), ("a", -5)])).key_by(0)
+    with pytest.raises(GraphError, match="expected at most 36,000 years"):
+        keyed.window(Tumbling(timedelta.max), time=1).count()
+    longest, offset = timedelta(microseconds=2**60), timedelta.min
+    windows = keyed.window(Tumbling(longest, offset), time=1, allowed_lateness=timedelta.max)
+    ((key, value, start, end),) = run(windows.count().sink(Collect()))["collect"]
+    assert (key, value, end - start) == ("a", 2, 2**60)
+
+
 def columns_of(records: list[Any], time: pa.DataType, rows: int) -> list[pa.RecordBatch]:
     batches = []
     for at in range(0, len(records), rows):
