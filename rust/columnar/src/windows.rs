@@ -315,8 +315,8 @@ impl WindowAggregate {
             slices[current].1.push(row);
         }
         for (slice, rows) in slices {
-            let (first, last) = (rows[0], rows[rows.len() - 1]);
-            let part = if (last - first) as usize + 1 == rows.len() {
+            let (first, behind) = (rows[0], rows[rows.len() - 1] + 1);
+            let part = if (behind - first) as usize == rows.len() {
                 batch.slice(first as usize, rows.len())
             } else {
                 take_record_batch(batch, &UInt32Array::from(rows))?

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type};
-use arrow_array::{Array, Int64Array, RecordBatch, StringArray};
+use arrow_array::{Int64Array, RecordBatch, StringArray};
 use oka_columnar::{Aggregate, Columns, Decoder, Encoder, Selector, WindowAggregate};
 use oka_compute::{Aggregation, Emit, Unit};
 use oka_window::Windows;

@@ -64,6 +64,9 @@ struct Giving {
     rows: usize,
 }
 
+/// Keys with what is kept of them, encoded.
+pub type Kept = Vec<(Vec<u8>, Vec<u8>)>;
+
 /// Reads a time that is no number, encoded: microseconds.
 pub type Foreign<'a> = &'a mut (dyn FnMut(&[u8]) -> Result<i64, Problem> + Send);
 
@@ -235,7 +238,7 @@ impl WindowAggregate {
 
     /// Each key, as it was first encoded, and what is kept of it: the watermark, and for each slice
     /// its start, the form of its times and the values.
-    pub fn export(&self) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Problem> {
+    pub fn export(&self) -> Result<Kept, Problem> {
         let (mut table, mut keys, mut scratch) = (KeyTable::with_room(0), Vec::new(), Vec::new());
         for slice in self.slices.iter() {
             for update in slice.table.all() {
@@ -400,9 +403,7 @@ pub fn kept(watermark: Option<i64>, slices: &[Vec<u8>]) -> Vec<u8> {
         None => encode::nil(&mut kept),
     }
     encode::array(&mut kept, slices.len());
-    slices
-        .iter()
-        .for_each(|slice| kept.extend_from_slice(slice));
+    kept.extend_from_slice(&slices.concat());
     kept
 }
 

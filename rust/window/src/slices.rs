@@ -45,14 +45,14 @@ pub struct Slices<T> {
     windows: Windows,
     lateness: i64,
     watermark: i64,
-    slices: VecDeque<Slice<T>>,
-    /// Where the slice begins that had the last time, and where in `slices` it is.
+    of_time: VecDeque<Slice<T>>,
+    /// Where the slice begins that had the last time, and where in `of_time` it is.
     current: i64,
     at: usize,
     /// The length of that slice; 0 while there is none.
     width: u64,
     /// How many slices a microsecond has where there is no gap.
-    slices_per_us: f64,
+    per_us: f64,
     /// The start of the first window that was not given.
     next: i64,
     running: Option<Running<T>>,
@@ -72,11 +72,11 @@ impl<T: Table> Slices<T> {
             windows,
             lateness: i64::try_from(lateness).unwrap_or(i64::MAX),
             watermark: i64::MIN,
-            slices: VecDeque::new(),
+            of_time: VecDeque::new(),
             current: 0,
             at: 0,
             width: 0,
-            slices_per_us: windows.slices_per_us(),
+            per_us: windows.slices_per_us(),
             next: i64::MIN,
             running: None,
         }
@@ -99,25 +99,25 @@ impl<T: Table> Slices<T> {
         if time.wrapping_sub(self.current) as u64 >= self.width {
             self.seek(time, make)?;
         }
-        Ok(&mut self.slices[self.at].table)
+        Ok(&mut self.of_time[self.at].table)
     }
 
     /// The tables there are, in order.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Slice<T>> {
-        self.slices.iter_mut()
+        self.of_time.iter_mut()
     }
 
     /// The tables there are, in order.
     pub fn iter(&self) -> impl Iterator<Item = &Slice<T>> {
-        self.slices.iter()
+        self.of_time.iter()
     }
 
     pub fn len(&self) -> usize {
-        self.slices.len()
+        self.of_time.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.slices.is_empty()
+        self.of_time.is_empty()
     }
 
     /// Says that event time has come here; what is lower than before changes nothing.
@@ -137,7 +137,7 @@ impl<T: Table> Slices<T> {
     pub fn complete(&mut self) -> Option<Window> {
         self.shorten();
         self.drop_gone();
-        if let Some(found) = self.slices.get(self.first_from(self.next)) {
+        if let Some(found) = self.of_time.get(self.first_from(self.next)) {
             let start = self.windows.first(found.start).max(self.next);
             let window = self.windows.window(start);
             if window.end - 1 <= self.watermark {
@@ -169,7 +169,7 @@ impl<T: Table> Slices<T> {
             table: make(),
         });
         let new = self.first_from(running.span.end)..self.first_from(window.end);
-        for slice in self.slices.range(new) {
+        for slice in self.of_time.range(new) {
             running.table.merge(&slice.table)?;
         }
         running.span = window;
@@ -180,7 +180,7 @@ impl<T: Table> Slices<T> {
     /// The slices of a window, in order.
     pub fn of(&mut self, window: Window) -> impl Iterator<Item = &mut Slice<T>> {
         let slices = self.range(window);
-        self.slices.range_mut(slices)
+        self.of_time.range_mut(slices)
     }
 
     /// Whether a window was given.
@@ -196,7 +196,7 @@ impl<T: Table> Slices<T> {
     /// The slices that have a window which was given, in order.
     pub fn given(&self) -> impl Iterator<Item = &Slice<T>> {
         let given = |slice: &&Slice<T>| self.windows.first(slice.start) < self.next;
-        self.slices.iter().take_while(given)
+        self.of_time.iter().take_while(given)
     }
 
     fn range(&self, window: Window) -> Range<usize> {
@@ -205,7 +205,7 @@ impl<T: Table> Slices<T> {
 
     /// Where the first slice is that does not begin before this.
     fn first_from(&self, start: i64) -> usize {
-        self.slices.partition_point(|slice| slice.start < start)
+        self.of_time.partition_point(|slice| slice.start < start)
     }
 
     /// The watermark with which a window that ends here is gone.
@@ -222,7 +222,7 @@ impl<T: Table> Slices<T> {
             self.first_from(running.span.start),
             self.first_from(self.next),
         );
-        let mut old = self.slices.range(old..kept.max(old));
+        let mut old = self.of_time.range(old..kept.max(old));
         if kept < self.first_from(running.span.end)
             && old.all(|slice| running.table.subtract(&slice.table))
         {
@@ -232,11 +232,11 @@ impl<T: Table> Slices<T> {
     }
 
     fn drop_gone(&mut self) {
-        while let Some(first) = self.slices.front()
+        while let Some(first) = self.of_time.front()
             && self.windows.last(first.start) < self.next
             && self.watermark >= first.gone
         {
-            self.slices.pop_front();
+            self.of_time.pop_front();
             self.width = 0;
         }
     }
@@ -248,7 +248,7 @@ impl<T: Table> Slices<T> {
             Some(at) => at,
             None => self.insert(time, make)?,
         };
-        let found = &self.slices[at];
+        let found = &self.of_time[at];
         if self.watermark >= found.gone {
             return Err(Missed::Late);
         }
@@ -265,12 +265,12 @@ impl<T: Table> Slices<T> {
     /// Where the slice is that has this time.
     fn find(&self, time: i64) -> Option<usize> {
         let has = |at: &usize| {
-            let found = self.slices.get(*at);
+            let found = self.of_time.get(*at);
             found.is_some_and(|found| (found.start..found.end).contains(&time))
         };
         // Where there is no gap, a product tells, which a processor does not have to guess.
-        let since = time.wrapping_sub(self.slices.front()?.start);
-        let guess = Some((since as f64 * self.slices_per_us) as usize).filter(has);
+        let since = time.wrapping_sub(self.of_time.front()?.start);
+        let guess = Some((since as f64 * self.per_us) as usize).filter(has);
         guess.or_else(|| {
             self.first_from(time.saturating_add(1))
                 .checked_sub(1)
@@ -296,7 +296,7 @@ impl<T: Table> Slices<T> {
             end,
             gone,
         };
-        self.slices.insert(at, slice);
+        self.of_time.insert(at, slice);
         self.width = 0; // others have moved
         Ok(at)
     }
