@@ -85,12 +85,12 @@ impl WindowAggregate {
         let (size, slide, offset) = windows;
         let windows = Windows::new(size, slide, offset)
             .map_err(|error| PyValueError::new_err(error.to_string()))?;
-        let named = |unit: &str| {
+        let unit_of = |unit: &str| {
             let unknown =
                 || PyValueError::new_err(format!("unit {unit:?}, expected s, ms, us, ns"));
             Unit::named(unit).ok_or_else(unknown)
         };
-        let unit = time.1.as_deref().map(named).transpose()?;
+        let unit = time.1.as_deref().map(unit_of).transpose()?;
         let emit = if updates { Emit::Updates } else { Emit::Final };
         let mut paths = wanted.iter().map(|(kind, steps)| (*kind, path(steps)));
         let first = paths.next().unwrap_or((Aggregation::Count, path(&[])));
@@ -151,7 +151,10 @@ impl WindowAggregate {
     fn has_changes(&self) -> PyResult<bool> {
         let state = self.state()?;
         let columns = state.columns.as_ref();
-        Ok(columns.map_or_else(|| state.aggregate.has_changes(), |it| it.has_changes()))
+        Ok(columns.map_or_else(
+            || state.aggregate.has_changes(),
+            oka_columnar::WindowAggregate::has_changes,
+        ))
     }
 
     /// Says that event time has come here, in microseconds. `complete` then gives what is complete.
@@ -183,7 +186,10 @@ impl WindowAggregate {
     fn late(&self) -> PyResult<u64> {
         let state = self.state()?;
         let columns = state.columns.as_ref();
-        Ok(columns.map_or_else(|| state.aggregate.late(), |it| it.late()))
+        Ok(columns.map_or_else(
+            || state.aggregate.late(),
+            oka_columnar::WindowAggregate::late,
+        ))
     }
 
     /// Those that came so since it was called, in batches.
@@ -255,7 +261,10 @@ impl WindowAggregate {
     fn __len__(&self) -> PyResult<usize> {
         let state = self.state()?;
         let columns = state.columns.as_ref();
-        Ok(columns.map_or_else(|| state.aggregate.slices(), |it| it.slices()))
+        Ok(columns.map_or_else(
+            || state.aggregate.slices(),
+            oka_columnar::WindowAggregate::slices,
+        ))
     }
 }
 
@@ -340,7 +349,7 @@ impl State {
             names: self.names.as_deref(),
             like: self.like.as_ref(),
             bounds: None,
-            rows: Vec::new(),
+            made: Vec::new(),
         };
         (&mut self.aggregate, rows)
     }
@@ -370,7 +379,7 @@ struct Rows<'a, 'py> {
     like: Option<&'a Py<PyAny>>,
     /// A window, and its start and end in the form of the records' times.
     bounds: Option<(Window, Bound<'py, PyAny>, Bound<'py, PyAny>)>,
-    rows: Vec<Bound<'py, PyTuple>>,
+    made: Vec<Bound<'py, PyTuple>>,
 }
 
 impl<'py> Rows<'_, 'py> {
@@ -388,12 +397,12 @@ impl<'py> Rows<'_, 'py> {
         };
         let key = Decoder::new(py).first(update.key)?;
         let row = (key, value(py, update, self.names)?, start, end);
-        self.rows.push(row.into_pyobject(py).map_err(PyErr::from)?);
+        self.made.push(row.into_pyobject(py)?);
         Ok(())
     }
 
     fn list(self) -> PyResult<Bound<'py, PyAny>> {
-        Ok(PyList::new(self.py, self.rows)?.into_any())
+        Ok(PyList::new(self.py, self.made)?.into_any())
     }
 }
 
