@@ -3,6 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef, Float64Array, Int64Array, RecordBatch, UInt32Array};
 use arrow_schema::{ArrowError, DataType, Field, Schema, TimeUnit};
 use arrow_select::concat::concat_batches;
@@ -443,6 +445,13 @@ impl Bounds {
 
 /// The times of a column, whose first row has this number.
 fn microseconds(column: &ArrayRef, unit: Unit, first: u32) -> Result<Vec<i64>, AggregateError> {
+    let unit = match column.data_type() {
+        DataType::Timestamp(unit, _) => of_type(*unit),
+        _ => unit,
+    };
+    if let Some(times) = of_integers(column, unit)? {
+        return Ok(times);
+    }
     let mut times = Vec::with_capacity(column.len());
     let mut wrong = None;
     let mut push = |time: Option<Option<i64>>| {
@@ -459,16 +468,10 @@ fn microseconds(column: &ArrayRef, unit: Unit, first: u32) -> Result<Vec<i64>, A
             let number = number.filter(|number| number.is_finite());
             push(number.map(|number| unit.of_float(number)));
         }),
-        other => {
-            let unit = match other {
-                DataType::Timestamp(unit, _) => of_type(*unit),
-                _ => unit,
-            };
-            each_number(column, |number| {
-                let of_integer = |number| unit.of_integer(i64::try_from(number).ok()?);
-                push(number.map(of_integer));
-            })?;
-        }
+        _ => each_number(column, |number| {
+            let of_integer = |number| unit.of_integer(i64::try_from(number).ok()?);
+            push(number.map(of_integer));
+        })?,
     }
     match wrong {
         Some((row, problem)) => Err(AggregateError::Row {
@@ -477,6 +480,22 @@ fn microseconds(column: &ArrayRef, unit: Unit, first: u32) -> Result<Vec<i64>, A
         }),
         None => Ok(times),
     }
+}
+
+/// The times of a column of 64-bit integers, or of what consists of them, if each row has one.
+fn of_integers(column: &ArrayRef, unit: Unit) -> Result<Option<Vec<i64>>, ArrowError> {
+    if build::physical(column.data_type()) != Some(DataType::Int64) || column.null_count() > 0 {
+        return Ok(None);
+    }
+    let integers = build::reinterpreted(column, &DataType::Int64)?;
+    let integers = integers.as_primitive::<Int64Type>().values();
+    Ok(match unit {
+        Unit::Microseconds => Some(integers.to_vec()),
+        unit => integers
+            .iter()
+            .map(|number| unit.of_integer(*number))
+            .collect(),
+    })
 }
 
 /// What timestamps of this type count.
