@@ -153,7 +153,8 @@ class KeyedStream(Generic[K, T]):
         """Divide the records of each key by time: `.window(Tumbling(timedelta(minutes=1)))`.
 
         The time of a record is what `with_event_time` said, or what `time` says here: an item, or a
-        function of the record; numbers of it count `unit`.
+        function of the record; numbers of it count `unit`. Watermarks come of `with_event_time`, or
+        from a source of one's own; where there are none, results come at the end.
 
         With `emit="final"`, a window gives its result when it is complete: when the watermark says
         that all that follow are at its end or later. With `allowed_lateness` it is kept for that

@@ -292,7 +292,8 @@ class Stream(Generic[T]):
 
         A task without records holds up the time of all. If it brings none for `idle_after`, the
         others go on without it until it does; records that it brings then may be late. Only the
-        wait for its source counts, not a wait for those who read it.
+        wait for its source counts, not a wait for those who read it; so it stands in the tasks of
+        the source, in front of what holds records back.
 
         One record far in the future must not end all windows. A rise by more than `max_jump` is
         believed only when three records in a row are so far ahead, and a time that is more than
@@ -308,7 +309,7 @@ class Stream(Generic[T]):
         """A side output of the last operator.
 
         An operator with `on_error="side"` has one, "errors": pairs of the record that its function
-        failed on and what the exception said.
+        failed on and what the exception said. Windows have "late": records that came too late.
 
             >>> import engine.testing
             >>> from operators.sinks import Collect

@@ -94,11 +94,17 @@ class TimeSelector:
     def column(self, batch: "pa.RecordBatch") -> "tuple[pa.Array, TimeSelector]":
         """The times of all rows as numbers, and what reads such a number.
 
-        ValueError where the column has no times, or some rows are null; some may be NaN.
+        ValueError where there is none, or some rows have no time.
         """
         import pyarrow as pa
 
-        column = batch.column(self.item)
+        try:
+            column = batch.column(self.item)
+        except (KeyError, IndexError):
+            raise ValueError(
+                f"the time is column {self.item!r}, and there are {', '.join(batch.schema.names)}, "
+                "expected one column of that name or index"
+            ) from None
         if pa.types.is_timestamp(column.type):
             numbers, unit = column.view(pa.int64()), column.type.unit
         elif pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
@@ -109,11 +115,12 @@ class TimeSelector:
                 f"{self.unit} or timestamps\n\n"
                 "hint: cast it in .map_batches(...) before .with_event_time(...)"
             )
-        if column.null_count:
+        floats = pa.types.is_floating(column.type)
+        lacking = column.is_null(nan_is_null=True).true_count if floats else column.null_count
+        if lacking:
             raise ValueError(
-                f"the column {self.item!r} of times is null in {column.null_count} of "
-                f"{len(column)} rows, expected a time in each\n\n"
-                "hint: filter such rows out in .map_batches(...)"
+                f"the column {self.item!r} of times has none in {lacking} of {len(column)} rows, "
+                "expected one in each\n\nhint: filter such rows out in .map_batches(...)"
             )
         return numbers, TimeSelector(unit=unit)
 

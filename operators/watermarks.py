@@ -108,21 +108,23 @@ class _Watermarks(BatchFunction):
         return {"disbelieved_times": self._highest.disbelieved}
 
     def _times(self, batch: Any) -> Sequence[int]:
-        """Some times of a batch, that of the last record among them; of columns, the highest."""
+        """Some times of a batch, that of the last record among them; of columns, the highest.
+
+        Where that is not believed, some of them, too.
+        """
         if type(batch) is list:
-            step = min(1 + len(batch) // _SAMPLES, _EVERY)
-            sample = batch[(len(batch) - 1) % step :: step] if step > 1 else batch
-            return self._selector.all_microseconds(sample, self._failing)
+            return self._selector.all_microseconds(_sample(batch), self._failing)
         column, selector = self._selector.column(batch)
-        top = selector.in_microseconds(column.to_numpy().max())  # a third of what PyArrow's takes
+        numbers = column.to_numpy()
+        top = selector.in_microseconds(numbers.max())  # a third of what PyArrow's takes
         if self._highest.believes(top):
             return [top]
-        return selector.all_microseconds(column.to_pylist())
+        return selector.all_microseconds(_sample(numbers).tolist())
 
     def _make(self, now_ns: int) -> None:
         highest = self._told = self._highest.value
         watermark_us = START_OF_TIME if highest is None else highest - self._behind_us
-        self.watermark = Watermark(max(START_OF_TIME, watermark_us))
+        self.watermark = Watermark(min(max(START_OF_TIME, watermark_us), _LATEST_US))
         self._next_ns = now_ns + _LEAST_GAP_NS
 
     def _set_timer(self) -> None:
@@ -131,6 +133,12 @@ class _Watermarks(BatchFunction):
         if self._highest.value != self._told and (due_ns is None or self._next_ns < due_ns):
             due_ns = self._next_ns
         self.next_timer = due_ns
+
+
+def _sample(batch: Any) -> Any:
+    """Some elements of a list or an array, in order, with the last of them."""
+    step = min(1 + len(batch) // _SAMPLES, _EVERY)
+    return batch[(len(batch) - 1) % step :: step] if step > 1 else batch
 
 
 def in_us(duration: timedelta) -> int:
@@ -153,5 +161,7 @@ _SAMPLES = 16
 """Of so many records of a batch, the time is read: it takes some microseconds."""
 _EVERY = 64
 """And of one in so many at least."""
+_LATEST_US = -START_OF_TIME - 2
+"""What the engine can tell; one more is the end."""
 _LEAST_GAP_NS = 2_000_000
 """Between two watermarks: each goes over every channel, and ends a batch there."""

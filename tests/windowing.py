@@ -1,7 +1,7 @@
 """Windows in tests: the operator's tasks without a job, and what plain Python makes of all records.
 
 Records are (key, time, number), times whole microseconds. A run is a list of records and, between
-them, watermarks, which are integers.
+them, watermarks, which are integers, and None where a timer is called.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from operators import CountWindow, Session, Sliding, Stream, Tumbling, WindowedS
 from operators.sources import Collection
 
 Record = tuple[Any, int, int]
-Event = Record | int
+Event = Record | int | None
 Result = tuple[Any, Any, Any, Any]
 
 
@@ -54,9 +54,10 @@ class Tasks:
         found = []
         for batch in batches(events, batch_size):
             given = []
-            if isinstance(batch, int):
+            if not isinstance(batch, list):
                 for function in self.functions:
-                    for results in function.on_watermark(batch) or ():
+                    timer = function.on_timer(0) if batch is None else function.on_watermark(batch)
+                    for results in timer or ():
                         given += results
             else:
                 chosen = partition([record[0] for record in batch], len(self.functions))
@@ -81,14 +82,14 @@ def batches(events: Iterable[Event], batch_size: int) -> Iterator[Any]:
     """The records in lists of at most so many, and the watermarks between them."""
     batch: list[Any] = []
     for event in events:
-        if isinstance(event, int) or len(batch) == batch_size:
+        if not isinstance(event, tuple) or len(batch) == batch_size:
             if batch:
                 yield batch
             batch = []
-        if isinstance(event, int):
-            yield event
-        else:
+        if isinstance(event, tuple):
             batch.append(event)
+        else:
+            yield event
     if batch:
         yield batch
 
@@ -101,9 +102,13 @@ class Expected(NamedTuple):
 
 
 def expected(
-    assigner: Any, events: Iterable[Event], lateness: int = 0, batch_size: int | None = None
+    assigner: Any,
+    events: Iterable[Event],
+    lateness: int = 0,
+    emit: str = "final",
+    batch_size: int = 1,
 ) -> Expected:
-    """What comes of it; with a batch size, that of `emit="updates"`, else of `"final"`.
+    """What comes of it where results come so: "final", "updates" or "every".
 
     Values are the numbers of the window's records, in order.
     """
@@ -112,13 +117,15 @@ def expected(
         kind = _Slid
     elif isinstance(assigner, Session):
         kind = _Paused
-    oracle = kind(assigner, lateness, batch_size is not None)
+    oracle = kind(assigner, lateness, emit)
     results = []
-    for batch in batches(events, batch_size or 1):
-        if isinstance(batch, int):
-            results.append(oracle.watermark(batch))
-        else:
+    for batch in batches(events, batch_size):
+        if isinstance(batch, list):
             results.append(oracle.records(batch))
+            if emit == "updates":
+                results[-1] += oracle.timer()
+        else:
+            results.append(oracle.timer() if batch is None else oracle.watermark(batch))
     results.append(oracle.watermark(float("inf")))
     return Expected([given for given in results if given], oracle.late)
 
@@ -126,19 +133,19 @@ def expected(
 class _Slid:
     """Tumbling and sliding windows: every window has a list of all its records."""
 
-    def __init__(self, assigner: Tumbling | Sliding, lateness: int, updates: bool) -> None:
+    def __init__(self, assigner: Tumbling | Sliding, lateness: int, emit: str) -> None:
         one = timedelta(microseconds=1)
         self.size, self.slide = assigner.size // one, assigner.slide // one
         self.offset = assigner.offset // one
-        self.lateness, self.updates = lateness, updates
+        self.lateness, self.is_final = lateness, emit == "final"
         self.now = float("-inf")
         self.late: list[Record] = []
         self.windows: dict[tuple[int, Any], list[tuple[int, Record]]] = {}
         """By end and key: the records, and where their slices begin."""
+        self.touched: dict[tuple[int, Any], None] = {}
 
     def records(self, batch: list[Record]) -> list[Result]:
         found: list[Result] = []
-        touched: dict[tuple[int, Any], None] = {}
         for record in batch:
             key, time, _ = record
             ends = [end for end in self.ends(time) if end - 1 + self.lateness > self.now]
@@ -147,20 +154,26 @@ class _Slid:
             for end in ends:
                 into = self.windows.setdefault((end, key), [])
                 into.append((self.slice_start(time), record))
-                touched[end, key] = None
-                if end - 1 <= self.now and not self.updates:
+                self.touched[end, key] = None
+                if end - 1 <= self.now and self.is_final:
                     found.append(self.result(end, key))
-        if self.updates:
-            found += [self.result(end, key) for end, key in touched]
         return found
+
+    def timer(self) -> list[Result]:
+        touched, self.touched = self.touched, {}
+        return [self.result(end, key) for end, key in touched]
 
     def watermark(self, time: float) -> list[Result]:
         before, self.now = self.now, max(self.now, time)
         due = [each for each in self.windows if before < each[0] - 1 <= self.now]
+        gone = [each for each in self.windows if each[0] - 1 + self.lateness <= self.now]
+        if not self.is_final:
+            due = [each for each in self.touched if each in due or each in gone]
         # A window's keys are in the order of their first records, those of earlier slices first.
         due.sort(key=lambda each: (each[0], min(at for at, _ in self.windows[each])))
-        found = [] if self.updates else [self.result(end, key) for end, key in due]
-        gone = [each for each in self.windows if each[0] - 1 + self.lateness <= self.now]
+        found = [self.result(end, key) for end, key in due]
+        for each in due:
+            self.touched.pop(each, None)
         for each in gone:
             del self.windows[each]
         return found
@@ -171,9 +184,8 @@ class _Slid:
 
     def ends(self, time: int) -> list[int]:
         first = (time - self.offset - self.size) // self.slide - 2
-        starts = (
-            self.offset + (first + at) * self.slide for at in range(self.size // self.slide + 6)
-        )
+        numbers = range(first, first + self.size // self.slide + 6)
+        starts = (self.offset + number * self.slide for number in numbers)
         return [start + self.size for start in starts if start <= time < start + self.size]
 
     def slice_start(self, time: int) -> int:
@@ -185,17 +197,18 @@ class _Slid:
 class _Paused:
     """Sessions: of each key, records in groups, which come together where they are near."""
 
-    def __init__(self, assigner: Session, lateness: int, updates: bool) -> None:
+    def __init__(self, assigner: Session, lateness: int, emit: str) -> None:
         self.gap = assigner.gap // timedelta(microseconds=1)
-        self.lateness, self.updates = lateness, updates
+        self.lateness, self.is_final = lateness, emit == "final"
         self.now = float("-inf")
         self.late: list[Record] = []
         self.groups: list[list[tuple[int, Record]]] = []
         self.came = 0
+        self.touched: set[int] = set()
+        """The numbers of records whose groups have not come since."""
 
     def records(self, batch: list[Record]) -> list[Result]:
         found: list[Result] = []
-        touched: list[int] = []
         for record in batch:
             key, time, _ = record
             near = [
@@ -212,24 +225,34 @@ class _Paused:
                 self.groups.remove(group)
             joined = [(self.came, record), *(each for group in near for each in group)]
             self.groups.append(joined)
-            touched.append(self.came)
-            if self.end(joined) - 1 <= self.now and not self.updates:
+            self.touched.add(self.came)
+            if self.end(joined) - 1 <= self.now and self.is_final:
                 found.append(self.result(joined))
-        if self.updates:
-            for group in sorted(self.groups, key=self.end):
-                if any(number in touched for number, _ in group):
-                    found.append(self.result(group))
+        return found
+
+    def timer(self) -> list[Result]:
+        found = [
+            self.result(each) for each in sorted(self.groups, key=self.end) if self.is_new(each)
+        ]
+        self.touched = set()
         return found
 
     def watermark(self, time: float) -> list[Result]:
         before, self.now = self.now, max(self.now, time)
         due = [group for group in self.groups if before < self.end(group) - 1 <= self.now]
+        gone = [each for each in self.groups if self.end(each) - 1 + self.lateness <= self.now]
+        if not self.is_final:
+            due = [
+                each for each in self.groups if (each in due or each in gone) and self.is_new(each)
+            ]
         due.sort(key=lambda group: (self.end(group), min(number for number, _ in group)))
-        found = [] if self.updates else [self.result(group) for group in due]
-        self.groups = [
-            group for group in self.groups if self.end(group) - 1 + self.lateness > self.now
-        ]
-        return found
+        for group in due:
+            self.touched -= {number for number, _ in group}
+        self.groups = [group for group in self.groups if group not in gone]
+        return [self.result(group) for group in due]
+
+    def is_new(self, group: list[tuple[int, Record]]) -> bool:
+        return any(number in self.touched for number, _ in group)
 
     def end(self, group: list[tuple[int, Record]]) -> int:
         return max(time for _, (_, time, _) in group) + self.gap
@@ -243,29 +266,33 @@ class _Paused:
 class _Counts:
     """Count windows: of each key a list of all its records."""
 
-    def __init__(self, assigner: CountWindow, lateness: int, updates: bool) -> None:
+    def __init__(self, assigner: CountWindow, lateness: int, emit: str) -> None:
         self.size, self.slide = assigner.size, assigner.slide or assigner.size
-        self.updates = updates
+        self.is_final = emit == "final"
         self.late: list[Record] = []
         self.of_key: dict[Any, list[int]] = {}
+        self.touched: dict[Any, None] = {}
 
     def records(self, batch: list[Record]) -> list[Result]:
         found = []
         for key, _, number in batch:
             had = self.of_key.setdefault(key, [])
             had.append(number)
+            self.touched[key] = None
             start = len(had) - self.size
             if start >= 0 and start % self.slide == 0:
                 found.append((key, had[start:], start, len(had)))
-        if self.updates:
-            found += [each for key in {record[0] for record in batch} for each in self.open(key)]
         return found
 
+    def timer(self) -> list[Result]:
+        touched, self.touched = self.touched, {}
+        return [each for key in touched for each in self.open(key)]
+
     def watermark(self, time: float) -> list[Result]:
-        if time != float("inf") or self.updates:
+        if time != float("inf"):
             return []
-        found = [each for key in self.of_key for each in self.open(key)]
-        return sorted(found, key=lambda result: result[3])
+        keys = self.of_key if self.is_final else self.touched
+        return sorted((each for key in keys for each in self.open(key)), key=lambda each: each[3])
 
     def open(self, key: Any) -> list[Result]:
         had = self.of_key[key]

@@ -271,6 +271,7 @@ class Chain:
             _check_batch(batch, give.__name__)
             place.counter[0] += len(batch)
             yield rest(batch)
+            self.failing.operator = place.name  # others have worked meanwhile
         self.failing.operator = None
 
     def snapshot(self) -> dict[str, KeyedState]:

@@ -58,7 +58,8 @@ class Accumulator(ABC, Generic[T, A, R]):
     def merge(self, left: A, right: A) -> A:
         """What both have come to together, for windows that overlap or grow into each other.
 
-        It may be `left`, changed; `right` stays as it is.
+        It may be `left`, changed; `right` stays as it is, and is not what is returned, where that
+        will be changed.
         """
 
     def finish(self, accumulated: A) -> R:

@@ -45,27 +45,38 @@ def applying(function: Callable[[Any, list[Any], Any, Any], Any]) -> Fold:
 
 def accumulating(accumulators: Mapping[str, Accumulator[Any, Any, Any]]) -> Fold:
     """The fold of `aggregate`: a dict of what each accumulator came to."""
+    if len(accumulators) == 1:
+        return _of_one(*next(iter(accumulators.items())))
     names, each = list(accumulators), list(accumulators.values())
-    adds = [one.add for one in each]
-    finishes = [one.finish for one in each]
+    adds = [(at, one.add) for at, one in enumerate(each)]
 
     def create(record: Any) -> list[Any]:
         return [one.add(one.create(), record) for one in each]
 
     def add(so_far: list[Any], record: Any) -> list[Any]:
-        return [add(one, record) for add, one in zip(adds, so_far, strict=True)]
+        for at, add_to in adds:
+            so_far[at] = add_to(so_far[at], record)
+        return so_far
 
     def merge(parts: list[list[Any]]) -> list[Any]:
-        merged = [one.create() for one in each]
-        for part in parts:
-            merged = [one.merge(a, b) for one, a, b in zip(each, merged, part, strict=True)]
-        return merged
+        of_each = zip(each, zip(*parts, strict=True), strict=True)
+        return [functools.reduce(one.merge, found, one.create()) for one, found in of_each]
 
     def value(_key: Any, so_far: list[Any], *_bounds: Any) -> dict[str, Any]:
-        finished = (finish(one) for finish, one in zip(finishes, so_far, strict=True))
+        finished = (one.finish(found) for one, found in zip(each, so_far, strict=True))
         return dict(zip(names, finished, strict=True))
 
     return Fold(create, add, merge, value)
+
+
+def _of_one(name: str, one: Accumulator[Any, Any, Any]) -> Fold:
+    """As that of several, without a list."""
+    return Fold(
+        lambda record: one.add(one.create(), record),
+        one.add,
+        lambda parts: functools.reduce(one.merge, parts, one.create()),
+        lambda _key, so_far, *_bounds: {name: one.finish(so_far)},
+    )
 
 
 def _listed(record: Any) -> list[Any]:

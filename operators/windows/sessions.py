@@ -49,12 +49,14 @@ class Sessions:
         out: list[Result] = []
         of_key, gap, rescue = self._of_key, self._gap, self._rescue
         combine, in_microseconds = self._fold.add, self._time.in_microseconds
+        scale = in_microseconds(1)
+        whole = int if scale else None  # of such a time no call is needed
         changed = self._changed if self._tells_changes else None
         at = iter(batch)
         try:
             for time, key, record in self._rows(at, batch):
                 try:
-                    us = in_microseconds(time)
+                    us = time * scale if type(time) is whole else in_microseconds(time)
                     try:
                         sessions = of_key[key]
                     except (KeyError, TypeError):
@@ -98,15 +100,14 @@ class Sessions:
                 continue  # it was merged into another, or waits elsewhere
             if due < self._due(found):
                 self._wait(found, found.is_complete)
-            elif found.is_complete:
-                self._remove(found)
             else:
-                self._wait(found, is_complete=True)
-                if not self._tells_changes:
+                if found in self._changed or not (self._tells_changes or found.is_complete):
+                    self._changed.pop(found, None)
                     yield self._result(found)
-                elif found in self._changed:
-                    del self._changed[found]
-                    yield self._result(found)
+                if found.is_complete:
+                    self._remove(found)
+                else:
+                    self._wait(found, is_complete=True)
 
     def changed(self) -> Iterator[Result]:
         """The sessions that changed, as far as they are now."""
@@ -184,7 +185,6 @@ class Sessions:
         sessions.remove(found)
         if not sessions:
             del self._of_key[found.key]
-        self._changed.pop(found, None)
 
     def _result(self, found: "_Session") -> Result:
         like = self._time.like(found.form)

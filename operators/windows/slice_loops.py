@@ -6,7 +6,7 @@ a function of the user's gave them, and one for all else.
 """
 
 from collections.abc import Callable
-from itertools import chain
+from operator import length_hint
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from engine.graph.failing import Failing
@@ -14,6 +14,7 @@ from engine.graph.operator import TaskContext
 from operators.keys import unhashable
 from operators.windows.fold import Fold
 from operators.windows.rows import NONE, found_again, rows, tell_failing
+from operators.windows.slice import NOWHERE
 from operators.windows.state import Result
 from operators.windows.windowing import Windowing
 
@@ -43,7 +44,8 @@ def _add_by_item(
 ) -> Loop:
     def add(batch: list[Any]) -> list[Result]:
         combine, key_index, time_index = fold.add, key_item, time_item
-        first, last, values, get = _NOWHERE
+        first, last, values, get = slices.place
+        none, begins_itself = NONE, _PLAIN if fold.create is None else _NO_KIND
         record = time = key = None
         records = iter(batch)
         while True:
@@ -57,16 +59,18 @@ def _add_by_item(
                             continue
                         first, last, values, get = place
                     key = record[key_index]
-                    value = get(key, NONE)
-                    if value is NONE:
-                        _begin(values, key, record, fold)
-                    else:
+                    value = get(key, none)
+                    if value is not none:
                         values[key] = combine(value, record)
+                    elif type(key) in begins_itself:
+                        values[key] = record
+                    else:
+                        _begin(values, key, record, fold)
                 return slices.take_again()
             except BaseException as error:
                 if _is_of_another_kind(error, time, first):
-                    first, last, values, get = _NOWHERE
-                    records = chain([record], records)
+                    first, last, values, get = NOWHERE
+                    records = iter(batch[-1 - length_hint(records) :])  # with this one
                     continue
                 failing.on(record)
                 _check_hashable(error, key)
@@ -78,7 +82,8 @@ def _add_by_item(
 def _add_pairs(slices: "Slices", time_item: Any, fold: Fold, failing: Failing) -> Loop:
     def add(batch: list[Any]) -> list[Result]:
         combine, time_index = fold.add, time_item
-        first, last, values, get = _NOWHERE
+        first, last, values, get = slices.place
+        none, begins_itself = NONE, _PLAIN if fold.create is None else _NO_KIND
         record = time = key = None
         pairs = iter(batch)
         while True:
@@ -91,16 +96,18 @@ def _add_pairs(slices: "Slices", time_item: Any, fold: Fold, failing: Failing) -
                             slices.late.append(record)
                             continue
                         first, last, values, get = place
-                    value = get(key, NONE)
-                    if value is NONE:
-                        _begin(values, key, record, fold)
-                    else:
+                    value = get(key, none)
+                    if value is not none:
                         values[key] = combine(value, record)
+                    elif type(key) in begins_itself:
+                        values[key] = record
+                    else:
+                        _begin(values, key, record, fold)
                 return slices.take_again()
             except BaseException as error:
                 if _is_of_another_kind(error, time, first):
-                    first, last, values, get = _NOWHERE
-                    pairs = chain([(key, record)], pairs)
+                    first, last, values, get = NOWHERE
+                    pairs = iter(batch[-1 - length_hint(pairs) :])
                     continue
                 failing.on(record)
                 _check_hashable(error, key)
@@ -115,7 +122,7 @@ def _add_rows(slices: "Slices", windowing: Windowing, fold: Fold, context: TaskC
 
     def add(batch: list[Any]) -> list[Result]:
         combine = fold.add
-        first, last, values, get = _NOWHERE
+        first, last, values, get = slices.place
         key = None
         at = iter(batch)
         try:
@@ -181,15 +188,6 @@ def _check_hashable(error: BaseException, key: Any) -> None:
             raise unhashable(key) from None
 
 
-class _Never:
-    """The first and the last time of no slice: no time is behind it, of whatever kind."""
-
-    def __le__(self, time: Any) -> bool:
-        return False
-
-
-_PLAIN = frozenset([str, int, bytes, bool])
+_PLAIN: frozenset[type] = frozenset([str, int, bytes, bool])
 """Kinds of keys that a dict finds again without help."""
-NEVER_IN = _Never()
-_NOWHERE: Any = (NEVER_IN, NEVER_IN, {}, {}.get)
-"""The place in which no time is; see `Slices.place_of`."""
+_NO_KIND: frozenset[type] = frozenset()

@@ -7,18 +7,16 @@ nothing to look for, and no timer for a key.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
-from datetime import datetime, timezone
-from itertools import chain, repeat
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 from engine.graph.operator import TaskContext
-from operators.event_time import TimeSelector
 from operators.windows.assigners import Sliding, Tumbling, microseconds
 from operators.windows.fold import Fold
 from operators.windows.rows import found_again
-from operators.windows.slice_loops import NEVER_IN, Loop, loop_of
+from operators.windows.slice import NEVER_IN, NOWHERE, Again, Slice, bounds_of
+from operators.windows.slice_loops import Loop, loop_of
 from operators.windows.state import NEVER, Result
 from operators.windows.windowing import Windowing
 
@@ -35,6 +33,8 @@ class Slices:
         assert isinstance(assigner, Tumbling | Sliding)
         assert time is not None
         self.late: list[Any] = []
+        self.place: Any = NOWHERE
+        """Where the last record belonged, to begin with; see `place_of`."""
         self._fold = fold
         self._time = time
         self._lateness = microseconds(windowing.allowed_lateness)
@@ -45,11 +45,13 @@ class Slices:
         self._rest = self._size % self._slide
         """How far behind the start of a window another one ends."""
         self._watermark = NEVER
-        self._slices: dict[int, _Slice] = {}
+        self._slices: dict[int, Slice] = {}
         self._starts: list[int] = []
         """Those of all slices, in order."""
-        self._changed: dict[int, _Slice] = {}
-        """Those with keys that changed."""
+        self._touched: dict[int, Slice] = {}
+        """Where changes are told, the slices that changed since it was noted for their windows."""
+        self._changed: dict[int, dict[Any, None]] = {}
+        """Of windows, by their ends, the keys that changed since they came."""
         self._again: list[Result] = []
         """Of complete windows, what records have changed that came late."""
         self._loop = loop_of(self, windowing, fold, context)
@@ -78,10 +80,14 @@ class Slices:
                 return None
             found = self._begin(start, self._time.like(time)(0))
         if self._tells_changes:
-            self._changed[start] = found
+            self._touched[start] = found
         elif found.first_end - 1 <= self._watermark:
-            again = _Again(found, lambda key: self._gather(found, key))
+            again = Again(found, lambda key: self._gather(found, key))
             return NEVER_IN, NEVER_IN, again, found.values.get
+        if not found.has(time):
+            return NEVER_IN, NEVER_IN, *found.place[2:]
+        if not self._tells_changes:
+            self.place = found.place
         return found.place
 
     def take_again(self) -> list[Result]:
@@ -90,9 +96,27 @@ class Slices:
         return again
 
     def _close(self, watermark: float) -> Iterator[Iterable[Result]]:
-        if watermark <= self._watermark:
+        before, self._watermark = self._watermark, max(self._watermark, watermark)
+        if not self._passes_an_end(before):
             return
-        before, self._watermark = self._watermark, watermark
+        self.place = NOWHERE
+        if self._tells_changes:
+            yield from self._changed_and_due(before)
+        else:
+            yield from self._complete(before)
+        self._drop()
+
+    def _passes_an_end(self, before: float) -> bool:
+        """Whether any window could have become complete, or gone, since that watermark."""
+        if before == NEVER:
+            return True
+        complete, gone = (
+            self._first_end(int(before) + 1 - late) + late for late in (0, self._lateness)
+        )
+        return min(complete, gone) - 1 <= self._watermark
+
+    def _complete(self, before: float) -> Iterator[Iterable[Result]]:
+        """The windows that are complete now and were not at that watermark."""
         starts = self._starts
         end = self._first_end(int(before) + 1) if before != NEVER else None
         while starts:
@@ -101,30 +125,44 @@ class Slices:
                 break
             soonest = self._first_end(starts[at])  # there may be a gap in front of it
             end = soonest if end is None else max(end, soonest)
-            if end - 1 > watermark:
+            if end - 1 > self._watermark:
                 break
             parts = self._parts(end)
-            yield self._results(end, parts)
-            for each in parts:
-                if each.changed and self._last_end(each.start) == end:
-                    del self._changed[each.start]
-                    each.changed.clear()
+            yield self._results(end, parts, self._merged(parts))
             end += self._slide
-        self._drop()
+
+    def _changed_and_due(self, before: float) -> Iterator[Iterable[Result]]:
+        """Of the windows that are complete or gone now and were not, those that changed."""
+        self._note_changed(before)
+        for end in sorted(self._changed):
+            is_gone = end - 1 + self._lateness <= self._watermark
+            if end - 1 <= self._watermark and (end - 1 > before or is_gone):
+                yield self._of_changed(end)
 
     def changed(self) -> Iterator[Result]:
-        """The windows of all slices that changed."""
-        slices, self._changed = self._changed, {}
-        ends = {end for each in slices.values() for end in self._ends(each)}
-        for end in sorted(ends):
-            yield from self._results(end, self._parts(end))
-        for each in slices.values():
+        """The windows that changed."""
+        self._note_changed(self._watermark)
+        return chain.from_iterable(map(self._of_changed, sorted(self._changed)))
+
+    def _note_changed(self, watermark: float) -> None:
+        """Note for windows, but those that are gone by then, what was noted for slices."""
+        slices, self._touched = self._touched, {}
+        for start in sorted(slices):
+            each = slices[start]
+            for end in range(each.first_end, self._last_end(start) + 1, self._slide):
+                if end - 1 + self._lateness > watermark:
+                    self._changed.setdefault(end, {}).update(each.changed)
             each.changed.clear()
+
+    def _of_changed(self, end: int) -> Iterable[Result]:
+        """What the keys came to that changed in a window."""
+        keys, parts = self._changed.pop(end), self._parts(end)
+        return self._results(end, parts, ((key, self._of_key(key, parts)) for key in keys))
 
     @property
     def has_changed(self) -> bool:
         """Whether a window did that may still come."""
-        return bool(self._changed)
+        return bool(self._changed or self._touched)
 
     def snapshot(self) -> Iterable[tuple[Any, Any]]:
         """Of each key: the watermark, and what it came to in each slice."""
@@ -146,17 +184,17 @@ class Slices:
                 key, _ = found_again(key, each.values)
                 each.values[key] = value
 
-    def _begin(self, start: int, form: Any) -> "_Slice":
+    def _begin(self, start: int, form: Any) -> Slice:
         into = (start - self._offset) % self._slide
         length = self._slide - into
         if into < self._rest:
             length = self._rest - into
-        bounds = _bounds(self._time, form, start, start + length)
-        each = _Slice(start, form, self._first_end(start), bounds, self._tells_changes)
+        bounds = bounds_of(self._time, form, start, start + length)
+        each = Slice(start, form, self._first_end(start), bounds, self._tells_changes)
         self._slices[start] = each
         insort(self._starts, start)
         if self._tells_changes:
-            self._changed[start] = each
+            self._touched[start] = each
         return each
 
     def _first_end(self, start: int) -> int:
@@ -167,49 +205,46 @@ class Slices:
         """The end of the last window that has this time."""
         return start - (start - self._offset) % self._slide + self._size
 
-    def _ends(self, each: "_Slice") -> Iterable[int]:
+    def _ends(self, each: Slice) -> Iterable[int]:
         """Those of the windows of a slice that are not gone."""
         ends = range(each.first_end, self._last_end(each.start) + 1, self._slide)
         return (end for end in ends if end - 1 + self._lateness > self._watermark)
 
-    def _parts(self, end: int) -> "list[_Slice]":
+    def _parts(self, end: int) -> list[Slice]:
         """The slices of the window with this end."""
         first, behind = (bisect_left(self._starts, each) for each in (end - self._size, end))
         return [self._slices[start] for start in self._starts[first:behind]]
 
-    def _results(self, end: int, parts: "list[_Slice]") -> Iterable[Result]:
-        """What a window came to, of all its keys or of those that changed."""
+    def _results(
+        self, end: int, parts: list[Slice], found_of_keys: Iterable[tuple[Any, Any]]
+    ) -> Iterable[Result]:
+        """The results of a window, of keys and what they came to."""
         like = self._time.like(parts[0].form)
         start, until = like(end - self._size), like(end)
         value = self._fold.value
-        merged = self._merged(parts)
         if value is None:
-            if len(parts) == 1 and not self._tells_changes:
-                values = parts[0].values
-                return zip(values, values.values(), repeat(start), repeat(until), strict=False)
-            return ((key, found, start, until) for key, found in merged)
-        return ((key, value(key, found, start, until), start, until) for key, found in merged)
+            return ((key, found, start, until) for key, found in found_of_keys)
+        return (
+            (key, value(key, found, start, until), start, until) for key, found in found_of_keys
+        )
 
-    def _merged(self, parts: "list[_Slice]") -> Iterable[tuple[Any, Any]]:
+    def _merged(self, parts: list[Slice]) -> Iterable[tuple[Any, Any]]:
         """Keys and what they came to over several slices."""
-        if not self._tells_changes:
-            if len(parts) == 1:
-                return parts[0].values.items()
-            gathered: dict[Any, list[Any]] = {}
-            for each in parts:
-                for key, accumulated in each.values.items():
-                    gathered.setdefault(key, []).append(accumulated)
-            return ((key, self._of(found)) for key, found in gathered.items())
-        keys = dict.fromkeys(key for each in parts for key in each.changed)
-        return ((key, self._of_key(key, parts)) for key in keys)
+        if len(parts) == 1:
+            return parts[0].values.items()
+        gathered: dict[Any, list[Any]] = {}
+        for each in parts:
+            for key, accumulated in each.values.items():
+                gathered.setdefault(key, []).append(accumulated)
+        return ((key, self._of(found)) for key, found in gathered.items())
 
-    def _of_key(self, key: Any, parts: "list[_Slice]") -> Any:
+    def _of_key(self, key: Any, parts: list[Slice]) -> Any:
         return self._of([each.values[key] for each in parts if key in each.values])
 
     def _of(self, found: list[Any]) -> Any:
         return found[0] if len(found) == 1 else self._fold.merge(found)
 
-    def _gather(self, each: "_Slice", key: Any) -> None:
+    def _gather(self, each: Slice, key: Any) -> None:
         """Gather what a key has come to in complete windows that are not gone."""
         for end in self._ends(each):
             if end - 1 > self._watermark:
@@ -229,66 +264,5 @@ class Slices:
             if self._last_end(start) - 1 + self._lateness > self._watermark:
                 break
             del self._slices[start]
-            self._changed.pop(start, None)
             gone += 1
         del self._starts[:gone]
-
-
-class _Slice:
-    """Some time, and what each key has come to in it."""
-
-    __slots__ = ("changed", "first_end", "form", "place", "start", "values")
-
-    def __init__(
-        self, start: int, form: Any, first_end: int, bounds: tuple[Any, Any], tells_changes: bool
-    ) -> None:
-        self.start = start
-        self.form = form
-        """1970, in the form of the first time that came."""
-        self.first_end = first_end
-        """The end of the first window that it is in."""
-        self.changed: dict[Any, None] = {}
-        """The keys that changed since they came, where that is told."""
-        self.values: dict[Any, Any] = _Noting(self.changed) if tells_changes else {}
-        self.place = (*bounds, self.values, self.values.get)
-        """See `Slices.place_of`."""
-
-
-class _Noting(dict[Any, Any]):
-    """Values of keys, which notes the keys that are set."""
-
-    def __init__(self, changed: dict[Any, None]) -> None:
-        super().__init__()
-        self._changed = changed
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        super().__setitem__(key, value)
-        self._changed[key] = None
-
-
-class _Again:
-    """The values of a slice whose windows are complete: it tells of each that is set."""
-
-    def __init__(self, each: _Slice, tell: Callable[[Any], None]) -> None:
-        self._values = each.values
-        self._tell = tell
-        self.get = each.values.get
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        self._values[key] = value
-        self._tell(key)
-
-
-def _bounds(time: TimeSelector, form: Any, start: int, end: int) -> tuple[Any, Any]:
-    """A first and a last time of this form, between which all are in the slice.
-
-    Times rise with their microseconds, so it is enough that these two are in it.
-    """
-    with suppress(OverflowError):  # no datetime is that far away
-        first, last = map(time.like(form), (start, end - 1))
-        if isinstance(first, datetime) and first.tzinfo is not None:
-            # Of one zone, Python compares what clocks show, which go back once a year.
-            first, last = first.astimezone(timezone.utc), last.astimezone(timezone.utc)
-        if (*map(time.in_microseconds, (first, last)),) == (start, end - 1):
-            return first, last
-    return NEVER_IN, NEVER_IN

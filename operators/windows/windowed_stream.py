@@ -73,8 +73,9 @@ class WindowedStream(Generic[K, T]):
     def collect(self, *, on_error: OnError = "fail") -> Stream[tuple[K, list[T], Any, Any]]:
         """The records of each window, in a list.
 
-        They are in order of arrival. In sliding windows, those that come before another window
-        begins or ends come before those that come after it.
+        They are in order of arrival, but for two kinds of windows. In sliding ones, what is before
+        another window begins or ends comes before what is after it; and where a record makes one
+        of two sessions, those of the first one come first.
         """
         return self._folded("collected", collecting(), on_error)  # as a sink is Collect
 

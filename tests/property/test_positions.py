@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from engine.graph.logical import LogicalOperator
 from engine.graph.operator import (
     BatchFunction,
     BatchOperator,
+    Properties,
     SourceOperator,
     SourceReader,
     TaskContext,
@@ -156,9 +158,19 @@ class _Later(BatchFunction):
         raise AssertionError("it is far away")
 
 
-@pytest.mark.parametrize("timed", [False, True])
+class Waits(Collection[int]):
+    """As if it might wait for its records: another thread iterates where there are timers."""
+
+    @property
+    def properties(self) -> Properties:
+        return replace(super().properties, never_waits=False)
+
+
+@pytest.mark.parametrize(("timed", "kind"), [(False, Waits), (True, Waits), (True, Collection)])
 @pytest.mark.parametrize("cut", [0, 1, 3, 10])
-def test_the_loop_of_a_source_goes_on_where_another_was(timed: bool, cut: int) -> None:
+def test_the_loop_of_a_source_goes_on_where_another_was(
+    timed: bool, kind: type[Collection[int]], cut: int
+) -> None:
     left: list[Any] = []
 
     def loop() -> tuple[SourceLoop, Timers]:
@@ -166,7 +178,7 @@ def test_the_loop_of_a_source_goes_on_where_another_was(timed: bool, cut: int) -
         operators = [LogicalOperator(1, "later", Later(), None, {})] if timed else []
         chain.open(operators, CONTEXT, encoded=False)
         timers = Timers(chain, SYSTEM_CLOCK, lambda given: left.extend(given))
-        return SourceLoop(Collection(range(20)), chain, 100, SYSTEM_CLOCK), timers
+        return SourceLoop(kind(range(20)), chain, 100, SYSTEM_CLOCK), timers
 
     first, timers = loop()
 

@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from operators import Accumulator, CountWindow, Session, Sliding, Stream, Tumbling, WindowedStream
+from operators import (
+    Accumulator,
+    CountWindow,
+    Every,
+    Session,
+    Sliding,
+    Stream,
+    Tumbling,
+    WindowedStream,
+)
 from tests.windowing import Event, Record, Tasks, expected, us, windowed
 
 durations = st.integers(1, 40)
@@ -145,12 +154,31 @@ def test_what_changes_with_each_batch(
     windows = windowed(assigner, allowed_lateness=us(late), emit="updates")
     found = Tasks(folded(windows, "apply"), tasks)
     results = found.take(events, batch) + found.end()
-    wanted = expected(assigner, events, late, batch)
+    wanted = expected(assigner, events, late, "updates", batch)
     assert sorted(found.late, key=repr) == sorted(wanted.late, key=repr)
     assert shown(results, "apply", kind, False) == shown(wanted.results, "", kind, False)
     if tasks == 1 and kind != "count":
         for part in results:
             assert [end for *_, end in part] == sorted(end for *_, end in part)
+    assert all(not state.entries for state in found.snapshot())
+
+
+@pytest.mark.parametrize("kind", ASSIGNERS)
+@settings(max_examples=120)
+@given(data=st.data(), events=runs(), tasks=parallelism, late=lateness)
+def test_what_changed_when_a_timer_is_called(
+    kind: str, data: Any, events: list[Event], tasks: int, late: int
+) -> None:
+    late = 0 if kind == "count" else late
+    assigner = data.draw(ASSIGNERS[kind])
+    for at in data.draw(st.lists(st.integers(0, len(events)), max_size=6)):
+        events.insert(at, None)
+    windows = windowed(assigner, allowed_lateness=us(late), emit=Every(us(1)))
+    found = Tasks(folded(windows, "apply"), tasks)
+    results = found.take(events) + found.end()
+    wanted = expected(assigner, events, late, "every")
+    assert shown(results, "apply", kind, False) == shown(wanted.results, "", kind, False)
+    assert sorted(found.late, key=repr) == sorted(wanted.late, key=repr)
     assert all(not state.entries for state in found.snapshot())
 
 

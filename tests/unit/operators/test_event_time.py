@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
@@ -20,6 +21,7 @@ from operators import (
     BatchFunction,
     BatchOperator,
     Properties,
+    SourceOperator,
     Stream,
     TaskContext,
     Watermark,
@@ -71,7 +73,7 @@ def out(stream: Stream[Any], **settings: Any) -> list[Any]:
     settings = {"clock": VirtualClock(), "batch_size": 1, **settings}
     sink = stream.sink(Collect()).with_parallelism(1)
     found = list(run(sink, **settings)["collect"])
-    while found and found[-1][0] == "W":
+    while found and isinstance(found[-1], tuple) and found[-1][0] == "W":
         found.pop()
     return found
 
@@ -422,3 +424,102 @@ def test_the_result_tells_of_event_time_where_there_is_one() -> None:
     plain = engine.execute(words.key_by(0).then(Told()).sink(Collect()), progress="none")
     assert "watermark" not in str(plain)
     assert plain.to_dict()["watermark_lag_ms"] == 0
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (pa.array([1, None, 3]), "'ts' of times has none in 1 of 3 rows, expected one in each"),
+        (pa.array([1.0, math.nan, None]), "'ts' of times has none in 2 of 3 rows"),
+        (pa.array(["1", "2", "3"]), "'ts' of times is of type string, expected numbers of us or"),
+        (pa.array([True, True, True]), "'ts' of times is of type bool"),
+        (None, "the time is column 'ts', and there are word, expected one column of that name"),
+    ],
+)
+def test_a_column_without_times_fails(column: pa.Array | None, message: str) -> None:
+    words = pa.RecordBatch.from_arrays([pa.array(["a", "b", "c"])], ["word"])
+    rows = words if column is None else words.append_column("ts", column)
+    with pytest.raises(engine.OperatorError, match=message) as caught:
+        run(source(Collection([rows])).with_event_time("ts").sink(Collect()))
+    assert caught.value.operator == "with_event_time"
+
+
+def test_columns_need_a_column_of_times() -> None:
+    rows = pa.RecordBatch.from_pylist([{"ts": 1}])
+    for time in (None, lambda row: row["ts"]):
+        with pytest.raises(engine.OperatorError, match=r"\.with_event_time\('ts'\)"):
+            run(source(Collection([rows])).with_event_time(time).sink(Collect()))
+
+
+def test_in_a_column_the_highest_that_is_believed_counts() -> None:
+    rows = pa.RecordBatch.from_pylist([{"ts": ts} for ts in (1, 9, 2**62, 4)])
+    last = rows.slice(3)
+    words = source(Function(lambda: iter([rows, last]), rate=1)).with_event_time("ts")
+    assert out(words.then(Told()), batch_size=4) == [rows, ("W", 8), last]
+
+
+@pytest.mark.parametrize("time", [2**62, 2**63 - 1, 2**80, -(2**63), -(2**80)])
+def test_times_beyond_those_of_the_engine_fail_nothing(time: int) -> None:
+    for max_jump in (None, timedelta(days=1), timedelta.max):
+        words = timed([("a", time), ("b", 1)], max_jump=max_jump, out_of_orderness=timedelta.max)
+        assert [pair for pair in out(words.then(Told())) if pair[0] != "W"] == [
+            ("a", time),
+            ("b", 1),
+        ]
+
+
+class Fails(Told):
+    """Gives a record at a watermark, and fails behind it."""
+
+    def open(self, context: TaskContext) -> BatchFunction:
+        return _Fails("first")
+
+
+class _Fails(_Told):
+    def on_watermark(self, watermark_us: int) -> Iterable[list[Any]]:
+        yield [("first", watermark_us)]
+        raise ValueError("cannot")
+
+
+def test_what_fails_in_front_is_told_of_its_operator() -> None:
+    words = source(Function(lambda: iter([("a", 5), ("b", 5), Watermark(7), ("c", 8)]), rate=1))
+    with pytest.raises(engine.OperatorError, match="ValueError: cannot") as caught:
+        out(words.then(Fails()).with_event_time(1).then(Told()))
+    assert caught.value.operator == "fails"
+
+
+def thread_of_source() -> Iterator[Any]:
+    yield (threading.current_thread().name, 1)
+
+
+class Never(SourceOperator[Any]):
+    """A source that always has its next record."""
+
+    properties = Properties(never_waits=True)
+
+    def open(self, context: TaskContext) -> Iterator[Any]:
+        return thread_of_source()
+
+
+def test_a_source_has_a_thread_only_where_it_may_wait_in_front_of_timers() -> None:
+    def thread(words: Stream[Any]) -> str:
+        ((name, _),) = run(words.sink(Collect()))["collect"]
+        return str(name)
+
+    assert thread(source(Function(thread_of_source)).with_event_time(1)) == "oka-source"
+    assert thread(source(Function(thread_of_source))) != "oka-source"
+    assert thread(source(Never()).with_event_time(1)) != "oka-source"
+
+
+@pytest.mark.parametrize("columns", [False, True])
+def test_time_goes_on_in_batches_of_months(columns: bool) -> None:
+    """Of hourly records, more than a day is between those that are looked at."""
+    hours = [{"ts": hour * 3_600_000_000} for hour in range(30_000)]
+    rows = pa.RecordBatch.from_pylist(hours)
+    batches = [rows.slice(start, 10_000) for start in range(0, 30_000, 10_000)]
+    words = source(Function(lambda: iter(batches if columns else [hours]), rate=10_000))
+    told = out(words.with_event_time("ts").then(Told()), batch_size=10_000)
+    watermarks = [each[1] // 3_600_000_000 for each in told if isinstance(each, tuple)]
+    assert len(watermarks) == 2
+    for at, watermark in enumerate(watermarks, 1):
+        assert at * 10_000 - 200 <= watermark < at * 10_000

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
+from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import numpy as np
 import pytest
 
 import engine
@@ -195,14 +197,41 @@ def test_a_late_record_opens_its_window_where_that_is_allowed() -> None:
     assert out(windows.reduce(add)) == [("b", ("b", 12, 1), 10, 20), ("a", ("a", 31, 1), 30, 40)]
 
 
-@pytest.mark.parametrize("parallelism", [1, 3])
-def test_windows_of_what_with_event_time_declared(parallelism: int) -> None:
+NANS = [float("nan"), -float("nan"), np.float32("nan"), Decimal("NaN"), complex("nan")]
+
+
+@pytest.mark.parametrize("key", [0, (0, 0), lambda record: record[0]])
+@pytest.mark.parametrize("assigner", [TEN, Session(us(10)), CountWindow(10)])
+def test_all_nan_are_one_key_and_so_are_equal_numbers(assigner: Any, key: Any) -> None:
+    keys = [*NANS, 1, True, 1.0, *NANS]
+    records: Any = [(each, 0, 1) for each in keys]
+    stream = source(Collection([])).with_event_time(1)
+    paired = callable(key)
+    keyed = stream.key_by(key) if paired or key == 0 else stream.key_by(0, 2)
+    given = [(key(each), each) for each in records] if paired else records
+    task = Tasks(keyed.window(assigner).reduce(add)).functions[0]
+    out = [*task.process(given[:7]), *task.process(given[7:])]
+    out += [result for batch in task.on_end() for result in batch]
+    assert sorted(value[2] for _, value, _, _ in out) == [3, 10]
+
+
+def test_an_unhashable_key_is_refused() -> None:
+    for reduced in (windowed(TEN), windowed(Session(us(10))), windowed(CountWindow(2))):
+        with pytest.raises(TypeError, match="is a list, which is not hashable"):
+            Tasks(reduced.reduce(add)).functions[0].process([([1], 1, 1)])
+
+
+@pytest.mark.parametrize("parallelism", [1, 2, 3])
+@pytest.mark.parametrize("batch_size", [1, 7, 1000])
+def test_windows_of_what_with_event_time_declared(parallelism: int, batch_size: int) -> None:
     records = [(f"k{n % 7}", n * 100_000 - (n % 3) * 250_000, 1) for n in range(600)]
     timed = source(Collection(records, rate=1000.0)).with_event_time(
         1, out_of_orderness=timedelta(seconds=1)
     )
     windows = timed.key_by(0).window(Tumbling(timedelta(seconds=10)))
-    config = JobConfig.of({"progress": "none", "parallelism": parallelism, "batch_size": 7})
+    config = JobConfig.of(
+        {"progress": "none", "parallelism": parallelism, "batch_size": batch_size}
+    )
     plan = Plan.of(windows.reduce(add).sink(Collect()), config)
     result = JobHandle(plan, ThreadLauncher(VirtualClock())).wait_finished()
     assert sum(each.late for each in result.statistics.operators) == 0
@@ -273,6 +302,21 @@ def test_times_of_several_kinds_in_one_stream() -> None:
         (((_, found, start, end),),) = tasks.take(given, 1000) + tasks.end()
         assert found == records
         assert (start, end) == (0, 10)
+
+
+def test_a_function_that_fails_on_times_of_several_kinds_fails_once() -> None:
+    calls = []
+
+    def fails(a: Any, b: Any) -> Any:
+        calls.append(b)
+        raise TypeError("cannot")
+
+    records: Any = [("a", 1, 0), ("a", datetime(1970, 1, 1), 1)]
+    for given in (records, records[::-1]):
+        with pytest.raises(TypeError, match="cannot"):
+            Tasks(windowed(TEN).reduce(fails)).take(given, 1000)
+        assert calls.pop() is given[1]
+        assert not calls
 
 
 FAILING: list[tuple[Any, str]] = [
