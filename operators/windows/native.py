@@ -44,6 +44,12 @@ class NativeWindows(BatchOperator):
             raise GraphError(
                 f"{method}() follows windows of {by.assigner.size!r}, expected at most 36,000 years"
             )
+        if isinstance(by.emit, Every) and by.allowed_lateness:
+            raise GraphError(
+                f"{method}() follows windows with emit={by.emit!r} and allowed_lateness, expected "
+                "one of them",
+                hint="emit='updates' goes with allowed_lateness, and .reduce(...) with both",
+            )
         key = 0 if by.paired else by.key
         return cls(by, NativeAggregate.of(aggregations, key, "final", paired=by.paired))
 

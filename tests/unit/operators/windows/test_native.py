@@ -111,7 +111,8 @@ assigners = st.one_of(
 keys = st.sampled_from(["a", "b", "", 1, 2.5, None, math.nan, ("x", 2)])
 records = st.tuples(keys, st.integers(-5, 5), st.integers(-60, 60))
 far = st.sampled_from([0, -(2**55), 2**55, 1_760_000_000_000_000])
-steps = st.lists(records | st.integers(-70, 70), max_size=60)
+steps = st.lists(records | st.integers(-70, 70) | st.none(), max_size=60)
+"""Records, watermarks, and where None is, timers."""
 
 
 def shown(results: list[Any]) -> list[str]:
@@ -119,13 +120,14 @@ def shown(results: list[Any]) -> list[str]:
     return sorted(map(repr, results))
 
 
-@pytest.mark.parametrize("emit", ["final", "updates"])
+@pytest.mark.parametrize("emit", ["final", "updates", Every(us(1))])
 @pytest.mark.parametrize("kinds", [(native, python), (native_sums, python_sums)])
 @settings(max_examples=150)
 @given(assigner=assigners, lateness=st.integers(0, 30), steps=steps, far=far)
 def test_what_windows_in_python_give(
     kinds: Any, emit: Any, assigner: Any, lateness: int, steps: list[Any], far: int
 ) -> None:
+    lateness = 0 if isinstance(emit, Every) else lateness
     late: list[list[Any]] = [[], []]
     functions = [
         opened(
@@ -140,7 +142,12 @@ def test_what_windows_in_python_give(
     in_rust, in_python = functions
     watermark = None
     for step in steps:
-        if isinstance(step, int):
+        if step is None:
+            found = [
+                [row for batch in each.on_timer(0) or () for row in batch] for each in functions
+            ]
+            assert shown(found[0]) == shown(found[1])
+        elif isinstance(step, int):
             if watermark is not None and step + far <= watermark:
                 continue
             watermark = step + far
@@ -183,7 +190,7 @@ def test_others_go_on_where_one_was(
             if isinstance(step, int):
                 for each in functions:
                     found += (row for batch in each.on_watermark(step) or () for row in batch)
-            else:
+            elif step is not None:
                 index = engine.network.partition([step[0]], len(functions))[0]
                 found += functions[index].process(Batch.from_list([step]))
         return found
@@ -368,6 +375,13 @@ def test_windows_that_are_not_of_one_size_say_so(assigner: Any) -> None:
     keyed = source(Collection([("a", 1)])).with_event_time(1).key_by(0)
     with pytest.raises(GraphError, match=r"count\(\) follows window\((Session|CountWindow)"):
         keyed.window(assigner).count()
+
+
+def test_every_and_lateness_are_not_both_in_rust() -> None:
+    keyed = source(Collection([("a", 5)])).with_event_time(1).key_by(0)
+    windows = keyed.window(Tumbling(us(5)), allowed_lateness=us(1), emit=Every(us(5)))
+    with pytest.raises(GraphError, match="allowed_lateness, expected one of them"):
+        windows.count()
 
 
 def test_windows_as_long_as_they_can_be() -> None:
