@@ -25,6 +25,7 @@ mod keys;
 mod latest;
 mod partition;
 mod pieces;
+mod times;
 mod values;
 mod windows;
 

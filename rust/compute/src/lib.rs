@@ -10,13 +10,15 @@
 //! - [`table`]: numbers keys densely, in the order in which they appeared.
 //! - [`accumulator`]: what a key has come to; [`fields`]: where key and value of a record lie.
 //! - `groups`: what the keys have come to; [`aggregate`]: count, sum, min, max, mean and first per key.
-//! - [`time`]: the time of a record; [`windows`]: the same per key and window.
+//! - [`time`]: the time of a record; [`windows`]: the same per key and window; [`kept`]: what
+//!   others need of them to go on.
 
 pub mod accumulator;
 pub mod aggregate;
 pub mod encode;
 pub mod fields;
 mod groups;
+pub mod kept;
 pub mod key;
 pub mod path;
 pub mod problem;
