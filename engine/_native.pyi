@@ -1,7 +1,7 @@
 from typing import Any, SupportsFloat, SupportsIndex, final
 from typing_extensions import disjoint_base
 
-__all__ = ["Aggregate", "AggregateError", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "EncodeError", "InputStatistics", "KeyExtractError", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "ResourceError", "S3Client", "S3Server", "StorageFailed", "keyed_entries", "partition", "register_extensions", "use_precise_timers"]
+__all__ = ["Aggregate", "AggregateError", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "EncodeError", "InputStatistics", "KeyExtractError", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "ResourceError", "S3Client", "S3Server", "StorageFailed", "WindowAggregate", "keyed_entries", "partition", "register_extensions", "use_precise_timers"]
 
 @final
 class Aggregate:
@@ -767,6 +767,69 @@ class StorageFailed(Exception):
     A request to S3 failed: what it was about, and S3's code for it, such as NoSuchKey.
     """
     def __new__(cls, /, message: "str", code: "str") -> StorageFailed: ...
+
+@final
+class WindowAggregate:
+    """
+    What `Aggregate` computes, of the records of each window of event time. Results are tuples of a
+    key, its value, and the start and end of the window.
+
+    `key`, `wanted` and `names` are those of `Aggregate`. `time` has the path to the time, and what
+    numbers there count: "s", "ms", "us" or "ns". `times` is an object with methods: of what is at the
+    path but is no number, or where numbers count nothing, `microseconds` gives the time; `form` of
+    the first time gives 1970 in its form, and `like` of that a function, which gives microseconds in
+    this form. `windows` has size, slide and offset, in microseconds as `lateness` is. With `updates`,
+    windows come as they change. Over columns, times are a column, and results `pyarrow.RecordBatch`es
+    with columns `window_start` and `window_end`. With `keeps_late`, `take_late` gives what came too late.
+
+    One thread at a time.
+    """
+    def __len__(self, /) -> int:
+        """
+        Number of slices of time that are kept.
+        """
+    def __new__(cls, /, key: "list[list[int | str]]", wanted: "list[tuple[str, list[int | str]]]", names: "list[str] | None", *, time: "tuple[list[int | str], str | None]", times: "Any", windows: "tuple[int, int, int]", lateness: "int" = 0, updates: "bool" = False, keeps_late: "bool" = False) -> WindowAggregate: ...
+    def add(self, /, batch: "Batch") -> "None":
+        """
+        Takes a batch in. Raises AggregateError naming the record.
+        """
+    def advance(self, /, watermark_us: "int") -> "None":
+        """
+        Says that event time has come here, in microseconds. `complete` then gives what is complete.
+        """
+    def changes(self, /) -> "Any":
+        """
+        What the windows that changed since it was called have come to, of each key that did; without
+        `updates`, of those that were given already and count late records.
+        """
+    def complete(self, /, most: "int") -> "Any":
+        """
+        At most so many results of windows that are complete; an empty list if there are no more.
+        """
+    def has_changes(self, /) -> "bool":
+        """
+        Whether windows have changed since `changes` was called.
+        """
+    @property
+    def late(self, /) -> int:
+        """
+        How many records came when their windows were gone.
+        """
+    def restore(self, /, layout: "bytes", entries: "list[tuple[int, bytes, bytes]]", touched: "bool") -> "None":
+        """
+        Goes on with what others kept, before the first batch. `touched` tells that `changes` shall
+        give these windows. Raises AggregateError where it does not suit.
+        """
+    def snapshot(self, /) -> "tuple[bytes, list[tuple[int, bytes, bytes]]]":
+        """
+        What it keeps, for `restore`: as `Aggregate.snapshot`. What is kept of a key is a tuple of the
+        watermark and of tuples: the start of a slice of time, 1970 in the form of its times, and what
+        `Aggregate` keeps.
+        """
+    def take_late(self, /) -> "list[Any]":
+        """
+        Those that came so since it was called, in batches.
+        """
 
 def keyed_entries(pairs: "list[tuple[Any, Any]]", pickle: "bool" = False) -> "list[tuple[int, bytes, bytes]]":
     """

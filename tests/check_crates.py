@@ -1,6 +1,6 @@
 """Holds the direction of the crates.
 
-native -> blob, s3, transport, columnar -> compute -> protocol, ring -> ipc.
+native -> blob, s3, transport, columnar -> compute -> protocol, window, ring -> ipc.
 """
 
 import json
@@ -9,14 +9,21 @@ import sys
 
 ALLOWED = {
     "oka-protocol": set(),
-    "oka-compute": {"oka-protocol"},
+    "oka-window": set(),
+    "oka-compute": {"oka-protocol", "oka-window"},
     "oka-ipc": set(),
     "oka-ring": {"oka-ipc"},
     "oka-transport": {"oka-ipc", "oka-protocol", "oka-ring"},
     "oka-blob": {"oka-ipc"},
     "oka-fuzz": {"oka-protocol", "oka-columnar", "oka-compute", "oka-blob"},
-    "oka-instructions": {"oka-protocol", "oka-ring", "oka-columnar", "oka-compute"},
-    "oka-columnar": {"oka-protocol", "oka-compute"},
+    "oka-instructions": {
+        "oka-protocol",
+        "oka-ring",
+        "oka-columnar",
+        "oka-compute",
+        "oka-window",
+    },
+    "oka-columnar": {"oka-protocol", "oka-compute", "oka-window"},
     "oka-s3": set(),
     "oka-native": {
         "oka-protocol",
@@ -25,6 +32,7 @@ ALLOWED = {
         "oka-transport",
         "oka-blob",
         "oka-s3",
+        "oka-window",
     },
 }
 

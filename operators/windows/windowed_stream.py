@@ -1,15 +1,26 @@
 """Windowed streams: what can be computed of the records of each key and window."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeGuard, TypeVar
 
 from engine.errors import GraphError
 from engine.graph.declaration import Input, shown
 from engine.graph.operator import OnError
+from operators.aggregates import (
+    Aggregation,
+    Count,
+    First,
+    Max,
+    Mean,
+    Min,
+    Sum,
+    check_aggregations,
+)
 from operators.elementwise import check_function
 from operators.stream import Stream, check_on_error, then
 from operators.windows.accumulator import Accumulator
 from operators.windows.fold import Fold, accumulating, applying, collecting, reducing
+from operators.windows.native import NativeWindows
 from operators.windows.operator import Windows
 from operators.windows.windowing import Windowing
 
@@ -80,29 +91,78 @@ class WindowedStream(Generic[K, T]):
         check_function("apply", function, 4)
         return self._folded("apply", applying(function), on_error)
 
+    def count(self) -> Stream[tuple[K, int, Any, Any]]:
+        """How many records each window has.
+
+        >>> import engine.testing
+        >>> from datetime import timedelta
+        >>> from operators import Sliding, source
+        >>> from operators.sinks import Collect
+        >>> from operators.sources import Collection
+        >>> clicks = source(Collection([("ann", 1), ("bob", 2), ("ann", 7)])).key_by(0)
+        >>> size, slide = timedelta(seconds=10), timedelta(seconds=5)
+        >>> windows = clicks.window(Sliding(size, slide), time=1, unit="s")
+        >>> for result in engine.testing.run(windows.count().sink(Collect()))["collect"]:
+        ...     print(result)
+        ('ann', 1, -5, 5)
+        ('bob', 1, -5, 5)
+        ('ann', 2, 0, 10)
+        ('bob', 1, 0, 10)
+        ('ann', 1, 5, 15)
+        """
+        return self._native("count", Count())
+
+    def sum(self, item: int | str | None = None) -> Stream[tuple[K, Any, Any, Any]]:
+        """The sum of an item of the records, or of the records themselves; integers exactly."""
+        return self._native("sum", Sum(item))
+
+    def min(self, item: int | str | None = None) -> Stream[tuple[K, Any, Any, Any]]:
+        """The least of an item of the records, or of the records themselves."""
+        return self._native("min", Min(item))
+
+    def max(self, item: int | str | None = None) -> Stream[tuple[K, Any, Any, Any]]:
+        """The greatest of an item of the records, or of the records themselves."""
+        return self._native("max", Max(item))
+
+    def mean(self, item: int | str | None = None) -> Stream[tuple[K, float, Any, Any]]:
+        """The mean of an item of the records, or of the records themselves; a float."""
+        return self._native("mean", Mean(item))
+
+    def first(self, item: int | str | None = None) -> Stream[tuple[K, Any, Any, Any]]:
+        """The first that came of an item of the records, or of the records themselves.
+
+        In sliding windows, what comes before another window begins or ends is before what comes
+        after it.
+        """
+        return self._native("first", First(item))
+
     def aggregate(
-        self, **aggregations: Accumulator[T, Any, Any]
+        self, **aggregations: Aggregation | Accumulator[T, Any, Any]
     ) -> Stream[tuple[K, dict[str, Any], Any, Any]]:
         """Several computations at once, by name: the value of a window is a dict of them.
 
-        Each is an `Accumulator`, written in Python.
+        They are aggregations such as `Count()` and `Sum("price")`, which run in Rust, or each an
+        `Accumulator`, written in Python.
         """
-        for name, each in aggregations.items():
-            if not isinstance(each, Accumulator):
-                is_class = isinstance(each, type) and issubclass(each, Accumulator)
-                described = each.__name__ if isinstance(each, type) else f"{each!r:.80}"
-                raise GraphError(
-                    f"aggregate() got {name}={described}, expected an Accumulator",
-                    hint=f"{name}={described}() is one"
-                    if is_class
-                    else "a class of your own with create, add, merge and finish",
-                )
-        if not aggregations:
+        native = {name: each for name, each in aggregations.items() if _is_native(each)}
+        if native:
+            check_aggregations(native, None if self._windowing.paired else self._windowing.key)
+        own = {name: each for name, each in aggregations.items() if name not in native}
+        accumulators = {name: _checked(name, each) for name, each in own.items()}
+        if native and accumulators:
             raise GraphError(
-                "aggregate() got nothing, expected accumulators by name",
-                hint="such as .aggregate(span=Span())",
+                f"aggregate() got {next(iter(native))}, which runs in Rust, and "
+                f"{next(iter(accumulators))}, which is written in Python, expected one kind",
+                hint="two calls of .aggregate() give two streams",
             )
-        return self._folded("aggregate", accumulating(aggregations), "fail")
+        if native:
+            return self._native("aggregate", native)
+        if not accumulators:
+            raise GraphError(
+                "aggregate() got nothing, expected aggregations or accumulators by name",
+                hint='such as .aggregate(n=Count(), total=Sum("price"))',
+            )
+        return self._folded("aggregate", accumulating(accumulators), "fail")
 
     @property
     def late(self) -> NoReturn:
@@ -116,6 +176,11 @@ class WindowedStream(Generic[K, T]):
         check_on_error(name, on_error)
         return then(self._inputs, Windows(self._windowing, fold, on_error), name)
 
+    def _native(
+        self, name: str, aggregations: Aggregation | Mapping[str, Aggregation]
+    ) -> Stream[Any]:
+        return then(self._inputs, NativeWindows.of(name, aggregations, self._windowing), name)
+
     if not TYPE_CHECKING:  # a type checker sees that these methods do not exist
 
         def __getattr__(self, name: str) -> Any:
@@ -125,3 +190,21 @@ class WindowedStream(Generic[K, T]):
                     hint=f"such as .reduce(...) or .collect(); then .{name}()",
                 )
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+def _is_native(aggregation: object) -> TypeGuard[Aggregation]:
+    kind = aggregation if isinstance(aggregation, type) else type(aggregation)
+    return issubclass(kind, Aggregation)
+
+
+def _checked(name: str, aggregation: object) -> Accumulator[Any, Any, Any]:
+    if isinstance(aggregation, Accumulator):
+        return aggregation
+    is_class = isinstance(aggregation, type) and issubclass(aggregation, Accumulator)
+    described = aggregation.__name__ if isinstance(aggregation, type) else f"{aggregation!r:.80}"
+    raise GraphError(
+        f"aggregate() got {name}={described}, expected an aggregation or an Accumulator",
+        hint=f"{name}={described}() is one"
+        if is_class
+        else "such as Count(), or a class of your own with create, add, merge and finish",
+    )

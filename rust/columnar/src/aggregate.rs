@@ -47,7 +47,7 @@ impl Aggregate {
             wanted: Vec::new(),
             shape: None,
             rounds: Vec::new(),
-            round: 1,
+            round: SEEN + 1,
             touched: Vec::new(),
         }
     }
@@ -109,11 +109,7 @@ impl Aggregate {
             return Ok(<_>::default());
         };
         let layout = framed(&RecordBatch::new_empty(Arc::clone(&shape.input)))?;
-        let rounds = (0..).zip(&self.rounds);
-        let numbers: Vec<u32> = rounds
-            .filter(|(_, last)| **last > 0)
-            .map(|it| it.0)
-            .collect();
+        let numbers = self.numbers();
         let values = shape.results.iter();
         let values = values.map(|each| each.values.export(&numbers, &each.data_type));
         let values = joined(values.collect::<Result<_, _>>()?);
@@ -154,42 +150,114 @@ impl Aggregate {
 
     /// Takes in the rows of a frame without a result.
     pub fn add(&mut self, columns: &Columns) -> Result<(), AggregateError> {
-        let schema = columns.schema();
+        let places = self.places(columns.schema())?;
+        for batch in columns.in_place(&places.projection) {
+            self.add_rows(&places, &batch?)?;
+        }
+        Ok(())
+    }
+
+    /// Where the columns are that take part, if they suit what came before.
+    pub(crate) fn places(&mut self, schema: &SchemaRef) -> Result<Places, AggregateError> {
         let places = Places::of(schema, &self.key, &self.wanted)?;
         let shape = match self.shape.take() {
             Some(shape) => shape.checked(schema, &places)?,
             None => Shape::new(schema, &places, &self.wanted)?,
         };
-        let shape = self.shape.insert(shape);
+        self.shape = Some(shape);
+        Ok(places)
+    }
+
+    /// One that computes the same, of no rows so far.
+    pub(crate) fn without_rows(&self) -> Self {
+        let mut other = Self::by(self.key.clone());
+        other.wanted.clone_from(&self.wanted);
+        other
+    }
+
+    /// Settles that columns are as those of another, where none came so far.
+    pub(crate) fn shape_as(&mut self, other: &Self) -> Result<(), AggregateError> {
+        if let (None, Some(shape)) = (&self.shape, &other.shape) {
+            self.places(&shape.input)?;
+        }
+        Ok(())
+    }
+
+    /// Takes in rows of a batch that has the columns at these places.
+    pub(crate) fn add_rows(
+        &mut self,
+        places: &Places,
+        batch: &RecordBatch,
+    ) -> Result<(), AggregateError> {
+        let Some(shape) = &mut self.shape else {
+            return Ok(());
+        };
         let only_new = self
             .wanted
             .iter()
             .all(|w| w.aggregation == Aggregation::First);
-        for batch in columns.in_place(&places.projection) {
-            let batch = batch?;
-            let keys = places.keys.iter().map(|at| Arc::clone(batch.column(*at)));
-            let (numbers, count) = shape.keys.of(&keys.collect::<Vec<_>>());
-            self.rounds.resize(count, 0);
-            if only_new {
-                touch_new(&mut self.rounds, self.round, numbers, &mut self.touched);
-            } else {
-                touch(&mut self.rounds, self.round, numbers, &mut self.touched);
-            }
-            for (result, value) in shape.results.iter_mut().zip(&places.values) {
-                result.values.resize(count);
-                let column = batch.column(value.unwrap_or_default());
-                result.values.update(result.aggregation, numbers, column)?;
-            }
+        let keys = places.keys.iter().map(|at| Arc::clone(batch.column(*at)));
+        let (numbers, count) = shape.keys.of(&keys.collect::<Vec<_>>());
+        self.rounds.resize(count, 0);
+        if only_new {
+            touch_new(&mut self.rounds, self.round, numbers, &mut self.touched);
+        } else {
+            touch(&mut self.rounds, self.round, numbers, &mut self.touched);
+        }
+        for (result, value) in shape.results.iter_mut().zip(&places.values) {
+            result.values.resize(count);
+            let column = batch.column(value.unwrap_or_default());
+            result.values.update(result.aggregation, numbers, column)?;
         }
         Ok(())
     }
+
+    /// Takes in what another of the same columns has come to; keys that were touched there are so
+    /// here.
+    pub(crate) fn merge(&mut self, other: &Self) -> Result<(), AggregateError> {
+        let (Some(shape), Some(others)) = (&mut self.shape, &other.shape) else {
+            return Ok(());
+        };
+        let theirs = other.numbers();
+        let keys = others.keys.plain(&theirs)?;
+        let (ours, count) = shape.keys.of(&keys);
+        self.rounds.resize(count, 0);
+        let is_touched = |it: &(&u32, &u32)| other.rounds[*it.1 as usize] == other.round;
+        let touched = ours.iter().zip(&theirs).filter(is_touched);
+        let touched: Vec<_> = touched.map(|(number, _)| *number).collect();
+        for number in ours {
+            let last = &mut self.rounds[*number as usize];
+            *last = (*last).max(SEEN);
+        }
+        touch(&mut self.rounds, self.round, &touched, &mut self.touched);
+        for (result, other) in shape.results.iter_mut().zip(&others.results) {
+            result.values.resize(count);
+            let from = (&other.values, &theirs[..], &other.data_type);
+            result.values.merge(result.aggregation, ours, from)?;
+        }
+        Ok(())
+    }
+
+    /// Has all keys touched.
+    pub(crate) fn touch_all(&mut self) {
+        self.touched = self.numbers();
+    }
+
+    /// The numbers of the keys there are.
+    fn numbers(&self) -> Vec<u32> {
+        let rounds = (0..).zip(&self.rounds).filter(|(_, last)| **last > 0);
+        rounds.map(|(number, _)| number).collect()
+    }
 }
+
+/// The round of keys that are there and were not touched.
+const SEEN: u64 = 1;
 
 /// Where the columns of a frame are that take part.
 #[derive(Default)]
-struct Places {
+pub(crate) struct Places {
     /// Their indexes, each once.
-    projection: Vec<usize>,
+    pub(crate) projection: Vec<usize>,
     /// Where in `projection` the keys are.
     keys: Vec<usize>,
     /// Where in `projection` the value of each aggregation is.
@@ -211,7 +279,7 @@ impl Places {
         Ok(places)
     }
 
-    fn add(&mut self, column: usize) -> usize {
+    pub(crate) fn add(&mut self, column: usize) -> usize {
         let known = self.projection.iter().position(|at| *at == column);
         known.unwrap_or_else(|| {
             self.projection.push(column);
@@ -252,6 +320,14 @@ pub enum AggregateError {
         expected: String,
         /// Key and value now.
         got: String,
+    },
+    /// A row has no time.
+    #[error("row {row} of the batch: {problem}")]
+    Row {
+        /// Its number.
+        row: u32,
+        /// What is wrong with it.
+        problem: Problem,
     },
     /// The bytes are no columns.
     #[error(transparent)]

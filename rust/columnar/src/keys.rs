@@ -85,13 +85,20 @@ impl Keys {
 
     /// The keys of these numbers, encoded: a value, or an array of several.
     pub(crate) fn export(&self, wanted: &[u32]) -> Result<Vec<Vec<u8>>, AggregateError> {
-        let mut cells = Vec::with_capacity(self.columns.len());
-        for (column, wanted) in self.columns.iter().zip(self.inside(wanted)) {
-            let (kind, mut wanted) = (column.kind, wanted.iter().copied());
-            let column = keys(&column.numbers, kind, &kind.widest(), &mut wanted)?;
-            cells.push(encoded(&column)?);
-        }
+        let columns = self.plain(wanted)?;
+        let cells = columns.iter().map(encoded).collect::<Result<_, _>>()?;
         Ok(joined(cells))
+    }
+
+    /// Columns of the keys of these numbers, without dictionaries, in the widest type of their kind.
+    pub(crate) fn plain(&self, wanted: &[u32]) -> Result<Vec<ArrayRef>, ArrowError> {
+        let columns = self.columns.iter().zip(self.inside(wanted));
+        let plain = |(column, wanted): (&KeyColumn, Cow<'_, [u32]>)| {
+            let kind = column.kind;
+            let mut wanted = wanted.iter().copied();
+            keys(&column.numbers, kind, &kind.widest(), &mut wanted)
+        };
+        columns.map(plain).collect()
     }
 
     /// The numbers of keys that [`Self::export`] gave, and how many numbers there are then.

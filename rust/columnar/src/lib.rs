@@ -8,7 +8,7 @@
 //!   what is too large for a frame.
 //! - [`Encoder`] and [`Decoder`] are the two ends of a channel; [`Columns`] is one frame.
 //! - [`Aggregate`] computes count, sum, min, max, mean and first per key, a column at a time;
-//!   [`Latest`] keeps the last of its results.
+//!   [`Latest`] keeps the last of its results; [`WindowAggregate`] computes it for windows of time.
 
 mod aggregate;
 mod ahead;
@@ -25,7 +25,9 @@ mod keys;
 mod latest;
 mod partition;
 mod pieces;
+mod times;
 mod values;
+mod windows;
 
 pub use aggregate::{Aggregate, AggregateError};
 pub use column::{ColumnError, Selector};
@@ -35,3 +37,4 @@ pub use key::KeyError;
 pub use latest::Latest;
 pub use partition::{PartitionError, Partitioner};
 pub use pieces::{piece_rows, pieces};
+pub use windows::WindowAggregate;

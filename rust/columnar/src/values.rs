@@ -171,6 +171,56 @@ impl Values {
         Ok(())
     }
 
+    /// Takes in values of others, for keys that have these numbers here; those here come first.
+    pub(crate) fn merge(
+        &mut self,
+        aggregation: Aggregation,
+        numbers: &[u32],
+        (others, theirs, data_type): (&Self, &[u32], &DataType),
+    ) -> Result<(), ArrowError> {
+        let slots = || numbers.iter().map(|number| *number as usize);
+        let from = || theirs.iter().map(|number| *number as usize);
+        match (self, others) {
+            (Self::Count(values), Self::Count(others)) => {
+                for (slot, from) in slots().zip(from()) {
+                    values[slot] += others[from];
+                }
+            }
+            (Self::IntegerMeans(values), Self::IntegerMeans(others)) => {
+                for (slot, from) in slots().zip(from()) {
+                    let ((count, sum), (more, other)) = (&mut values[slot], others[from]);
+                    *count += more;
+                    *sum = sum.checked_add(other).ok_or_else(overflown)?;
+                }
+            }
+            (Self::FloatMeans(values), Self::FloatMeans(others)) => {
+                for (slot, from) in slots().zip(from()) {
+                    values[slot].0 += others[from].0;
+                    values[slot].1 += others[from].1;
+                }
+            }
+            (Self::Integers(values), Self::Integers(others)) => {
+                for (slot, from) in slots().zip(from()) {
+                    let Some(value) = others[from] else { continue };
+                    values[slot] = Some(match values[slot] {
+                        None => value,
+                        Some(so_far) => match aggregation {
+                            Aggregation::Sum => so_far.checked_add(value).ok_or_else(overflown)?,
+                            Aggregation::Min => so_far.min(value),
+                            _ => so_far.max(value),
+                        },
+                    });
+                }
+            }
+            // As if the values of others were a column.
+            (values, others) => {
+                let column = others.take(theirs, data_type)?;
+                values.update(aggregation, numbers, &column)?;
+            }
+        }
+        Ok(())
+    }
+
     /// What is kept of the keys of these numbers, encoded: a mean as the pair of sum and count.
     pub(crate) fn export(
         &self,

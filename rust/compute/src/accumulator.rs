@@ -122,6 +122,60 @@ impl Accumulated {
         }
     }
 
+    /// Takes in what values behind those here have come to.
+    pub(crate) fn merge(&mut self, aggregation: Aggregation, other: &Self) -> Result<(), Problem> {
+        let wanted = match aggregation {
+            Aggregation::Count | Aggregation::Sum => {
+                *self = plus(self, other)?;
+                return Ok(());
+            }
+            Aggregation::Mean => {
+                let ((left, sum), (right, other)) = (self.mean_parts()?, other.mean_parts()?);
+                *self = mean(&plus(&sum, &other)?, left + right)?;
+                return Ok(());
+            }
+            Aggregation::First => return Ok(()),
+            Aggregation::Min => Ordering::Less,
+            Aggregation::Max => Ordering::Greater,
+        };
+        if compare(other, self)? == Some(wanted) {
+            *self = other.clone();
+        }
+        Ok(())
+    }
+
+    /// Takes out what [`Self::merge`] took in; false, and nothing changes, where that is not exact.
+    pub(crate) fn subtract(&mut self, aggregation: Aggregation, other: &Self) -> bool {
+        use Accumulated::{Integer, IntegerMean};
+        let difference = match (aggregation, &*self, other) {
+            (Aggregation::Count | Aggregation::Sum, Integer(sum), Integer(other)) => {
+                sum.checked_sub(*other).map(Integer)
+            }
+            (
+                Aggregation::Mean,
+                IntegerMean { count, sum },
+                IntegerMean {
+                    count: fewer,
+                    sum: other,
+                },
+            ) => sum.checked_sub(*other).map(|sum| IntegerMean {
+                count: count - fewer,
+                sum,
+            }),
+            _ => None,
+        };
+        difference.map(|value| *self = value).is_some()
+    }
+
+    /// Count and sum of a mean.
+    fn mean_parts(&self) -> Result<(u64, Self), Problem> {
+        match *self {
+            Self::IntegerMean { count, sum } => Ok((count, Self::Integer(sum))),
+            Self::FloatMean { count, sum } => Ok((count, Self::Float(sum))),
+            _ => Err(Problem::NotANumber),
+        }
+    }
+
     /// Takes in a further value; false if the aggregation looks at first ones alone.
     #[expect(
         clippy::inline_always,
@@ -214,12 +268,7 @@ fn mean(sum: &Accumulated, count: u64) -> Result<Accumulated, Problem> {
 }
 
 fn add_to_mean(entry: &mut Accumulated, encoded: &[u8]) -> Result<(), Problem> {
-    use Accumulated::{Float, FloatMean, Integer, IntegerMean};
-    let (count, sum) = match *entry {
-        IntegerMean { count, sum } => (count, Integer(sum)),
-        FloatMean { count, sum } => (count, Float(sum)),
-        _ => return Err(Problem::NotANumber),
-    };
+    let (count, sum) = entry.mean_parts()?;
     *entry = mean(&plus(&sum, &number(encoded)?)?, count + 1)?;
     Ok(())
 }

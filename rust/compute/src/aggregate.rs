@@ -4,64 +4,32 @@
 //! a float, minimum and maximum keep the first of equal values. Updates are taken per batch: each
 //! key that the batch touched, once, with its value after the whole batch.
 
-use crate::accumulator::{Accumulated, Aggregation, parts};
-use crate::encode;
+use crate::accumulator::Aggregation;
 use crate::fields::{Fields, KeyPath};
+use crate::groups::{Groups, Update, Wanted};
 use crate::key;
 use crate::path::Path;
 use crate::problem::{AggregateError, Problem};
-use crate::table::KeyTable;
 use crate::value::Reader;
-use std::iter;
 use std::ops::Range;
-
-/// A key with its values now.
-#[derive(Clone, Copy, Debug)]
-pub struct Update<'a> {
-    /// Dense number of the key, the same in every update.
-    pub number: usize,
-    /// The key as it was first encoded.
-    pub key: &'a [u8],
-    /// The value of the first aggregation.
-    pub value: &'a Accumulated,
-    further: &'a [Further],
-}
-
-impl<'a> Update<'a> {
-    /// One value for each aggregation.
-    pub fn values(&self) -> impl Iterator<Item = &'a Accumulated> {
-        let number = self.number;
-        let further = self.further.iter().map(move |each| &each.values[number]);
-        iter::once(self.value).chain(further)
-    }
-}
 
 /// The values of all keys so far.
 #[derive(Debug)]
 pub struct Aggregate {
-    aggregation: Aggregation,
     fields: Fields,
-    /// Aggregations beside the first, over the same records and keys.
-    further: Vec<Further>,
-    table: KeyTable,
-    entries: Vec<Entry>,
-    touched: Vec<usize>,
-    /// Counts the calls of `take_updates`; an entry with this number is in `touched`.
-    round: u64,
+    wanted: Wanted,
+    groups: Groups,
     scratch: Vec<u8>,
 }
 
 impl Aggregate {
     /// `key` and `value` lead from the record to its key and its value; a count needs no value.
     pub fn new(aggregation: Aggregation, key: impl Into<KeyPath>, value: Path) -> Self {
+        let wanted = Wanted::new(aggregation);
         Self {
-            aggregation,
             fields: Fields::new(aggregation, key.into(), value),
-            further: Vec::new(),
-            table: KeyTable::new(),
-            entries: Vec::new(),
-            touched: Vec::new(),
-            round: 1,
+            groups: Groups::new(&wanted),
+            wanted,
             scratch: Vec::new(),
         }
     }
@@ -69,21 +37,18 @@ impl Aggregate {
     /// Computes this, too, of the same records by the same keys; called before the first record.
     #[must_use]
     pub fn and(mut self, aggregation: Aggregation, value: Path) -> Self {
-        self.further.push(Further {
-            aggregation,
-            value,
-            values: Vec::new(),
-        });
+        self.wanted.further.push((aggregation, value));
+        self.groups = Groups::new(&self.wanted);
         self
     }
 
     /// Number of different keys so far.
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.groups.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.groups.is_empty()
     }
 
     /// Takes in the `records` encoded records of `body`.
@@ -102,60 +67,33 @@ impl Aggregate {
 
     /// Number of keys touched since the last call of `take_updates`.
     pub fn touched(&self) -> usize {
-        self.touched.len()
+        self.groups.touched()
     }
 
     /// Some of the keys touched since the last call of `take_updates`, in the order in which they
     /// were touched first; all keys where it was never called.
     pub fn updates(&self, some: Range<usize>) -> impl Iterator<Item = Update<'_>> {
-        let (entries, table, further) = (&self.entries, &self.table, &self.further);
-        let numbers = self.touched[some].iter();
-        numbers.map(|number| update(*number, entries, table, further))
+        self.groups.updates(some)
     }
 
     /// All of them, for the last time.
     pub fn take_updates(&mut self) -> impl Iterator<Item = Update<'_>> {
-        self.round += 1;
-        let (entries, table, further) = (&self.entries, &self.table, &self.further);
-        let numbers = self.touched.drain(..);
-        numbers.map(|number| update(number, entries, table, further))
+        self.groups.take_updates()
     }
 
     /// Each key, as it was first encoded, and its values: one, or an array of several.
     pub fn export(&self) -> impl Iterator<Item = (&[u8], Vec<u8>)> {
-        (0..self.entries.len()).map(|number| {
-            let found = update(number, &self.entries, &self.table, &self.further);
+        self.groups.all().map(|update| {
             let mut encoded = Vec::new();
-            if !self.further.is_empty() {
-                encode::array(&mut encoded, self.further.len() + 1);
-            }
-            found.values().for_each(|value| value.encode(&mut encoded));
-            (found.key, encoded)
+            update.encode(&mut encoded);
+            (update.key, encoded)
         })
     }
 
     /// Goes on with a key that another has exported, as if its records had come here.
     pub fn import(&mut self, key: &[u8], values: &[u8]) -> Result<(), Problem> {
-        let values = parts(values, self.further.len() + 1)?;
         let canonical = key::canonical(key, &mut self.scratch)?;
-        let value = Accumulated::decode(self.aggregation, values[0])?;
-        let further = self.further.iter().zip(&values[1..]);
-        let further = further.map(|(each, value)| Accumulated::decode(each.aggregation, value));
-        let further = further.collect::<Result<Vec<_>, _>>()?;
-        let number = self.table.number_by_call(canonical);
-        if number < self.entries.len() {
-            return Err(Problem::Twice);
-        }
-        let differs = canonical != key;
-        self.entries.push(Entry {
-            round: self.round,
-            key: differs.then(|| key.into()),
-            value,
-        });
-        self.touched.push(number);
-        let values = self.further.iter_mut().zip(further);
-        values.for_each(|(each, value)| each.values.push(value));
-        Ok(())
+        self.groups.import(&self.wanted, (key, canonical), values)
     }
 
     /// Reads one record and takes it in.
@@ -164,82 +102,16 @@ impl Aggregate {
         let start = reader.position();
         let (key, value) = self.fields.of(reader)?;
         let canonical = key::canonical(key, &mut self.scratch)?;
-        let number = self.table.number(canonical);
-        if number == self.entries.len() {
-            let first = Accumulated::first(self.aggregation, value)?;
-            let differs = canonical != key;
-            self.entries.push(Entry {
-                round: 0,
-                key: differs.then(|| key.into()),
-                value: first,
-            });
-        } else {
-            let changed = self.entries[number].value.add(self.aggregation, value)?;
-            if !changed && self.further.is_empty() {
-                return Ok(());
-            }
-        }
-        let entry = &mut self.entries[number];
-        if entry.round != self.round {
-            entry.round = self.round;
-            self.touched.push(number);
-        }
-        let mut further = self.further.iter_mut();
-        further.try_for_each(|each| each.add(number, reader.since(start)))
-    }
-}
-
-#[derive(Debug)]
-struct Entry {
-    round: u64,
-    /// The key as it was first encoded, where that differs from the canonical bytes in the table.
-    key: Option<Box<[u8]>>,
-    value: Accumulated,
-}
-
-/// An aggregation beside the first one.
-#[derive(Debug)]
-struct Further {
-    aggregation: Aggregation,
-    value: Path,
-    /// By the number of the key.
-    values: Vec<Accumulated>,
-}
-
-impl Further {
-    fn add(&mut self, number: usize, record: &[u8]) -> Result<(), Problem> {
-        let value = match self.aggregation {
-            Aggregation::Count => record,
-            _ => self.value.find(record).map_err(Problem::NoValue)?,
-        };
-        match self.values.get_mut(number) {
-            Some(so_far) => so_far.add(self.aggregation, value).map(drop),
-            None => {
-                Accumulated::first(self.aggregation, value).map(|first| self.values.push(first))
-            }
-        }
-    }
-}
-
-fn update<'a>(
-    number: usize,
-    entries: &'a [Entry],
-    table: &'a KeyTable,
-    further: &'a [Further],
-) -> Update<'a> {
-    let entry = &entries[number];
-    Update {
-        number,
-        key: entry.key.as_deref().unwrap_or_else(|| table.key(number)),
-        value: &entry.value,
-        further,
+        let record = || reader.since(start);
+        let Self { wanted, groups, .. } = self;
+        groups.add(wanted, (key, canonical), value, record)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Step;
+    use crate::{Accumulated, Step, encode};
 
     fn pair(out: &mut Vec<u8>, key: &str, value: impl Fn(&mut Vec<u8>)) {
         encode::array(out, 2);

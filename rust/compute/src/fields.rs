@@ -4,6 +4,7 @@ use crate::accumulator::Aggregation;
 use crate::encode;
 use crate::path::{Path, Step};
 use crate::problem::Problem;
+use crate::time::TimePath;
 use crate::value::{ReadError, Reader, Value};
 
 /// The key of a record: a value inside it, or several, which make a tuple.
@@ -60,13 +61,36 @@ impl Fields {
                 return Ok((record, record));
             }
             Shape::Items { key, value } => {
-                if let Some(found) = items(reader, key, value)? {
+                if let Some((found, _)) = items(reader, key, value, None)? {
                     return Ok(found);
                 }
             }
             Shape::Paths => reader.skip()?,
         }
+        self.by_paths(reader.since(start))
+    }
+
+    /// Reads one record, and where its time begins.
+    #[inline]
+    pub(crate) fn timed<'f, 'r: 'f>(
+        &'f mut self,
+        reader: &mut Reader<'r>,
+        time: &TimePath,
+    ) -> Result<(Found<'f>, &'r [u8]), Problem> {
+        let start = reader.position();
+        if let (Shape::Items { key, value }, Some(item)) = (self.shape, time.item) {
+            if let Some((found, time)) = items(reader, key, value, Some(item))? {
+                return Ok((found, time));
+            }
+        } else {
+            reader.skip()?;
+        }
         let record = reader.since(start);
+        let time = time.path.find(record).map_err(Problem::NoTime)?;
+        Ok((self.by_paths(record)?, time))
+    }
+
+    fn by_paths<'f, 'r: 'f>(&'f mut self, record: &'r [u8]) -> Result<Found<'f>, Problem> {
         let key = match &self.key {
             KeyPath::One(path) => first(path.find(record).map_err(Problem::NoKey)?)?,
             KeyPath::Tuple(paths) => {
@@ -89,7 +113,7 @@ impl Fields {
 }
 
 /// The first of the values that these bytes are.
-fn first(bytes: &[u8]) -> Result<&[u8], ReadError> {
+pub(crate) fn first(bytes: &[u8]) -> Result<&[u8], ReadError> {
     let mut end = Reader::new(bytes);
     end.skip()?;
     Ok(end.since(0))
@@ -108,15 +132,11 @@ enum Shape {
 
 impl Shape {
     fn of(needs_value: bool, key: &KeyPath, value: &Path) -> Self {
-        let item = |path: &Path| match path.steps() {
-            [Step::Item(item)] => usize::try_from(*item).ok(),
-            _ => None,
-        };
         let KeyPath::One(key) = key else {
             return Self::Paths;
         };
         let value = if needs_value { value } else { key };
-        match (item(key), item(value)) {
+        match (only_item(key), only_item(value)) {
             (Some(key), Some(value)) => Self::Items { key, value },
             _ if key.steps().is_empty() && value.steps().is_empty() => Self::Record,
             _ => Self::Paths,
@@ -124,14 +144,27 @@ impl Shape {
     }
 }
 
-/// Reads a tuple in one pass. `None` when the record is no tuple or too short: it is passed over,
-/// and [`Path::find`] says what is wrong with it.
-#[inline]
+/// The item of a tuple, counted from its start, that a path leads to.
+pub(crate) fn only_item(path: &Path) -> Option<usize> {
+    match path.steps() {
+        [Step::Item(item)] => usize::try_from(*item).ok(),
+        _ => None,
+    }
+}
+
+/// Reads a tuple in one pass, with the item that is its time where one is asked for. `None` when the
+/// record is no tuple or too short: it is passed over, and [`Path::find`] says what is wrong with it.
+#[expect(
+    clippy::inline_always,
+    reason = "it has two callers, each the loop over records"
+)]
+#[inline(always)]
 fn items<'a>(
     reader: &mut Reader<'a>,
     key: usize,
     value: usize,
-) -> Result<Option<Found<'a>>, ReadError> {
+    time: Option<usize>,
+) -> Result<Option<(Found<'a>, &'a [u8])>, ReadError> {
     let count = match reader.read()? {
         Value::Array(count) => count,
         Value::Map(count) => {
@@ -141,15 +174,21 @@ fn items<'a>(
         _ => return Ok(None),
     };
     let mut found = (None, None);
+    let mut found_time = time.is_none().then_some(&[][..]);
     for item in 0..count {
         let start = reader.position();
         if item == value {
             found.1 = Some(reader.rest());
         }
-        reader.skip()?;
+        if time == Some(item) {
+            found_time = Some(reader.rest());
+            reader.skip_number()?;
+        } else {
+            reader.skip()?;
+        }
         if item == key {
             found.0 = Some(reader.since(start));
         }
     }
-    Ok(found.0.zip(found.1))
+    Ok(found.0.zip(found.1).zip(found_time))
 }

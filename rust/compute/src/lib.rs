@@ -9,22 +9,31 @@
 //! - [`short`]: hash and equality of short byte strings.
 //! - [`table`]: numbers keys densely, in the order in which they appeared.
 //! - [`accumulator`]: what a key has come to; [`fields`]: where key and value of a record lie.
-//! - [`aggregate`]: count, sum, min, max, mean and first per key.
+//! - `groups`: what the keys have come to; [`aggregate`]: count, sum, min, max, mean and first per key.
+//! - [`time`]: the time of a record; [`windows`]: the same per key and window; [`kept`]: what
+//!   others need of them to go on.
 
 pub mod accumulator;
 pub mod aggregate;
 pub mod encode;
 pub mod fields;
+mod groups;
+pub mod kept;
 pub mod key;
 pub mod path;
 pub mod problem;
 pub mod short;
 pub mod table;
+pub mod time;
 pub mod value;
+pub mod windows;
 
 pub use accumulator::{Accumulated, Aggregation, integer_mean, integral, parts};
-pub use aggregate::{Aggregate, Update};
+pub use aggregate::Aggregate;
 pub use fields::KeyPath;
+pub use groups::Update;
 pub use path::{Path, PathError, Step};
 pub use problem::{AggregateError, Problem};
+pub use time::{TimePath, Unit};
 pub use value::{ReadError, Reader, Value};
+pub use windows::{Emit, WindowAggregate};

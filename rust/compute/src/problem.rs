@@ -23,6 +23,14 @@ pub enum Problem {
     NoKey(PathError),
     #[error("its value is {0}")]
     NoValue(PathError),
+    #[error("its time is {0}")]
+    NoTime(PathError),
+    #[error("its time is no number and no datetime")]
+    NotATime,
+    #[error("its time is more than 146,000 years from 1970")]
+    FarTime,
+    #[error("a state of windows that is none")]
+    NoWindows,
     #[error(transparent)]
     Key(#[from] KeyError),
     #[error("its value is no number")]

@@ -9,7 +9,11 @@ use xxhash_rust::xxh3::xxh3_64;
 ///
 /// It reads the bytes in pairs of words from both ends, which meet or overlap in the middle: one
 /// multiplication for up to 16 bytes, two for 32, four for 64.
-#[inline]
+#[expect(
+    clippy::inline_always,
+    reason = "a loop over records has no call for a key"
+)]
+#[inline(always)]
 pub fn hash(bytes: &[u8]) -> u64 {
     let length = (bytes.len() as u64).wrapping_mul(MULTIPLIERS[0]);
     if let (Some(start), Some(end)) = (bytes.first_chunk::<16>(), bytes.last_chunk::<16>()) {

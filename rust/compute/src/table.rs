@@ -24,6 +24,18 @@ impl KeyTable {
         }
     }
 
+    /// With room for about so many keys, which may be few.
+    pub fn with_room(keys: usize) -> Self {
+        let fewest = (keys * 4 / 3 + 1).next_power_of_two();
+        let sparse = (keys * 16).next_power_of_two().clamp(64, SMALLEST);
+        Self {
+            slots: vec![EMPTY; fewest.max(sparse)],
+            keys: Vec::with_capacity(keys),
+            hashes: Vec::with_capacity(keys),
+            total_bytes: 0,
+        }
+    }
+
     pub fn len(&self) -> usize {
         self.keys.len()
     }
@@ -45,7 +57,11 @@ impl KeyTable {
     /// The number of a key; a key that was never seen gets the next one, which is the former length.
     ///
     /// A short key in its own slot is found without a call.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "it has several callers, each a loop over records"
+    )]
+    #[inline(always)]
     pub fn number(&mut self, key: &[u8]) -> usize {
         let hash = hash(key);
         if key.len() > LONGEST {
@@ -66,6 +82,18 @@ impl KeyTable {
     #[inline(never)]
     pub fn number_by_call(&mut self, key: &[u8]) -> usize {
         self.probe(key, hash_by_call(key))
+    }
+
+    /// As `number_by_call`, of the key with this number in another table.
+    pub(crate) fn number_of(&mut self, other: &Self, number: usize) -> usize {
+        self.probe(other.key(number), other.hashes[number])
+    }
+
+    /// The number of the key with this number in another table, `None` if it is not here.
+    pub(crate) fn find_of(&self, other: &Self, number: usize) -> Option<usize> {
+        let key = other.key(number);
+        let index = self.slot(other.hashes[number], |known| equal(&self.keys[known], key))?;
+        Some(self.slots[index].number as usize)
     }
 
     /// Takes a key out and gives the number that it had, `None` if it was not there. The key with the

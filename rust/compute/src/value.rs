@@ -130,12 +130,28 @@ impl<'a> Reader<'a> {
     }
 
     /// Passes over one whole value, with everything inside it.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "the loops over records have no call for an item"
+    )]
+    #[inline(always)]
     pub fn skip(&mut self) -> Result<(), ReadError> {
         match self.read()? {
             Value::Array(count) => self.skip_many(count),
             Value::Map(count) => self.skip_many(count.saturating_mul(2)),
             _ => Ok(()),
+        }
+    }
+
+    /// As `skip`, and sooner done with an integer of 64 bits, as most times are.
+    #[inline]
+    pub(crate) fn skip_number(&mut self) -> Result<(), ReadError> {
+        match self.rest {
+            [0xcf, _, _, _, _, _, _, _, _, rest @ ..] => {
+                self.rest = rest;
+                Ok(())
+            }
+            _ => self.skip(),
         }
     }
 

@@ -49,6 +49,7 @@ const PATHS: &[Path] = &[
     path("record_partition", records::partition),
     path("record_count", records::count),
     path("record_sum", records::sum),
+    path("window_count", records::window_count),
     path("frame_encode", channel::frame_encode),
     path("frame_decode", channel::frame_decode),
     path("channel", channel::channel),

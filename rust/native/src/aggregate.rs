@@ -55,34 +55,14 @@ impl Aggregate {
         wanted: Vec<(String, Vec<PathStep>)>,
         names: Option<Vec<Py<PyString>>>,
     ) -> PyResult<Self> {
-        let wanted = wanted.into_iter().map(|(kind, path)| {
-            let aggregation = Aggregation::named(&kind).ok_or_else(|| {
-                let all = Aggregation::ALL.map(Aggregation::name).join(", ");
-                PyValueError::new_err(format!("aggregation {kind:?}, expected one of {all}"))
-            })?;
-            Ok((aggregation, path))
-        });
-        let wanted = wanted.collect::<PyResult<Vec<_>>>()?;
-        let expected = names.as_ref().map_or(1, Vec::len);
-        let ([(first, value), further @ ..], false) = (&wanted[..], wanted.len() != expected)
-        else {
-            return Err(PyValueError::new_err(format!(
-                "{} aggregations, expected one for each name, or one without a name",
-                wanted.len()
-            )));
-        };
-        let by = match &key[..] {
-            [] => {
-                return Err(PyValueError::new_err(
-                    "no path to the key, expected at least one",
-                ));
-            }
-            [only] => KeyPath::One(path(only)),
-            several => KeyPath::Tuple(several.iter().map(|each| path(each)).collect()),
-        };
-        let mut aggregate = oka_compute::Aggregate::new(*first, by, path(value));
-        for (aggregation, value) in further {
-            aggregate = aggregate.and(*aggregation, path(value));
+        let wanted = self::wanted(wanted, names.as_deref())?;
+        let mut paths = wanted.iter().map(|(kind, steps)| (*kind, path(steps)));
+        let (first, value) = paths
+            .next()
+            .unwrap_or((Aggregation::Count, Path::default()));
+        let mut aggregate = oka_compute::Aggregate::new(first, key_path(&key)?, value);
+        for (kind, path) in paths {
+            aggregate = aggregate.and(kind, path);
         }
         let state = State {
             aggregate,
@@ -234,7 +214,7 @@ impl State {
         for (records, body) in received.bodies() {
             let aggregate = &mut self.aggregate;
             detached(py, body.len(), || aggregate.update(body, records))
-                .map_err(|error| raise(py, first, body, &error, &self.wanted))?;
+                .map_err(|error| raise(py, (first, body), &error, &self.wanted, None))?;
             first += records;
         }
         Ok(())
@@ -262,22 +242,7 @@ impl State {
             return Err(mixed());
         }
         if self.columns.is_none() {
-            let by = self.key.iter().map(|path| {
-                selector(path).and_then(|key| key.ok_or_else(|| no_column("key_by()")))
-            });
-            let mut aggregate = oka_columnar::Aggregate::by(by.collect::<PyResult<_>>()?);
-            for (at, (aggregation, path)) in self.wanted.iter().enumerate() {
-                let value = match (aggregation, selector(path)?) {
-                    (Aggregation::Count, _) => None,
-                    (_, None) => return Err(no_column("the aggregation")),
-                    (_, value) => value,
-                };
-                let name = match &self.names {
-                    Some(names) => names[at].to_string(),
-                    None => aggregation.name().to_owned(),
-                };
-                aggregate = aggregate.compute(name, *aggregation, value);
-            }
+            let aggregate = over_columns(&self.key, &self.wanted, self.names.as_deref())?;
             self.columns = Some(aggregate);
         }
         self.columns.as_mut().ok_or_else(mixed)
@@ -296,22 +261,57 @@ fn pairs<'py, 'a>(
         if update.number == keys.len() {
             keys.push(Decoder::new(py).first(update.key)?.unbind());
         }
-        let value = match names {
-            None => object(py, update.value)?,
-            Some(names) => {
-                let values = PyDict::new(py);
-                for (name, value) in names.iter().zip(update.values()) {
-                    values.set_item(name, object(py, value)?)?;
-                }
-                values.into_any()
-            }
-        };
+        let value = value(py, &update, names)?;
         pairs.push((keys[update.number].bind(py), value).into_pyobject(py)?);
     }
     PyList::new(py, pairs)
 }
 
-fn exported(py: Python<'_>, batch: Option<arrow_array::RecordBatch>) -> PyResult<Bound<'_, PyAny>> {
+/// The aggregate over columns.
+pub(crate) fn over_columns(
+    key: &[Vec<PathStep>],
+    wanted: &[(Aggregation, Vec<PathStep>)],
+    names: Option<&[Py<PyString>]>,
+) -> PyResult<oka_columnar::Aggregate> {
+    let by = key
+        .iter()
+        .map(|path| selector(path).and_then(|key| key.ok_or_else(|| no_column("key_by()"))));
+    let mut aggregate = oka_columnar::Aggregate::by(by.collect::<PyResult<_>>()?);
+    for (at, (aggregation, path)) in wanted.iter().enumerate() {
+        let value = match (aggregation, selector(path)?) {
+            (Aggregation::Count, _) => None,
+            (_, None) => return Err(no_column("the aggregation")),
+            (_, value) => value,
+        };
+        let name = match names {
+            Some(names) => names[at].to_string(),
+            None => aggregation.name().to_owned(),
+        };
+        aggregate = aggregate.compute(name, *aggregation, value);
+    }
+    Ok(aggregate)
+}
+
+/// The value of a key, or a dict of several.
+pub(crate) fn value<'py>(
+    py: Python<'py>,
+    update: &Update,
+    names: Option<&[Py<PyString>]>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let Some(names) = names else {
+        return object(py, update.value);
+    };
+    let values = PyDict::new(py);
+    for (name, value) in names.iter().zip(update.values()) {
+        values.set_item(name, object(py, value)?)?;
+    }
+    Ok(values.into_any())
+}
+
+pub(crate) fn exported(
+    py: Python<'_>,
+    batch: Option<arrow_array::RecordBatch>,
+) -> PyResult<Bound<'_, PyAny>> {
     match batch {
         Some(batch) => columns::export(py, batch),
         None => Ok(PyList::empty(py).into_any()),
@@ -319,7 +319,11 @@ fn exported(py: Python<'_>, batch: Option<arrow_array::RecordBatch>) -> PyResult
 }
 
 /// Does the work, without the GIL if there are bytes enough.
-fn detached<T: Send>(py: Python<'_>, bytes: usize, work: impl FnOnce() -> T + Send) -> T {
+pub(crate) fn detached<T: Send>(
+    py: Python<'_>,
+    bytes: usize,
+    work: impl FnOnce() -> T + Send,
+) -> T {
     if bytes >= DETACH_BYTES {
         py.detach(work)
     } else {
@@ -329,12 +333,47 @@ fn detached<T: Send>(py: Python<'_>, bytes: usize, work: impl FnOnce() -> T + Se
 
 /// One step of a path: an int or a str.
 #[derive(FromPyObject)]
-enum PathStep {
+pub(crate) enum PathStep {
     Item(i64),
     Field(String),
 }
 
-fn path(steps: &[PathStep]) -> Path {
+/// What is to be computed: one aggregation, or one for each name.
+pub(crate) fn wanted(
+    wanted: Vec<(String, Vec<PathStep>)>,
+    names: Option<&[Py<PyString>]>,
+) -> PyResult<Vec<(Aggregation, Vec<PathStep>)>> {
+    let expected = names.map_or(1, <[_]>::len);
+    if wanted.is_empty() || wanted.len() != expected {
+        return Err(PyValueError::new_err(format!(
+            "{} aggregations, expected one for each name, or one without a name",
+            wanted.len()
+        )));
+    }
+    let wanted = wanted.into_iter().map(|(kind, path)| {
+        let aggregation = Aggregation::named(&kind).ok_or_else(|| {
+            let all = Aggregation::ALL.map(Aggregation::name).join(", ");
+            PyValueError::new_err(format!("aggregation {kind:?}, expected one of {all}"))
+        })?;
+        Ok((aggregation, path))
+    });
+    wanted.collect()
+}
+
+/// The way to the key.
+pub(crate) fn key_path(key: &[Vec<PathStep>]) -> PyResult<KeyPath> {
+    match key {
+        [] => Err(PyValueError::new_err(
+            "no path to the key, expected at least one",
+        )),
+        [only] => Ok(KeyPath::One(path(only))),
+        several => Ok(KeyPath::Tuple(
+            several.iter().map(|each| path(each)).collect(),
+        )),
+    }
+}
+
+pub(crate) fn path(steps: &[PathStep]) -> Path {
     let step = |step: &PathStep| match step {
         PathStep::Item(item) => Step::Item(*item),
         PathStep::Field(field) => Step::Field(field.clone()),
@@ -343,7 +382,7 @@ fn path(steps: &[PathStep]) -> Path {
 }
 
 /// The column that a path leads to; `None` if the path is empty.
-fn selector(path: &[PathStep]) -> PyResult<Option<Selector>> {
+pub(crate) fn selector(path: &[PathStep]) -> PyResult<Option<Selector>> {
     match path {
         [] => Ok(None),
         [PathStep::Item(index)] => Ok(Some(Selector::Index(*index as isize))),
@@ -379,13 +418,15 @@ fn object<'py>(py: Python<'py>, value: &Accumulated) -> PyResult<Bound<'py, PyAn
     }
 }
 
+/// The exception for a record of a body whose first record has this index; `told` is what Python said
+/// of it, with a hint.
 #[cold]
-fn raise(
+pub(crate) fn raise(
     py: Python<'_>,
-    first: usize,
-    body: &[u8],
+    (first, body): (usize, &[u8]),
     error: &oka_compute::AggregateError,
     wanted: &[(Aggregation, Vec<PathStep>)],
+    told: Option<String>,
 ) -> PyErr {
     let encoded = &body[error.offset..];
     let record = match Decoder::new(py).first(encoded) {
@@ -393,9 +434,15 @@ fn raise(
         Err(error) => return error,
     };
     let hint = match error.problem {
-        Problem::NoKey(_) | Problem::NoValue(_) => "bring records into shape with map first".into(),
+        Problem::NoKey(_) | Problem::NoValue(_) | Problem::NoTime(_) => {
+            "bring records into shape with map first".into()
+        }
         Problem::Key(KeyError::Unhashable(_)) => {
             "make it a tuple, or another that is, by a function: key_by(lambda record: ...)".into()
+        }
+        Problem::NotATime | Problem::FarTime => {
+            "say what numbers count by unit=..., or compute the time by a function of the record"
+                .into()
         }
         Problem::Key(_) => "key_by takes a function of the record, too".into(),
         Problem::NotANumber | Problem::NotOrdered => {
@@ -406,11 +453,9 @@ fn raise(
         }
         _ => REDUCE.into(),
     };
-    AggregateError::new_err(format!(
-        "record {} of the batch, {record}: {}\n\nhint: {hint}",
-        first + error.record,
-        error.problem
-    ))
+    let told = told.unwrap_or_else(|| format!("{}\n\nhint: {hint}", error.problem));
+    let number = first + error.record;
+    AggregateError::new_err(format!("record {number} of the batch, {record}: {told}"))
 }
 
 /// How to name a value inside this one, where it has others inside.
@@ -431,11 +476,12 @@ fn inside(aggregation: Aggregation, value: &[u8]) -> Option<String> {
 const REDUCE: &str = "reduce takes any function of two values";
 
 #[cold]
-fn raise_columns(error: &oka_columnar::AggregateError) -> PyErr {
+pub(crate) fn raise_columns(error: &oka_columnar::AggregateError) -> PyErr {
     use oka_columnar::AggregateError as Error;
     let hint = match error {
         Error::Decode(error) => return not_columns(error),
         Error::Column(_) => "name one of these columns, or say its index",
+        Error::Row { .. } => "a column of times has integers, floats or timestamps, and no nulls",
         Error::State(_) => "is it the state of an operator with the same aggregations?",
         _ => "cast the column in map_batches first",
     };
@@ -443,7 +489,7 @@ fn raise_columns(error: &oka_columnar::AggregateError) -> PyErr {
 }
 
 #[cold]
-fn no_column(what: &str) -> PyErr {
+pub(crate) fn no_column(what: &str) -> PyErr {
     AggregateError::new_err(format!(
         "{what} names no column, expected one for a stream of columns\n\nhint: name it, as in \
          key_by(\"word\").sum(\"n\"); map_batches can add a column"
@@ -451,7 +497,7 @@ fn no_column(what: &str) -> PyErr {
 }
 
 #[cold]
-fn mixed() -> PyErr {
+pub(crate) fn mixed() -> PyErr {
     AggregateError::new_err(
         "columns and records in one aggregation\n\nhint: to_columns() or to_records() before union",
     )

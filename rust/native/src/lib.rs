@@ -33,6 +33,7 @@ mod state;
 mod statistics;
 mod text;
 mod timers;
+mod windows;
 
 use pyo3::prelude::*;
 
@@ -71,4 +72,6 @@ mod _native {
     use super::statistics::{BlobStatistics, InputStatistics, NetworkStatistics, OutputStatistics};
     #[pymodule_export]
     use super::timers::use_precise_timers;
+    #[pymodule_export]
+    use super::windows::WindowAggregate;
 }

@@ -1,0 +1,192 @@
+"""Aggregations of windows in Rust, on records as they came over the network."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from engine.errors import GraphError
+from engine.graph.operator import BatchFunction, BatchOperator, Properties, TaskContext
+from engine.state import KeyedState
+from operators.aggregates import Aggregation, NativeAggregate
+from operators.event_time import TimeSelector
+from operators.keys import Item
+from operators.windows.assigners import Every, Sliding, Tumbling, microseconds
+from operators.windows.operator import LATE
+from operators.windows.windowing import Windowing
+
+
+@dataclass(frozen=True)
+class NativeWindows(BatchOperator):
+    """Count, sum and others of each key and window; it emits (key, value, start, end).
+
+    A value is that of the only aggregation, or a dict of all by their names. Where a function gives
+    the time of a record, or it is no number, Python looks at the time of each; keys and values are
+    read in Rust all the same.
+    """
+
+    windowing: Windowing
+    of_keys: NativeAggregate
+    """What is computed, and where in a record keys and values are."""
+
+    @classmethod
+    def of(
+        cls, method: str, aggregations: Aggregation | Mapping[str, Aggregation], by: Windowing
+    ) -> "NativeWindows":
+        """One aggregation, or several by name."""
+        if not isinstance(by.assigner, Tumbling | Sliding):
+            kind = type(by.assigner).__name__
+            raise GraphError(
+                f"{method}() follows window({kind}(...)), expected windows of time of one size",
+                hint=f".reduce(...) and accumulators of one's own are for {kind}, too",
+            )
+        if by.assigner.size > _LONGEST:
+            raise GraphError(
+                f"{method}() follows windows of {by.assigner.size!r}, expected at most 36,000 years"
+            )
+        if isinstance(by.emit, Every) and by.allowed_lateness:
+            raise GraphError(
+                f"{method}() follows windows with emit={by.emit!r} and allowed_lateness, expected "
+                "one of them",
+                hint="emit='updates' goes with allowed_lateness, and .reduce(...) with both",
+            )
+        key = 0 if by.paired else by.key
+        return cls(by, NativeAggregate.of(aggregations, key, "final", paired=by.paired))
+
+    @property
+    def properties(self) -> Properties:
+        """It takes all that comes, as it is encoded."""
+        return Properties(
+            accepts_encoded=True,
+            accepts_columns=True,
+            outputs=(LATE,),
+        )
+
+    def open(self, context: TaskContext) -> BatchFunction:
+        """The native function, with windows of its own."""
+        from engine.network import WindowAggregate
+
+        by, wanted = self.windowing, self.of_keys
+        assigner, selector = by.assigner, by.time
+        assert isinstance(assigner, Tumbling | Sliding)
+        assert selector is not None
+        windows = (assigner.size, assigner.slide, assigner.offset % assigner.slide)
+        size, slide, offset = (microseconds(each) for each in windows)
+        aggregate = WindowAggregate(
+            [list(path) for path in wanted.key],
+            [(kind, list(path)) for kind, path in wanted.wanted],
+            None if wanted.names is None else list(wanted.names),
+            time=(_path(selector), None if callable(selector.item) else selector.unit),
+            times=_Times(selector),
+            windows=(size, slide, offset),
+            lateness=min(microseconds(by.allowed_lateness), _AT_THE_END),
+            updates=by.emit != "final",
+            keeps_late=LATE in context.side_outputs,
+        )
+        if isinstance(by.emit, Every):
+            return _Every(aggregate, context, microseconds(by.emit.period) * 1000)
+        if by.emit == "final" and not by.allowed_lateness:
+            return _Final(aggregate, context)
+        return _Changes(aggregate, context)
+
+
+class _Times:
+    """What Rust asks of times: those that are no numbers, and the form of those in results."""
+
+    def __init__(self, selector: TimeSelector) -> None:
+        self._selector = selector
+        self.like = selector.like
+
+    def microseconds(self, found: Any) -> int:
+        """Of what is where Rust looks for the time."""
+        return self._selector.in_microseconds(self._time(found))
+
+    def form(self, found: Any) -> Any:
+        """1970, in the form of this time."""
+        return self.like(self._time(found))(0)
+
+    def _time(self, found: Any) -> Any:
+        item = self._selector.item
+        return item(found) if callable(item) else found
+
+
+class _Final(BatchFunction):
+    """Takes records in, and gives each window when it is complete."""
+
+    def __init__(self, aggregate: Any, context: TaskContext) -> None:
+        self._aggregate = aggregate
+        self._context = context
+        self._send_late = context.side_outputs.get(LATE)
+
+    def process(self, batch: Any) -> Any:
+        self._add(batch)
+        return []
+
+    def on_watermark(self, watermark_us: int) -> Iterator[Any]:
+        self._aggregate.advance(watermark_us)
+        while len(batch := self._aggregate.complete(self._context.batch_size)):
+            yield batch
+
+    def on_end(self) -> Iterator[Any]:
+        yield from self.on_watermark(_AT_THE_END)
+
+    def snapshot(self) -> KeyedState:
+        columns, entries = self._aggregate.snapshot()
+        return KeyedState(entries, columns)
+
+    def restore(self, state: KeyedState) -> None:
+        self._aggregate.restore(state.columns, state.entries, False)
+
+    def _add(self, batch: Any) -> None:
+        self._aggregate.add(batch)
+        late = self._aggregate.late
+        if late != self.late:
+            self.late = late
+            if self._send_late is not None:
+                for records in self._aggregate.take_late():
+                    self._send_late(records)
+
+
+class _Changes(_Final):
+    """Gives the windows that each batch changed: all, or those that were given."""
+
+    def process(self, batch: Any) -> Any:
+        self._add(batch)
+        return self._aggregate.changes()
+
+
+class _Every(_Final):
+    """Gives the windows that changed when the time has come."""
+
+    def __init__(self, aggregate: Any, context: TaskContext, period_ns: int) -> None:
+        super().__init__(aggregate, context)
+        self._period_ns = period_ns
+
+    def process(self, batch: Any) -> Any:
+        self._add(batch)
+        self._set_timer()
+        return []
+
+    def on_timer(self, now_ns: int) -> Iterator[Any]:
+        changed, most = self._aggregate.changes(), self._context.batch_size
+        return (changed[at : at + most] for at in range(0, len(changed), most))
+
+    def restore(self, state: KeyedState) -> None:
+        self._aggregate.restore(state.columns, state.entries, True)
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        if self.next_timer is None and self._aggregate.has_changes():
+            self.next_timer = self._context.now_ns() + self._period_ns
+
+
+def _path(selector: TimeSelector) -> list[Item]:
+    """To the time, or to the record where a function finds it."""
+    item = selector.item
+    found = [] if item is None or callable(item) else [item]
+    return [1, *found] if selector.paired else found
+
+
+_AT_THE_END = 2**63 - 1
+"""The greatest watermark."""
+_LONGEST = timedelta(microseconds=2**60)

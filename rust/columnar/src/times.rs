@@ -1,0 +1,161 @@
+//! Times in columns: those of rows, and those of windows in results.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{Array, ArrayRef, Float64Array, Int64Array, RecordBatch};
+use arrow_schema::{ArrowError, DataType, Field, Schema, TimeUnit};
+use oka_compute::{Problem, Unit};
+use oka_window::{Window, Windows};
+
+use crate::key::each_float;
+use crate::values::each_number;
+use crate::{AggregateError, build};
+
+/// How the start and the end of a window are shown.
+#[derive(Debug)]
+pub(crate) struct Bounds {
+    /// Type of the column of times.
+    pub(crate) input: DataType,
+    /// Type of the columns in results.
+    data_type: DataType,
+    /// What they count, if they are integers inside.
+    unit: Unit,
+}
+
+impl Bounds {
+    pub(crate) fn new(
+        input: &DataType,
+        unit: Unit,
+        windows: Windows,
+    ) -> Result<Self, AggregateError> {
+        let (data_type, unit) = match input {
+            DataType::Timestamp(unit, zone) => {
+                let fits = windows.are_whole(of_type(*unit).microseconds());
+                let unit = if fits { *unit } else { TimeUnit::Microsecond };
+                (DataType::Timestamp(unit, zone.clone()), of_type(unit))
+            }
+            DataType::Float32 | DataType::Float64 => (DataType::Float64, unit),
+            kind if kind.is_integer() && windows.are_whole(unit.microseconds()) => {
+                (DataType::Int64, unit)
+            }
+            kind if kind.is_integer() => (DataType::Float64, unit),
+            other => {
+                return Err(AggregateError::Value {
+                    aggregation: "times",
+                    data_type: other.clone(),
+                });
+            }
+        };
+        Ok(Self {
+            input: input.clone(),
+            data_type,
+            unit,
+        })
+    }
+
+    /// The batch with the columns of a window.
+    pub(crate) fn of(
+        &self,
+        window: Window,
+        batch: &RecordBatch,
+    ) -> Result<RecordBatch, AggregateError> {
+        let (schema, rows) = (batch.schema(), batch.num_rows());
+        let mut fields: Vec<_> = schema
+            .fields()
+            .iter()
+            .map(|it| it.as_ref().clone())
+            .collect();
+        let mut columns = batch.columns().to_vec();
+        for (name, time) in [("window_start", window.start), ("window_end", window.end)] {
+            fields.push(Field::new(name, self.data_type.clone(), false));
+            columns.push(self.column(time, rows)?);
+        }
+        Ok(RecordBatch::try_new(
+            Arc::new(Schema::new(fields)),
+            columns,
+        )?)
+    }
+
+    fn column(&self, time: i64, rows: usize) -> Result<ArrayRef, ArrowError> {
+        if self.data_type == DataType::Float64 {
+            let time = self.unit.to_float(time);
+            return Ok(Arc::new(Float64Array::from(vec![time; rows])));
+        }
+        let time = self.unit.to_integer(time).ok_or_else(|| {
+            ArrowError::ArithmeticOverflow(format!("{time} us in a column of {}", self.data_type))
+        })?;
+        let column: ArrayRef = Arc::new(Int64Array::from(vec![time; rows]));
+        build::reinterpreted(&column, &self.data_type)
+    }
+}
+
+/// The times of a column, whose first row has this number.
+pub(crate) fn microseconds(
+    column: &ArrayRef,
+    unit: Unit,
+    first: u32,
+) -> Result<Vec<i64>, AggregateError> {
+    let unit = match column.data_type() {
+        DataType::Timestamp(unit, _) => of_type(*unit),
+        _ => unit,
+    };
+    if let Some(times) = of_integers(column, unit)? {
+        return Ok(times);
+    }
+    let mut times = Vec::with_capacity(column.len());
+    let mut wrong = None;
+    let mut push = |time: Option<Option<i64>>| {
+        let problem = match time {
+            Some(Some(time)) => return times.push(time),
+            Some(None) => Problem::FarTime,
+            None => Problem::NotATime,
+        };
+        wrong.get_or_insert((times.len() as u32, problem));
+        times.push(0);
+    };
+    match column.data_type() {
+        DataType::Float32 | DataType::Float64 => each_float(column, |number| {
+            let number = number.filter(|number| number.is_finite());
+            push(number.map(|number| unit.of_float(number)));
+        }),
+        _ => each_number(column, |number| {
+            let of_integer = |number| unit.of_integer(i64::try_from(number).ok()?);
+            push(number.map(of_integer));
+        })?,
+    }
+    match wrong {
+        Some((row, problem)) => Err(AggregateError::Row {
+            row: first + row,
+            problem,
+        }),
+        None => Ok(times),
+    }
+}
+
+/// The times of a column of 64-bit integers, or of what consists of them, if each row has one.
+fn of_integers(column: &ArrayRef, unit: Unit) -> Result<Option<Vec<i64>>, ArrowError> {
+    if build::physical(column.data_type()) != Some(DataType::Int64) || column.null_count() > 0 {
+        return Ok(None);
+    }
+    let integers = build::reinterpreted(column, &DataType::Int64)?;
+    let integers = integers.as_primitive::<Int64Type>().values();
+    Ok(match unit {
+        Unit::Microseconds => Some(integers.to_vec()),
+        unit => integers
+            .iter()
+            .map(|number| unit.of_integer(*number))
+            .collect(),
+    })
+}
+
+/// What timestamps of this type count.
+fn of_type(unit: TimeUnit) -> Unit {
+    match unit {
+        TimeUnit::Second => Unit::Seconds,
+        TimeUnit::Millisecond => Unit::Milliseconds,
+        TimeUnit::Microsecond => Unit::Microseconds,
+        TimeUnit::Nanosecond => Unit::Nanoseconds,
+    }
+}

@@ -1,0 +1,333 @@
+//! The values of keys, wherever they were found.
+
+use crate::accumulator::{Accumulated, Aggregation, parts};
+use crate::encode;
+use crate::path::Path;
+use crate::problem::Problem;
+use crate::table::KeyTable;
+use oka_window::Table;
+use std::iter;
+use std::ops::Range;
+
+/// What is computed of each key's records: one aggregation, and others beside it.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) aggregation: Aggregation,
+    /// With the way from the record to the value.
+    pub(crate) further: Vec<(Aggregation, Path)>,
+}
+
+impl Wanted {
+    pub(crate) fn new(aggregation: Aggregation) -> Self {
+        Self {
+            aggregation,
+            further: Vec::new(),
+        }
+    }
+}
+
+/// A key with its values now.
+#[derive(Clone, Copy, Debug)]
+pub struct Update<'a> {
+    /// Dense number of the key, the same in every update.
+    pub number: usize,
+    /// The key as it was first encoded.
+    pub key: &'a [u8],
+    /// The value of the first aggregation.
+    pub value: &'a Accumulated,
+    further: &'a [Vec<Accumulated>],
+}
+
+impl<'a> Update<'a> {
+    /// One value for each aggregation.
+    pub fn values(&self) -> impl Iterator<Item = &'a Accumulated> {
+        let number = self.number;
+        let further = self.further.iter().map(move |each| &each[number]);
+        iter::once(self.value).chain(further)
+    }
+
+    /// Appends what is kept of the key: one value, or an array of several.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        if !self.further.is_empty() {
+            encode::array(out, self.further.len() + 1);
+        }
+        self.values().for_each(|value| value.encode(out));
+    }
+}
+
+/// A key as it is encoded, and its canonical bytes.
+pub(crate) type Encoded<'a> = (&'a [u8], &'a [u8]);
+
+/// Keys with their values, and which were touched.
+#[derive(Debug)]
+pub(crate) struct Groups {
+    aggregations: Box<[Aggregation]>,
+    table: KeyTable,
+    entries: Vec<Entry>,
+    /// For each aggregation beside the first, the values by the number of the key.
+    further: Vec<Vec<Accumulated>>,
+    touched: Vec<usize>,
+    /// Counts the calls of `settle`; an entry with this number is in `touched`.
+    round: u64,
+    /// Of a table that others were merged into, how many have each key.
+    holders: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    round: u64,
+    /// The key as it was first encoded, where that differs from the canonical bytes in the table.
+    key: Option<Box<[u8]>>,
+    value: Accumulated,
+}
+
+impl Groups {
+    pub(crate) fn new(wanted: &Wanted) -> Self {
+        let further = wanted.further.iter().map(|(aggregation, _)| *aggregation);
+        Self {
+            aggregations: iter::once(wanted.aggregation).chain(further).collect(),
+            table: KeyTable::new(),
+            entries: Vec::new(),
+            further: vec![Vec::new(); wanted.further.len()],
+            touched: Vec::new(),
+            round: 1,
+            holders: Vec::new(),
+        }
+    }
+
+    /// With room for about so many keys.
+    pub(crate) fn with_room(wanted: &Wanted, keys: usize) -> Self {
+        Self {
+            table: KeyTable::with_room(keys),
+            entries: Vec::with_capacity(keys),
+            ..Self::new(wanted)
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Takes in a record's value, and the record itself for what is computed beside.
+    #[expect(
+        clippy::inline_always,
+        reason = "it has two callers, each the loop over records"
+    )]
+    #[inline(always)]
+    pub(crate) fn add<'r>(
+        &mut self,
+        wanted: &Wanted,
+        (key, canonical): Encoded,
+        value: &[u8],
+        record: impl FnOnce() -> &'r [u8],
+    ) -> Result<(), Problem> {
+        let number = self.table.number(canonical);
+        if number == self.entries.len() {
+            let first = Accumulated::first(wanted.aggregation, value)?;
+            let differs = canonical != key;
+            self.entries.push(Entry {
+                round: 0,
+                key: differs.then(|| key.into()),
+                value: first,
+            });
+        } else {
+            let changed = self.entries[number].value.add(wanted.aggregation, value)?;
+            if !changed && self.further.is_empty() {
+                return Ok(());
+            }
+        }
+        let entry = &mut self.entries[number];
+        if entry.round != self.round {
+            entry.round = self.round;
+            self.touched.push(number);
+        }
+        if self.further.is_empty() {
+            return Ok(());
+        }
+        self.add_further(wanted, number, record())
+    }
+
+    fn add_further(
+        &mut self,
+        wanted: &Wanted,
+        number: usize,
+        record: &[u8],
+    ) -> Result<(), Problem> {
+        for ((aggregation, path), values) in wanted.further.iter().zip(&mut self.further) {
+            let value = match aggregation {
+                Aggregation::Count => record,
+                _ => path.find(record).map_err(Problem::NoValue)?,
+            };
+            match values.get_mut(number) {
+                Some(so_far) => {
+                    so_far.add(*aggregation, value)?;
+                }
+                None => values.push(Accumulated::first(*aggregation, value)?),
+            }
+        }
+        Ok(())
+    }
+
+    /// Number of keys touched since the last `settle`.
+    pub(crate) fn touched(&self) -> usize {
+        self.touched.len()
+    }
+
+    /// Some of the keys touched since the last `settle`, in the order in which they were touched.
+    pub(crate) fn updates(&self, some: Range<usize>) -> impl Iterator<Item = Update<'_>> {
+        self.touched[some].iter().map(|number| self.update(*number))
+    }
+
+    /// All keys, in the order in which they appeared.
+    pub(crate) fn all(&self) -> impl Iterator<Item = Update<'_>> {
+        (0..self.entries.len()).map(|number| self.update(number))
+    }
+
+    /// All of those touched, for the last time.
+    pub(crate) fn take_updates(&mut self) -> impl Iterator<Item = Update<'_>> {
+        self.round += 1;
+        let (entries, table, further) = (&self.entries, &self.table, &self.further);
+        let numbers = self.touched.drain(..);
+        numbers.map(|number| update(number, entries, table, further))
+    }
+
+    /// Takes in what an update has encoded, of a key that is not here; it counts as touched.
+    pub(crate) fn import(
+        &mut self,
+        wanted: &Wanted,
+        (key, canonical): Encoded,
+        values: &[u8],
+    ) -> Result<(), Problem> {
+        let values = parts(values, self.further.len() + 1)?;
+        let value = Accumulated::decode(wanted.aggregation, values[0])?;
+        let further = wanted.further.iter().zip(&values[1..]);
+        let further =
+            further.map(|((aggregation, _), value)| Accumulated::decode(*aggregation, value));
+        let further = further.collect::<Result<Vec<_>, _>>()?;
+        let number = self.table.number_by_call(canonical);
+        if number < self.entries.len() {
+            return Err(Problem::Twice);
+        }
+        let differs = canonical != key;
+        self.entries.push(Entry {
+            round: self.round,
+            key: differs.then(|| key.into()),
+            value,
+        });
+        self.touched.push(number);
+        let values = self.further.iter_mut().zip(further);
+        values.for_each(|(each, value)| each.push(value));
+        Ok(())
+    }
+
+    /// Takes in what another has of the key with this number in a table, if it has it.
+    pub(crate) fn merge_key(
+        &mut self,
+        (table, number): (&KeyTable, usize),
+        other: &Self,
+    ) -> Result<(), Problem> {
+        match other.table.find_of(table, number) {
+            Some(number) => self.merge_number(other, number),
+            None => Ok(()),
+        }
+    }
+
+    /// The canonical bytes of the keys touched since the last `settle`.
+    pub(crate) fn touched_keys(&self) -> impl Iterator<Item = &[u8]> {
+        self.touched.iter().map(|number| self.table.key(*number))
+    }
+
+    /// Forgets which keys were touched.
+    pub(crate) fn settle(&mut self) {
+        drop(self.take_updates());
+    }
+
+    fn merge_number(&mut self, other: &Self, from: usize) -> Result<(), Problem> {
+        let number = self.table.number_of(&other.table, from);
+        let entry = &other.entries[from];
+        if number == self.entries.len() {
+            self.entries.push(Entry {
+                round: 0,
+                key: entry.key.clone(),
+                value: entry.value.clone(),
+            });
+            for (values, others) in self.further.iter_mut().zip(&other.further) {
+                values.push(others[from].clone());
+            }
+            self.holders.push(1);
+            return Ok(());
+        }
+        self.holders[number] += 1;
+        let mut aggregations = self.aggregations.iter();
+        let mut merge = |so_far: &mut Accumulated, value| match aggregations.next() {
+            Some(aggregation) => so_far.merge(*aggregation, value),
+            None => Ok(()),
+        };
+        merge(&mut self.entries[number].value, &entry.value)?;
+        let further = self.further.iter_mut().zip(&other.further);
+        further
+            .into_iter()
+            .try_for_each(|(values, others)| merge(&mut values[number], &others[from]))
+    }
+
+    /// Takes out what another table has of a key; false where that is not exact.
+    fn subtract_number(&mut self, other: &Self, from: usize) -> bool {
+        let Some(number) = self.table.find_of(&other.table, from) else {
+            return false;
+        };
+        self.holders[number] -= 1;
+        if self.holders[number] == 0 {
+            self.table.remove(other.table.key(from));
+            self.entries.swap_remove(number);
+            self.holders.swap_remove(number);
+            for values in &mut self.further {
+                values.swap_remove(number);
+            }
+            return true;
+        }
+        let mut aggregations = self.aggregations.iter();
+        let mut subtract = |so_far: &mut Accumulated, value| {
+            aggregations
+                .next()
+                .is_some_and(|each| so_far.subtract(*each, value))
+        };
+        subtract(&mut self.entries[number].value, &other.entries[from].value)
+            && (self.further.iter_mut().zip(&other.further))
+                .all(|(values, others)| subtract(&mut values[number], &others[from]))
+    }
+
+    pub(crate) fn update(&self, number: usize) -> Update<'_> {
+        update(number, &self.entries, &self.table, &self.further)
+    }
+}
+
+impl Table for Groups {
+    type Error = Problem;
+
+    fn merge(&mut self, other: &Self) -> Result<(), Problem> {
+        (0..other.len()).try_for_each(|number| self.merge_number(other, number))
+    }
+
+    fn subtract(&mut self, other: &Self) -> bool {
+        (0..other.len()).all(|number| self.subtract_number(other, number))
+    }
+}
+
+fn update<'a>(
+    number: usize,
+    entries: &'a [Entry],
+    table: &'a KeyTable,
+    further: &'a [Vec<Accumulated>],
+) -> Update<'a> {
+    let entry = &entries[number];
+    Update {
+        number,
+        key: entry.key.as_deref().unwrap_or_else(|| table.key(number)),
+        value: &entry.value,
+        further,
+    }
+}

@@ -1,0 +1,157 @@
+//! Windows over records: each has what an aggregate of its records alone has.
+
+use oka_compute::{
+    Accumulated, Aggregate, Aggregation, Emit, Path, Problem, Step, TimePath, Unit,
+    WindowAggregate, encode,
+};
+use oka_window::Windows;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+/// A key, a value and a time.
+type Record = (u8, i64, i64);
+
+/// By the start and the end of a window, the encoded keys and their values.
+type Found = BTreeMap<(i64, i64), BTreeMap<Vec<u8>, Vec<Accumulated>>>;
+
+const FURTHER: [Aggregation; 5] = [
+    Aggregation::Sum,
+    Aggregation::Min,
+    Aggregation::Max,
+    Aggregation::Mean,
+    Aggregation::First,
+];
+
+fn item(item: i64) -> Path {
+    Path::from([Step::Item(item)])
+}
+
+fn encoded(records: &[Record]) -> Vec<u8> {
+    let mut body = Vec::new();
+    for (key, value, time) in records {
+        encode::array(&mut body, 3);
+        encode::int(&mut body, i64::from(*key));
+        encode::int(&mut body, *value);
+        encode::int(&mut body, *time);
+    }
+    body
+}
+
+fn windows((size, slide): (i64, i64), further: &[Aggregation]) -> WindowAggregate {
+    let windows = WindowAggregate::new(
+        (Aggregation::Count, Path::default()),
+        item(0),
+        TimePath::new(item(2), Some(Unit::Microseconds)),
+        (Windows::new(size, slide, 0).expect("sizes"), 0),
+        Emit::Final,
+        true,
+    );
+    let further = further.iter();
+    further.fold(windows, |windows, each| windows.and(*each, item(1)))
+}
+
+fn add(windows: &mut WindowAggregate, records: &[Record]) {
+    let mut foreign = |_: &[u8]| Err(Problem::NotATime);
+    let updated = windows.update(&encoded(records), records.len(), &mut foreign);
+    updated.expect("records with times");
+}
+
+fn complete(windows: &mut WindowAggregate, watermark: i64, found: &mut Found) {
+    windows.advance(watermark);
+    loop {
+        let given = windows.give(3, |window, update| {
+            let keys = found.entry((window.start, window.end)).or_default();
+            let values = update.values().cloned().collect();
+            assert_eq!(keys.insert(update.key.to_vec(), values), None);
+            Ok::<_, Problem>(())
+        });
+        if given.expect("integers") == 0 {
+            return;
+        }
+    }
+}
+
+fn expected(records: &[Record], (size, slide): (i64, i64), further: &[Aggregation]) -> Found {
+    let mut inside: BTreeMap<(i64, i64), Vec<Record>> = BTreeMap::new();
+    for record in records {
+        let last = record.2 - record.2.rem_euclid(slide);
+        for start in (0..).map(|at| last - at * slide) {
+            if start + size <= record.2 {
+                break;
+            }
+            inside
+                .entry((start, start + size))
+                .or_default()
+                .push(*record);
+        }
+    }
+    let alone = |records: Vec<Record>| {
+        let count = Aggregate::new(Aggregation::Count, item(0), Path::default());
+        let each = further.iter();
+        let mut aggregate = each.fold(count, |aggregate, each| aggregate.and(*each, item(1)));
+        let updated = aggregate.update(&encoded(&records), records.len());
+        updated.expect("records");
+        let keys = aggregate.take_updates();
+        keys.map(|update| (update.key.to_vec(), update.values().cloned().collect()))
+            .collect()
+    };
+    inside
+        .into_iter()
+        .map(|(window, records)| (window, alone(records)))
+        .collect()
+}
+
+proptest! {
+    #[test]
+    fn a_window_has_what_an_aggregate_of_its_records_has(
+        sizes in prop_oneof![Just((10, 10)), Just((10, 4)), Just((12, 1)), Just((7, 5))],
+        sums in any::<bool>(),
+        mut records in prop::collection::vec((0_u8..4, -9_i64..9, -30_i64..30), 1..60),
+        cut in 0_usize..60,
+    ) {
+        // In order of time, as slices are: the first of a window is then its first in any case.
+        records.sort_by_key(|record| record.2);
+        let further = if sums { &FURTHER[..1] } else { &FURTHER[..] };
+        let (mut before, mut found) = (windows(sizes, further), Found::new());
+        let (first, rest) = records.split_at(cut.min(records.len()));
+        add(&mut before, first);
+        if let Some(last) = first.last() {
+            complete(&mut before, last.2 - 1, &mut found);
+        }
+        // Another goes on with it.
+        let mut after = windows(sizes, further);
+        for (key, kept) in before.export().expect("keys") {
+            after.import(&key, &kept).expect("what was exported");
+        }
+        after.imported(false);
+        add(&mut after, rest);
+        complete(&mut after, i64::MAX, &mut found);
+        prop_assert_eq!(found, expected(&records, sizes, further));
+        prop_assert_eq!((after.slices(), after.late()), (0, 0));
+    }
+}
+
+#[test]
+fn late_records_come_back_as_they_were() {
+    let mut windows = windows((10, 10), &[]);
+    add(&mut windows, &[(1, 1, 25), (1, 1, 3)]);
+    complete(&mut windows, 9, &mut Found::new());
+    let late = [(1, 2, 9), (2, 3, -4)];
+    add(&mut windows, &[late[0], (1, 1, 10), late[1]]);
+    assert_eq!(windows.late(), 2);
+    assert_eq!(windows.take_late(), (2, encoded(&late)));
+    assert_eq!(windows.take_late(), (0, Vec::new()));
+}
+
+#[test]
+fn a_state_of_something_else_is_refused() {
+    let mut windows = windows((10, 10), &[]);
+    for kept in [
+        &[0xc0][..],
+        &[0x90],
+        &[0x92, 0xc0, 0x91, 0x92, 1, 1],
+        &[0x92, 0xc0, 0xdd],
+    ] {
+        assert!(windows.import(&[1], kept).is_err(), "{kept:?}");
+    }
+}

@@ -1,0 +1,414 @@
+//! Aggregates per key and window over encoded batches.
+
+use crate::aggregate::{
+    PathStep, detached, exported, key_path, mixed, no_column, over_columns, path, raise,
+    raise_columns, selector, value, wanted,
+};
+use crate::batch::{Batch, Content};
+use crate::columns;
+use crate::decode::Decoder;
+use crate::encode;
+use crate::error::{Raised, alone};
+use crate::state::{Entry, placed};
+use oka_compute::{Aggregation, Emit, Problem, TimePath, Unit, Update};
+use oka_window::{Window, Windows};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyString, PyTuple};
+use std::sync::Mutex;
+
+/// What `Aggregate` computes, of the records of each window of event time. Results are tuples of a
+/// key, its value, and the start and end of the window.
+///
+/// `key`, `wanted` and `names` are those of `Aggregate`. `time` has the path to the time, and what
+/// numbers there count: "s", "ms", "us" or "ns". `times` is an object with methods: of what is at the
+/// path but is no number, or where numbers count nothing, `microseconds` gives the time; `form` of
+/// the first time gives 1970 in its form, and `like` of that a function, which gives microseconds in
+/// this form. `windows` has size, slide and offset, in microseconds as `lateness` is. With `updates`,
+/// windows come as they change. Over columns, times are a column, and results `pyarrow.RecordBatch`es
+/// with columns `window_start` and `window_end`. With `keeps_late`, `take_late` gives what came too late.
+///
+/// One thread at a time.
+#[pyclass(frozen, module = "engine._native")]
+pub(crate) struct WindowAggregate {
+    state: Mutex<State>,
+}
+
+struct State {
+    aggregate: oka_compute::WindowAggregate,
+    times: Py<PyAny>,
+    /// Gives microseconds in the form of the records' times, once there was one.
+    like: Option<Py<PyAny>>,
+    /// The aggregate over columns, once there are some.
+    columns: Option<oka_columnar::WindowAggregate>,
+    key: Vec<Vec<PathStep>>,
+    wanted: Vec<(Aggregation, Vec<PathStep>)>,
+    names: Option<Vec<Py<PyString>>>,
+    time: Vec<PathStep>,
+    unit: Option<Unit>,
+    windows: (Windows, u64),
+    emit: Emit,
+    keeps_late: bool,
+}
+
+#[pymethods]
+impl WindowAggregate {
+    #[new]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "all are names of one configuration"
+    )]
+    #[pyo3(signature = (
+        key: "list[list[int | str]]",
+        wanted: "list[tuple[str, list[int | str]]]",
+        names: "list[str] | None",
+        *,
+        time: "tuple[list[int | str], str | None]",
+        times: "Any",
+        windows: "tuple[int, int, int]",
+        lateness: "int" = 0,
+        updates: "bool" = false,
+        keeps_late: "bool" = false,
+    ))]
+    fn new(
+        key: Vec<Vec<PathStep>>,
+        wanted: Vec<(String, Vec<PathStep>)>,
+        names: Option<Vec<Py<PyString>>>,
+        time: (Vec<PathStep>, Option<String>),
+        times: Py<PyAny>,
+        windows: (i64, i64, i64),
+        lateness: u64,
+        updates: bool,
+        keeps_late: bool,
+    ) -> PyResult<Self> {
+        let wanted = self::wanted(wanted, names.as_deref())?;
+        let (size, slide, offset) = windows;
+        let windows = Windows::new(size, slide, offset)
+            .map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let unit_of = |unit: &str| {
+            let unknown =
+                || PyValueError::new_err(format!("unit {unit:?}, expected s, ms, us, ns"));
+            Unit::named(unit).ok_or_else(unknown)
+        };
+        let unit = time.1.as_deref().map(unit_of).transpose()?;
+        let emit = if updates { Emit::Updates } else { Emit::Final };
+        let mut paths = wanted.iter().map(|(kind, steps)| (*kind, path(steps)));
+        let first = paths.next().unwrap_or((Aggregation::Count, path(&[])));
+        let mut aggregate = oka_compute::WindowAggregate::new(
+            first,
+            key_path(&key)?,
+            TimePath::new(path(&time.0), unit),
+            (windows, lateness),
+            emit,
+            keeps_late,
+        );
+        for (kind, path) in paths {
+            aggregate = aggregate.and(kind, path);
+        }
+        let state = State {
+            aggregate,
+            times,
+            like: None,
+            columns: None,
+            key,
+            wanted,
+            names,
+            time: time.0,
+            unit,
+            windows: (windows, lateness),
+            emit,
+            keeps_late,
+        };
+        Ok(Self {
+            state: Mutex::new(state),
+        })
+    }
+
+    /// Takes a batch in. Raises AggregateError naming the record.
+    #[pyo3(signature = (batch: "Batch") -> "None")]
+    fn add(&self, py: Python<'_>, batch: &Batch) -> PyResult<()> {
+        self.state()?.add(py, batch)
+    }
+
+    /// What the windows that changed since it was called have come to, of each key that did; without
+    /// `updates`, of those that were given already and count late records.
+    #[pyo3(signature = () -> "Any")]
+    fn changes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let mut state = self.state()?;
+        if let Some(columns) = &mut state.columns {
+            return exported(
+                py,
+                columns.changes().map_err(|error| raise_columns(&error))?,
+            );
+        }
+        let (aggregate, mut rows) = state.rows(py);
+        aggregate.changes(|window, update| rows.push(window, &update))?;
+        rows.list()
+    }
+
+    /// Whether windows have changed since `changes` was called.
+    #[pyo3(signature = () -> "bool")]
+    fn has_changes(&self) -> PyResult<bool> {
+        let state = self.state()?;
+        let columns = state.columns.as_ref();
+        Ok(columns.map_or_else(
+            || state.aggregate.has_changes(),
+            oka_columnar::WindowAggregate::has_changes,
+        ))
+    }
+
+    /// Says that event time has come here, in microseconds. `complete` then gives what is complete.
+    #[pyo3(signature = (watermark_us: "int") -> "None")]
+    fn advance(&self, watermark_us: i64) -> PyResult<()> {
+        let mut state = self.state()?;
+        state.aggregate.advance(watermark_us);
+        if let Some(columns) = &mut state.columns {
+            columns.advance(watermark_us);
+        }
+        Ok(())
+    }
+
+    /// At most so many results of windows that are complete; an empty list if there are no more.
+    #[pyo3(signature = (most: "int") -> "Any")]
+    fn complete<'py>(&self, py: Python<'py>, most: usize) -> PyResult<Bound<'py, PyAny>> {
+        let mut state = self.state()?;
+        if let Some(columns) = &mut state.columns {
+            let given = columns.give(most);
+            return exported(py, given.map_err(|error| raise_columns(&error))?);
+        }
+        let (aggregate, mut rows) = state.rows(py);
+        aggregate.give(most, |window, update| rows.push(window, &update))?;
+        rows.list()
+    }
+
+    /// How many records came when their windows were gone.
+    #[getter]
+    fn late(&self) -> PyResult<u64> {
+        let state = self.state()?;
+        let columns = state.columns.as_ref();
+        Ok(columns.map_or_else(
+            || state.aggregate.late(),
+            oka_columnar::WindowAggregate::late,
+        ))
+    }
+
+    /// Those that came so since it was called, in batches.
+    #[pyo3(signature = () -> "list[Any]")]
+    fn take_late<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let mut state = self.state()?;
+        if let Some(columns) = &mut state.columns {
+            let late = columns.take_late().into_iter();
+            return late.map(|batch| columns::export(py, batch)).collect();
+        }
+        let (records, body) = state.aggregate.take_late();
+        let late = Decoder::new(py).list([(records, &body[..])].into_iter())?;
+        Ok(vec![late.into_any()])
+    }
+
+    /// What it keeps, for `restore`: as `Aggregate.snapshot`. What is kept of a key is a tuple of the
+    /// watermark and of tuples: the start of a slice of time, 1970 in the form of its times, and what
+    /// `Aggregate` keeps.
+    #[pyo3(signature = () -> "tuple[bytes, list[tuple[int, bytes, bytes]]]")]
+    fn snapshot(&self, py: Python<'_>) -> PyResult<(Vec<u8>, Vec<Entry>)> {
+        let state = self.state()?;
+        let exported = match &state.columns {
+            Some(columns) => columns.export(),
+            None => (state.aggregate.export())
+                .map(|pairs| (Vec::new(), pairs))
+                .map_err(Into::into),
+        };
+        let (layout, pairs) = exported.map_err(|error| raise_columns(&error))?;
+        Ok((layout, placed(py, pairs)?))
+    }
+
+    /// Goes on with what others kept, before the first batch. `touched` tells that `changes` shall
+    /// give these windows. Raises AggregateError where it does not suit.
+    #[pyo3(signature = (
+        layout: "bytes",
+        entries: "list[tuple[int, bytes, bytes]]",
+        touched: "bool",
+    ) -> "None")]
+    fn restore(
+        &self,
+        py: Python<'_>,
+        layout: &[u8],
+        entries: Vec<Entry>,
+        touched: bool,
+    ) -> PyResult<()> {
+        let mut state = self.state()?;
+        if !layout.is_empty() {
+            let entries: Vec<_> = entries
+                .iter()
+                .map(|(_, key, it)| (&key[..], &it[..]))
+                .collect();
+            let imported = state.columns()?.import(layout, &entries, touched);
+            return imported.map_err(|error| raise_columns(&error));
+        }
+        for (_, key, kept) in entries {
+            let imported = state.aggregate.import(&key, &kept);
+            imported.map_err(|problem| raise_columns(&problem.into()))?;
+        }
+        state.aggregate.imported(touched);
+        if let Some(form) = state.aggregate.form() {
+            let form = Decoder::new(py).first(form)?;
+            let like = state.times.bind(py).call_method1("like", (form,))?;
+            state.like = Some(like.unbind());
+        }
+        Ok(())
+    }
+
+    /// Number of slices of time that are kept.
+    fn __len__(&self) -> PyResult<usize> {
+        let state = self.state()?;
+        let columns = state.columns.as_ref();
+        Ok(columns.map_or_else(
+            || state.aggregate.slices(),
+            oka_columnar::WindowAggregate::slices,
+        ))
+    }
+}
+
+impl WindowAggregate {
+    fn state(&self) -> PyResult<std::sync::MutexGuard<'_, State>> {
+        alone(
+            &self.state,
+            "the windows are in use\n\nhint: they belong to one thread",
+        )
+    }
+}
+
+impl State {
+    fn add(&mut self, py: Python<'_>, batch: &Batch) -> PyResult<()> {
+        let received = match batch.content()? {
+            Content::Records(received) => received,
+            Content::Columns(columns) => {
+                let aggregate = self.columns()?;
+                let added = detached(py, columns.size(), || aggregate.add(columns));
+                return added.map_err(|error| raise_columns(&error));
+            }
+        };
+        if self.columns.is_some() && received.records > 0 {
+            return Err(mixed());
+        }
+        let mut first = 0;
+        for (records, body) in received.bodies() {
+            let (aggregate, times) = (&mut self.aggregate, &self.times);
+            let mut told: Option<String> = None;
+            let mut foreign = |encoded: &[u8]| {
+                Python::attach(|py| {
+                    let found = Decoder::new(py).first(encoded)?;
+                    let time = times.bind(py).call_method1("microseconds", (found,))?;
+                    time.extract::<i64>()
+                })
+                .map_err(|error: PyErr| {
+                    told = Some(Python::attach(|py| error.value(py).to_string()));
+                    Problem::NotATime
+                })
+            };
+            let updated = detached(py, body.len(), || {
+                aggregate.update(body, records, &mut foreign)
+            });
+            updated.map_err(|error| raise(py, (first, body), &error, &self.wanted, told))?;
+            first += records;
+        }
+        self.find_form(py)
+    }
+
+    /// The aggregate over columns, from the first of them on.
+    fn columns(&mut self) -> PyResult<&mut oka_columnar::WindowAggregate> {
+        if self.aggregate.form().is_some() {
+            return Err(mixed());
+        }
+        if self.columns.is_none() {
+            let aggregate = over_columns(&self.key, &self.wanted, self.names.as_deref())?;
+            let (Some(time), Some(unit)) = (selector(&self.time)?, self.unit) else {
+                return Err(no_column("the time of windows"));
+            };
+            let mut columns = oka_columnar::WindowAggregate::new(
+                aggregate,
+                (time, unit),
+                self.windows,
+                self.emit,
+                self.keeps_late,
+            );
+            if let Some(watermark) = self.aggregate.watermark() {
+                columns.go_on_from(watermark);
+            }
+            self.columns = Some(columns);
+        }
+        self.columns.as_mut().ok_or_else(mixed)
+    }
+
+    /// The aggregate, and what makes results of its values.
+    fn rows<'a, 'py>(
+        &'a mut self,
+        py: Python<'py>,
+    ) -> (&'a mut oka_compute::WindowAggregate, Rows<'a, 'py>) {
+        let rows = Rows {
+            py,
+            names: self.names.as_deref(),
+            like: self.like.as_ref(),
+            bounds: None,
+            made: Vec::new(),
+        };
+        (&mut self.aggregate, rows)
+    }
+
+    /// Looks at the first time that came.
+    fn find_form(&mut self, py: Python<'_>) -> PyResult<()> {
+        let (None, Some(form)) = (&self.like, self.aggregate.form()) else {
+            return Ok(());
+        };
+        let times = self.times.bind(py);
+        let form = Decoder::new(py).first(form)?;
+        let form = times.call_method1("form", (form,))?;
+        let mut encoded = Vec::new();
+        // SAFETY: there is a `Bound`, so the GIL is held and the form is valid.
+        unsafe { encode::append(py, &mut encoded, form.as_ptr(), 0) }
+            .map_err(|refused| encode::refusal(0, &form, *refused))?;
+        self.aggregate.set_form(encoded);
+        self.like = Some(times.call_method1("like", (form,))?.unbind());
+        Ok(())
+    }
+}
+
+/// Results as Python objects.
+struct Rows<'a, 'py> {
+    py: Python<'py>,
+    names: Option<&'a [Py<PyString>]>,
+    like: Option<&'a Py<PyAny>>,
+    /// A window, and its start and end in the form of the records' times.
+    bounds: Option<(Window, Bound<'py, PyAny>, Bound<'py, PyAny>)>,
+    made: Vec<Bound<'py, PyTuple>>,
+}
+
+impl<'py> Rows<'_, 'py> {
+    fn push(&mut self, window: Window, update: &Update) -> Result<(), Raised> {
+        let py = self.py;
+        if !matches!(&self.bounds, Some((known, ..)) if *known == window) {
+            let like = |us: i64| match self.like {
+                Some(like) => like.bind(py).call1((us,)),
+                None => Ok(us.into_pyobject(py)?.into_any()),
+            };
+            self.bounds = Some((window, like(window.start)?, like(window.end)?));
+        }
+        let Some((_, start, end)) = &self.bounds else {
+            return Ok(());
+        };
+        let key = Decoder::new(py).first(update.key)?;
+        let row = (key, value(py, update, self.names)?, start, end);
+        self.made.push(row.into_pyobject(py)?);
+        Ok(())
+    }
+
+    fn list(self) -> PyResult<Bound<'py, PyAny>> {
+        Ok(PyList::new(self.py, self.made)?.into_any())
+    }
+}
+
+/// A problem with results, of no record.
+impl From<Problem> for Raised {
+    fn from(problem: Problem) -> Self {
+        raise_columns(&problem.into()).into()
+    }
+}
