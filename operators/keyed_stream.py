@@ -22,13 +22,14 @@ from operators.aggregates import (
     check_aggregations,
     check_emit,
 )
+from operators.durations import ZERO
 from operators.elementwise import MapBatches
 from operators.event_time import Time, Unit, time_of
 from operators.keys import Key, check_item
 from operators.process import Process, ProcessFunction
 from operators.reduce import Reduce
 from operators.stream import Stream, check_on_error, own, side, then
-from operators.windows.assigners import ZERO, Assigner, CountWindow
+from operators.windows.assigners import Assigner, CountWindow
 from operators.windows.windowed_stream import WindowedStream
 from operators.windows.windowing import Emit as WindowEmit
 from operators.windows.windowing import Windowing, check_windowing

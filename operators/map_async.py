@@ -22,6 +22,7 @@ from engine.graph.operator import (
 )
 from engine.network import Cancelled
 from operators.calls import Call, CallLoop
+from operators.durations import check_duration
 from operators.elementwise import check_arguments, checked_batch
 from operators.under_way import AsTheyCome, InOrder, UnderWay
 
@@ -61,9 +62,8 @@ class MapAsync(BatchOperator):
         check_integer("retries", self.retries, 0)
         if self.max_records is not None:
             check_integer("max_records", self.max_records, 1)
-        timeout = self.timeout
-        if timeout is not None and not (isinstance(timeout, timedelta) and timeout > timedelta()):
-            raise GraphError(f"timeout is {timeout!r:.80}, expected a timedelta above 0")
+        if self.timeout is not None:
+            check_duration("timeout", self.timeout)
         if not isinstance(self.ordered, bool):
             raise GraphError(f"ordered is {self.ordered!r:.80}, expected True or False")
 

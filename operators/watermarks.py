@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from engine.errors import GraphError
 from engine.graph.operator import (
     START_OF_TIME,
     BatchFunction,
@@ -14,11 +13,11 @@ from engine.graph.operator import (
     TaskContext,
     Watermark,
 )
+from operators.durations import ZERO, check_duration, microseconds
 from operators.highest_time import HighestTime
 from operators.idleness import Idleness
 from operators.time_selector import TimeSelector
 
-ZERO = timedelta(0)
 A_DAY = timedelta(days=1)
 
 
@@ -67,8 +66,8 @@ class _Watermarks(BatchFunction):
     def __init__(self, declared: WithEventTime, context: TaskContext) -> None:
         max_jump = declared.max_jump
         self._selector = declared.selector
-        self._behind_us = in_us(declared.out_of_orderness) + 1
-        self._highest = HighestTime(None if max_jump is None else in_us(max_jump))
+        self._behind_us = microseconds(declared.out_of_orderness) + 1
+        self._highest = HighestTime(None if max_jump is None else microseconds(max_jump))
         self._told: int | None = None
         """The highest time that a watermark was made of."""
         self._failing = context.failing
@@ -77,7 +76,7 @@ class _Watermarks(BatchFunction):
         """Before this, no watermark is made."""
         self._idleness: Idleness | None = None
         if declared.idle_after is not None:
-            self._idleness = Idleness(1000 * in_us(declared.idle_after), now_ns)
+            self._idleness = Idleness(1000 * microseconds(declared.idle_after), now_ns)
             self.next_timer = self._idleness.due_ns
 
     def process(self, batch: Any) -> Any:
@@ -139,22 +138,6 @@ def _sample(batch: Any) -> Any:
     """Some elements of a list or an array, in order, with the last of them."""
     step = min(1 + len(batch) // _SAMPLES, _EVERY)
     return batch[(len(batch) - 1) % step :: step] if step > 1 else batch
-
-
-def in_us(duration: timedelta) -> int:
-    """A duration in microseconds."""
-    return duration // timedelta(microseconds=1)
-
-
-def check_duration(name: str, value: object, least: timedelta = ZERO) -> None:
-    """Raise `GraphError` unless it is a duration that is not below this."""
-    if not isinstance(value, timedelta):
-        raise GraphError(
-            f"{name} is {value!r:.80}, expected a timedelta",
-            hint=f"such as {name}=timedelta(seconds=5)",
-        )
-    if value < least:
-        raise GraphError(f"{name} is {value}, expected at least {least}")
 
 
 _SAMPLES = 16

@@ -9,6 +9,7 @@ from operator import index
 from typing import Any
 
 from engine.graph.operator import START_OF_TIME
+from operators.durations import microseconds
 from operators.process.expiry import Expiry
 from operators.process.timers import Timer, TimerQueue
 
@@ -99,7 +100,7 @@ class ProcessContext:
 
 def nanoseconds(duration: timedelta) -> int:
     """The duration, exactly."""
-    return duration // timedelta(microseconds=1) * 1000
+    return microseconds(duration) * 1000
 
 
 def _microseconds(time: Any) -> int:

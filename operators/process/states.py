@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import Any, Generic, TypeVar, overload
 
 from engine.errors import GraphError
+from operators.durations import check_duration
 from operators.process.context import ProcessContext, nanoseconds
 
 T = TypeVar("T")
@@ -23,8 +24,8 @@ class State(ABC):
     """What all kinds of state have. In the slots of a key is nothing where there is nothing."""
 
     def __init__(self, ttl: timedelta | None) -> None:
-        if ttl is not None and not (isinstance(ttl, timedelta) and ttl > timedelta()):
-            raise GraphError(f"ttl is {ttl!r:.80}, expected a timedelta above 0")
+        if ttl is not None:
+            check_duration("ttl", ttl)
         self.ttl_ns = None if ttl is None else nanoseconds(ttl)
         self.name = ""
 

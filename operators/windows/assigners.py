@@ -10,8 +10,7 @@ from typing import TypeAlias
 
 from engine.errors import GraphError
 from engine.graph.checks import check_integer
-
-ZERO = timedelta(0)
+from operators.durations import ZERO, check_duration
 
 
 @dataclass(frozen=True)
@@ -27,8 +26,8 @@ class Tumbling:
     offset: timedelta = ZERO
 
     def __post_init__(self) -> None:
-        _check_duration("Tumbling", "size", self.size)
-        _check_timedelta("Tumbling", "offset", self.offset)
+        check_duration("Tumbling(): size", self.size)
+        check_duration("Tumbling(): offset", self.offset, least=None)
 
     @property
     def slide(self) -> timedelta:
@@ -48,9 +47,9 @@ class Sliding:
     offset: timedelta = ZERO
 
     def __post_init__(self) -> None:
-        _check_duration("Sliding", "size", self.size)
-        _check_duration("Sliding", "slide", self.slide)
-        _check_timedelta("Sliding", "offset", self.offset)
+        check_duration("Sliding(): size", self.size)
+        check_duration("Sliding(): slide", self.slide)
+        check_duration("Sliding(): offset", self.offset, least=None)
         if self.slide > self.size:
             raise GraphError(
                 f"Sliding() got a slide of {self.slide!r}, which is longer than its size "
@@ -70,7 +69,7 @@ class Session:
     gap: timedelta
 
     def __post_init__(self) -> None:
-        _check_duration("Session", "gap", self.gap)
+        check_duration("Session(): gap", self.gap)
 
 
 @dataclass(frozen=True)
@@ -112,24 +111,4 @@ class Every:
     period: timedelta
 
     def __post_init__(self) -> None:
-        _check_duration("Every", "period", self.period)
-
-
-def microseconds(duration: timedelta) -> int:
-    """Exactly."""
-    return duration // timedelta(microseconds=1)
-
-
-def _check_duration(method: str, name: str, value: object) -> None:
-    _check_timedelta(method, name, value)
-    assert isinstance(value, timedelta)
-    if value <= ZERO:
-        raise GraphError(f"{method}() got {name}={value!r}, expected more than no time")
-
-
-def _check_timedelta(method: str, name: str, value: object) -> None:
-    if not isinstance(value, timedelta):
-        raise GraphError(
-            f"{method}() got {name}={value!r:.80}, expected a timedelta",
-            hint="from datetime import timedelta; such as timedelta(seconds=10)",
-        )
+        check_duration("Every(): period", self.period)

@@ -9,9 +9,10 @@ from engine.errors import GraphError
 from engine.graph.operator import BatchFunction, BatchOperator, Properties, TaskContext
 from engine.state import KeyedState
 from operators.aggregates import Aggregation, NativeAggregate
+from operators.durations import microseconds
 from operators.event_time import TimeSelector
 from operators.keys import Item
-from operators.windows.assigners import Every, Sliding, Tumbling, microseconds
+from operators.windows.assigners import Every, Sliding, Tumbling
 from operators.windows.operator import LATE
 from operators.windows.windowing import Windowing
 

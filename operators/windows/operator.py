@@ -13,7 +13,8 @@ from engine.graph.operator import (
     TaskContext,
 )
 from engine.state import KeyedState
-from operators.windows.assigners import CountWindow, Every, Session, microseconds
+from operators.durations import microseconds
+from operators.windows.assigners import CountWindow, Every, Session
 from operators.windows.counted import Counted
 from operators.windows.fold import Fold
 from operators.windows.sessions import Sessions

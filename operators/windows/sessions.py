@@ -10,7 +10,8 @@ from typing import Any
 
 from engine.graph.operator import TaskContext
 from engine.record import dict_key
-from operators.windows.assigners import Session, microseconds
+from operators.durations import microseconds
+from operators.windows.assigners import Session
 from operators.windows.fold import Fold
 from operators.windows.rows import NONE, found_again, rows, tell_failing
 from operators.windows.state import NEVER, Result

@@ -12,7 +12,8 @@ from itertools import chain
 from typing import Any
 
 from engine.graph.operator import TaskContext
-from operators.windows.assigners import Sliding, Tumbling, microseconds
+from operators.durations import microseconds
+from operators.windows.assigners import Sliding, Tumbling
 from operators.windows.fold import Fold
 from operators.windows.rows import found_again
 from operators.windows.slice import NEVER_IN, NOWHERE, Again, Slice, bounds_of

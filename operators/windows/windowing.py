@@ -5,9 +5,10 @@ from datetime import timedelta
 from typing import Any, Literal, TypeAlias, get_args
 
 from engine.errors import GraphError
+from operators.durations import ZERO, check_duration
 from operators.event_time import TimeSelector
 from operators.keys import Key
-from operators.windows.assigners import ZERO, Assigner, CountWindow, Every
+from operators.windows.assigners import Assigner, CountWindow, Every
 
 Emit: TypeAlias = Literal["final", "updates"] | Every
 """When a window's result comes: when it is complete ("final"), for each batch that changed it
@@ -42,12 +43,7 @@ def check_windowing(assigner: object, time: object, allowed_lateness: object, em
             if is_class
             else "such as Tumbling(timedelta(minutes=1)); also Sliding, Session, CountWindow",
         )
-    if not isinstance(allowed_lateness, timedelta) or allowed_lateness < ZERO:
-        raise GraphError(
-            f"window() got allowed_lateness={allowed_lateness!r:.80}, expected a timedelta that is "
-            "not negative",
-            hint="such as timedelta(seconds=10); without it a window ends when it is complete",
-        )
+    check_duration("window(): allowed_lateness", allowed_lateness, ZERO)
     if not isinstance(emit, Every) and emit not in get_args(Literal["final", "updates"]):
         raise GraphError(
             f"window() got emit={_shown(emit)}, expected 'final', 'updates' or Every(...)",

@@ -714,7 +714,7 @@ def test_what_is_no_coroutine_function_is_refused(function: Any, message: str) -
         ({"max_in_flight": 0}, "max_in_flight"),
         ({"max_in_flight": 1.5}, "max_in_flight"),
         ({"retries": -1}, "retries"),
-        ({"timeout": 5}, "timeout is 5, expected a timedelta above 0"),
+        ({"timeout": 5}, "timeout is 5, expected a timedelta"),
         ({"timeout": timedelta()}, "timeout is datetime.timedelta"),
         ({"ordered": "yes"}, "ordered is 'yes', expected True or False"),
         ({"on_error": "ignore"}, "on_error"),

@@ -763,7 +763,7 @@ def test_side_outputs_that_mean_nothing_are_refused(outputs: Any) -> None:
 
 
 def test_states_that_mean_nothing_are_refused() -> None:
-    with pytest.raises(engine.GraphError, match=r"ttl is 5, expected a timedelta above 0"):
+    with pytest.raises(engine.GraphError, match=r"ttl is 5, expected a timedelta"):
         ListState(ttl=5)  # type: ignore[arg-type]
     with pytest.raises(engine.GraphError, match="which all keys would share"):
         ValueState(default=[])
