@@ -160,8 +160,8 @@ def _metrics(statistics: Metrics) -> Iterator[tuple[str, str]]:
             rows.setdefault(metric.row, []).append((metric, getattr(statistics, name)))
     for row, metrics in rows.items():
         if any(value and metric.alone for metric, value in metrics):
-            told = (metric.text.format(measure(value, metric.unit)) for metric, value in metrics)
-            yield row, ", ".join(told)
+            told = [(each.text, measure(value, each.unit)) for each, value in metrics if value]
+            yield row, ", ".join(text.format(value) for text, value in told)
 
 
 def _operators(result: JobResult) -> tuple[Sequence[str], list[tuple[str, ...]]]:
