@@ -60,6 +60,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.xdist_group(group))
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Fail where groups have no effect: each process would start a Ray cluster."""
+    if session.config.getoption("loadgroup", False):
+        apart = [item.nodeid for item in session.items if "@" not in item.nodeid]
+        assert not apart, f"this pytest-xdist does not group the tests of this pytest: {apart[:3]}"
+
+
 @pytest.fixture(params=["local", pytest.param("ray", marks=pytest.mark.ray)])
 def runtime(request: pytest.FixtureRequest) -> str:
     """Each runtime in turn; a real Ray on this machine is started once for all tests."""
