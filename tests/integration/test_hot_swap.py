@@ -147,6 +147,9 @@ def test_a_broken_model_in_a_watched_folder_harms_nothing(
 def test_a_model_that_cannot_be_published_harms_nothing(runtime: str, tmp_path: Path) -> None:
     def values() -> Iterator[Any]:
         yield b"one"
+        while not (tmp_path / "served").exists():
+            yield []
+            time.sleep(0.01)
         yield tmp_path / "missing"
         yield generated({"weights": (3_000_000, lambda: [bytes(2_000_000)])})  # half of it is there
         yield b"four"
@@ -164,6 +167,10 @@ def test_a_model_that_cannot_be_published_harms_nothing(runtime: str, tmp_path: 
             yield "last"
             time.sleep(0.01)
 
+    def serve(model: str, batch: list[str]) -> list[tuple[str, str]]:
+        (tmp_path / "served").touch()
+        return [(model, record) for record in batch]
+
     models = source(Function(values)).with_parallelism(1).named("models").broadcast(via="channels")
     served = (
         source(Function(records))
@@ -171,7 +178,7 @@ def test_a_model_that_cannot_be_published_harms_nothing(runtime: str, tmp_path: 
         .map_batches_with_model(
             models,
             lambda model: bytes(model.value()).decode(),
-            lambda model, batch: [(model, record) for record in batch],
+            serve,
         )
         .sink(Collect())
     )

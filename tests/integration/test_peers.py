@@ -80,21 +80,22 @@ def test_what_is_not_installed_says_how_to_install_it() -> None:
 
 
 @pytest.fixture
-def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Peer]:
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Peer]:
     """A peer whose program is this text, beside the module that all of them use."""
     (tmp_path / "program.py").symlink_to(peer_module.PROGRAMS / "program.py")
     monkeypatch.setattr(peer_module, "PROGRAMS", tmp_path)
 
-    def write(text: str) -> Peer:
+    def write(text: str, start_seconds: float = 1.0) -> Peer:
         start = "from program import Settings, Window, Words\nsettings = Settings.of_arguments()\n"
         (tmp_path / "broken.py").write_text(start + textwrap.dedent(text))
-        return Peer("broken", "lists", "per_record", None, "broken.py", start_seconds=1.0)
+        return Peer("broken", "lists", "per_record", None, "broken.py", start_seconds=start_seconds)
 
     return write
 
 
-def test_a_program_that_crashes_gives_its_last_lines(program: Callable[[str], Peer]) -> None:
-    broken = program("print('about to fail', flush=True); raise ValueError('no such thing')")
+def test_a_program_that_crashes_gives_its_last_lines(program: Callable[..., Peer]) -> None:
+    crash = "print('about to fail', flush=True); raise ValueError('no such thing')"
+    broken = program(crash, start_seconds=60.0)
     with pytest.raises(
         RuntimeError, match="broken lists ended with status 1; its last lines:"
     ) as e:
@@ -104,7 +105,7 @@ def test_a_program_that_crashes_gives_its_last_lines(program: Callable[[str], Pe
 
 
 def test_a_program_that_hangs_is_killed_with_all_its_processes(
-    program: Callable[[str], Peer],
+    program: Callable[..., Peer],
 ) -> None:
     # The child leaves the session and the parent ends: only the mark in its environment is left.
     broken = program(

@@ -308,15 +308,16 @@ def copied(folder: Path, defect: Defect | None = None) -> Path:
 def objections(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[str, str]]]:
     """What objects to each defect: the layer, and what it says. Tools look at all in one run."""
 
-    def built(defect: Defect) -> Subject | str:
-        copy = copied(tmp_path_factory.mktemp("seeded"), defect)
+    def built(defect: Defect, folder: Path) -> Subject | str:
+        copy = copied(folder, defect)
         try:
             return Subject.of_overlay(copy / "overlays" / defect.overlay)
         except ConfigError as error:
             return error.message
 
+    folders = [tmp_path_factory.mktemp("seeded") for _ in DEFECTS]  # which is for one thread
     with ThreadPoolExecutor(2) as threads:
-        subjects = dict(zip(DEFECTS, threads.map(built, DEFECTS), strict=True))
+        subjects = dict(zip(DEFECTS, threads.map(built, DEFECTS, folders), strict=True))
     sound = {each: found for each, found in subjects.items() if isinstance(found, Subject)}
     found = {
         each.what: [("kustomize", message)]
