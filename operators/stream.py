@@ -34,15 +34,20 @@ from engine.model import Model, Via
 from operators.broadcast import Publish
 from operators.durations import ZERO
 from operators.elementwise import MapBatches, ToColumns, ToRecords, check_function
-from operators.event_time import check_before_keys
+from operators.event_time import (
+    A_DAY,
+    Time,
+    TimeSelector,
+    Unit,
+    WithEventTime,
+    check_before_keys,
+)
 from operators.keys import HaveKeys, KeyRecords, check_key
 from operators.map_async import MapAsync
 from operators.pipeline import Pipeline
 from operators.settings import named, on_nodes, with_parallelism, with_resources
 from operators.sinks.collect import Collect
 from operators.take import Take, check_count
-from operators.time_selector import Time, TimeSelector, Unit
-from operators.watermarks import A_DAY, WithEventTime
 from operators.with_model import MapBatchesWithModel, OnLoadError
 
 if TYPE_CHECKING:

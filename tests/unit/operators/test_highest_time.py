@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from operators.highest_time import HighestTime
+from operators.event_time.highest_time import HighestTime
 
 HOUR = 3_600_000_000
 DAY = 24 * HOUR
@@ -110,6 +110,6 @@ def test_all_are_believed_where_there_is_no_limit(times: list[int]) -> None:
 
 
 def test_a_day_is_the_default() -> None:
-    from operators.watermarks import A_DAY
+    from operators.event_time import A_DAY
 
     assert timedelta(days=1) == A_DAY

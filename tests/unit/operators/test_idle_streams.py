@@ -19,10 +19,9 @@ from operators import (
     Watermark,
     source,
 )
-from operators.event_time import TimeSelector
+from operators.event_time import TimeSelector, WithEventTime
 from operators.sinks import Collect
 from operators.sources import Collection, Function
-from operators.watermarks import WithEventTime
 from tests.watermarks import SECOND, TellsWatermarks, Told, out
 
 pytestmark = pytest.mark.usefixtures("nothing_left")

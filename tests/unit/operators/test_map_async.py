@@ -393,7 +393,7 @@ def test_a_failure_names_the_record(shuffled: bool, ordered: bool) -> None:
         collected(out)
     assert (caught.value.operator, caught.value.record) == ("map_async", "3")
     assert "in failing" in str(caught.value)
-    assert "operators/calls.py" not in str(caught.value)
+    assert "operators/map_async/calls.py" not in str(caught.value)
 
 
 @shuffled

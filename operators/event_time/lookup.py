@@ -8,12 +8,10 @@ from engine.graph.declaration import Declaration, Input
 from engine.graph.operator import Operator, RecordOperator
 from engine.graph.partitioner import Forward, Hash
 from operators.elementwise import ToColumns, ToRecords
+from operators.event_time.selector import Time, TimeSelector, Unit
+from operators.event_time.watermarks import WithEventTime
 from operators.keys import HaveKeys, KeyRecords
 from operators.take import Take
-from operators.time_selector import Time, TimeSelector, Unit
-from operators.watermarks import WithEventTime
-
-__all__ = ["Time", "TimeSelector", "Unit", "time_of"]
 
 
 def time_of(

@@ -21,10 +21,10 @@ from engine.graph.operator import (
     Watermark,
 )
 from engine.network import Cancelled
-from operators.calls import Call, CallLoop
 from operators.durations import check_duration
 from operators.elementwise import check_arguments, checked_batch
-from operators.under_way import AsTheyCome, InOrder, UnderWay
+from operators.map_async.calls import Call, CallLoop
+from operators.map_async.under_way import AsTheyCome, InOrder, UnderWay
 
 
 @dataclass(frozen=True)

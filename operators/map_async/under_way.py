@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 
-from operators.calls import Call
+from operators.map_async.calls import Call
 
 
 class UnderWay(ABC):

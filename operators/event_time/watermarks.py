@@ -14,9 +14,9 @@ from engine.graph.operator import (
     Watermark,
 )
 from operators.durations import ZERO, check_duration, microseconds
-from operators.highest_time import HighestTime
-from operators.idleness import Idleness
-from operators.time_selector import TimeSelector
+from operators.event_time.highest_time import HighestTime
+from operators.event_time.idleness import Idleness
+from operators.event_time.selector import TimeSelector
 
 A_DAY = timedelta(days=1)
 

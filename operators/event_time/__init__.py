@@ -1,0 +1,15 @@
+"""Event time: where records have their time, and the watermarks that are made of it."""
+
+from operators.event_time.lookup import check_before_keys, time_of
+from operators.event_time.selector import Time, TimeSelector, Unit
+from operators.event_time.watermarks import A_DAY, WithEventTime
+
+__all__ = [
+    "A_DAY",
+    "Time",
+    "TimeSelector",
+    "Unit",
+    "WithEventTime",
+    "check_before_keys",
+    "time_of",
+]
