@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from engine.graph.operator import (
+    END_OF_TIME,
     START_OF_TIME,
     BatchFunction,
     BatchOperator,
@@ -13,7 +14,7 @@ from engine.graph.operator import (
     TaskContext,
     Watermark,
 )
-from operators.durations import ZERO, check_duration, microseconds
+from operators.durations import ZERO, check_duration, microseconds, nanoseconds
 from operators.event_time.highest_time import HighestTime
 from operators.event_time.idleness import Idleness
 from operators.event_time.selector import TimeSelector
@@ -76,7 +77,7 @@ class _Watermarks(BatchFunction):
         """Before this, no watermark is made."""
         self._idleness: Idleness | None = None
         if declared.idle_after is not None:
-            self._idleness = Idleness(1000 * microseconds(declared.idle_after), now_ns)
+            self._idleness = Idleness(nanoseconds(declared.idle_after), now_ns)
             self.next_timer = self._idleness.due_ns
 
     def process(self, batch: Any) -> Any:
@@ -123,7 +124,7 @@ class _Watermarks(BatchFunction):
     def _make(self, now_ns: int) -> None:
         highest = self._told = self._highest.value
         watermark_us = START_OF_TIME if highest is None else highest - self._behind_us
-        self.watermark = Watermark(min(max(START_OF_TIME, watermark_us), _LATEST_US))
+        self.watermark = Watermark(min(max(START_OF_TIME, watermark_us), END_OF_TIME - 1))
         self._next_ns = now_ns + _LEAST_GAP_NS
 
     def _set_timer(self) -> None:
@@ -144,7 +145,5 @@ _SAMPLES = 16
 """Of so many records of a batch, the time is read: it takes some microseconds."""
 _EVERY = 64
 """And of one in so many at least."""
-_LATEST_US = -START_OF_TIME - 2
-"""What the engine can tell; one more is the end."""
 _LEAST_GAP_NS = 2_000_000
 """Between two watermarks: each goes over every channel, and ends a batch there."""
