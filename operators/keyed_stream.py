@@ -204,10 +204,13 @@ class KeyedStream(Generic[K, T]):
         operator = MapBatches(function, max_records, self._paired)
         return then(self._inputs, operator, "map_batches")
 
-    def then(self, operator: BatchOperator, side: Stream[Any] | None = None) -> Stream[Any]:
+    def then(
+        self, operator: BatchOperator, side: "Stream[Any] | KeyedStream[K, Any] | None" = None
+    ) -> Stream[Any]:
         """As `Stream.then`, in the task that has all records of the batch's keys.
 
-        Where `key_by` got a function, what arrives are pairs of a key and a record.
+        Where `key_by` got a function, what arrives are pairs of a key and a record. `side` is the
+        second stream of an operator with `two_inputs`, too: by key, so that equal keys meet.
         """
         return own(self._inputs, operator, side)
 

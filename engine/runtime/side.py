@@ -24,7 +24,7 @@ class SideInput:
         self.error: BaseException | None = None
         """Why the operator ended the task."""
         self._network = network
-        self._records = list(description.main_inputs)
+        self._records = list(description.first_inputs)
         self._held = description.operators[0].operator.properties.holds_records
         if self._held:
             network.pause(self._records, _REASON)
