@@ -7,7 +7,7 @@ use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
 use oka_compute::kept::{kept, kept_slice, read_kept};
 use oka_compute::{Emit, Problem, Unit};
-use oka_window::{Missed, Slice, Slices, Table, Window, Windows};
+use oka_window::{Missed, Slices, Table, Window, Windows};
 
 use crate::aggregate::{Aggregate, Exported, Places};
 use crate::cells::unframed;
@@ -174,21 +174,10 @@ impl WindowAggregate {
     /// What the windows that changed since it was called have come to, of each key that did. With
     /// [`Emit::Final`], of those that were given already.
     pub fn changes(&mut self) -> Result<Option<RecordBatch>, AggregateError> {
-        let (windows, only_given) = (self.slices.windows(), self.emit == Emit::Final);
-        let is_changed = |slice: &&Slice<Aggregate>| slice.table.touched() > 0;
-        let starts: Vec<_> = if only_given {
-            let slices = self.slices.given().filter(is_changed);
-            slices.map(|slice| slice.start).collect()
-        } else {
-            let slices = self.slices.iter().filter(is_changed);
-            slices.map(|slice| slice.start).collect()
-        };
-        let changed: BTreeSet<_> = starts.iter().flat_map(|at| windows.of_slice(*at)).collect();
+        let only_given = self.emit == Emit::Final;
+        let (starts, changed) = (self.slices).changed(only_given, |table| table.touched() > 0);
         let mut found = Vec::new();
         for window in changed {
-            if self.slices.is_gone(window) || (only_given && !self.slices.is_given(window)) {
-                continue;
-            }
             let mut merged = self.merged(window)?;
             let table = match &mut merged {
                 Some(merged) => merged,

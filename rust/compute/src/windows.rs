@@ -14,8 +14,7 @@ use crate::problem::{AggregateError, Problem};
 use crate::table::KeyTable;
 use crate::time::{Read, TimePath};
 use crate::value::Reader;
-use oka_window::{Missed, Slice, Slices, Window};
-use std::collections::BTreeSet;
+use oka_window::{Missed, Slices, Window};
 use std::mem;
 
 /// The values of all keys and windows that are not gone.
@@ -204,21 +203,11 @@ impl WindowAggregate {
         &mut self,
         mut visit: impl FnMut(Window, Update) -> Result<(), E>,
     ) -> Result<(), E> {
-        let (windows, only_given) = (self.slices.windows(), self.emit == Emit::Final);
-        let is_changed = |slice: &&Slice<Groups>| slice.table.touched() > 0;
-        let starts: Vec<_> = if only_given {
-            let slices = self.slices.given().filter(is_changed);
-            slices.map(|slice| slice.start).collect()
-        } else {
-            let slices = self.slices.iter().filter(is_changed);
-            slices.map(|slice| slice.start).collect()
-        };
-        let changed: BTreeSet<_> = starts.iter().flat_map(|at| windows.of_slice(*at)).collect();
+        let only_given = self.emit == Emit::Final;
+        let (starts, changed) = (self.slices).changed(only_given, |groups| groups.touched() > 0);
         for window in changed {
-            if !self.slices.is_gone(window) && (!only_given || self.slices.is_given(window)) {
-                let groups = touched(&mut self.slices, window, &self.wanted)?;
-                groups.all().try_for_each(|update| visit(window, update))?;
-            }
+            let groups = touched(&mut self.slices, window, &self.wanted)?;
+            groups.all().try_for_each(|update| visit(window, update))?;
         }
         for slice in self.slices.iter_mut() {
             if starts.binary_search(&slice.start).is_ok() {
