@@ -36,9 +36,9 @@ from operators.joins import (
     check_joining,
 )
 from operators.keys import Key, check_item
-from operators.process import Process, ProcessFunction
+from operators.process import BroadcastProcessFunction, Process, ProcessFunction
 from operators.reduce import Reduce
-from operators.stream import Stream, check_on_error, own, second, side, then
+from operators.stream import Stream, broadcast_sides, check_on_error, own, second, side, then
 from operators.windows.assigners import Assigner, CountWindow
 from operators.windows.windowed_stream import WindowedStream
 from operators.windows.windowing import Emit as WindowEmit
@@ -106,8 +106,38 @@ class KeyedStream(Generic[K, T]):
         the record is the key, the timer's name and its time.
         """
         check_on_error("process", on_error)
+        if isinstance(function, BroadcastProcessFunction):
+            raise GraphError(
+                f"process() got {type(function).__name__}, a BroadcastProcessFunction, expected "
+                "one of a single stream",
+                hint=f".process_with(other.broadcast(), {type(function).__name__}(...))",
+            )
         operator = Process(function, self._key, self._paired, on_error)
         return then(self._inputs, operator, "process")
+
+    def process_with(
+        self,
+        broadcast: Stream[Any],
+        function: BroadcastProcessFunction,
+        *,
+        on_error: OnError = "fail",
+    ) -> Stream[Any]:
+        """As `process`, with a stream beside whose records every task gets, such as rules.
+
+        See `BroadcastProcessFunction`: `.process_with(rules.broadcast(), F())`. With `on_error`, a
+        record of either stream may be one that fails.
+        """
+        check_on_error("process_with", on_error)
+        if not isinstance(function, BroadcastProcessFunction):
+            raise GraphError(
+                f"process_with() got {type(function).__name__} {function!r:.80}, expected a "
+                "BroadcastProcessFunction",
+                hint="class F(BroadcastProcessFunction), with process() and process_broadcast(); "
+                "an instance of it: F()",
+            )
+        sides = broadcast_sides("process_with", broadcast, "records")
+        operator = Process(function, self._key, self._paired, on_error)
+        return then((*self._inputs, *sides), operator, "process_with")
 
     def interval_join(
         self,

@@ -226,20 +226,9 @@ class Stream(Generic[T]):
         When the records have ended, models that are still being loaded are not waited for, and a
         source of models that nobody else reads is ended at its next batch.
         """
-        if not isinstance(models, Stream):
-            raise GraphError(
-                f"map_batches_with_model() got {_described(models)}, expected a stream of models",
-                hint='such as source(Models("folder")).broadcast(via="channels")',
-            )
-        for edge in models.inputs:
-            if not isinstance(edge.partitioner, Broadcast):
-                raise GraphError(
-                    f"map_batches_with_model() got the models of {edge.source.name!r} divided "
-                    f"among tasks ({edge.partitioner.name}), expected all in every task",
-                    hint="call .broadcast() on the stream of models",
-                )
+        sides = broadcast_sides("map_batches_with_model", models, "models")
         operator = MapBatchesWithModel(load, function, load_in_background, on_load_error)
-        return then((*self._inputs, *second(models.inputs)), operator, "map_batches_with_model")
+        return then((*self._inputs, *sides), operator, "map_batches_with_model")
 
     def then(self, operator: BatchOperator, side: "Stream[Any] | None" = None) -> "Stream[Any]":
         """What an operator of your own makes of it; `side` is its side input, if it has one.
@@ -613,6 +602,23 @@ def check_on_error(method: str, on_error: object) -> None:
         raise GraphError(
             f"{method}() got on_error={on_error!r:.80}, expected 'fail', 'skip' or 'side'"
         )
+
+
+def broadcast_sides(method: str, stream: object, what: str) -> tuple[Input, ...]:
+    """The edges of a side input all of whose records come to every task; else `GraphError`."""
+    if not isinstance(stream, Stream):
+        raise GraphError(
+            f"{method}() got {_described(stream)}, expected a stream of {what}",
+            hint=f"a stream of {what} that every task gets is made by .broadcast()",
+        )
+    for edge in stream.inputs:
+        if not isinstance(edge.partitioner, Broadcast):
+            raise GraphError(
+                f"{method}() got the {what} of {edge.source.name!r} divided among tasks "
+                f"({edge.partitioner.name}), expected all in every task",
+                hint=f"call .broadcast() on the stream of {what}",
+            )
+    return second(stream.inputs)
 
 
 def _declared(

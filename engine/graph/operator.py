@@ -121,6 +121,9 @@ class Properties:
     holds_records: bool = False
     """Whether, with a side input, no batch shall come before `Gate.resume`."""
 
+    ends_with_side: bool = False
+    """Whether, with a side input, a task goes on until that has ended, too."""
+
     driver: bool = False
     """Of a sink, whether its merged results come back with the job's result."""
 
@@ -311,8 +314,11 @@ class BatchFunction(ABC):
         The batch is a list of the function's own, or as the operator's `Properties` say.
         """
 
-    def take_side(self, records: list[Any]) -> None:
-        """Take records of the side input, where the operator has one; between two batches."""
+    def take_side(self, records: list[Any]) -> Iterable[Any] | None:
+        """Take records of the side input, where the operator has one; between two batches.
+
+        Give what follows from them, in batches; None is nothing.
+        """
         raise NotImplementedError(f"{type(self).__name__} takes no records of a side input")
 
     def on_watermark(self, watermark_us: int) -> Iterable[Any] | None:  # noqa: ARG002 - as `commit`
