@@ -12,6 +12,11 @@ def microseconds(duration: timedelta) -> int:
     return duration // timedelta(microseconds=1)
 
 
+def nanoseconds(duration: timedelta) -> int:
+    """Exactly."""
+    return microseconds(duration) * 1000
+
+
 def check_duration(
     name: str, value: object, least: timedelta | None = timedelta.resolution
 ) -> None:

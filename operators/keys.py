@@ -16,6 +16,7 @@ from engine.graph.operator import (
     TaskContext,
 )
 from engine.network import KeyExtractError, partition
+from engine.record import dict_key
 from engine.rescued import rescued
 from operators.elementwise import check_function
 
@@ -144,6 +145,15 @@ def check_item(method: str, item: object) -> None:
     raise GraphError(f"{method}() got {item!r:.80}, expected an index >= 0 or a field name")
 
 
+def found_again(key: Any, values: dict[Any, Any]) -> tuple[Any, Any]:
+    """A key that was not found, as a dict finds it if it is a NaN; its value, or `NONE`."""
+    key = dict_key(key)
+    try:
+        return key, values.get(key, NONE)
+    except TypeError:
+        raise unhashable(key) from None
+
+
 def unhashable(key: object) -> TypeError:
     """The exception for a key that cannot be one."""
     return TypeError(
@@ -181,5 +191,8 @@ def _itself(record: Any) -> Any:
 def _described(value: object) -> str:
     return f"{type(value).__name__} {value!r:.80}"
 
+
+NONE: Any = object()
+"""Stands for no value: None is one."""
 
 _EXPECTED = "an index >= 0, a field name or a function"

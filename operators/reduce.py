@@ -21,7 +21,7 @@ from engine.record import dict_key
 from engine.state import KeyedState
 from operators.aggregates import Emit
 from operators.elementwise import check_function
-from operators.keys import Key, key_finder, unhashable, with_keys
+from operators.keys import NONE, Key, found_again, key_finder, with_keys
 
 Combine: TypeAlias = Callable[[Any, Any], Any]
 State: TypeAlias = dict[Any, Any]
@@ -124,8 +124,8 @@ def _reduce_by_item(function: Combine, item: Any, state: State, failing: Failing
                 try:
                     value = values[key]
                 except (KeyError, TypeError):
-                    key, value = _found_again(key, values)
-                    if value is _NONE:
+                    key, value = found_again(key, values)
+                    if value is NONE:
                         values[key] = record
                         out.append(record)
                         continue
@@ -151,8 +151,8 @@ def _reduce_by_items(
                 try:
                     value = values[key]
                 except (KeyError, TypeError):
-                    key, value = _found_again(key, values)
-                    if value is _NONE:
+                    key, value = found_again(key, values)
+                    if value is NONE:
                         values[key] = record
                         out.append(record)
                         continue
@@ -176,8 +176,8 @@ def _reduce_records(function: Combine, state: State, failing: Failing) -> Loop:
                 try:
                     value = values[key]
                 except (KeyError, TypeError):
-                    key, value = _found_again(key, values)
-                    if value is _NONE:
+                    key, value = found_again(key, values)
+                    if value is NONE:
                         values[key] = record
                         out.append(record)
                         continue
@@ -200,8 +200,8 @@ def _reduce_pairs(function: Combine, state: State, failing: Failing) -> Loop:
                 try:
                     value = values[key]
                 except (KeyError, TypeError):
-                    key, value = _found_again(key, values)
-                    if value is _NONE:
+                    key, value = found_again(key, values)
+                    if value is NONE:
                         values[key] = record
                         out.append(record)
                         continue
@@ -229,8 +229,8 @@ def _reduce_rescued(
                 try:
                     value = values[key]
                 except (KeyError, TypeError):
-                    key, value = _found_again(key, values)
-                    if value is _NONE:
+                    key, value = found_again(key, values)
+                    if value is NONE:
                         values[key] = record
                         out.append(record)
                         continue
@@ -246,16 +246,3 @@ def _reduce_rescued(
         return out
 
     return reduce
-
-
-def _found_again(key: Any, values: State) -> tuple[Any, Any]:
-    """The key as a dict finds it again, and its value or `_NONE`."""
-    key = dict_key(key)
-    try:
-        return key, values.get(key, _NONE)
-    except TypeError:
-        raise unhashable(key) from None
-
-
-_NONE: Any = object()
-"""Stands for no value: None is one."""

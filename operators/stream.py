@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args, over
 
 from engine.columns import is_columns
 from engine.errors import GraphError
-from engine.graph.declaration import Declaration, Input, shown
+from engine.graph.declaration import Declaration, Input, Open, shown
 from engine.graph.operator import (
     BatchOperator,
     OnError,
@@ -575,15 +575,17 @@ def own(inputs: tuple[Input, ...], operator: object, beside: object) -> Stream[A
             f"then() got {_described(operator)}, expected a BatchOperator",
             hint="a function of a record goes into .map(f), one of a batch into .map_batches(f)",
         )
-    if (beside is not None) != operator.properties.side_input:
-        has = "one" if operator.properties.side_input else "none: its Properties have no side_input"
+    properties = operator.properties
+    has_second = properties.side_input or properties.two_inputs
+    if (beside is not None) != has_second:
+        has = "one" if has_second else "none: its Properties have no side_input"
         raise GraphError(
             f"then() got {'no' if beside is None else 'a'} side input for "
             f"{_default_name(operator)!r}, expected {has}"
         )
-    if beside is not None and not isinstance(beside, Stream):
+    if beside is not None and not isinstance(beside, Open if properties.two_inputs else Stream):
         raise GraphError(f"then() got side={_described(beside)}, expected a stream")
-    sides = () if beside is None else _sides(beside)
+    sides = () if beside is None else second(beside.inputs)
     return then((*inputs, *sides), operator, _default_name(operator))
 
 
@@ -595,6 +597,11 @@ def then(
 ) -> Stream[Any]:
     """The stream behind an operator that reads these edges."""
     return Stream((Input(_declared(operator, name, inputs, pickle), Forward()),))
+
+
+def second(inputs: tuple[Input, ...]) -> tuple[Input, ...]:
+    """The same edges as those of an operator's second input."""
+    return tuple(replace(edge, input=1) for edge in inputs)
 
 
 def check_on_error(method: str, on_error: object) -> None:
@@ -619,11 +626,7 @@ def broadcast_sides(method: str, stream: object, what: str) -> tuple[Input, ...]
                 f"({edge.partitioner.name}), expected all in every task",
                 hint=f"call .broadcast() on the stream of {what}",
             )
-    return _sides(stream)
-
-
-def _sides(stream: Stream[Any]) -> tuple[Input, ...]:
-    return tuple(replace(edge, side=True) for edge in stream.inputs)
+    return second(stream.inputs)
 
 
 def _declared(

@@ -116,6 +116,10 @@ class Properties:
     """Whether it reads a second stream beside its records. It is then the first of its chain, and
     all its inputs come over channels."""
 
+    two_inputs: bool = False
+    """Whether it reads two streams alike, such as a join. It takes encoded batches, each of one of
+    them: `batch.input` is 0 or 1. It ends when both have ended, and a watermark is that of both."""
+
     holds_records: bool = False
     """Whether, with a side input, no batch shall come before `Gate.resume`."""
 
@@ -152,6 +156,10 @@ class Properties:
             raise GraphError(f"on_error is {self.on_error!r}, expected one of {words}")
         if self.parallelism is not None:
             check_integer("parallelism", self.parallelism, 1)
+        if self.two_inputs and (self.side_input or not self.accepts_encoded):
+            raise GraphError(
+                "two_inputs is True, expected accepts_encoded=True and no side_input beside it"
+            )
         if self.limit is not None:
             check_integer("limit", self.limit, 0)
 

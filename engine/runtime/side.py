@@ -25,7 +25,7 @@ class SideInput:
         self.error: BaseException | None = None
         """Why the operator ended the task."""
         self._network = network
-        self._records = list(description.main_inputs)
+        self._records = list(description.first_inputs)
         properties = description.operators[0].operator.properties
         self.is_awaited = properties.ends_with_side
         """Whether the task ends when the side input has, too."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.graph.execution import ExecutionGraph
-from engine.graph.job import JobGraph
+from engine.graph.job import JobEdge, JobGraph
 from engine.graph.logical import LogicalOperator
 from engine.graph.operator import END_OF_TIME, START_OF_TIME
 
@@ -88,5 +88,11 @@ def _reached(job: JobGraph, vertex: int) -> set[int]:
     reached = {vertex}
     for each in job.vertices:  # those that are read come before those that read them
         if each.id in reached:
-            reached |= {edge.target for edge in job.outputs(each) if not edge.side}
+            reached |= {edge.target for edge in job.outputs(each) if _tells_time(job, edge)}
     return reached
+
+
+def _tells_time(job: JobGraph, edge: JobEdge) -> bool:
+    """Whether the target hears of time by it: not by a side input."""
+    reader = job.vertices[edge.target].operators[0].operator
+    return edge.input == 0 or not reader.properties.side_input

@@ -111,7 +111,9 @@ class Task:
         self._started = self._now()
         use_precise_timers()
         config = self.description.config
-        side = SideInput(self._network, self.description) if self.description.side_inputs else None
+        side = (
+            SideInput(self._network, self.description) if self.description.has_side_input else None
+        )
         context = TaskContext(
             task_name=self.description.name,
             index=self.description.index,

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from engine.graph.operator import (
+    END_OF_TIME,
     START_OF_TIME,
     BatchFunction,
     BatchOperator,
@@ -13,7 +14,7 @@ from engine.graph.operator import (
     TaskContext,
     Watermark,
 )
-from operators.durations import ZERO, check_duration, microseconds
+from operators.durations import ZERO, check_duration, microseconds, nanoseconds
 from operators.event_time.highest_time import HighestTime
 from operators.event_time.idleness import Idleness
 from operators.event_time.selector import TimeSelector
@@ -81,7 +82,7 @@ class _Watermarks(BatchFunction):
         """Before this, no watermark is made."""
         self._idleness: Idleness | None = None
         if declared.idle_after is not None:
-            self._idleness = Idleness(1000 * microseconds(declared.idle_after), now_ns)
+            self._idleness = Idleness(nanoseconds(declared.idle_after), now_ns)
             self.next_timer = self._idleness.due_ns
 
     def process(self, batch: Any) -> Any:
@@ -140,7 +141,7 @@ class _Watermarks(BatchFunction):
     def _watermark_us(self) -> int:
         highest = self._highest.value
         watermark_us = START_OF_TIME if highest is None else highest - self._behind_us
-        return min(max(START_OF_TIME, watermark_us), _LATEST_US)
+        return min(max(START_OF_TIME, watermark_us), END_OF_TIME - 1)
 
     def _set_timer(self) -> None:
         """For what is held back, and for the end of a wait."""
@@ -160,7 +161,5 @@ _SAMPLES = 16
 """Of so many records of a batch, the time is read: it takes some microseconds."""
 _EVERY = 64
 """And of one in so many at least."""
-_LATEST_US = -START_OF_TIME - 2
-"""What the engine can tell; one more is the end."""
 _LEAST_GAP_NS = 2_000_000
 """Between two watermarks: each goes over every channel, and ends a batch there."""

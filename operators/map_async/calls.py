@@ -9,20 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from engine import console
-
-
-class Call:
-    """One record on its way through the function: when it is done, a result or an error."""
-
-    __slots__ = ("done", "error", "record", "result", "span")
-
-    def __init__(self, record: Any, span: Any = None) -> None:
-        self.record = record
-        self.span = span
-        """Of event time, for whoever has begun it."""
-        self.done = False
-        self.result: Any = None
-        self.error: BaseException | None = None
+from operators.map_async.under_way import Call
 
 
 class CallLoop:

@@ -23,8 +23,7 @@ from engine.graph.operator import (
 from engine.network import Cancelled
 from operators.durations import check_duration
 from operators.elementwise import check_arguments, checked_batch
-from operators.map_async.calls import Call, CallLoop
-from operators.map_async.under_way import AsTheyCome, InOrder, UnderWay
+from operators.map_async.under_way import AsTheyCome, Call, InOrder, UnderWay
 
 
 @dataclass(frozen=True)
@@ -81,6 +80,8 @@ class _MapAsync(BatchFunction):
     """
 
     def __init__(self, operator: MapAsync, context: TaskContext) -> None:
+        from operators.map_async.calls import CallLoop  # asyncio, which takes 20 ms to import
+
         self._operator = operator
         self._context = context
         self._waiting: deque[Call] = deque()

@@ -4,8 +4,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
+from typing import Any
 
-from operators.map_async.calls import Call
+
+class Call:
+    """One record on its way through the function: when it is done, a result or an error."""
+
+    __slots__ = ("done", "error", "record", "result", "span")
+
+    def __init__(self, record: Any, span: Any = None) -> None:
+        self.record = record
+        self.span = span
+        """Of event time, for whoever has begun it."""
+        self.done = False
+        self.result: Any = None
+        self.error: BaseException | None = None
 
 
 class UnderWay(ABC):

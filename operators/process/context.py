@@ -9,7 +9,7 @@ from operator import index
 from typing import Any
 
 from engine.graph.operator import START_OF_TIME
-from operators.durations import microseconds
+from operators.durations import nanoseconds
 from operators.process.expiry import Expiry
 from operators.process.timers import Timer, TimerQueue
 
@@ -96,11 +96,6 @@ class ProcessContext:
         else:
             timer.cancel()
             timers[name] = queue.add(time, next(self._numbers), self.key, name)
-
-
-def nanoseconds(duration: timedelta) -> int:
-    """The duration, exactly."""
-    return microseconds(duration) * 1000
 
 
 def _microseconds(time: Any) -> int:

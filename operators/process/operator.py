@@ -20,7 +20,7 @@ from engine.graph.operator import (
 )
 from engine.record import dict_key
 from engine.state import KeyedState
-from operators.keys import Key, key_finder, unhashable
+from operators.keys import NONE, Key, found_again, key_finder
 from operators.process.broadcast import (
     BroadcastContext,
     BroadcastMap,
@@ -246,11 +246,10 @@ class _Process(BatchFunction):
 
     def _new(self, key: Any) -> tuple[Any, dict[str, Any]]:
         """The key as a dict finds it again, and its slots."""
-        key = dict_key(key)
-        try:
-            return key, self._keys.setdefault(key, {})
-        except TypeError:
-            raise unhashable(key) from None
+        key, slots = found_again(key, self._keys)
+        if slots is NONE:
+            slots = self._keys[key] = {}
+        return key, slots
 
     def _fire(self, queue: TimerQueue, until: int, most: float = float("inf")) -> Iterator[Any]:
         """What timers give that are due by then, in batches.

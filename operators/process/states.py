@@ -12,8 +12,8 @@ from datetime import timedelta
 from typing import Any, Generic, TypeVar, overload
 
 from engine.errors import GraphError
-from operators.durations import check_duration
-from operators.process.context import ProcessContext, nanoseconds
+from operators.durations import check_duration, nanoseconds
+from operators.process.context import ProcessContext
 
 T = TypeVar("T")
 K = TypeVar("K")

@@ -1,12 +1,13 @@
-"""A source of random words, for benchmarks and examples."""
+"""A source of random words, for benchmarks and examples.
+
+NumPy is imported where words are drawn: it takes 60 ms, and other programs need none.
+"""
 
 import string
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
-
-import numpy as np
 
 from engine.columns import import_pyarrow
 from engine.errors import GraphError
@@ -76,6 +77,8 @@ class RandomWords(SourceOperator[str]):
 
     def dictionary(self) -> list[str]:
         """The words that are drawn from, all different; the same in every task."""
+        import numpy as np
+
         random = np.random.default_rng(np.random.SeedSequence(self.seed))
         found: dict[str, None] = {}
         while len(found) < self.words:
@@ -89,6 +92,8 @@ class RandomWords(SourceOperator[str]):
 
     def _blocks(self, context: TaskContext, start: int) -> Iterator[tuple[int, Any]]:
         """Blocks of words, with how many are before each; those before the start are only drawn."""
+        import numpy as np
+
         deadline = None if self.seconds is None else time.monotonic() + self.seconds
         left = float("inf") if self.count is None else _share(self.count, context)
         seed = np.random.SeedSequence(self.seed, spawn_key=(context.index,))
@@ -106,11 +111,15 @@ class RandomWords(SourceOperator[str]):
             done += len(drawn)
 
     def _pick_list(self, _block: int) -> Callable[[Any], list[str]]:
+        import numpy as np
+
         # An array of objects: picking from it makes references to the same 100 strings.
         dictionary = np.array(self.dictionary(), dtype=object)
         return lambda drawn: dictionary[drawn].tolist()
 
     def _pick_columns(self, block: int) -> Callable[[Any], Any]:
+        import numpy as np
+
         pyarrow = import_pyarrow("RandomWords(columnar=True)")
         if self.dictionary_encoded:
             dictionary = pyarrow.array(self.dictionary())

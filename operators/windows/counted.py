@@ -5,9 +5,10 @@ from typing import Any
 
 from engine.graph.operator import TaskContext
 from engine.record import dict_key
+from operators.keys import NONE, found_again
 from operators.windows.assigners import CountWindow
 from operators.windows.fold import Fold
-from operators.windows.rows import NONE, found_again, rows, tell_failing
+from operators.windows.rows import rows, tell_failing
 from operators.windows.state import AT_THE_END, Result
 from operators.windows.windowing import Windowing
 

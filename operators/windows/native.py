@@ -6,10 +6,10 @@ from datetime import timedelta
 from typing import Any
 
 from engine.errors import GraphError
-from engine.graph.operator import BatchFunction, BatchOperator, Properties, TaskContext
+from engine.graph.operator import END_OF_TIME, BatchFunction, BatchOperator, Properties, TaskContext
 from engine.state import KeyedState
 from operators.aggregates import Aggregation, NativeAggregate
-from operators.durations import microseconds
+from operators.durations import microseconds, nanoseconds
 from operators.event_time import TimeSelector
 from operators.keys import Item
 from operators.windows.assigners import Every, Sliding, Tumbling
@@ -80,12 +80,12 @@ class NativeWindows(BatchOperator):
             time=(_path(selector), None if callable(selector.item) else selector.unit),
             times=_Times(selector),
             windows=(size, slide, offset),
-            lateness=min(microseconds(by.allowed_lateness), _AT_THE_END),
+            lateness=min(microseconds(by.allowed_lateness), END_OF_TIME),
             updates=by.emit != "final",
             keeps_late=LATE in context.side_outputs,
         )
         if isinstance(by.emit, Every):
-            return _Every(aggregate, context, microseconds(by.emit.period) * 1000)
+            return _Every(aggregate, context, nanoseconds(by.emit.period))
         if by.emit == "final" and not by.allowed_lateness:
             return _Final(aggregate, context)
         return _Changes(aggregate, context)
@@ -129,7 +129,7 @@ class _Final(BatchFunction):
             yield batch
 
     def on_end(self) -> Iterator[Any]:
-        yield from self.on_watermark(_AT_THE_END)
+        yield from self.on_watermark(END_OF_TIME)
 
     def snapshot(self) -> KeyedState:
         columns, entries = self._aggregate.snapshot()
@@ -188,6 +188,4 @@ def _path(selector: TimeSelector) -> list[Item]:
     return [1, *found] if selector.paired else found
 
 
-_AT_THE_END = 2**63 - 1
-"""The greatest watermark."""
 _LONGEST = timedelta(microseconds=2**60)

@@ -13,7 +13,7 @@ from engine.graph.operator import (
     TaskContext,
 )
 from engine.state import KeyedState
-from operators.durations import microseconds
+from operators.durations import nanoseconds
 from operators.windows.assigners import CountWindow, Every, Session
 from operators.windows.counted import Counted
 from operators.windows.fold import Fold
@@ -47,7 +47,7 @@ class Windows(BatchOperator):
             kind = Sessions if isinstance(assigner, Session) else Counted
         state: WindowState = kind(self.windowing, self.fold, context)
         if isinstance(emit, Every):
-            return _Every(state, context, microseconds(emit.period) * 1000)
+            return _Every(state, context, nanoseconds(emit.period))
         return (_Updates if emit == "updates" else _Windows)(state, context)
 
 

@@ -7,9 +7,8 @@ from typing import Any, TypeAlias
 
 from engine.graph.failing import Failing
 from engine.graph.operator import Rescue
-from engine.record import dict_key
 from operators.event_time import TimeSelector
-from operators.keys import Key, key_finder, unhashable
+from operators.keys import Key, key_finder
 
 Rows: TypeAlias = Callable[[Iterator[Any], list[Any]], Iterable[tuple[Any, Any, Any]]]
 """Gives the time, the key and the record of each that comes. It is called with an iterator of the
@@ -47,15 +46,6 @@ def tell_failing(failing: Failing, batch: list[Any], at: Iterator[Any], paired: 
     failing.at([record for _, record in batch] if paired else batch, at)
 
 
-def found_again(key: Any, values: dict[Any, Any]) -> tuple[Any, Any]:
-    """A key that was not found, as a dict finds it if it is a NaN; its value, or `NONE`."""
-    key = dict_key(key)
-    try:
-        return key, values.get(key, NONE)
-    except TypeError:
-        raise unhashable(key) from None
-
-
 def _rescued(
     find_key: Callable[[Any], Any],
     find_time: Callable[[Any], Any],
@@ -82,6 +72,3 @@ def _nothing(_record: Any) -> None:
 
 
 _second = itemgetter(1)
-
-NONE: Any = object()
-"""Stands for no value: None is one."""

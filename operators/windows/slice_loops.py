@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from engine.graph.failing import Failing
 from engine.graph.operator import TaskContext
-from operators.keys import unhashable
+from operators.keys import NONE, found_again, unhashable
 from operators.windows.fold import Fold
-from operators.windows.rows import NONE, found_again, rows, tell_failing
+from operators.windows.rows import rows, tell_failing
 from operators.windows.slice import NOWHERE
 from operators.windows.state import Result
 from operators.windows.windowing import Windowing

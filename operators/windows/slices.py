@@ -13,9 +13,9 @@ from typing import Any
 
 from engine.graph.operator import TaskContext
 from operators.durations import microseconds
+from operators.keys import found_again
 from operators.windows.assigners import Sliding, Tumbling
 from operators.windows.fold import Fold
-from operators.windows.rows import found_again
 from operators.windows.slice import NEVER_IN, NOWHERE, Again, Slice, bounds_of
 from operators.windows.slice_loops import Loop, loop_of
 from operators.windows.state import NEVER, Result

@@ -67,6 +67,13 @@ def test_sources_whose_streams_meet_are_a_group() -> None:
     assert groups(graph) == {frozenset(sources(graph))}
 
 
+def test_the_two_sides_of_a_join_are_a_group() -> None:
+    joined = read().key_by().interval_join(read().key_by(), between=(-SECOND, SECOND))
+    graph = planned(joined.sink(Discard()), parallelism=2)
+    assert groups(graph) == {frozenset(sources(graph))}
+    assert len(sources(graph)) == 4
+
+
 class Rules(BroadcastProcessFunction):
     def process(self, record: object, context: object) -> None: ...
     def process_broadcast(self, record: object, context: object) -> None: ...
