@@ -372,6 +372,7 @@ class Stream(Generic[T]):
         out_of_orderness: timedelta = ZERO,
         idle_after: timedelta | None = None,
         max_jump: timedelta | None = A_DAY,
+        max_drift: timedelta | None = None,
     ) -> "Stream[T]":
         """Say where each record has its time, so that windows go by that.
 
@@ -400,9 +401,16 @@ class Stream(Generic[T]):
         believed only when three records in a row are so far ahead, and a time that is more than
         that ahead of the wall clock never; such records go their way, and the result counts them.
         With None, all times are believed, as is right for those of a simulation.
+
+        Where one source is read faster than another, what it brings would wait behind, in windows
+        and joins, for the other. A task that is `max_drift` ahead of the slowest waits, in front of
+        its next batch: of those with a `max_drift` whose streams meet, such as the tasks of one
+        source or the two sides of a join. The master tells them of each other; what it knows of a
+        task is up to an eighth of its drift old. Idle sources hold up nobody, and one that waits is
+        not idle. With a `VirtualClock`, where reading takes no time, nobody waits.
         """
         selector = TimeSelector.of("with_event_time", time, unit)
-        operator = WithEventTime(selector, out_of_orderness, idle_after, max_jump)
+        operator = WithEventTime(selector, out_of_orderness, idle_after, max_jump, max_drift)
         check_before_keys(self._inputs)
         return Stream(self._beside(operator, "with_event_time"))
 
