@@ -60,8 +60,8 @@ class JoinColumns:
             if chunks.all:
                 for number, rows in _by_key(merged(chunks.all)):
                     of_keys.setdefault(number, [None, None])[side] = rows
-        keys = self._keys.keys()
-        return ((keys[number], (watermark, *rows)) for number, rows in of_keys.items())
+        keys = self._keys.keys(of_keys)
+        return ((key, (watermark, *rows)) for key, rows in zip(keys, of_keys.values(), strict=True))
 
     def restore(self, pairs: Iterable[tuple[Any, Any]]) -> None:
         """Go on; all tasks had come to one watermark."""
