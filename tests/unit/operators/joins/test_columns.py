@@ -163,6 +163,10 @@ def test_what_cannot_be_joined_is_told() -> None:
     left, right = stream_of(PEOPLE).key_by("id"), stream_of(THINGS).key_by("owner")
     records = stream_of(*THINGS.to_pylist()).key_by("owner")
     hour = Tumbling(timedelta(hours=1))
+    with pytest.raises(
+        OperatorError, match="the key is column 'id', and there are owner, at, name"
+    ):
+        run(left.window_join(stream_of(THINGS).key_by("id"), hour).sink(Collect()))
     with pytest.raises(OperatorError, match="before, expected the same of both streams"):
         run(left.window_join(records, hour).sink(Collect()))
     with pytest.raises(OperatorError, match="session windows, expected records"):
