@@ -178,6 +178,10 @@ class KeyedStream(Generic[K, T]):
         late: it is left out, counted, and goes to `.side("late")` as it came.
 
         A watermark goes on so much earlier that none of the times in a pair is behind it.
+
+        Of two streams of columns, results are columns: those of the left, and those of the right,
+        with "_right" behind names that the left has too. Rows without a partner lack the columns of
+        a stream of which their task has had no row yet.
         """
         low, high = check_between(between)
         joining = self._joining("interval_join", right, function, how, (time, right_time), unit)
@@ -215,7 +219,8 @@ class KeyedStream(Generic[K, T]):
             >>> engine.testing.run(joined.sink(Collect()))["collect"]
             [(('ann', 1), ('hat', 'ann', 5))]
 
-        Times and late records are as in `window` and `interval_join`. Behind session windows, the
+        Times, late records and columns are as in `interval_join`; session windows take no columns.
+        A record is late when its last window is complete. Behind session windows, the
         times of records are behind the watermark that completed them.
         """
         check_assigner("window_join", assigner, get_args(Windows))
