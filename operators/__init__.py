@@ -28,7 +28,19 @@ from engine.graph.operator import (
 )
 from engine.network import Cancelled
 from engine.state import KeyedState
-from operators.aggregates import Count, First, Max, Mean, Min, Sum
+from operators.aggregates import (
+    Count,
+    CountDistinct,
+    First,
+    Last,
+    Max,
+    Mean,
+    Min,
+    Quantile,
+    Quantiles,
+    Sum,
+    Top,
+)
 from operators.keyed_stream import KeyedStream
 from operators.pipeline import Pipeline
 from operators.process import (
@@ -61,12 +73,14 @@ __all__ = [
     "BroadcastState",
     "Cancelled",
     "Count",
+    "CountDistinct",
     "CountWindow",
     "Every",
     "First",
     "Gate",
     "KeyedState",
     "KeyedStream",
+    "Last",
     "ListState",
     "MapState",
     "Max",
@@ -76,6 +90,8 @@ __all__ = [
     "ProcessContext",
     "ProcessFunction",
     "Properties",
+    "Quantile",
+    "Quantiles",
     "Session",
     "SinkOperator",
     "SinkWriter",
@@ -85,6 +101,7 @@ __all__ = [
     "Stream",
     "Sum",
     "TaskContext",
+    "Top",
     "Tumbling",
     "ValueState",
     "Watermark",
