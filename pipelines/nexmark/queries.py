@@ -1,0 +1,72 @@
+"""Nexmark's queries by name, each per record and, where operators allow it, over columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import engine
+from operators import Stream
+from pipelines.nexmark import stateless, windows
+from pipelines.nexmark.source import Api, Tables
+
+Ask = Callable[[Tables], Stream[Any]]
+
+
+@dataclass(frozen=True)
+class Query:
+    """The ways in which a query is written; the results are the same."""
+
+    per_record: Ask
+    columnar: Ask | None = None
+
+    @property
+    def apis(self) -> tuple[Api, ...]:
+        """Those that there are."""
+        return ("per_record", "columnar") if self.columnar else ("per_record",)
+
+    def of(self, tables: Tables) -> Stream[Any]:
+        """The query over these tables; raises GraphError where it is not written for them."""
+        ask = self.columnar if tables.api == "columnar" else self.per_record
+        if ask is None:
+            name = self.per_record.__name__
+            raise engine.GraphError(f"{name} is not written over columns", hint="api=per_record")
+        return ask(tables)
+
+
+def query(name: str) -> Query:
+    """The query of this name; raises GraphError where there is none, and says why."""
+    found = QUERIES.get(name)
+    if found is None:
+        reason = f": {MISSING[name]}" if name in MISSING else f", expected one of {NAMES}"
+        raise engine.GraphError(f"Nexmark's {name} is not written{reason}")
+    return found
+
+
+QUERIES = {
+    "q0": Query(stateless.q0, stateless.q0),
+    "q1": Query(stateless.q1, stateless.q1_columns),
+    "q2": Query(stateless.q2, stateless.q2_columns),
+    "q5": Query(windows.q5, windows.q5_columns),
+    "q7": Query(windows.q7, windows.q7_columns),
+    "q11": Query(windows.q11),
+    "q14": Query(stateless.q14, stateless.q14_columns),
+    "q21": Query(stateless.q21, stateless.q21_columns),
+    "q22": Query(stateless.q22, stateless.q22_columns),
+}
+JOIN = "no join"
+MISSING = {
+    "q3": JOIN,
+    "q4": JOIN,
+    "q6": "averages of a seller's last ten sales, of rows that change; Flink SQL has none either",
+    "q8": JOIN,
+    "q9": JOIN,
+    "q10": "no sink here divides files by a column",
+    "q12": "windows by the clock of the machine; windows here go by event time",
+    "q13": JOIN,
+    **dict.fromkeys(("q15", "q16"), "no count of different values"),
+    **dict.fromkeys(("q17", "q18", "q19"), "yet to come"),
+    "q20": JOIN,
+}
+NAMES = ", ".join(QUERIES)

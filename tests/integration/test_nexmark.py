@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import engine
+from operators.sinks import Collect
+from pipelines.nexmark.events import Events
+from pipelines.nexmark.queries import query
+from pipelines.nexmark.source import Api, Tables
+from tests.nexmark import Oracle, rows_of
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+
+
+@pytest.mark.parametrize("transport", ["shm", "tcp"])
+@pytest.mark.parametrize(("name", "api"), [("q5", "columnar"), ("q7", "per_record")])
+def test_processes_answer_as_the_oracle(
+    name: str, api: Api, transport: str, tmp_path: Path
+) -> None:
+    events = Events(30_000, rate=1000, disorder=20).write(tmp_path)
+    pipeline = query(name).of(Tables(events, api)).sink(Collect())
+    settings = {"parallelism": 2, "transport": transport, "progress": "none"}
+    result = engine.execute(pipeline, **settings)
+    assert rows_of(result) == Oracle(events).answer(name)
