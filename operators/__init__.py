@@ -31,7 +31,16 @@ from engine.state import KeyedState
 from operators.aggregates import Count, First, Max, Mean, Min, Sum
 from operators.keyed_stream import KeyedStream
 from operators.pipeline import Pipeline
-from operators.process import ListState, MapState, ProcessContext, ProcessFunction, ValueState
+from operators.process import (
+    BroadcastContext,
+    BroadcastProcessFunction,
+    BroadcastState,
+    ListState,
+    MapState,
+    ProcessContext,
+    ProcessFunction,
+    ValueState,
+)
 from operators.stream import Stream, source
 from operators.windows import (
     Accumulator,
@@ -47,6 +56,9 @@ __all__ = [
     "Accumulator",
     "BatchFunction",
     "BatchOperator",
+    "BroadcastContext",
+    "BroadcastProcessFunction",
+    "BroadcastState",
     "Cancelled",
     "Count",
     "CountWindow",

@@ -26,9 +26,9 @@ from operators.durations import ZERO
 from operators.elementwise import MapBatches
 from operators.event_time import Time, Unit, time_of
 from operators.keys import Key, check_item
-from operators.process import Process, ProcessFunction
+from operators.process import BroadcastProcessFunction, Process, ProcessFunction
 from operators.reduce import Reduce
-from operators.stream import Stream, check_on_error, own, side, then
+from operators.stream import Stream, broadcast_sides, check_on_error, own, side, then
 from operators.windows.assigners import Assigner, CountWindow
 from operators.windows.windowed_stream import WindowedStream
 from operators.windows.windowing import Emit as WindowEmit
@@ -96,8 +96,38 @@ class KeyedStream(Generic[K, T]):
         the record is the key, the timer's name and its time.
         """
         check_on_error("process", on_error)
+        if isinstance(function, BroadcastProcessFunction):
+            raise GraphError(
+                f"process() got {type(function).__name__}, a BroadcastProcessFunction, expected "
+                "one of a single stream",
+                hint=f".process_with(other.broadcast(), {type(function).__name__}(...))",
+            )
         operator = Process(function, self._key, self._paired, on_error)
         return then(self._inputs, operator, "process")
+
+    def process_with(
+        self,
+        broadcast: Stream[Any],
+        function: BroadcastProcessFunction,
+        *,
+        on_error: OnError = "fail",
+    ) -> Stream[Any]:
+        """As `process`, with a stream beside whose records every task gets, such as rules.
+
+        See `BroadcastProcessFunction`: `.process_with(rules.broadcast(), F())`. With `on_error`, a
+        record of either stream may be one that fails.
+        """
+        check_on_error("process_with", on_error)
+        if not isinstance(function, BroadcastProcessFunction):
+            raise GraphError(
+                f"process_with() got {type(function).__name__} {function!r:.80}, expected a "
+                "BroadcastProcessFunction",
+                hint="class F(BroadcastProcessFunction), with process() and process_broadcast(); "
+                "an instance of it: F()",
+            )
+        sides = broadcast_sides("process_with", broadcast, "records")
+        operator = Process(function, self._key, self._paired, on_error)
+        return then((*self._inputs, *sides), operator, "process_with")
 
     def count(self, *, emit: Emit = "updates") -> Stream[tuple[K, int]]:
         """How many records each key has had."""
@@ -204,10 +234,13 @@ class KeyedStream(Generic[K, T]):
         operator = MapBatches(function, max_records, self._paired)
         return then(self._inputs, operator, "map_batches")
 
-    def then(self, operator: BatchOperator, side: Stream[Any] | None = None) -> Stream[Any]:
+    def then(
+        self, operator: BatchOperator, side: "Stream[Any] | KeyedStream[K, Any] | None" = None
+    ) -> Stream[Any]:
         """As `Stream.then`, in the task that has all records of the batch's keys.
 
-        Where `key_by` got a function, what arrives are pairs of a key and a record.
+        Where `key_by` got a function, what arrives are pairs of a key and a record. `side` is the
+        second stream of an operator with `two_inputs`, too: by key, so that equal keys meet.
         """
         return own(self._inputs, operator, side)
 

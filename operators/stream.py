@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args, over
 
 from engine.columns import is_columns
 from engine.errors import GraphError
-from engine.graph.declaration import Declaration, Input, shown
+from engine.graph.declaration import Declaration, Input, Open, shown
 from engine.graph.operator import (
     BatchOperator,
     OnError,
@@ -226,20 +226,9 @@ class Stream(Generic[T]):
         When the records have ended, models that are still being loaded are not waited for, and a
         source of models that nobody else reads is ended at its next batch.
         """
-        if not isinstance(models, Stream):
-            raise GraphError(
-                f"map_batches_with_model() got {_described(models)}, expected a stream of models",
-                hint='such as source(Models("folder")).broadcast(via="channels")',
-            )
-        for edge in models.inputs:
-            if not isinstance(edge.partitioner, Broadcast):
-                raise GraphError(
-                    f"map_batches_with_model() got the models of {edge.source.name!r} divided "
-                    f"among tasks ({edge.partitioner.name}), expected all in every task",
-                    hint="call .broadcast() on the stream of models",
-                )
+        sides = broadcast_sides("map_batches_with_model", models, "models")
         operator = MapBatchesWithModel(load, function, load_in_background, on_load_error)
-        return then((*self._inputs, *_sides(models)), operator, "map_batches_with_model")
+        return then((*self._inputs, *sides), operator, "map_batches_with_model")
 
     def then(self, operator: BatchOperator, side: "Stream[Any] | None" = None) -> "Stream[Any]":
         """What an operator of your own makes of it; `side` is its side input, if it has one.
@@ -578,15 +567,17 @@ def own(inputs: tuple[Input, ...], operator: object, beside: object) -> Stream[A
             f"then() got {_described(operator)}, expected a BatchOperator",
             hint="a function of a record goes into .map(f), one of a batch into .map_batches(f)",
         )
-    if (beside is not None) != operator.properties.side_input:
-        has = "one" if operator.properties.side_input else "none: its Properties have no side_input"
+    properties = operator.properties
+    has_second = properties.side_input or properties.two_inputs
+    if (beside is not None) != has_second:
+        has = "one" if has_second else "none: its Properties have no side_input"
         raise GraphError(
             f"then() got {'no' if beside is None else 'a'} side input for "
             f"{_default_name(operator)!r}, expected {has}"
         )
-    if beside is not None and not isinstance(beside, Stream):
+    if beside is not None and not isinstance(beside, Open if properties.two_inputs else Stream):
         raise GraphError(f"then() got side={_described(beside)}, expected a stream")
-    sides = () if beside is None else _sides(beside)
+    sides = () if beside is None else second(beside.inputs)
     return then((*inputs, *sides), operator, _default_name(operator))
 
 
@@ -600,6 +591,11 @@ def then(
     return Stream((Input(_declared(operator, name, inputs, pickle), Forward()),))
 
 
+def second(inputs: tuple[Input, ...]) -> tuple[Input, ...]:
+    """The same edges as those of an operator's second input."""
+    return tuple(replace(edge, input=1) for edge in inputs)
+
+
 def check_on_error(method: str, on_error: object) -> None:
     """Raise `GraphError` unless it says what becomes of a record that fails."""
     if on_error not in get_args(OnError):
@@ -608,8 +604,21 @@ def check_on_error(method: str, on_error: object) -> None:
         )
 
 
-def _sides(stream: Stream[Any]) -> tuple[Input, ...]:
-    return tuple(replace(edge, side=True) for edge in stream.inputs)
+def broadcast_sides(method: str, stream: object, what: str) -> tuple[Input, ...]:
+    """The edges of a side input all of whose records come to every task; else `GraphError`."""
+    if not isinstance(stream, Stream):
+        raise GraphError(
+            f"{method}() got {_described(stream)}, expected a stream of {what}",
+            hint=f"a stream of {what} that every task gets is made by .broadcast()",
+        )
+    for edge in stream.inputs:
+        if not isinstance(edge.partitioner, Broadcast):
+            raise GraphError(
+                f"{method}() got the {what} of {edge.source.name!r} divided among tasks "
+                f"({edge.partitioner.name}), expected all in every task",
+                hint=f"call .broadcast() on the stream of {what}",
+            )
+    return second(stream.inputs)
 
 
 def _declared(

@@ -50,7 +50,7 @@ def chain(
             vertex_of[edge.source],
             vertex_of[edge.target],
             _partitioner(edge, tasks),
-            edge.side,
+            edge.input,
             None if edge.output is None else (graph.operators[edge.source].name, edge.output),
         )
         for number, edge in enumerate(crossing)

@@ -40,8 +40,8 @@ class Input:
 
     source: Declaration
     partitioner: Partitioner
-    side: bool = False
-    """Whether it is a side input, which the operator reads beside its records."""
+    input: int = 0
+    """The number of the operator's input that it is of: 1 is the second, where it has two."""
     output: str | None = None
     """The side output that they come from; None is the main output."""
 
@@ -77,10 +77,16 @@ def shown(inputs: Sequence[Input]) -> str:
         if declared.output is not None:
             steps.append(f"side output {declared.output}")
         steps.append(declared.source.name)
-        inputs = [each for each in declared.source.inputs if not each.side]
+        inputs = main_inputs(declared.source)
     if inputs:
         steps.append(f"({' | '.join(declared.source.name for declared in inputs)})")
     return " -> ".join(reversed(steps))
+
+
+def main_inputs(declaration: Declaration) -> list[Input]:
+    """The edges of its inputs, without those of a side input."""
+    has_side = declaration.operator.properties.side_input
+    return [edge for edge in declaration.inputs if not (has_side and edge.input)]
 
 
 def logical_graph(pipelines: Sunk | Sequence[Sunk]) -> LogicalGraph:
@@ -113,7 +119,7 @@ def logical_graph(pipelines: Sunk | Sequence[Sunk]) -> LogicalGraph:
             ids[declared.source.identity],
             number,
             declared.partitioner,
-            declared.side,
+            declared.input,
             declared.output,
         )
         for number, declaration in enumerate(declarations)

@@ -48,9 +48,9 @@ class ExecutionGraph:
         """The channels that end at the task."""
         return tuple(channel for channel in self.channels if channel.target == vertex.id)
 
-    def side_inputs(self, vertex: ExecutionVertex) -> tuple[ExecutionChannel, ...]:
-        """Those of the channels that end at the task which are side inputs."""
-        return tuple(channel for channel in self.inputs(vertex) if channel.edge.side)
+    def second_inputs(self, vertex: ExecutionVertex) -> tuple[ExecutionChannel, ...]:
+        """Those of the channels that end at the task which are of its second input."""
+        return tuple(channel for channel in self.inputs(vertex) if channel.edge.input == 1)
 
     def outputs(
         self, vertex: ExecutionVertex

@@ -47,8 +47,8 @@ def identities(declarations: "Sequence[Declaration]") -> list[str]:
 
 
 def _way(edge: "Input") -> str:
-    side = "side " if edge.side else ""
-    return f"{side}{label(edge.partitioner)} {edge.output or ''}"
+    second = "second " if edge.input else ""
+    return f"{second}{label(edge.partitioner)} {edge.output or ''}"
 
 
 def _digest(parts: Iterable[str]) -> str:

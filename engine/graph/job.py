@@ -47,8 +47,8 @@ class JobEdge:
     source: int
     target: int
     partitioner: Partitioner
-    side: bool = False
-    """Whether it is a side input of the target."""
+    input: int = 0
+    """The number of the target's input that it is of: 1 is the second, where it has two."""
     output: tuple[str, str] | None = None
     """The operator of the chain and the side output that it begins in; None is the chain's end."""
 

@@ -36,8 +36,8 @@ class LogicalEdge:
     source: int
     target: int
     partitioner: Partitioner
-    side: bool = False
-    """Whether it is a side input of the target."""
+    input: int = 0
+    """The number of the target's input that it is of: 1 is the second, where it has two."""
     output: str | None = None
     """The side output of the source that it begins in; None is the main output."""
 
@@ -106,7 +106,7 @@ def _check_edges(graph: LogicalGraph) -> None:
                 f"< {len(graph.operators)}"
             )
     for operator in graph.operators:
-        _check_sides(graph, operator)
+        _check_inputs(graph, operator)
         _check_errors(graph, operator)
         begins = isinstance(operator.operator, SourceOperator)
         ends = isinstance(operator.operator, SinkOperator)
@@ -118,13 +118,17 @@ def _check_edges(graph: LogicalGraph) -> None:
             raise GraphError(f"{'sink' if ends else 'operator'} {operator.name!r} {found}")
 
 
-def _check_sides(graph: LogicalGraph, operator: LogicalOperator) -> None:
-    sides = [edge.side for edge in graph.inputs(operator)]
-    if any(sides) != operator.operator.properties.side_input:
-        found = "has a side input, expected none" if any(sides) else "has no side input"
+def _check_inputs(graph: LogicalGraph, operator: LogicalOperator) -> None:
+    properties = operator.operator.properties
+    second = [edge.input == 1 for edge in graph.inputs(operator)]
+    name = "side" if properties.side_input else "second"
+    if any(second) != (properties.side_input or properties.two_inputs):
+        found = f"has a {name} input, expected none" if any(second) else f"has no {name} input"
         raise GraphError(f"operator {operator.name!r} {found}")
-    if sides and all(sides):
-        raise GraphError(f"operator {operator.name!r} has a side input alone, expected records too")
+    if second and all(second):
+        raise GraphError(
+            f"operator {operator.name!r} has a {name} input alone, expected records too"
+        )
 
 
 def _check_errors(graph: LogicalGraph, operator: LogicalOperator) -> None:

@@ -114,8 +114,15 @@ class Properties:
     """Whether it reads a second stream beside its records. It is then the first of its chain, and
     all its inputs come over channels."""
 
+    two_inputs: bool = False
+    """Whether it reads two streams alike, such as a join. It takes encoded batches, each of one of
+    them: `batch.input` is 0 or 1. It ends when both have ended, and a watermark is that of both."""
+
     holds_records: bool = False
     """Whether, with a side input, no batch shall come before `Gate.resume`."""
+
+    ends_with_side: bool = False
+    """Whether, with a side input, a task goes on until that has ended, too."""
 
     driver: bool = False
     """Of a sink, whether its merged results come back with the job's result."""
@@ -143,6 +150,10 @@ class Properties:
             raise GraphError(f"on_error is {self.on_error!r}, expected one of {words}")
         if self.parallelism is not None:
             check_integer("parallelism", self.parallelism, 1)
+        if self.two_inputs and (self.side_input or not self.accepts_encoded):
+            raise GraphError(
+                "two_inputs is True, expected accepts_encoded=True and no side_input beside it"
+            )
         if self.limit is not None:
             check_integer("limit", self.limit, 0)
 
@@ -303,8 +314,11 @@ class BatchFunction(ABC):
         The batch is a list of the function's own, or as the operator's `Properties` say.
         """
 
-    def take_side(self, records: list[Any]) -> None:
-        """Take records of the side input, where the operator has one; between two batches."""
+    def take_side(self, records: list[Any]) -> Iterable[Any] | None:
+        """Take records of the side input, where the operator has one; between two batches.
+
+        Give what follows from them, in batches; None is nothing.
+        """
         raise NotImplementedError(f"{type(self).__name__} takes no records of a side input")
 
     def on_watermark(self, watermark_us: int) -> Iterable[Any] | None:  # noqa: ARG002 - as `commit`

@@ -154,11 +154,11 @@ def _label(edge: LogicalEdge | JobEdge) -> str:
     if edge.output is not None:
         output = edge.output if isinstance(edge.output, str) else " of ".join(edge.output[::-1])
         name = f"side output {output}, {name}"
-    return f"side input, {name}" if edge.side else name
+    return f"second input, {name}" if edge.input else name
 
 
 def _arrow(edge: LogicalEdge | JobEdge) -> str:
-    return "-.->" if edge.side else "-->"
+    return "-.->" if edge.input else "-->"
 
 
 def _resources(vertex: JobVertex) -> str:

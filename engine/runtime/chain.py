@@ -140,6 +140,10 @@ class Chain:
         for place in self._places:
             yield from self._given(place, place.function.on_end)
 
+    def take_side(self, records: list[Any]) -> Iterator[Any]:
+        """What leaves the chain as its first operator takes records of its side input."""
+        yield from self._given(self._places[0], self._places[0].function.take_side, records)
+
     def advance(self, watermark_us: int, stretch: Stretch | None = None) -> Iterator[Any]:
         """What leaves the chain in front of a watermark, which is ignored unless it rises.
 

@@ -41,8 +41,8 @@ class TaskDescription:
     """Tasks of the job on the same node, this one included."""
     columns: bool = False
     """Whether an operator of the job says that it emits columns."""
-    side_inputs: tuple[int, ...] = ()
-    """Those of the inputs that are side inputs of the first operator."""
+    second_inputs: tuple[int, ...] = ()
+    """Those of the inputs that are of the second input of the first operator, if it has two."""
     services: tuple[ServicePlan, ...] = ()
     """Its part in what runs beside the channels."""
     node: str = ""
@@ -70,9 +70,14 @@ class TaskDescription:
         return any(operator.pickle for operator in self.operators[: at + 1])
 
     @property
-    def main_inputs(self) -> tuple[int, ...]:
-        """The inputs that are no side inputs."""
-        return tuple(channel for channel in self.inputs if channel not in self.side_inputs)
+    def first_inputs(self) -> tuple[int, ...]:
+        """The inputs that are not of a second one."""
+        return tuple(channel for channel in self.inputs if channel not in self.second_inputs)
+
+    @property
+    def has_side_input(self) -> bool:
+        """Whether the second input is a side input."""
+        return self.operators[0].operator.properties.side_input
 
     @property
     def output_channels(self) -> tuple[int, ...]:

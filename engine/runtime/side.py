@@ -3,14 +3,15 @@
 Records of the side input go to the operator's function as they arrive, between two batches. Records
 that the function holds at the start stay in their channels, which are paused until it lets them
 come or the side input has ended. Once the records have ended, so has the task: what still comes of
-the side input is for nobody.
+the side input is for nobody, unless the operator wants its end, too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
-from engine.graph.operator import BatchFunction
 from engine.network import Batch, Cancelled, ChannelLost, Control, Network
 from engine.runtime.clock import Receive
 from engine.runtime.description import TaskDescription
@@ -24,13 +25,17 @@ class SideInput:
         self.error: BaseException | None = None
         """Why the operator ended the task."""
         self._network = network
-        self._records = list(description.main_inputs)
-        self._held = description.operators[0].operator.properties.holds_records
+        self._records = list(description.first_inputs)
+        properties = description.operators[0].operator.properties
+        self.is_awaited = properties.ends_with_side
+        """Whether the task ends when the side input has, too."""
+        self._records_ended = False
+        self._held = properties.holds_records
         if self._held:
             network.pause(self._records, _REASON)
 
-    def around(self, receive: Receive, function: BatchFunction) -> Receive:
-        """As `receive`, but what comes of the side input is taken by the function."""
+    def around(self, receive: Receive, take: Callable[[list[Any]], None]) -> Receive:
+        """As `receive`, but what comes of the side input is taken by this function."""
 
         def receive_main() -> Batch | Control | None:
             while True:
@@ -38,8 +43,13 @@ class SideInput:
                 if element is None and self._held:
                     self._held = False
                     self.resume()  # what waits can wait for nothing else: the side has ended
+                elif element is None and self.is_awaited and not self._records_ended:
+                    self._records_ended = True
+                    self._network.include_side_inputs()
                 elif isinstance(element, Batch) and element.input == SIDE:
-                    function.take_side(element.to_list())
+                    take(element.to_list())
+                elif self._records_ended and _tells_time(element):
+                    continue  # the side's, which is nobody's
                 else:
                     return element
 
@@ -67,6 +77,10 @@ def drop_rest(network: Network, services: Services) -> None:
             if services and isinstance(element, Batch):
                 with suppress(Exception):  # what cannot be decoded holds up nobody either
                     element.to_list()
+
+
+def _tells_time(element: Batch | Control | None) -> bool:
+    return isinstance(element, Control) and element.epoch is None
 
 
 SIDE = 1

@@ -106,7 +106,9 @@ class Task:
         self._started = self._now()
         use_precise_timers()
         config = self.description.config
-        side = SideInput(self._network, self.description) if self.description.side_inputs else None
+        side = (
+            SideInput(self._network, self.description) if self.description.has_side_input else None
+        )
         context = TaskContext(
             task_name=self.description.name,
             index=self.description.index,
@@ -329,13 +331,18 @@ class Task:
 
     def _run_beside(self, side: SideInput, receive: Receive) -> None:
         """As `_run_from_gate`, with a side input, whose records are not counted."""
-        function = self.chain.functions[self.description.operators[0].name]
+
+        def take(records: list[Any]) -> None:
+            self._fire(self.chain.take_side(records))
+
         try:
-            self._run_from_gate(side.around(receive, function))
+            self._run_from_gate(side.around(receive, take))
         except Cancelled:
             if side.error is not None:
                 raise side.error from None
             raise
+        if side.is_awaited:
+            return
         threading.Thread(
             target=drop_rest, args=(self._network, self._services), name="oka-side", daemon=True
         ).start()

@@ -45,7 +45,7 @@ def describe_tasks(
             config=config,
             neighbours=neighbours[placement.node(vertex).id],
             columns=columns,
-            side_inputs=tuple(channel.id for channel in graph.side_inputs(vertex)),
+            second_inputs=tuple(channel.id for channel in graph.second_inputs(vertex)),
             services=services.get(vertex.id, ()),
             node=placement.node(vertex).id,
         )

@@ -149,9 +149,9 @@ class Worker:
                 [(channel, peers[channel]) for channel in description.output_channels],
                 *(
                     [(channel, peers[channel]) for channel in channels]
-                    for channels in (description.main_inputs, description.side_inputs)
+                    for channels in (description.first_inputs, description.second_inputs)
                 ),
-                side=[SIDE],
+                side=[SIDE] if description.has_side_input else [],
             )
             self._services.connect(others)
 

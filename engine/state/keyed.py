@@ -29,14 +29,19 @@ class KeyedState:
     """The 64-bit hash of a key, the key, its value."""
     columns: bytes = b""
     """Where the operator's records were columns, an encoded batch of none of them."""
+    encoded_shared: bytes = b""
+    """What every task keeps as a whole, in the encoding of a record; empty if nothing."""
 
     @classmethod
-    def of(cls, pairs: Iterable[tuple[Any, Any]], *, pickle: bool = False) -> KeyedState:
-        """That of these pairs of a key and a value.
+    def of(
+        cls, pairs: Iterable[tuple[Any, Any]], *, pickle: bool = False, shared: Any = None
+    ) -> KeyedState:
+        """That of these pairs of a key and a value, and of what is no key's, which all tasks have.
 
         With `pickle`, as `TaskContext.pickle` says, what cannot be encoded otherwise is pickled.
         """
-        return cls(keyed_entries(list(pairs), pickle))
+        encoded = b"" if shared is None else keyed_entries([(None, shared)], pickle)[0][2]
+        return cls(keyed_entries(list(pairs), pickle), encoded_shared=encoded)
 
     @classmethod
     def share(cls, states: Iterable[KeyedState], index: int, parallelism: int) -> KeyedState:
@@ -48,7 +53,16 @@ class KeyedState:
             each.entries[bisect_left(each.entries, (first,)) : bisect_left(each.entries, (end,))]
             for each in states
         )
-        return cls(list(merge(*slices)), next(filter(None, (s.columns for s in states)), b""))
+        columns = next(filter(None, (each.columns for each in states)), b"")
+        shared = states[index % len(states)].encoded_shared if states else b""
+        return cls(list(merge(*slices)), columns, shared)
+
+    @property
+    def shared(self) -> Any:
+        """What every task keeps as a whole, decoded; None if nothing."""
+        if not self.encoded_shared:
+            return None
+        return Batch.from_bytes(self.encoded_shared, 1).to_list()[0]
 
     def items(self) -> Iterator[tuple[Any, Any]]:
         """Keys and values, decoded; equal keys come once."""

@@ -78,7 +78,7 @@ def _origins(inputs: Sequence[Input]) -> Iterator[tuple[Declaration, str | None]
     Each is a `with_event_time` or a source; or, with its name, what makes other records.
     """
     seen = set()
-    ways: list[tuple[Input, str | None]] = [(edge, None) for edge in inputs if not edge.side]
+    ways: list[tuple[Input, str | None]] = [(edge, None) for edge in inputs]
     while ways:
         edge, converted = ways.pop()
         declaration = edge.source
@@ -95,7 +95,7 @@ def _origins(inputs: Sequence[Input]) -> Iterator[tuple[Declaration, str | None]
             yield declaration, None
         elif _keeps_records(found) or isinstance(found, ToColumns | ToRecords):
             by = converted if _keeps_records(found) else declaration.name
-            ways += [(each, by) for each in declaration.inputs if not each.side]
+            ways += [(each, by) for each in declaration.inputs]
         else:
             yield declaration, declaration.name
 

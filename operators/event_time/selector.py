@@ -167,9 +167,18 @@ def _itself(record: Any) -> Any:
 
 
 def _datetimes(zone: tzinfo | None) -> Callable[[int], datetime]:
-    if zone is None:
-        return lambda us: (_EPOCH + timedelta(microseconds=us)).replace(tzinfo=None)
-    return lambda us: (_EPOCH + timedelta(microseconds=us)).astimezone(zone)
+    def moment(us: int) -> datetime:
+        try:
+            found = _EPOCH + timedelta(microseconds=us)
+            return found.replace(tzinfo=None) if zone is None else found.astimezone(zone)
+        except OverflowError:
+            raise ValueError(
+                f"a window begins or ends {us} us from 1970, expected what a datetime can tell: "
+                "the years 1 to 9999\n\nhint: filter out records whose time is "
+                "none, such as datetime.max"
+            ) from None
+
+    return moment
 
 
 _MICROSECONDS = {"s": 1_000_000, "ms": 1000, "us": 1}

@@ -1,11 +1,19 @@
 """`process`: a class of the user's with state and timers of each key."""
 
+from operators.process.broadcast import (
+    BroadcastContext,
+    BroadcastProcessFunction,
+    BroadcastState,
+)
 from operators.process.context import ProcessContext
 from operators.process.function import ProcessFunction
 from operators.process.operator import Process
 from operators.process.states import ListState, MapState, ValueState
 
 __all__ = [
+    "BroadcastContext",
+    "BroadcastProcessFunction",
+    "BroadcastState",
     "ListState",
     "MapState",
     "Process",

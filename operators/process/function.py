@@ -14,9 +14,22 @@ class _Outside:
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):  # Python itself looks what it is
             raise AttributeError(name)
-        raise RuntimeError(
-            "a state was used where there is no key, expected it in process() or on_timer()"
-        )
+        _refuse()
+
+
+class _NoKey(dict[str, Any]):
+    """Stands for what is kept of a key where none is at work."""
+
+    def get(self, *_arguments: Any) -> NoReturn:
+        _refuse()
+
+    pop = __contains__ = __getitem__ = __setitem__ = get
+
+
+def _refuse() -> NoReturn:
+    raise RuntimeError(
+        "a state was used where there is no key, expected it in process() or on_timer()"
+    )
 
 
 class ProcessFunction(ABC):
@@ -75,3 +88,6 @@ class ProcessFunction(ABC):
         raise NotImplementedError(
             f"{type(self).__name__} has set a timer, expected it to have an on_timer()"
         )
+
+
+NO_KEY = _NoKey()

@@ -21,8 +21,14 @@ from engine.graph.operator import (
 from engine.record import dict_key
 from engine.state import KeyedState
 from operators.keys import NONE, Key, found_again, key_finder
+from operators.process.broadcast import (
+    BroadcastContext,
+    BroadcastMap,
+    BroadcastProcessFunction,
+    BroadcastState,
+)
 from operators.process.context import TIMERS, ProcessContext
-from operators.process.function import ProcessFunction
+from operators.process.function import NO_KEY, ProcessFunction
 from operators.process.states import State
 from operators.process.timers import Timer, TimerQueue
 
@@ -33,7 +39,8 @@ Pairs: TypeAlias = Callable[[list[Any], Iterator[Any]], Iterable[tuple[Any, Any]
 class Process(BatchOperator):
     """Calls a `ProcessFunction` with the records and timers of each key.
 
-    `key` and `paired` say where the key is, as for `Reduce`.
+    The side input of a `BroadcastProcessFunction` is its broadcast stream. `key` and `paired` say
+    where the key is, as for `Reduce`.
     """
 
     function: ProcessFunction
@@ -43,8 +50,14 @@ class Process(BatchOperator):
 
     @property
     def properties(self) -> Properties:
-        """What becomes of records that fail, and the function's side outputs."""
-        return Properties(on_error=self.on_error, outputs=tuple(self.function.outputs))
+        """What becomes of records that fail, the function's outputs and its inputs."""
+        both = isinstance(self.function, BroadcastProcessFunction)
+        return Properties(
+            on_error=self.on_error,
+            outputs=tuple(self.function.outputs),
+            side_input=both,
+            ends_with_side=both,
+        )
 
     def __post_init__(self) -> None:
         function = self.function
@@ -78,18 +91,24 @@ class _Process(BatchFunction):
     def __init__(self, operator: Process, context: TaskContext) -> None:
         self._task = context
         self._outputs: dict[str, list[Any]] = {name: [] for name in operator.function.outputs}
-        self._context = ProcessContext(context.now_ns, self._outputs)
         self._function = copy.copy(operator.function)
+        both = isinstance(self._function, BroadcastProcessFunction)
+        self._context = (BroadcastContext if both else ProcessContext)(
+            context.now_ns, self._outputs
+        )
         vars(self._function)["_oka_context"] = self._context
-        self._states = {
-            name: state
-            for kind in reversed(type(self._function).__mro__)
-            for name, state in vars(kind).items()
-            if isinstance(state, State)
-        }
+        kinds = reversed(type(self._function).__mro__)
+        attributes = {name: value for kind in kinds for name, value in vars(kind).items()}
+        self._states = {n: state for n, state in attributes.items() if isinstance(state, State)}
         for name, state in self._states.items():
             self._context._handles[name] = state.handle(self._context)
         self._keys: dict[Any, dict[str, Any]] = {}
+        self._broadcast: dict[str, BroadcastMap[Any, Any]] = {}
+        if isinstance(self._context, BroadcastContext):
+            self._context._keys, self._context._broadcast = self._keys, self._broadcast
+            for name, state in attributes.items():
+                if isinstance(state, BroadcastState):
+                    self._broadcast[name] = BroadcastMap(name, self._context)
         self._pairs = _pairs(operator)
 
     def process(self, batch: list[Any]) -> list[Any]:
@@ -127,6 +146,33 @@ class _Process(BatchFunction):
                 del keys[key]
         return out
 
+    def take_side(self, records: list[Any]) -> Iterator[list[Any]]:
+        out = self._process_broadcast(records)
+        for at in range(0, len(out), self._task.batch_size):
+            yield out[at : at + self._task.batch_size]
+        yield from self._fire(self._context._event, self._context.watermark)
+        self._plan()
+
+    def _process_broadcast(self, records: list[Any]) -> list[Any]:
+        """What the function gives for records of the broadcast stream."""
+        context, function = self._context, self._function
+        assert isinstance(context, BroadcastContext)
+        assert isinstance(function, BroadcastProcessFunction)
+        out: list[Any] = []
+        context.key, context.name, context._slots = None, "", NO_KEY
+        context._in_broadcast = True
+        for record in records:
+            try:
+                if (given := function.process_broadcast(record, context)) is not None:
+                    if type(given) is not list:
+                        raise _no_list("process_broadcast", given)
+                    out += given
+            except BaseException as error:  # noqa: BLE001 - as in `process`
+                self._fail(record, error)
+            context._leave_key()
+        context._in_broadcast = False
+        return out
+
     def on_watermark(self, watermark_us: int) -> Iterator[list[Any]]:
         self._context.watermark = watermark_us
         yield from self._fire(self._context._event, watermark_us)
@@ -145,10 +191,15 @@ class _Process(BatchFunction):
     def snapshot(self) -> KeyedState:
         now_ns = self._task.now_ns()
         kept = ((key, self._saved(slots, now_ns)) for key, slots in self._keys.items())
-        return KeyedState.of(kept, pickle=self._task.pickle)
+        shared = [(name, list(state.items())) for name, state in self._broadcast.items()]
+        return KeyedState.of(kept, pickle=self._task.pickle, shared=shared or None)
 
     def restore(self, state: KeyedState) -> None:
         now_ns = self._task.now_ns()
+        for name, items in state.shared or ():
+            if name not in self._broadcast:
+                raise self._unknown(name, "a broadcast state")
+            dict.update(self._broadcast[name], items)
         timers: list[tuple[int, Any, str, bool, int]] = []
         for key, (states, of_key) in state.items():
             key = dict_key(key)
@@ -184,11 +235,14 @@ class _Process(BatchFunction):
         """The state of which something was kept."""
         state = self._states.get(name)
         if state is None or (state.ttl_ns is not None) != had_ttl:
-            raise ValueError(
-                f"{type(self._function).__name__} got what was kept of {name!r}, a state "
-                f"{'with' if had_ttl else 'without'} ttl, expected one that it has"
-            )
+            raise self._unknown(name, f"a state {'with' if had_ttl else 'without'} ttl")
         return state
+
+    def _unknown(self, name: str, kind: str) -> ValueError:
+        return ValueError(
+            f"{type(self._function).__name__} got what was kept of {name!r}, {kind}, expected one "
+            "that it has"
+        )
 
     def _new(self, key: Any) -> tuple[Any, dict[str, Any]]:
         """The key as a dict finds it again, and its slots."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, IO, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 import engine
 from engine.columns import import_pyarrow

@@ -13,9 +13,7 @@ import pytest
 
 import engine
 from engine.testing import run
-from operators import (
-    source,
-)
+from operators import Tumbling, source
 from operators.event_time import TimeSelector
 from operators.sinks import Collect
 from operators.sources import Collection, Function
@@ -162,6 +160,15 @@ def test_in_a_column_the_highest_that_is_believed_counts() -> None:
     last = rows.slice(3)
     words = source(Function(lambda: iter([rows, last]), rate=1)).with_event_time("ts")
     assert out(words.then(Told()), batch_size=4) == [rows, ("W", 8), last]
+
+
+@pytest.mark.parametrize("time", [datetime.max, datetime.max.replace(tzinfo=timezone.utc)])
+def test_a_window_whose_end_is_no_datetime_says_so(time: datetime) -> None:
+    """As where a record says by its time that it has none."""
+    windows = timed([("a", time)]).key_by(0).window(Tumbling(timedelta(seconds=10)))
+    for results in (windows.count(), windows.collect()):
+        with pytest.raises(engine.OperatorError, match="the years 1 to 9999\n\nhint: filter out"):
+            out(results)
 
 
 @pytest.mark.parametrize("time", [2**62, 2**63 - 1, 2**80, -(2**63), -(2**80)])

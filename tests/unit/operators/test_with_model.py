@@ -521,15 +521,15 @@ def test_the_side_input_begins_a_chain_and_is_told_apart_in_the_plan() -> None:
     logical = logical_graph(two_inputs())
     job = chain(logical, 1)
     assert [vertex.name for vertex in job.vertices] == ["numbers", "models", "served -> collect"]
-    assert [edge.side for edge in job.edges] == [False, True]
+    assert [edge.input for edge in job.edges] == [0, 1]
     graph = engine.graph.expand(job)
-    assert [channel.id for channel in graph.side_inputs(graph.vertices[2])] == [1]
+    assert [channel.id for channel in graph.second_inputs(graph.vertices[2])] == [1]
     placement = Placement(dict.fromkeys(range(3), Node("n", "", {})))
     shown = text(logical, graph, placement)
-    assert "served <- numbers (forward), models (side input, broadcast)" in shown
-    assert "<- models (side input, broadcast)" in shown
+    assert "served <- numbers (forward), models (second input, broadcast)" in shown
+    assert "<- models (second input, broadcast)" in shown
     diagram = mermaid(logical, graph, placement)
-    assert 'o1 -.->|"side input, broadcast"| o2' in diagram
+    assert 'o1 -.->|"second input, broadcast"| o2' in diagram
     assert "t1 -.-> t2" in diagram
 
 
@@ -550,7 +550,7 @@ def test_a_side_input_is_for_operators_that_have_one() -> None:
         graph(served, [True, True])
     with pytest.raises(GraphError, match="'o2' has no side input"):
         graph(served, [False, False])
-    with pytest.raises(GraphError, match="'o2' has a side input, expected none"):
+    with pytest.raises(GraphError, match="'o2' has a second input, expected none"):
         graph(MapBatches(list), [False, True])
 
 
