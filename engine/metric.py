@@ -90,6 +90,14 @@ class Metrics:
         row="watermark",
         text="{} too far ahead to be believed",
     )
+    state_records: int = _metric(
+        "sum",
+        "record",
+        "Records that joins keep, since partners may still come; 0 when event time has passed all.",
+        row="joins",
+        text="{} kept",
+        progress=True,
+    )
     cpu_seconds: float = _metric(
         "sum", "s", "User and system time of the workers, all threads, while their tasks ran."
     )

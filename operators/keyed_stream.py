@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args, overload
 
 from engine.errors import GraphError
 from engine.graph.declaration import Input, shown
@@ -25,14 +25,24 @@ from operators.aggregates import (
 from operators.durations import ZERO
 from operators.elementwise import MapBatches
 from operators.event_time import Time, Unit, time_of
+from operators.joins import (
+    How,
+    IntervalJoin,
+    Joining,
+    JoinInput,
+    WindowJoin,
+    Windows,
+    check_between,
+    check_joining,
+)
 from operators.keys import Key, check_item
 from operators.process import BroadcastProcessFunction, Process, ProcessFunction
 from operators.reduce import Reduce
-from operators.stream import Stream, broadcast_sides, check_on_error, own, side, then
+from operators.stream import Stream, broadcast_sides, check_on_error, own, second, side, then
 from operators.windows.assigners import Assigner, CountWindow
 from operators.windows.windowed_stream import WindowedStream
 from operators.windows.windowing import Emit as WindowEmit
-from operators.windows.windowing import Windowing, check_windowing
+from operators.windows.windowing import Windowing, check_assigner, check_windowing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -128,6 +138,90 @@ class KeyedStream(Generic[K, T]):
         sides = broadcast_sides("process_with", broadcast, "records")
         operator = Process(function, self._key, self._paired, on_error)
         return then((*self._inputs, *sides), operator, "process_with")
+
+    def interval_join(
+        self,
+        right: "KeyedStream[K, R]",
+        function: Callable[[Any, Any], Any] | None = None,
+        *,
+        between: tuple[timedelta, timedelta],
+        how: How = "inner",
+        time: Time = None,
+        right_time: Time = None,
+        unit: Unit = "us",
+    ) -> Stream[Any]:
+        """Join records with those of another stream that are near them: `between=(low, high)`.
+
+        A record with time t, and each of the right with the same key and a time from t + low to
+        t + high, both included, make a pair, or what a function makes of the two. It comes when the
+        second of them has come. With `how="left"`, `"right"` or `"full"`, a record of that side, or
+        of both, that has no partner is in a pair with None, when the watermark says that none can
+        follow.
+
+            >>> import engine.testing
+            >>> from operators import source
+            >>> from operators.sinks import Collect
+            >>> from operators.sources import Collection
+            >>> orders = source(Collection([{"id": 1, "at": 10}, {"id": 2, "at": 20}]))
+            >>> paid = source(Collection([{"order": 1, "at": 15}, {"order": 2, "at": 99}]))
+            >>> orders, paid = (each.with_event_time("at", unit="s") for each in (orders, paid))
+            >>> soon = (timedelta(0), timedelta(seconds=30))
+            >>> joined = orders.key_by("id").interval_join(
+            ...     paid.key_by("order"), lambda order, paid: (order["id"], paid), between=soon,
+            ...     how="left")
+            >>> sorted(engine.testing.run(joined.sink(Collect()))["collect"])
+            [(1, {'order': 1, 'at': 15}), (2, None)]
+
+        Times are what `with_event_time` said of each stream, or what `time` and `right_time` say,
+        as in `window`. A record is kept until the watermark, which is that of both streams, has
+        come to the last time that a partner can have. One that is at the watermark or behind it is
+        late: it is left out, counted, and goes to `.side("late")` as it came.
+
+        A watermark goes on so much earlier that none of the times in a pair is behind it.
+        """
+        low, high = check_between(between)
+        joining = self._joining("interval_join", right, function, how, (time, right_time), unit)
+        operator = IntervalJoin(joining, low, high)
+        return then((*self._inputs, *second(right.inputs)), operator, "interval_join")
+
+    def window_join(
+        self,
+        right: "KeyedStream[K, R]",
+        assigner: Windows,
+        function: Callable[[Any, Any], Any] | None = None,
+        *,
+        how: How = "inner",
+        time: Time = None,
+        right_time: Time = None,
+        unit: Unit = "us",
+    ) -> Stream[Any]:
+        """Join records with those of another stream in the same window: `Tumbling`, `Sliding`, ...
+
+        When a window is complete, each record of a key makes a pair with each of the right of that
+        key and window, or what a function makes of the two: in sliding windows once for each that
+        they are in together. With `how="left"`, `"right"` or `"full"`, records of that side, or of
+        both, that have no partner in a window are in pairs with None. In session windows, records
+        of both streams are those that pauses part.
+
+            >>> import engine.testing
+            >>> from operators import Tumbling, source
+            >>> from operators.sinks import Collect
+            >>> from operators.sources import Collection
+            >>> people = source(Collection([("ann", 1), ("bob", 2)])).with_event_time(1, unit="s")
+            >>> things = source(Collection([("hat", "ann", 5), ("cup", "bob", 12)]))
+            >>> things = things.with_event_time(2, unit="s")
+            >>> joined = people.key_by(0).window_join(
+            ...     things.key_by(1), Tumbling(timedelta(seconds=10)))
+            >>> engine.testing.run(joined.sink(Collect()))["collect"]
+            [(('ann', 1), ('hat', 'ann', 5))]
+
+        Times and late records are as in `window` and `interval_join`. Behind session windows, the
+        times of records are behind the watermark that completed them.
+        """
+        check_assigner("window_join", assigner, get_args(Windows))
+        joining = self._joining("window_join", right, function, how, (time, right_time), unit)
+        operator = WindowJoin(joining, assigner)
+        return then((*self._inputs, *second(right.inputs)), operator, "window_join")
 
     def count(self, *, emit: Emit = "updates") -> Stream[tuple[K, int]]:
         """How many records each key has had."""
@@ -247,6 +341,28 @@ class KeyedStream(Generic[K, T]):
     def side(self, name: str) -> Stream[Any]:
         """A side output of `key_by` with `on_error="side"`; see `Stream.side`."""
         return side(tuple(replace(edge, partitioner=Forward()) for edge in self._inputs), name)
+
+    def _joining(
+        self,
+        method: str,
+        right: Any,
+        function: Callable[[Any, Any], Any] | None,
+        how: How,
+        times: tuple[Time, Time],
+        unit: Unit,
+    ) -> Joining:
+        """Two streams, and how they are joined."""
+        if not isinstance(right, KeyedStream):
+            raise GraphError(
+                f"{method}() got {type(right).__name__} {right!r:.80}, expected a keyed stream",
+                hint=f"call .key_by(...) on both: left.key_by('id').{method}(right.key_by('of'))",
+            )
+        check_joining(method, how, function)
+        left, other = (
+            JoinInput(each._key, each._paired, time_of(each._inputs, method, time, unit))
+            for each, time in zip((self, right), times, strict=True)
+        )
+        return Joining((left, other), how, function)
 
     def _aggregate(self, name: str, aggregation: Aggregation, emit: Emit) -> Stream[Any]:
         check_emit(name, emit)

@@ -33,16 +33,7 @@ class Windowing:
 
 def check_windowing(assigner: object, time: object, allowed_lateness: object, emit: object) -> None:
     """Raise `GraphError` unless these are windows, and mean something together."""
-    if not isinstance(assigner, get_args(Assigner)):
-        named = assigner.__name__ if isinstance(assigner, type) else f"{assigner!r:.80}"
-        is_class = isinstance(assigner, type) and assigner in get_args(Assigner)
-        size = "100" if assigner is CountWindow else "timedelta(minutes=1)"
-        raise GraphError(
-            f"window() got {named}, expected windows",
-            hint=f"{named}({size}) is one"
-            if is_class
-            else "such as Tumbling(timedelta(minutes=1)); also Sliding, Session, CountWindow",
-        )
+    check_assigner("window", assigner, get_args(Assigner))
     check_duration("window(): allowed_lateness", allowed_lateness, ZERO)
     if not isinstance(emit, Every) and emit not in get_args(Literal["final", "updates"]):
         raise GraphError(
@@ -54,6 +45,21 @@ def check_windowing(assigner: object, time: object, allowed_lateness: object, em
             f"window() got {'time' if time is not None else 'allowed_lateness'} and {assigner!r}, "
             "expected neither: it counts records in the order in which they come",
         )
+
+
+def check_assigner(method: str, assigner: object, kinds: tuple[type, ...]) -> None:
+    """Raise `GraphError` unless these are windows of one of these kinds."""
+    if isinstance(assigner, kinds):
+        return
+    named = assigner.__name__ if isinstance(assigner, type) else f"{assigner!r:.80}"
+    size = "100" if assigner is CountWindow else "timedelta(minutes=1)"
+    others = ", ".join(kind.__name__ for kind in kinds[1:])
+    raise GraphError(
+        f"{method}() got {named}, expected windows",
+        hint=f"{named}({size}) is one"
+        if assigner in kinds
+        else f"such as {kinds[0].__name__}(timedelta(minutes=1)); also {others}",
+    )
 
 
 def _shown(value: Any) -> str:

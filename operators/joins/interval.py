@@ -1,0 +1,211 @@
+"""Interval joins: a record of the left and those of the right that are near it in event time."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import count
+from typing import Any
+
+from engine.errors import GraphError
+from engine.graph.operator import BatchFunction, BatchOperator, Properties, TaskContext
+from operators.durations import check_duration, microseconds
+from operators.joins.function import NEVER, PROPERTIES, JoinFunction, Pair
+from operators.joins.joining import Joining
+from operators.keys import NONE, found_again
+
+
+@dataclass(frozen=True)
+class IntervalJoin(BatchOperator):
+    """Joins a record of the left at t with those of the right of its key in [t + low, t + high]."""
+
+    joining: Joining
+    low: int
+    """In microseconds, as `high`."""
+    high: int
+
+    @property
+    def properties(self) -> Properties:
+        """Those of all joins."""
+        return PROPERTIES
+
+    def open(self, context: TaskContext) -> BatchFunction:
+        """The join in one task, without any record."""
+        state = Intervals(self, context)
+        delay = max(0, self.high, -self.low)
+        return JoinFunction("interval_join", self.joining, state, delay, context)
+
+
+def check_between(between: object) -> tuple[int, int]:
+    """The bounds in microseconds; raises `GraphError` unless they are two durations in order."""
+    if not isinstance(between, tuple | list) or len(between) != 2:
+        raise GraphError(
+            f"interval_join() got between={between!r:.80}, expected two durations",
+            hint="between=(timedelta(0), timedelta(hours=1))",
+        )
+    for each in between:
+        check_duration("interval_join(): between", each, least=None)
+    low, high = map(microseconds, between)
+    if low > high:
+        raise GraphError(f"interval_join() got between={between!r}, expected the lower bound first")
+    return low, high
+
+
+class Intervals:
+    """The records of one task that partners may still come for; see `JoinState`.
+
+    A record is late at the watermark or behind it: partners of it may be gone. One is kept until
+    the watermark, which is that of both inputs, has come to the last time that a partner can have.
+    A heap says when there is something to drop for a key; growing touches it only where a record
+    comes that is earlier than all that are kept of its key.
+    """
+
+    def __init__(self, operator: IntervalJoin, context: TaskContext) -> None:
+        joining = operator.joining
+        self.kept = 0
+        self.late: list[Any] = []
+        self._inputs = joining.inputs
+        self._outer = joining.outer
+        self._spans = (operator.low, operator.high), (-operator.high, -operator.low)
+        """By side, where partners are: from, and to, behind a record's own time."""
+        self._failing = context.failing
+        self._watermark = NEVER
+        self._keys: dict[Any, tuple[_Kept, _Kept]] = {}
+        self._heap: list[tuple[int, int, Any, _Kept]] = []
+        self._numbers = count()
+
+    def add(self, side: int, batch: list[Any]) -> list[Pair]:
+        """Take records in; their partners among those that have come."""
+        pairs: list[Pair] = []
+        keys, watermark, (low, high) = self._keys, self._watermark, self._spans[side]
+        outer = self._outer[1 - side]
+        kept = 0
+        for time, key, record in self._inputs[side].rows(batch, self._failing):
+            if time <= watermark:
+                self.late.append(record)
+                continue
+            try:
+                sides = keys[key]
+            except (KeyError, TypeError):
+                key, sides = self._begin(key)
+            own, other = sides[side], sides[1 - side]
+            times = other.times
+            first, behind = 0, 0
+            if times:
+                first, behind = bisect_left(times, time + low), bisect_right(times, time + high)
+            if first < behind:
+                partners = other.records[first:behind]
+                if side:
+                    pairs += [(partner, record) for partner in partners]
+                else:
+                    pairs += [(record, partner) for partner in partners]
+                if outer:
+                    other.joined[first:behind] = b"\1" * (behind - first)
+            if time + high <= watermark:  # no partner can follow
+                if first == behind and self._outer[side]:
+                    pairs.append((None, record) if side else (record, None))
+                if not (own.times or times):
+                    del keys[key]
+                continue
+            own.add(time, record, first < behind)
+            kept += 1
+            if time + high < own.due:
+                self._wait(key, own, time + high)
+        self.kept += kept
+        return pairs
+
+    def close(self, watermark: float) -> Iterator[Pair]:
+        """Those records that have had no partner and get none any more."""
+        self._watermark = watermark = max(self._watermark, watermark)
+        heap = self._heap
+        while heap and heap[0][0] <= watermark:
+            due, _, key, own = heappop(heap)
+            if due == own.due:
+                yield from self._drop(key, own)
+
+    def snapshot(self) -> Iterable[tuple[Any, Any]]:
+        """Of each key the watermark, and the records of both sides with their times."""
+        watermark = None if self._watermark == NEVER else self._watermark
+        return (
+            (key, (watermark, *(list(kept.rows()) for kept in sides)))
+            for key, sides in self._keys.items()
+        )
+
+    def restore(self, pairs: Iterable[tuple[Any, Any]]) -> None:
+        """Go on; all tasks had come to one watermark."""
+        for key, (watermark, *of_sides) in pairs:
+            if watermark is not None:
+                self._watermark = max(self._watermark, watermark)
+            key, sides = self._begin(key)
+            for own, rows in zip(sides, of_sides, strict=True):
+                for time, record, has_joined in rows:
+                    own.add(time, record, has_joined)
+                if rows:
+                    self.kept += len(rows)
+                    self._wait(key, own, own.times[0] + self._spans[own.side][1])
+
+    def _begin(self, key: Any) -> tuple[Any, "tuple[_Kept, _Kept]"]:
+        """The key as a dict finds it, and what is kept of it."""
+        key, sides = found_again(key, self._keys)
+        if sides is NONE:
+            sides = self._keys[key] = _Kept(0), _Kept(1)
+        return key, sides
+
+    def _drop(self, key: Any, own: "_Kept") -> Iterator[Pair]:
+        high = self._spans[own.side][1]
+        behind = bisect_right(own.times, self._watermark - high)
+        if self._outer[own.side]:
+            for record, has_joined in zip(own.records[:behind], own.joined, strict=False):
+                if not has_joined:
+                    yield (None, record) if own.side else (record, None)
+        own.drop(behind)
+        self.kept -= behind
+        if own.times:
+            self._wait(key, own, own.times[0] + high)
+            return
+        own.due = _NEVER_DUE
+        left, right = self._keys[key]
+        if not (left.times or right.times):
+            del self._keys[key]
+
+    def _wait(self, key: Any, own: "_Kept", due: int) -> None:
+        """Have the heap tell when the first of them can go; what it knew before is void."""
+        own.due = due
+        heappush(self._heap, (due, next(self._numbers), key, own))
+
+
+class _Kept:
+    """The records of one key and side, in the order of their times."""
+
+    __slots__ = ("due", "joined", "records", "side", "times")
+
+    def __init__(self, side: int) -> None:
+        self.side = side
+        self.times: list[int] = []
+        self.records: list[Any] = []
+        self.joined = bytearray()
+        """Whether each has had a partner; told of a side that is outer alone."""
+        self.due: float = _NEVER_DUE
+        """When the first of them can go."""
+
+    def add(self, time: int, record: Any, has_joined: bool) -> None:
+        times = self.times
+        if not times or times[-1] <= time:
+            times.append(time)
+            self.records.append(record)
+            self.joined.append(has_joined)
+        else:
+            at = bisect_right(times, time)
+            times.insert(at, time)
+            self.records.insert(at, record)
+            self.joined.insert(at, has_joined)
+
+    def drop(self, behind: int) -> None:
+        """Let go of the first ones."""
+        del self.times[:behind], self.records[:behind], self.joined[:behind]
+
+    def rows(self) -> Iterator[tuple[int, Any, bool]]:
+        return zip(self.times, self.records, map(bool, self.joined), strict=True)
+
+
+_NEVER_DUE = float("inf")

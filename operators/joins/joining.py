@@ -1,0 +1,80 @@
+"""What all joins of keyed streams have to know: two inputs, how they are joined, what is made."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from operator import itemgetter
+from typing import Any, Literal, TypeAlias, get_args
+
+from engine.errors import GraphError
+from engine.graph.failing import Failing
+from operators.elementwise import check_function
+from operators.event_time import TimeSelector
+from operators.keys import Key, key_finder
+
+How: TypeAlias = Literal["inner", "left", "right", "full"]
+"""Whose records come without a partner, too: nobody's, those of the left, the right, or both."""
+
+Rows: TypeAlias = Iterator[tuple[int, Any, Any]]
+"""Of each record its time in microseconds, its key, and itself."""
+
+
+@dataclass(frozen=True)
+class JoinInput:
+    """One of the two streams: where in a record its key and its time are."""
+
+    key: Key
+    paired: bool
+    """Whether what arrives are pairs of a key and a record."""
+    time: TimeSelector
+
+    def rows(self, batch: list[Any], failing: Failing) -> Rows:
+        """The records of a batch behind their times and keys."""
+        keys: Any = batch
+        records = batch
+        if self.paired:
+            keys, records = map(_FIRST, batch), list(map(_SECOND, batch))
+        elif self.key is not None:
+            keys = map(key_finder(self.key), batch)
+        times = replace(self.time, paired=False).all_microseconds(records, failing)
+        return zip(times, keys, records, strict=True)
+
+
+@dataclass(frozen=True)
+class Joining:
+    """Two inputs, the left one first; how they are joined, and what is made of two partners."""
+
+    inputs: tuple[JoinInput, JoinInput]
+    how: How = "inner"
+    function: Callable[[Any, Any], Any] | None = None
+    """Of a left and a right record, one of which may be None; without it they are a pair."""
+
+    @property
+    def outer(self) -> tuple[bool, bool]:
+        """Whether records come without a partner, of the left and of the right."""
+        return self.how in ("left", "full"), self.how in ("right", "full")
+
+    def made(self, pairs: list[tuple[Any, Any]], failing: Failing) -> list[Any]:
+        """What is made of partners."""
+        if self.function is None:
+            return pairs
+        made: list[Any] = []
+        at = iter(pairs)
+        try:
+            for left, right in at:
+                made.append(self.function(left, right))
+        except BaseException:
+            failing.at(pairs, at)
+            raise
+        return made
+
+
+def check_joining(method: str, how: object, function: object) -> None:
+    """Raise `GraphError` unless they say how to join, and what to make of partners."""
+    if how not in get_args(How):
+        words = ", ".join(map(repr, get_args(How)))
+        raise GraphError(f"{method}() got how={how!r:.80}, expected one of {words}")
+    if function is not None:
+        check_function(method, function, 2)
+
+
+_FIRST, _SECOND = itemgetter(0), itemgetter(1)

@@ -1,0 +1,246 @@
+"""Joins in jobs: two streams with keys and times of their own, and what is behind them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from engine.config import JobConfig
+from engine.errors import GraphError, OperatorError
+from engine.graph.operator import TaskContext
+from engine.job import JobHandle, JobResult, Plan
+from engine.runtime.threads import ThreadLauncher
+from engine.testing import VirtualClock, run
+from operators import CountWindow, KeyedStream, Session, Stream, Tumbling, source
+from operators.joins.interval import Intervals
+from operators.sinks import Collect
+from operators.sources import Collection
+from tests.watermarks import SECOND, timed
+
+HOUR = timedelta(hours=1)
+
+
+def orders(records: Iterable[Any], **settings: Any) -> Stream[Any]:
+    """Of records with their times in field "at", in seconds."""
+    timed = source(Collection(records)).with_parallelism(1)
+    return timed.with_event_time("at", unit="s", **settings)
+
+
+def order(number: int, at: int) -> dict[str, Any]:
+    return {"id": number, "at": at}
+
+
+def paid(number: int, at: int) -> dict[str, Any]:
+    return {"order": number, "at": at}
+
+
+def result_of(stream: Stream[Any], **settings: Any) -> JobResult:
+    config = JobConfig.of({"progress": "none", **settings})
+    return JobHandle(Plan.of(stream.sink(Collect()), config), ThreadLauncher()).wait_finished()
+
+
+def late(result: JobResult) -> int:
+    return sum(each.late for each in result.statistics.operators)
+
+
+def shuffled(records: list[Any], by: float) -> list[Any]:
+    return sorted(records, key=lambda record: record["at"] + by * random.random())
+
+
+@pytest.fixture
+def left_and_right() -> tuple[list[Any], list[Any]]:
+    random.seed(5)
+    left = [order(random.randrange(40), random.randrange(2000)) for _ in range(500)]
+    right = [paid(random.randrange(40), random.randrange(2000)) for _ in range(500)]
+    return shuffled(left, 30), shuffled(right, 30)
+
+
+@pytest.mark.parametrize("parallelism", [1, 2, 3])
+@pytest.mark.parametrize("how", ["inner", "full"])
+def test_keys_that_are_found_differently_meet(
+    left_and_right: tuple[list[Any], list[Any]], how: Any, parallelism: int
+) -> None:
+    left, right = left_and_right
+    streams = [orders(each, out_of_orderness=30 * SECOND) for each in left_and_right]
+    pairs = [
+        (a, b) for a in left for b in right if a["id"] == b["order"] and 0 <= b["at"] - a["at"] <= 9
+    ]
+    wanted = list(pairs)
+    if how == "full":
+        wanted += [(a, None) for a in left if all(a is not pair[0] for pair in pairs)]
+        wanted += [(None, b) for b in right if all(b is not pair[1] for pair in pairs)]
+    by_function = streams[1].key_by(lambda record: float(record["order"]))
+    joined = (
+        streams[0]
+        .key_by("id")
+        .interval_join(by_function, between=(timedelta(0), 9 * SECOND), how=how)
+    )
+    result = result_of(joined, parallelism=parallelism, batch_size=50)
+    assert sorted(map(repr, result.output)) == sorted(map(repr, wanted))
+    assert late(result) == 0
+    assert result.statistics.state_records == 0
+
+
+def test_several_items_are_a_key() -> None:
+    left = source(Collection([("a", 1, 5)])).with_event_time(2).key_by(0, 1)
+    right = source(Collection([("x", 6)])).with_event_time(1).key_by(lambda _: ("a", 1))
+    joined = left.interval_join(right, between=(timedelta(0), SECOND))
+    for parallelism in (1, 2, 3):
+        found = run(joined.sink(Collect()), parallelism=parallelism)["collect"]
+        assert found == [(("a", 1, 5), ("x", 6))]
+
+
+def test_a_stream_joined_with_itself() -> None:
+    stream = source(Collection([("a", 1), ("a", 2)])).with_event_time(1).key_by(0)
+    joined = stream.interval_join(stream, between=(timedelta(0), SECOND))
+    assert sorted(run(joined.sink(Collect()))["collect"]) == [
+        (("a", 1), ("a", 1)),
+        (("a", 1), ("a", 2)),
+        (("a", 2), ("a", 2)),
+    ]
+
+
+def test_times_of_two_forms() -> None:
+    left = source(Collection([(1, datetime(2026, 1, 1, 12))])).with_event_time(1)
+    seconds = datetime(2026, 1, 1, 12, 30).timestamp() - datetime(1970, 1, 1).timestamp()
+    right = source(Collection([(1, seconds), (1, seconds + 3600)])).with_event_time(1, unit="s")
+    for joined in (
+        left.key_by(0).interval_join(right.key_by(0), between=(timedelta(0), HOUR)),
+        left.key_by(0).window_join(right.key_by(0), Tumbling(HOUR)),
+    ):
+        ((_, found),) = run(joined.sink(Collect()))["collect"]
+        assert found == (1, seconds)
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "right", "full"])
+@pytest.mark.parametrize("low", [-20, 0, 20])
+def test_no_time_of_a_result_is_late_behind_a_join(
+    left_and_right: tuple[list[Any], list[Any]], how: Any, low: int
+) -> None:
+    left, right = (orders(each, out_of_orderness=30 * SECOND) for each in left_and_right)
+    keyed = left.key_by("id"), right.key_by("order")
+    between = (low * SECOND, (low + 25) * SECOND)
+    for joined in (
+        keyed[0].interval_join(keyed[1], between=between, how=how),
+        keyed[0].window_join(keyed[1], Tumbling(40 * SECOND), how=how),
+    ):
+        counts = []
+        for time in (min_time, max_time):
+            windows = joined.key_by(lambda _: None).window(
+                Tumbling(timedelta(seconds=1)), time=time, unit="s"
+            )
+            result = result_of(windows.count(), parallelism=2, batch_size=3)
+            assert late(result) == 0
+            counts.append(sum(count for _, count, _, _ in result.output))
+        assert counts[0] == counts[1] == len(run(joined.sink(Collect()))["collect"])
+
+
+def min_time(pair: Any) -> int:
+    return min(each["at"] for each in pair if each is not None)
+
+
+def max_time(pair: Any) -> int:
+    return max(each["at"] for each in pair if each is not None)
+
+
+def test_late_records_go_aside_as_they_came() -> None:
+    left = timed([(1, 1), (1, 100), (1, 2), (1, 101)])
+    right = timed([(1, 50), (1, 200), (1, 3)])
+    joined = left.key_by(lambda record: record[0]).interval_join(
+        right.key_by(0), between=(timedelta(0), HOUR)
+    )
+    sinks = [joined.sink(Collect()), joined.side("late").sink(Collect()).named("late")]
+    found = run(sinks, batch_size=1, clock=VirtualClock())
+    assert sorted(found["collect"]) == [
+        ((1, 1), (1, 50)),
+        ((1, 1), (1, 200)),
+        ((1, 100), (1, 200)),
+        ((1, 101), (1, 200)),
+    ]
+    assert sorted(found["late"]) == [(1, 2), (1, 3)]
+
+
+def test_state_goes_with_the_watermark_and_not_with_keys() -> None:
+    """Each key comes once: nothing but the watermark of both can empty it."""
+    left = source(Collection([])).with_event_time(1).key_by(0)
+    joined = left.interval_join(left, between=(timedelta(0), SECOND))
+    operator = joined.inputs[0].source.operator
+    state = Intervals(operator, TaskContext("t", 0, 1, 100, "j"))
+    for start in range(0, 100_000, 1000):
+        batch = [(number, number * 1000) for number in range(start, start + 1000)]
+        state.add(start // 1000 % 2, batch)
+        list(state.close(batch[-1][1] - 1))
+        assert state.kept <= 2001
+    list(state.close(200_000_000))
+    assert state.kept == 0
+    assert not state._keys
+    assert not state._heap
+
+
+def test_a_function_makes_one_record_of_two() -> None:
+    left, right = orders([order(1, 1), order(2, 2)]), orders([paid(1, 3)])
+    joined = left.key_by("id").interval_join(
+        right.key_by("order"),
+        lambda a, b: (a["id"], b and b["at"]),
+        between=(-HOUR, HOUR),
+        how="left",
+    )
+    assert sorted(run(joined.sink(Collect()))["collect"]) == [(1, 3), (2, None)]
+
+
+def test_a_function_that_fails_is_told_with_both_records() -> None:
+    left, right = orders([order(1, 1)]), orders([paid(1, 3)])
+    for joined in (
+        left.key_by("id").interval_join(
+            right.key_by("order"), lambda a, b: a["x"], between=(-HOUR, HOUR)
+        ),
+        left.key_by("id").window_join(right.key_by("order"), Tumbling(HOUR), lambda a, b: a["x"]),
+    ):
+        with pytest.raises(OperatorError, match="KeyError: 'x'") as caught:
+            run(joined.sink(Collect()))
+        assert caught.value.record == "({'id': 1, 'at': 1}, {'order': 1, 'at': 3})"
+
+
+def test_a_record_without_a_time_is_told() -> None:
+    joined = (
+        orders([order(1, 1)])
+        .key_by("id")
+        .window_join(
+            orders([{"order": 1, "at": "noon"}]).key_by("order"), Session(HOUR), right_time="at"
+        )
+    )
+    with pytest.raises(OperatorError, match="the time of the record is 'noon'"):
+        run(joined.sink(Collect()))
+
+
+def keyed() -> KeyedStream[Any, Any]:
+    return orders([]).key_by("id")
+
+
+def test_what_cannot_work_is_refused() -> None:
+    hour = (timedelta(0), HOUR)
+    with pytest.raises(GraphError, match=r"interval_join\(\) got Stream .*expected a keyed") as e:
+        keyed().interval_join(orders([]), between=hour)  # type: ignore[arg-type]
+    assert "left.key_by('id').interval_join(right.key_by('of'))" in str(e.value)
+    with pytest.raises(GraphError, match="got how='outer', expected one of"):
+        keyed().interval_join(keyed(), between=hour, how="outer")  # type: ignore[arg-type]
+    with pytest.raises(GraphError, match=r"got between=datetime.timedelta.*expected two durations"):
+        keyed().interval_join(keyed(), between=HOUR)  # type: ignore[arg-type]
+    with pytest.raises(GraphError, match="expected the lower bound first"):
+        keyed().interval_join(keyed(), between=(HOUR, timedelta(0)))
+    with pytest.raises(GraphError, match=r"between is 5, expected a timedelta"):
+        keyed().interval_join(keyed(), between=(0 * HOUR, 5))  # type: ignore[arg-type]
+    with pytest.raises(GraphError, match=r"window_join\(\) got CountWindow.*expected windows"):
+        keyed().window_join(keyed(), CountWindow(5))  # type: ignore[arg-type]
+    with pytest.raises(GraphError, match=r"window_join\(\) got Tumbling, expected windows") as e:
+        keyed().window_join(keyed(), Tumbling)  # type: ignore[arg-type]
+    assert "Tumbling(timedelta(minutes=1)) is one" in str(e.value)
+    with pytest.raises(GraphError, match=r"takes|arguments|two"):
+        keyed().window_join(keyed(), Tumbling(HOUR), lambda a: a)  # type: ignore[arg-type]
+    untimed = source(Collection([])).key_by(0)
+    with pytest.raises(GraphError, match=r"interval_join\(\) needs the time of each record"):
+        keyed().interval_join(untimed, between=hour)
