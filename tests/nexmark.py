@@ -136,6 +136,91 @@ class Oracle:
         folders = {f"dir{n}": parts.list.get(n + 2) for n in (1, 2, 3)}
         return self.bids.select("auction", "bidder", "price", "channel", **folders)
 
+    def q3(self) -> pl.DataFrame:
+        near = self.persons.filter(pl.col("state").is_in(["or", "id", "ca"]))
+        auctions = self.auctions.filter(pl.col("category") == 10).select("seller", auction="id")
+        joined = near.join(auctions, left_on="id", right_on="seller")
+        return joined.select("name", "city", "state", id="auction")
+
+    def q4(self) -> pl.DataFrame:
+        sold = self._valid_bids().group_by("auction", "category").agg(pl.col("price").max())
+        return sold.group_by("category").agg(avg_price=pl.col("price").mean())
+
+    def q8(self) -> pl.DataFrame:
+        start = pl.col("date_time") // 10_000 * 10_000
+        persons = self.persons.select("id", "name", starttime=start)
+        auctions = self.auctions.select(id="seller", starttime=start)
+        return persons.join(auctions, on=["id", "starttime"], how="semi").unique()
+
+    def q9(self) -> pl.DataFrame:
+        order = ("auction", "price", "date_time", "bidder")
+        bids = self._valid_bids().sort(*order, descending=[False, True, False, False])
+        names = ("auction", "bidder", "price", "date_time", "category")
+        found = bids.unique("auction", keep="first", maintain_order=True)
+        return found.select(*names, "item_name", "seller", "reserve")
+
+    def q15(self) -> pl.DataFrame:
+        return self.bids.group_by(day=_day()).agg(**_statistics())
+
+    def q16(self) -> pl.DataFrame:
+        minute = pl.col("date_time").max() // 60_000 % 1440
+        return self.bids.group_by("channel", day=_day()).agg(minute=minute, **_statistics())
+
+    def q17(self) -> pl.DataFrame:
+        price = pl.col("price")
+        ranks = {f"rank{n}_bids": _rank(n).sum().cast(pl.Int64) for n in (1, 2, 3)}
+        return self.bids.group_by("auction", day=_day()).agg(
+            total_bids=pl.len().cast(pl.Int64),
+            **ranks,
+            min_price=price.min(),
+            max_price=price.max(),
+            avg_price=price.mean(),
+            sum_price=price.sum(),
+        )
+
+    def q18(self) -> pl.DataFrame:
+        bids = self.bids.select("auction", "bidder", "price", "date_time")
+        bids = bids.sort("date_time", "price", descending=True)
+        return bids.unique(["bidder", "auction"], keep="first", maintain_order=True)
+
+    def q19(self) -> pl.DataFrame:
+        bids = self.bids.select("auction", "bidder", "price", "date_time")
+        bids = bids.sort("price", "date_time", "bidder", descending=[True, False, False])
+        bids = bids.with_columns(rank_number=pl.int_range(1, pl.len() + 1).over("auction"))
+        return bids.filter(pl.col("rank_number") <= 10)
+
+    def q20(self) -> pl.DataFrame:
+        auctions = self.auctions.filter(pl.col("category") == 10)
+        auctions = auctions.select("item_name", "seller", "category", auction="id")
+        bids = self.bids.select("auction", "bidder", "price", "date_time")
+        return bids.join(auctions, on="auction")
+
+    def _valid_bids(self) -> pl.DataFrame:
+        wanted = ("category", "expires", "item_name", "seller", "reserve")
+        auctions = self.auctions.select(*wanted, auction="id", begins="date_time")
+        bids = self.bids.select("auction", "bidder", "price", "date_time")
+        in_time = pl.col("date_time").is_between(pl.col("begins"), pl.col("expires"))
+        return bids.join(auctions, on="auction").filter(in_time)
+
+
+def _day() -> pl.Expr:
+    return pl.col("date_time") // 86_400_000
+
+
+def _rank(number: int) -> pl.Expr:
+    bounds = (0, 10_000, 1_000_000, 1 << 62)
+    return pl.col("price").is_between(*bounds[number - 1 : number + 1], closed="left")
+
+
+def _statistics() -> dict[str, pl.Expr]:
+    found = {}
+    for part in ("total", "rank1", "rank2", "rank3"):
+        chosen = pl.lit(True) if part == "total" else _rank(int(part[-1]))
+        found[f"{part}_bids"] = pl.col("price").filter(chosen).len()
+        for name in ("bidder", "auction"):
+            found[f"{part}_{name}s"] = pl.col(name).filter(chosen).n_unique()
+    return {name: each.cast(pl.Int64) for name, each in found.items()}
+
 
 def _frame(events: Events, kind: Kind) -> pl.DataFrame:
     found = pl.from_arrow(pa.Table.from_batches(events.batches(kind, 0, 1)))
