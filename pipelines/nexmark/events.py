@@ -60,6 +60,9 @@ class Events:
             )
         with pyarrow.OSFile(str(path)) as file:
             told = pyarrow.ipc.open_file(file).schema.metadata or {}
+        if not all(name.encode() in told for name in _NUMBERS):
+            hint = "Events(1_000_000).write(folder) writes them anew"
+            raise engine.ConfigError(f"{path} is not of Nexmark's events", hint)
         numbers = {name: int(told[name.encode()]) for name in _NUMBERS}
         return cls(**numbers, folder=str(Path(folder).absolute()))
 
