@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import TimeoutError as NotYet
 from contextlib import contextmanager
-from typing import cast
+from typing import Any, cast, get_args
 
 import engine
 from benchmarks.measurement import Case, Measurement, Run
@@ -16,6 +16,7 @@ from benchmarks.peers.registry import PEERS
 from engine.config import Runtime, Strategy, Transport
 from engine.errors import ConfigError
 from pipelines.word_count import Api, random_word_count
+from pipelines.word_windows import WindowApi, word_windows
 
 Watch = Callable[[engine.JobHandle], None]
 
@@ -40,13 +41,12 @@ def measure_oka(case: Case, run: Run, watch: Watch | None = None) -> Measurement
 
     `watch` is called with the running job ten times a second, from before its workers run.
     """
-    pipeline = random_word_count(
-        run.seconds + run.warmup,
-        case.payload_bytes,
-        rate=run.rate,
-        seed=run.seed,
-        api=cast(Api, case.api),
-    )
+    words: dict[str, Any] = {"rate": run.rate, "seed": run.seed}
+    seconds, length = run.seconds + run.warmup, case.payload_bytes
+    if case.api in get_args(WindowApi):
+        pipeline = word_windows(seconds, length, api=cast(WindowApi, case.api), **words)
+    else:
+        pipeline = random_word_count(seconds, length, api=cast(Api, case.api), **words)
     handle = engine.submit(
         pipeline,
         name=f"word count {case.api}",

@@ -778,17 +778,18 @@ class WindowAggregate:
     numbers there count: "s", "ms", "us" or "ns". `times` is an object with methods: of what is at the
     path but is no number, or where numbers count nothing, `microseconds` gives the time; `form` of
     the first time gives 1970 in its form, and `like` of that a function, which gives microseconds in
-    this form. `windows` has size, slide and offset, in microseconds as `lateness` is. With `updates`,
-    windows come as they change. Over columns, times are a column, and results `pyarrow.RecordBatch`es
+    this form. `windows` are "slices" with size, slide and offset, or "sessions" with the gap, in
+    microseconds as `lateness` is, or "counts" with size and slide, for which there is no time: those
+    that are full come by `complete`. With `updates`, windows come as they change. Over columns, times are a column, and results `pyarrow.RecordBatch`es
     with columns `window_start` and `window_end`. With `keeps_late`, `take_late` gives what came too late.
 
     One thread at a time.
     """
     def __len__(self, /) -> int:
         """
-        Number of slices of time that are kept.
+        Number of slices of time that are kept, or of windows where each key has its own.
         """
-    def __new__(cls, /, key: "list[list[int | str]]", wanted: "list[tuple[str, list[int | str]]]", names: "list[str] | None", *, time: "tuple[list[int | str], str | None]", times: "Any", windows: "tuple[int, int, int]", lateness: "int" = 0, updates: "bool" = False, keeps_late: "bool" = False) -> WindowAggregate: ...
+    def __new__(cls, /, key: "list[list[int | str]]", wanted: "list[tuple[str, list[int | str]]]", names: "list[str] | None", *, time: "tuple[list[int | str], str | None]", times: "Any", windows: "tuple[str, list[int]]", lateness: "int" = 0, updates: "bool" = False, keeps_late: "bool" = False) -> WindowAggregate: ...
     def add(self, /, batch: "Batch") -> "None":
         """
         Takes a batch in. Raises AggregateError naming the record.

@@ -11,7 +11,7 @@ def rate(per_second: float) -> str:
 
 
 def duration(microseconds: float) -> str:
-    """A duration: `85 µs`, `1.2 ms`, `3.4 s`, `12.5 min`."""
+    """A duration: `85 µs`, `1.2 ms`, `3.4 s`, `12.5 min`, `3 days`."""
     return _in_units(microseconds, _TIMES)
 
 
@@ -51,6 +51,8 @@ _TIMES = (
     (999.5e3, 1e6, " s"),
     (600e6, 60e6, " min"),
     (2 * 3600e6, 3600e6, " h"),
+    (2 * 86_400e6, 86_400e6, " days"),
+    (2 * 31_557_600e6, 31_557_600e6, " years"),
 )
 """From what on, in units of how much, and the unit."""
 _IN_MICROSECONDS = {"µs": 1.0, "ms": 1e3, "s": 1e6}

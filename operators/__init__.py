@@ -30,6 +30,7 @@ from engine.network import Cancelled
 from engine.state import KeyedState
 from operators.aggregates import Count, First, Max, Mean, Min, Sum
 from operators.keyed_stream import KeyedStream
+from operators.lookup_join import Cache, Lookup
 from operators.pipeline import Pipeline
 from operators.process import (
     BroadcastContext,
@@ -59,6 +60,7 @@ __all__ = [
     "BroadcastContext",
     "BroadcastProcessFunction",
     "BroadcastState",
+    "Cache",
     "Cancelled",
     "Count",
     "CountWindow",
@@ -68,6 +70,7 @@ __all__ = [
     "KeyedState",
     "KeyedStream",
     "ListState",
+    "Lookup",
     "MapState",
     "Max",
     "Mean",

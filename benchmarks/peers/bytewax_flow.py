@@ -6,7 +6,10 @@ what the source hands over at once; between the steps Bytewax moves what it like
 
 - `per_record`: `map` makes a pair of each word, `stateful_batch` sums what came for a key;
 - `batches`: `flat_map_batch` makes the pairs of a list of words, the rest as in `per_record`;
-- `combined`: `flat_map_batch` counts a list of words before the exchange, the rest as before.
+- `combined`: `flat_map_batch` counts a list of words before the exchange, the rest as before;
+- `windows`: `flat_map_batch` makes pairs of words with the time, which `fold_window` counts by the
+  tenth of a second; `map` adds up what comes out. At one task: it has no watermark of several
+  sources, so that words of the one that is behind would be late.
 
 A value is how many words it stands for, or, for a stamped word, its stamp as a negative number.
 
@@ -26,6 +29,7 @@ import bytewax.operators as op
 from bytewax.dataflow import Dataflow
 from bytewax.inputs import DynamicSource, StatelessSourcePartition
 from bytewax.operators import StatefulBatchLogic
+from bytewax.operators.windowing import EventClock, TumblingWindower, fold_window
 from bytewax.outputs import DynamicSink, StatelessSinkPartition
 from bytewax.testing import cluster_main
 from program import Settings, Window, Words, wait_until_measured
@@ -50,6 +54,11 @@ def run_worker(settings: Settings, addresses: list[str], index: int) -> None:
     stamps: list[int] = []
     flow = Dataflow("word_count")
     stream = op.input("words", flow, WordSource(settings))
+    if settings.api == "windows":
+        op.output("counts", by_time(stream), CountSink(settings, stamps))
+        cluster_main(flow, addresses, index)
+        wait_until_measured(settings)
+        return
     if settings.api == "per_record":
         keyed = op.map("pair", stream, pair_of_word)
     else:
@@ -59,6 +68,31 @@ def run_worker(settings: Settings, addresses: list[str], index: int) -> None:
     op.output("counts", counts, CountSink(settings, stamps))
     cluster_main(flow, addresses, index)
     wait_until_measured(settings)
+
+
+def by_time(stream: Any) -> Any:
+    """How often each word has occurred up to the end of each tenth of a second."""
+    keyed = op.flat_map_batch("pair", stream, pairs_with_times)
+    # Its watermark goes on with the clock: what waits inside would be late without this.
+    clock = EventClock(lambda time: time, wait_for_system_duration=timedelta(seconds=1))
+    tenths = TumblingWindower(timedelta(seconds=0.1), datetime(2026, 1, 1, tzinfo=timezone.utc))
+    counts = fold_window(
+        "count", keyed, clock, tenths, int, lambda count, _: count + 1, lambda a, b: a + b
+    )
+    totals: Counter[str] = Counter()
+
+    def total(window: tuple[str, tuple[int, int]]) -> tuple[str, int]:
+        word, (_window, count) = window
+        totals[word] += count
+        return word, totals[word]
+
+    return op.map("total", counts.down, total)
+
+
+def pairs_with_times(batches: list[tuple[list[str], int | None]]) -> Iterable[tuple[str, datetime]]:
+    """A pair for each word, with the time now."""
+    now = datetime.now(timezone.utc)
+    return [(word, now) for words, _stamp in batches for word in words]
 
 
 def pair_of_word(word: str | StampedWord) -> tuple[str, int]:

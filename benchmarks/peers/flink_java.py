@@ -1,4 +1,8 @@
-"""Flink's DataStream in Java, in a JVM of its own (`flink_java/`), which this process becomes."""
+"""Flink's DataStream in Java, in a JVM of its own (`flink_java/`), which this process becomes.
+
+- `datastream`: a running count of each word, emitted for each word;
+- `datastream_windows`: a count of each word and tenth of a second of event time.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +16,11 @@ def main() -> None:
     """Replace this process by the JVM."""
     settings = Settings.of_arguments()
     classpath = f"{JAR}:{FOLDER / 'lib'}/*"
-    program = ["-cp", classpath, "oka.peers.WordCount", java_settings(settings)]
+    program = ["-cp", classpath, f"oka.peers.{MAIN[settings.api]}", java_settings(settings)]
     os.execvp("java", ["java", *jvm_options(settings), *program])  # noqa: S606
 
+
+MAIN = {"datastream": "WordCount", "datastream_windows": "WordWindows"}
 
 if __name__ == "__main__":
     main()

@@ -34,6 +34,11 @@ _JAR = ENVIRONMENTS / "flink" / "oka-peers.jar"
 
 JVM_PEERS: tuple[Peer, ...] = (
     JvmPeer("flink_java", "datastream", "native", None, "flink_java.py", needs_jar=True),
+    JvmPeer(
+        *("flink_java", "datastream_windows", "windows_native", None, "flink_java.py"),
+        needs_jar=True,
+        has_rate=False,
+    ),
     *(
         JvmPeer("pyflink", api, like, "pyflink", "flink_python.py", needs_jar=True)
         for api, like in (

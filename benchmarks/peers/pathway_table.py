@@ -6,7 +6,9 @@ what a commit changed comes out once per word, so that the latency has the wait 
 
 - `python_source`: a row for each word;
 - `python_batches`: a row for each list of words, which the engine flattens;
-- `python_udf`: as `python_source`, with a Python function for each word that gives what is summed.
+- `python_udf`: as `python_source`, with a Python function for each word that gives what is summed;
+- `windows`: a row for each word with the time, counted by the tenth of a second, which comes out
+  once.
 
 A stamped word has been counted when its word's count has reached what had been emitted with it.
 """
@@ -14,6 +16,7 @@ A stamped word has been counted when its word's count has reached what had been 
 from __future__ import annotations
 
 import os
+import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 from dataclasses import replace
@@ -32,7 +35,7 @@ def main() -> None:
     # One source task offers the words of all; it has the files of the first.
     source = WordSource(replace(SETTINGS, parallelism=1))
     table = TABLES[SETTINGS.api](source)
-    sink = CountSink(source.stamps)
+    sink = (WindowSink if SETTINGS.api == "windows" else CountSink)(source.stamps)
     pw.io.subscribe(table, on_change=sink.on_change, on_time_end=sink.on_time_end)
     pw.run(monitoring_level=pw.MonitoringLevel.NONE)
     source.words.write()
@@ -51,6 +54,7 @@ class WordSource(pw.io.python.ConnectorSubject):
         self.words = Words(settings)
         self.stamps: defaultdict[str, deque[tuple[int, int]]] = defaultdict(deque)
         self._batched = settings.api == "python_batches"
+        self._timed = settings.api == "windows"
 
     @property
     def _deletions_enabled(self) -> bool:
@@ -64,7 +68,11 @@ class WordSource(pw.io.python.ConnectorSubject):
             if stamp is not None:
                 last = words[-1]
                 self.stamps[last].append((emitted[last], stamp))
-            if self._batched:
+            if self._timed:
+                now = time.time_ns() // 1000
+                for word in words:
+                    self.next(word=word, time=now)
+            elif self._batched:
                 self.next(words=words)
             else:
                 for word in words:
@@ -107,6 +115,22 @@ class CountSink:
         self._changed.clear()
 
 
+class WindowSink(CountSink):
+    """The sum of what each tenth of a second had of each word."""
+
+    def on_change(
+        self,
+        key: pw.Pointer,  # noqa: ARG002
+        row: dict[str, Any],
+        time: int,  # noqa: ARG002
+        is_addition: bool,
+    ) -> None:
+        """Take the count of a window; it is never taken back."""
+        assert is_addition, row
+        self._words += row["count"]
+        self.counts[row["word"]] = self.counts.get(row["word"], 0) + row["count"]
+
+
 class Word(pw.Schema, append_only=True):  # type: ignore[call-arg]
     """A row for each word."""
 
@@ -117,6 +141,13 @@ class WordList(pw.Schema, append_only=True):  # type: ignore[call-arg]
     """A row for each batch."""
 
     words: list[str]
+
+
+class TimedWord(pw.Schema, append_only=True):  # type: ignore[call-arg]
+    """A row for each word with its time, in microseconds."""
+
+    word: str
+    time: int
 
 
 @pw.udf
@@ -156,10 +187,23 @@ def python_udf(source: WordSource) -> pw.Table:
     return ones.groupby(pw.this.word).reduce(pw.this.word, count=pw.reducers.sum(pw.this.one))
 
 
+def windows(source: WordSource) -> pw.Table:
+    """Counts of rows by the tenth of a second."""
+    words = read(source, TimedWord, _MOST_ROWS)
+    tenths = words.windowby(
+        pw.this.time,
+        window=pw.temporal.tumbling(duration=100_000),
+        instance=pw.this.word,
+        behavior=pw.temporal.exactly_once_behavior(),
+    )
+    return tenths.reduce(word=pw.this._pw_instance, count=pw.reducers.count())
+
+
 TABLES: dict[str, Callable[[WordSource], pw.Table]] = {
     "python_source": python_source,
     "python_batches": python_batches,
     "python_udf": python_udf,
+    "windows": windows,
 }
 _MOST_ROWS = 4_096
 _COMMIT_MILLISECONDS = 20

@@ -2,7 +2,7 @@
 
 `like` names Oka's API that does the same kind of work: `per_record` where Python code runs for
 each word, `map_batches` where Python counts a list of words at a time, `native` where compiled code
-counts what comes out of Python.
+counts what comes out of Python; `windows_...` where words are counted by time.
 """
 
 from __future__ import annotations
@@ -35,8 +35,18 @@ PEERS: tuple[Peer, ...] = (
     Peer("bytewax", "per_record", "per_record", "bytewax", "bytewax_flow.py"),
     Peer("bytewax", "batches", "map_batches", "bytewax", "bytewax_flow.py"),
     Peer("bytewax", "combined", "map_batches", "bytewax", "bytewax_flow.py"),
+    Peer(
+        *("bytewax", "windows", "windows_per_record", "bytewax", "bytewax_flow.py"),
+        has_rate=False,
+        most_tasks=1,
+    ),
     Peer("pathway", "python_source", "native", "pathway", "pathway_table.py", has_batches=False),
     Peer("pathway", "python_batches", "native", "pathway", "pathway_table.py"),
     Peer("pathway", "python_udf", "per_record", "pathway", "pathway_table.py", has_batches=False),
+    Peer(
+        *("pathway", "windows", "windows_per_record", "pathway", "pathway_table.py"),
+        has_batches=False,
+        has_rate=False,
+    ),
     *JVM_PEERS,
 )

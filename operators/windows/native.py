@@ -12,7 +12,7 @@ from operators.aggregates import Aggregation, NativeAggregate
 from operators.durations import microseconds, nanoseconds
 from operators.event_time import TimeSelector
 from operators.keys import Item
-from operators.windows.assigners import Every, Sliding, Tumbling
+from operators.windows.assigners import Assigner, CountWindow, Every, Session
 from operators.windows.operator import LATE
 from operators.windows.windowing import Windowing
 
@@ -35,15 +35,10 @@ class NativeWindows(BatchOperator):
         cls, method: str, aggregations: Aggregation | Mapping[str, Aggregation], by: Windowing
     ) -> "NativeWindows":
         """One aggregation, or several by name."""
-        if not isinstance(by.assigner, Tumbling | Sliding):
-            kind = type(by.assigner).__name__
+        length = _length(by.assigner)
+        if length is not None and length > _LONGEST:
             raise GraphError(
-                f"{method}() follows window({kind}(...)), expected windows of time of one size",
-                hint=f".reduce(...) and accumulators of one's own are for {kind}, too",
-            )
-        if by.assigner.size > _LONGEST:
-            raise GraphError(
-                f"{method}() follows windows of {by.assigner.size!r}, expected at most 36,000 years"
+                f"{method}() follows windows of {length!r}, expected at most 36,000 years"
             )
         if isinstance(by.emit, Every) and by.allowed_lateness:
             raise GraphError(
@@ -68,27 +63,23 @@ class NativeWindows(BatchOperator):
         from engine.network import WindowAggregate
 
         by, wanted = self.windowing, self.of_keys
-        assigner, selector = by.assigner, by.time
-        assert isinstance(assigner, Tumbling | Sliding)
-        assert selector is not None
-        windows = (assigner.size, assigner.slide, assigner.offset % assigner.slide)
-        size, slide, offset = (microseconds(each) for each in windows)
         aggregate = WindowAggregate(
             [list(path) for path in wanted.key],
             [(kind, list(path)) for kind, path in wanted.wanted],
             None if wanted.names is None else list(wanted.names),
-            time=(_path(selector), None if callable(selector.item) else selector.unit),
-            times=_Times(selector),
-            windows=(size, slide, offset),
+            time=_time(by.time),
+            times=None if by.time is None else _Times(by.time),
+            windows=_windows(by.assigner),
             lateness=min(microseconds(by.allowed_lateness), END_OF_TIME),
             updates=by.emit != "final",
             keeps_late=LATE in context.side_outputs,
         )
+        fills = isinstance(by.assigner, CountWindow)
         if isinstance(by.emit, Every):
-            return _Every(aggregate, context, nanoseconds(by.emit.period))
+            return _Every(aggregate, context, fills, nanoseconds(by.emit.period))
         if by.emit == "final" and not by.allowed_lateness:
-            return _Final(aggregate, context)
-        return _Changes(aggregate, context)
+            return _Final(aggregate, context, fills)
+        return _Changes(aggregate, context, fills)
 
 
 class _Times:
@@ -114,22 +105,22 @@ class _Times:
 class _Final(BatchFunction):
     """Takes records in, and gives each window when it is complete."""
 
-    def __init__(self, aggregate: Any, context: TaskContext) -> None:
+    def __init__(self, aggregate: Any, context: TaskContext, fills: bool) -> None:
         self._aggregate = aggregate
         self._context = context
+        self._fills = fills
+        """Whether records complete windows, and not watermarks."""
         self._send_late = context.side_outputs.get(LATE)
 
     def process(self, batch: Any) -> Any:
         self._add(batch)
-        return []
+        return self._full()
 
     def on_watermark(self, watermark_us: int) -> Iterator[Any]:
-        self._aggregate.advance(watermark_us)
-        while len(batch := self._aggregate.complete(self._context.batch_size)):
-            yield batch
+        return iter(()) if self._fills else self._complete(watermark_us)
 
     def on_end(self) -> Iterator[Any]:
-        yield from self.on_watermark(END_OF_TIME)
+        return self._complete(END_OF_TIME)
 
     def snapshot(self) -> KeyedState:
         columns, entries = self._aggregate.snapshot()
@@ -137,6 +128,14 @@ class _Final(BatchFunction):
 
     def restore(self, state: KeyedState) -> None:
         self._aggregate.restore(state.columns, state.entries, False)
+
+    def _full(self) -> Any:
+        return self._aggregate.complete(END_OF_TIME) if self._fills else []
+
+    def _complete(self, watermark_us: int) -> Iterator[Any]:
+        self._aggregate.advance(watermark_us)
+        while len(batch := self._aggregate.complete(self._context.batch_size)):
+            yield batch
 
     def _add(self, batch: Any) -> None:
         self._aggregate.add(batch)
@@ -159,14 +158,14 @@ class _Changes(_Final):
 class _Every(_Final):
     """Gives the windows that changed when the time has come."""
 
-    def __init__(self, aggregate: Any, context: TaskContext, period_ns: int) -> None:
-        super().__init__(aggregate, context)
+    def __init__(self, aggregate: Any, context: TaskContext, fills: bool, period_ns: int) -> None:
+        super().__init__(aggregate, context, fills)
         self._period_ns = period_ns
 
     def process(self, batch: Any) -> Any:
         self._add(batch)
         self._set_timer()
-        return []
+        return self._full()
 
     def on_timer(self, now_ns: int) -> Iterator[Any]:
         changed, most = self._aggregate.changes(), self._context.batch_size
@@ -181,11 +180,32 @@ class _Every(_Final):
             self.next_timer = self._context.now_ns() + self._period_ns
 
 
-def _path(selector: TimeSelector) -> list[Item]:
-    """To the time, or to the record where a function finds it."""
+def _length(assigner: Assigner) -> timedelta | None:
+    """How long windows are, at least; None of those of so many records."""
+    if isinstance(assigner, CountWindow):
+        return None
+    return assigner.gap if isinstance(assigner, Session) else assigner.size
+
+
+def _windows(assigner: Assigner) -> tuple[str, list[int]]:
+    if isinstance(assigner, CountWindow):
+        size = min(assigner.size, _MOST_RECORDS)
+        return "counts", [size, min(assigner.slide or size, size)]
+    if isinstance(assigner, Session):
+        return "sessions", [microseconds(assigner.gap)]
+    numbers = (assigner.size, assigner.slide, assigner.offset % assigner.slide)
+    return "slices", [microseconds(each) for each in numbers]
+
+
+def _time(selector: TimeSelector | None) -> tuple[list[Item], str | None]:
+    """The path to the time, or to the record where a function finds it, and what it counts."""
+    if selector is None:
+        return [], None
     item = selector.item
     found = [] if item is None or callable(item) else [item]
-    return [1, *found] if selector.paired else found
+    return [1, *found] if selector.paired else found, None if callable(item) else selector.unit
 
 
 _LONGEST = timedelta(microseconds=2**60)
+_MOST_RECORDS = 2**60
+"""A window that no key fills."""

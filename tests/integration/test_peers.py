@@ -35,7 +35,8 @@ def nothing_left_of_a_run(
 
 def measure(peer: Peer, parallelism: int = 1, rate: float | None = None) -> Measurement:
     case = Case(peer.system, peer.api, "processes", "", 32, 100, parallelism, "closed")
-    return peer.measure(case, Run(seconds=1.0, warmup=0.2, rate=rate, seed=0))
+    seconds = 3.0 if peer.api == "windows" else 1.0  # a window comes out a second after its end
+    return peer.measure(case, Run(seconds=seconds, warmup=0.2, rate=rate, seed=0))
 
 
 @pytest.mark.parametrize(
@@ -55,13 +56,16 @@ def test_a_peer_counts_right(peer: Peer, parallelism: int) -> None:
     missing = peer.missing()
     if missing is not None:
         pytest.skip(missing)
+    if parallelism > peer.most_tasks:
+        pytest.skip(f"{peer.system} {peer.api} has at most {peer.most_tasks} tasks")
     found = measure(peer, parallelism)
     assert found.records > 1000
     assert found.throughput > 1000
     assert found.cpu_seconds_per_million > 0
-    latency = LatencyHistogram()
-    latency.merge(found.histogram)
-    assert latency.count > 0
+    if peer.has_rate:
+        latency = LatencyHistogram()
+        latency.merge(found.histogram)
+        assert latency.count > 0
 
 
 def test_a_peer_is_offered_words_at_a_rate() -> None:

@@ -87,8 +87,11 @@ def test_units() -> None:
     assert [rate(each) for each in (0, 0.333, 999.4, 999.9, 999_600, 12.3e12)] == [
         *("0", "0.333", "999", "1k", "1M", "12,300G")
     ]
-    assert [duration(each) for each in (0, 999.7, 1234.0, 999_700, 59e6, 1234e6, 9000e6)] == [
-        *("0 µs", "1 ms", "1.23 ms", "1 s", "59 s", "20.6 min", "2.5 h")
+    assert [duration(each) for each in (0, 999.7, 1234.0, 999_700, 59e6, 1234e6)] == [
+        *("0 µs", "1 ms", "1.23 ms", "1 s", "59 s", "20.6 min")
+    ]
+    assert [duration(each) for each in (9000e6, 172_800e6, 1.8e15)] == [
+        *("2.5 h", "2 days", "57 years")
     ]
     assert [counted(number, "task") for number in (0, 1, 1200)] == [
         "0 tasks",

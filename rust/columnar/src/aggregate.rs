@@ -1,16 +1,15 @@
+//! Aggregates per key over columns.
+
 use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use arrow_schema::SchemaRef;
 use oka_compute::{Aggregation, Problem};
-use thiserror::Error;
 
-use crate::cells::{framed, joined, split, unframed};
-use crate::key::plain;
-use crate::keys::Keys;
-use crate::values::Values;
-use crate::{ColumnError, Columns, DecodeError, EncodeError, KeyError, Selector};
+use crate::cells::unframed;
+use crate::shape::{Places, Shape, Wanted};
+use crate::{AggregateError, Columns, Selector};
 
 /// The values of each key so far, over columns that are read in place.
 ///
@@ -21,7 +20,7 @@ use crate::{ColumnError, Columns, DecodeError, EncodeError, KeyError, Selector};
 pub struct Aggregate {
     key: Vec<Selector>,
     wanted: Vec<Wanted>,
-    shape: Option<Shape>,
+    pub(crate) shape: Option<Shape>,
     /// Per key, the number of the last round that had it.
     rounds: Vec<u64>,
     round: u64,
@@ -30,14 +29,6 @@ pub struct Aggregate {
 
 /// A frame of no rows, and encoded keys with their values.
 pub type Exported = (Vec<u8>, Vec<(Vec<u8>, Vec<u8>)>);
-
-/// What is computed, of which column, and how it is named.
-#[derive(Clone, Debug)]
-struct Wanted {
-    name: String,
-    aggregation: Aggregation,
-    value: Option<Selector>,
-}
 
 impl Aggregate {
     /// By the values of a column, or of several, which are one key; [`Self::compute`] says what.
@@ -93,14 +84,7 @@ impl Aggregate {
             return Ok(None);
         };
         let touched = &self.touched[some];
-        let mut columns = shape.keys.arrays(touched)?;
-        for result in &shape.results {
-            columns.push(result.values.take(touched, &result.data_type)?);
-        }
-        Ok(Some(RecordBatch::try_new(
-            Arc::clone(&shape.schema),
-            columns,
-        )?))
+        Ok(Some(shape.take(touched, touched)?))
     }
 
     /// A frame of no rows with the schema of the first one, and each key with its values, encoded.
@@ -108,13 +92,9 @@ impl Aggregate {
         let Some(shape) = &self.shape else {
             return Ok(<_>::default());
         };
-        let layout = framed(&RecordBatch::new_empty(Arc::clone(&shape.input)))?;
         let numbers = self.numbers();
-        let values = shape.results.iter();
-        let values = values.map(|each| each.values.export(&numbers, &each.data_type));
-        let values = joined(values.collect::<Result<_, _>>()?);
-        let keys = shape.keys.export(&numbers)?;
-        Ok((layout, keys.into_iter().zip(values).collect()))
+        let (keys, values) = (shape.keys.export(&numbers)?, shape.export(&numbers)?);
+        Ok((shape.layout()?, keys.into_iter().zip(values).collect()))
     }
 
     /// Goes on with keys that others have exported, and with their schema, as if the rows had come
@@ -134,12 +114,7 @@ impl Aggregate {
         if self.touched.len() < keys.len() {
             return Err(Problem::Twice.into());
         }
-        let cells = split(values, shape.results.len())?;
-        for (result, cells) in shape.results.iter_mut().zip(cells) {
-            result.values.resize(count);
-            result.values.import(numbers, &cells, &result.data_type)?;
-        }
-        Ok(())
+        Shape::import(&mut shape.results, (numbers, count), values)
     }
 
     /// Forgets which keys were touched, as [`Self::update`] does.
@@ -204,12 +179,12 @@ impl Aggregate {
         } else {
             touch(&mut self.rounds, self.round, numbers, &mut self.touched);
         }
-        for (result, value) in shape.results.iter_mut().zip(&places.values) {
-            result.values.resize(count);
-            let column = batch.column(value.unwrap_or_default());
-            result.values.update(result.aggregation, numbers, column)?;
-        }
-        Ok(())
+        Ok(Shape::update(
+            &mut shape.results,
+            (numbers, count),
+            places,
+            batch,
+        )?)
     }
 
     /// Takes in what another of the same columns has come to; keys that were touched there are so
@@ -230,12 +205,11 @@ impl Aggregate {
             *last = (*last).max(SEEN);
         }
         touch(&mut self.rounds, self.round, &touched, &mut self.touched);
-        for (result, other) in shape.results.iter_mut().zip(&others.results) {
-            result.values.resize(count);
-            let from = (&other.values, &theirs[..], &other.data_type);
-            result.values.merge(result.aggregation, ours, from)?;
-        }
-        Ok(())
+        Ok(Shape::merge(
+            &mut shape.results,
+            (ours, count),
+            (&others.results, &theirs),
+        )?)
     }
 
     /// Has all keys touched.
@@ -252,181 +226,6 @@ impl Aggregate {
 
 /// The round of keys that are there and were not touched.
 const SEEN: u64 = 1;
-
-/// Where the columns of a frame are that take part.
-#[derive(Default)]
-pub(crate) struct Places {
-    /// Their indexes, each once.
-    pub(crate) projection: Vec<usize>,
-    /// Where in `projection` the keys are.
-    keys: Vec<usize>,
-    /// Where in `projection` the value of each aggregation is.
-    values: Vec<Option<usize>>,
-}
-
-impl Places {
-    fn of(schema: &Schema, key: &[Selector], wanted: &[Wanted]) -> Result<Self, ColumnError> {
-        let mut places = Self::default();
-        for selector in key {
-            let place = places.add(selector.find(schema)?);
-            places.keys.push(place);
-        }
-        for each in wanted {
-            let column = each.value.as_ref().map(|value| value.find(schema));
-            let place = column.transpose()?.map(|column| places.add(column));
-            places.values.push(place);
-        }
-        Ok(places)
-    }
-
-    pub(crate) fn add(&mut self, column: usize) -> usize {
-        let known = self.projection.iter().position(|at| *at == column);
-        known.unwrap_or_else(|| {
-            self.projection.push(column);
-            self.projection.len() - 1
-        })
-    }
-
-    /// The fields of the keys, and of each value.
-    fn fields<'a>(&self, schema: &'a Schema) -> (Vec<&'a Field>, Vec<Option<&'a Field>>) {
-        let field = |place: usize| schema.field(self.projection[place]);
-        let keys = self.keys.iter().map(|place| field(*place));
-        let values = self.values.iter().map(|place| place.map(field));
-        (keys.collect(), values.collect())
-    }
-}
-
-/// A frame cannot be aggregated.
-#[derive(Debug, Error)]
-pub enum AggregateError {
-    /// There is no such column.
-    #[error(transparent)]
-    Column(#[from] ColumnError),
-    /// The key column holds no keys.
-    #[error(transparent)]
-    Key(#[from] KeyError),
-    /// The value column does not suit the aggregation.
-    #[error("{aggregation} of a column of type {data_type}")]
-    Value {
-        /// What was to be computed.
-        aggregation: &'static str,
-        /// The type of the column.
-        data_type: DataType,
-    },
-    /// The types of key and value are not those of the frames before.
-    #[error("columns of type {got} after columns of type {expected}")]
-    Changed {
-        /// Key and value of the frames before.
-        expected: String,
-        /// Key and value now.
-        got: String,
-    },
-    /// A row has no time.
-    #[error("row {row} of the batch: {problem}")]
-    Row {
-        /// Its number.
-        row: u32,
-        /// What is wrong with it.
-        problem: Problem,
-    },
-    /// The bytes are no columns.
-    #[error(transparent)]
-    Decode(#[from] DecodeError),
-    /// It is not what an aggregate of this kind has exported.
-    #[error("a state that cannot go on here: {0}")]
-    State(#[from] Problem),
-    /// The first frame had a schema that cannot be kept.
-    #[error(transparent)]
-    Encode(#[from] EncodeError),
-    /// A result that cannot be expressed.
-    #[error(transparent)]
-    Arrow(#[from] ArrowError),
-}
-
-/// What the first frame settles for all others.
-#[derive(Debug)]
-struct Shape {
-    keys: Keys,
-    results: Vec<Computed>,
-    schema: SchemaRef,
-    /// That of the first frame.
-    input: SchemaRef,
-}
-
-/// One aggregation.
-#[derive(Debug)]
-struct Computed {
-    aggregation: Aggregation,
-    /// Type of the column in the input; `None` where there is none.
-    input: Option<DataType>,
-    /// Type of the column in the result.
-    data_type: DataType,
-    values: Values,
-}
-
-impl Shape {
-    fn new(schema: &SchemaRef, places: &Places, wanted: &[Wanted]) -> Result<Self, AggregateError> {
-        let (key, value) = places.fields(schema);
-        let keys = Keys::new(&key)?;
-        let mut results = Vec::with_capacity(wanted.len());
-        let mut shown: Vec<Field> = keys.fields().cloned().collect();
-        for (each, value) in wanted.iter().zip(value) {
-            let input = value.map(|field| field.data_type().clone());
-            let column = input.as_ref().unwrap_or(&DataType::Null);
-            let Some((values, data_type)) = Values::of(each.aggregation, column) else {
-                return Err(AggregateError::Value {
-                    aggregation: each.aggregation.name(),
-                    data_type: column.clone(),
-                });
-            };
-            shown.push(Field::new(&each.name, data_type.clone(), true));
-            results.push(Computed {
-                aggregation: each.aggregation,
-                input,
-                data_type,
-                values,
-            });
-        }
-        Ok(Self {
-            keys,
-            results,
-            schema: Arc::new(Schema::new(shown)),
-            input: Arc::clone(schema),
-        })
-    }
-
-    /// The shape, if these columns have it, too. Layouts of keys may differ.
-    fn checked(self, schema: &Schema, places: &Places) -> Result<Self, AggregateError> {
-        let (key, value) = places.fields(schema);
-        let same = |(result, field): (&Computed, Option<&Field>)| {
-            result.input.as_ref() == field.map(Field::data_type)
-        };
-        if self.keys.suit(&key)? && self.results.iter().zip(value.iter().copied()).all(same) {
-            return Ok(self);
-        }
-        let inputs = self
-            .results
-            .iter()
-            .filter_map(|result| result.input.as_ref());
-        let expected = self
-            .keys
-            .fields()
-            .map(|field| plain(field.data_type()))
-            .chain(inputs);
-        let got = key.iter().chain(value.iter().flatten());
-        Err(AggregateError::Changed {
-            expected: listed(expected),
-            got: listed(got.map(|field| field.data_type())),
-        })
-    }
-}
-
-fn listed<'a>(types: impl Iterator<Item = &'a DataType>) -> String {
-    types
-        .map(DataType::to_string)
-        .collect::<Vec<_>>()
-        .join(" and ")
-}
 
 /// Appends each number that this round has not had, once.
 ///

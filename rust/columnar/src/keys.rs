@@ -31,6 +31,11 @@ impl Keys {
         })
     }
 
+    /// For the same columns, of no rows so far.
+    pub(crate) fn without_rows(&self) -> Result<Self, KeyError> {
+        Self::new(&self.fields().collect::<Vec<_>>())
+    }
+
     /// The columns of keys in a result.
     pub(crate) fn fields(&self) -> impl Iterator<Item = &Field> {
         self.columns.iter().map(|column| &column.field)

@@ -7,7 +7,7 @@ use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef, Float64Array, Int64Array, RecordBatch};
 use arrow_schema::{ArrowError, DataType, Field, Schema, TimeUnit};
 use oka_compute::{Problem, Unit};
-use oka_window::{Window, Windows};
+use oka_window::{Assigner, Window};
 
 use crate::key::each_float;
 use crate::values::each_number;
@@ -17,7 +17,7 @@ use crate::{AggregateError, build};
 #[derive(Debug)]
 pub(crate) struct Bounds {
     /// Type of the column of times.
-    pub(crate) input: DataType,
+    input: DataType,
     /// Type of the columns in results.
     data_type: DataType,
     /// What they count, if they are integers inside.
@@ -28,18 +28,21 @@ impl Bounds {
     pub(crate) fn new(
         input: &DataType,
         unit: Unit,
-        windows: Windows,
+        assigner: Assigner,
     ) -> Result<Self, AggregateError> {
+        let are_whole = |unit: Unit| match assigner {
+            Assigner::Sliced(windows) => windows.are_whole(unit.microseconds()),
+            Assigner::Sessions { gap } => gap % unit.microseconds() == 0,
+            Assigner::Counted { .. } => true,
+        };
         let (data_type, unit) = match input {
             DataType::Timestamp(unit, zone) => {
-                let fits = windows.are_whole(of_type(*unit).microseconds());
+                let fits = are_whole(of_type(*unit));
                 let unit = if fits { *unit } else { TimeUnit::Microsecond };
                 (DataType::Timestamp(unit, zone.clone()), of_type(unit))
             }
             DataType::Float32 | DataType::Float64 => (DataType::Float64, unit),
-            kind if kind.is_integer() && windows.are_whole(unit.microseconds()) => {
-                (DataType::Int64, unit)
-            }
+            kind if kind.is_integer() && are_whole(unit) => (DataType::Int64, unit),
             kind if kind.is_integer() => (DataType::Float64, unit),
             other => {
                 return Err(AggregateError::Value {
@@ -55,22 +58,41 @@ impl Bounds {
         })
     }
 
-    /// The batch with the columns of a window.
+    /// Of windows of so many rows.
+    pub(crate) fn of_counts() -> Self {
+        Self {
+            input: DataType::Null,
+            data_type: DataType::Int64,
+            unit: Unit::Microseconds, // as they are
+        }
+    }
+
+    /// Whether a column of times is as those before.
+    pub(crate) fn check(&self, input: &DataType) -> Result<(), AggregateError> {
+        if self.input == *input {
+            return Ok(());
+        }
+        Err(AggregateError::Changed {
+            expected: self.input.to_string(),
+            got: input.to_string(),
+        })
+    }
+
+    /// The batch with columns of the rows' windows.
     pub(crate) fn of(
         &self,
-        window: Window,
+        windows: &[Window],
         batch: &RecordBatch,
     ) -> Result<RecordBatch, AggregateError> {
-        let (schema, rows) = (batch.schema(), batch.num_rows());
-        let mut fields: Vec<_> = schema
-            .fields()
-            .iter()
-            .map(|it| it.as_ref().clone())
-            .collect();
+        let schema = batch.schema();
+        let fields = schema.fields().iter();
+        let mut fields: Vec<_> = fields.map(|it| it.as_ref().clone()).collect();
         let mut columns = batch.columns().to_vec();
-        for (name, time) in [("window_start", window.start), ("window_end", window.end)] {
+        let starts = self.column(windows.iter().map(|window| window.start))?;
+        let ends = self.column(windows.iter().map(|window| window.end))?;
+        for (name, column) in [("window_start", starts), ("window_end", ends)] {
             fields.push(Field::new(name, self.data_type.clone(), false));
-            columns.push(self.column(time, rows)?);
+            columns.push(column);
         }
         Ok(RecordBatch::try_new(
             Arc::new(Schema::new(fields)),
@@ -78,16 +100,19 @@ impl Bounds {
         )?)
     }
 
-    fn column(&self, time: i64, rows: usize) -> Result<ArrayRef, ArrowError> {
+    fn column(&self, times: impl Iterator<Item = i64>) -> Result<ArrayRef, ArrowError> {
         if self.data_type == DataType::Float64 {
-            let time = self.unit.to_float(time);
-            return Ok(Arc::new(Float64Array::from(vec![time; rows])));
+            let times = times.map(|time| self.unit.to_float(time));
+            return Ok(Arc::new(Float64Array::from_iter_values(times)));
         }
-        let time = self.unit.to_integer(time).ok_or_else(|| {
-            ArrowError::ArithmeticOverflow(format!("{time} us in a column of {}", self.data_type))
-        })?;
-        let column: ArrayRef = Arc::new(Int64Array::from(vec![time; rows]));
-        build::reinterpreted(&column, &self.data_type)
+        let times = times.map(|time| {
+            self.unit.to_integer(time).ok_or_else(|| {
+                let told = format!("{time} us in a column of {}", self.data_type);
+                ArrowError::ArithmeticOverflow(told)
+            })
+        });
+        let times: Int64Array = times.collect::<Result<Vec<_>, _>>()?.into();
+        build::reinterpreted(&(Arc::new(times) as ArrayRef), &self.data_type)
     }
 }
 

@@ -26,6 +26,17 @@ impl Wanted {
     }
 }
 
+/// The value of a record that is computed beside the first.
+pub(crate) fn further_value<'r>(
+    (aggregation, path): &(Aggregation, Path),
+    record: &'r [u8],
+) -> Result<&'r [u8], Problem> {
+    match aggregation {
+        Aggregation::Count => Ok(record),
+        _ => path.find(record).map_err(Problem::NoValue),
+    }
+}
+
 /// A key with its values now.
 #[derive(Clone, Copy, Debug)]
 pub struct Update<'a> {
@@ -35,7 +46,7 @@ pub struct Update<'a> {
     pub key: &'a [u8],
     /// The value of the first aggregation.
     pub value: &'a Accumulated,
-    further: &'a [Vec<Accumulated>],
+    pub(crate) further: &'a [Vec<Accumulated>],
 }
 
 impl<'a> Update<'a> {
@@ -157,16 +168,13 @@ impl Groups {
         number: usize,
         record: &[u8],
     ) -> Result<(), Problem> {
-        for ((aggregation, path), values) in wanted.further.iter().zip(&mut self.further) {
-            let value = match aggregation {
-                Aggregation::Count => record,
-                _ => path.find(record).map_err(Problem::NoValue)?,
-            };
+        for (further, values) in wanted.further.iter().zip(&mut self.further) {
+            let (aggregation, value) = (further.0, further_value(further, record)?);
             match values.get_mut(number) {
                 Some(so_far) => {
-                    so_far.add(*aggregation, value)?;
+                    so_far.add(aggregation, value)?;
                 }
-                None => values.push(Accumulated::first(*aggregation, value)?),
+                None => values.push(Accumulated::first(aggregation, value)?),
             }
         }
         Ok(())

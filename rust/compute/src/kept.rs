@@ -7,49 +7,51 @@ use crate::value::{Reader, Value};
 /// Keys with what is kept of them, encoded.
 pub type Kept = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// What is kept of a key: how far event time has come, and its slices.
-pub fn kept(watermark: Option<i64>, slices: &[Vec<u8>]) -> Vec<u8> {
+/// What is kept of a key: how far event time has come, or how many records it had, and its windows
+/// or slices.
+pub fn kept(how_far: Option<i64>, windows: &[Vec<u8>]) -> Vec<u8> {
     let mut kept = Vec::new();
     encode::array(&mut kept, 2);
-    match watermark {
-        Some(watermark) => encode::int(&mut kept, watermark),
+    match how_far {
+        Some(how_far) => encode::int(&mut kept, how_far),
         None => encode::nil(&mut kept),
     }
-    encode::array(&mut kept, slices.len());
-    kept.extend_from_slice(&slices.concat());
+    encode::array(&mut kept, windows.len());
+    kept.extend_from_slice(&windows.concat());
     kept
 }
 
-/// What is kept of a key in a slice: where it begins, the form of its times, and encoded values.
-pub fn kept_slice(start: i64, form: &[u8], values: &[u8]) -> Vec<u8> {
+/// What is kept of a key in a window or a slice: where that begins and ends, and encoded values.
+pub fn kept_window(bounds: &[i64], values: &[&[u8]]) -> Vec<u8> {
     let mut kept = Vec::new();
-    encode::array(&mut kept, 3);
-    encode::int(&mut kept, start);
-    kept.extend_from_slice(form);
-    kept.extend_from_slice(values);
+    encode::array(&mut kept, bounds.len() + values.len());
+    bounds.iter().for_each(|time| encode::int(&mut kept, *time));
+    kept.extend_from_slice(&values.concat());
     kept
 }
 
-/// What [`kept`] has written, and of each slice what [`kept_slice`] has.
-pub fn read_kept(kept: &[u8]) -> Result<(Option<i64>, Vec<KeptSlice<'_>>), Problem> {
-    let [watermark, slices] = exactly(kept)?;
-    let watermark = match Reader::new(watermark).read()? {
-        Value::Int(watermark) => Some(watermark),
-        _ => None,
+/// What [`kept`] has written, and of each window the parts that [`kept_window`] has.
+pub fn read_kept<const PARTS: usize>(kept: &[u8]) -> Result<Windows<'_, PARTS>, Problem> {
+    let [how_far, windows] = exactly(kept)?;
+    let how_far = match Reader::new(how_far).read()? {
+        Value::Nil => None,
+        _ => Some(integer(how_far)?),
     };
-    let slice = |slice| {
-        let [start, form, values] = exactly(slice)?;
-        match Reader::new(start).read()? {
-            Value::Int(start) => Ok((start, form, values)),
-            _ => Err(Problem::NoWindows),
-        }
-    };
-    let slices = items(slices)?.into_iter().map(slice);
-    Ok((watermark, slices.collect::<Result<_, _>>()?))
+    let windows = items(windows)?.into_iter().map(exactly);
+    Ok((how_far, windows.collect::<Result<_, _>>()?))
 }
 
-/// Where a slice begins, the form of its times, and the values.
-pub type KeptSlice<'a> = (i64, &'a [u8], &'a [u8]);
+/// How far event time has come, or how many records there were; and windows, of which each has so
+/// many parts.
+pub type Windows<'a, const PARTS: usize> = (Option<i64>, Vec<[&'a [u8]; PARTS]>);
+
+/// A part that is an integer.
+pub fn integer(part: &[u8]) -> Result<i64, Problem> {
+    match Reader::new(part).read()? {
+        Value::Int(number) => Ok(number),
+        _ => Err(Problem::NoWindows),
+    }
+}
 
 /// The items of an encoded array.
 fn items(encoded: &[u8]) -> Result<Vec<&[u8]>, Problem> {

@@ -127,7 +127,7 @@ proptest! {
         add(&mut after, rest);
         complete(&mut after, i64::MAX, &mut found);
         prop_assert_eq!(found, expected(&records, sizes, further));
-        prop_assert_eq!((after.slices(), after.late()), (0, 0));
+        prop_assert_eq!((after.len(), after.late()), (0, 0));
     }
 }
 

@@ -1,19 +1,16 @@
 //! Aggregates per key over encoded batches.
 
-use crate::batch::{Batch, Content, not_columns};
-use crate::columns;
+use crate::batch::{Batch, Content};
 use crate::decode::Decoder;
-use crate::error::{AggregateError, alone, shortened};
+use crate::error::alone;
+use crate::refused::{mixed, raise, raise_columns};
+use crate::results::{exported, value};
 use crate::state::{Entry, placed};
-use oka_columnar::{Columns, Selector};
-use oka_compute::key::KeyError;
-use oka_compute::value::extension;
-use oka_compute::{
-    Accumulated, Aggregation, KeyPath, Path, Problem, Reader, Step, Update, Value, integer_mean,
-};
-use pyo3::exceptions::PyValueError;
+use crate::wanted::{PathStep, key_path, over_columns, path};
+use oka_columnar::Columns;
+use oka_compute::{Aggregation, Path, Update};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyString};
+use pyo3::types::{PyList, PyString};
 use std::sync::Mutex;
 
 /// Count, sum, minimum, maximum, mean or first value per key, or several of them, computed on
@@ -55,7 +52,7 @@ impl Aggregate {
         wanted: Vec<(String, Vec<PathStep>)>,
         names: Option<Vec<Py<PyString>>>,
     ) -> PyResult<Self> {
-        let wanted = self::wanted(wanted, names.as_deref())?;
+        let wanted = crate::wanted::wanted(wanted, names.as_deref())?;
         let mut paths = wanted.iter().map(|(kind, steps)| (*kind, path(steps)));
         let (first, value) = paths
             .next()
@@ -267,57 +264,6 @@ fn pairs<'py, 'a>(
     PyList::new(py, pairs)
 }
 
-/// The aggregate over columns.
-pub(crate) fn over_columns(
-    key: &[Vec<PathStep>],
-    wanted: &[(Aggregation, Vec<PathStep>)],
-    names: Option<&[Py<PyString>]>,
-) -> PyResult<oka_columnar::Aggregate> {
-    let by = key
-        .iter()
-        .map(|path| selector(path).and_then(|key| key.ok_or_else(|| no_column("key_by()"))));
-    let mut aggregate = oka_columnar::Aggregate::by(by.collect::<PyResult<_>>()?);
-    for (at, (aggregation, path)) in wanted.iter().enumerate() {
-        let value = match (aggregation, selector(path)?) {
-            (Aggregation::Count, _) => None,
-            (_, None) => return Err(no_column("the aggregation")),
-            (_, value) => value,
-        };
-        let name = match names {
-            Some(names) => names[at].to_string(),
-            None => aggregation.name().to_owned(),
-        };
-        aggregate = aggregate.compute(name, *aggregation, value);
-    }
-    Ok(aggregate)
-}
-
-/// The value of a key, or a dict of several.
-pub(crate) fn value<'py>(
-    py: Python<'py>,
-    update: &Update,
-    names: Option<&[Py<PyString>]>,
-) -> PyResult<Bound<'py, PyAny>> {
-    let Some(names) = names else {
-        return object(py, update.value);
-    };
-    let values = PyDict::new(py);
-    for (name, value) in names.iter().zip(update.values()) {
-        values.set_item(name, object(py, value)?)?;
-    }
-    Ok(values.into_any())
-}
-
-pub(crate) fn exported(
-    py: Python<'_>,
-    batch: Option<arrow_array::RecordBatch>,
-) -> PyResult<Bound<'_, PyAny>> {
-    match batch {
-        Some(batch) => columns::export(py, batch),
-        None => Ok(PyList::empty(py).into_any()),
-    }
-}
-
 /// Does the work, without the GIL if there are bytes enough.
 pub(crate) fn detached<T: Send>(
     py: Python<'_>,
@@ -329,178 +275,6 @@ pub(crate) fn detached<T: Send>(
     } else {
         work()
     }
-}
-
-/// One step of a path: an int or a str.
-#[derive(FromPyObject)]
-pub(crate) enum PathStep {
-    Item(i64),
-    Field(String),
-}
-
-/// What is to be computed: one aggregation, or one for each name.
-pub(crate) fn wanted(
-    wanted: Vec<(String, Vec<PathStep>)>,
-    names: Option<&[Py<PyString>]>,
-) -> PyResult<Vec<(Aggregation, Vec<PathStep>)>> {
-    let expected = names.map_or(1, <[_]>::len);
-    if wanted.is_empty() || wanted.len() != expected {
-        return Err(PyValueError::new_err(format!(
-            "{} aggregations, expected one for each name, or one without a name",
-            wanted.len()
-        )));
-    }
-    let wanted = wanted.into_iter().map(|(kind, path)| {
-        let aggregation = Aggregation::named(&kind).ok_or_else(|| {
-            let all = Aggregation::ALL.map(Aggregation::name).join(", ");
-            PyValueError::new_err(format!("aggregation {kind:?}, expected one of {all}"))
-        })?;
-        Ok((aggregation, path))
-    });
-    wanted.collect()
-}
-
-/// The way to the key.
-pub(crate) fn key_path(key: &[Vec<PathStep>]) -> PyResult<KeyPath> {
-    match key {
-        [] => Err(PyValueError::new_err(
-            "no path to the key, expected at least one",
-        )),
-        [only] => Ok(KeyPath::One(path(only))),
-        several => Ok(KeyPath::Tuple(
-            several.iter().map(|each| path(each)).collect(),
-        )),
-    }
-}
-
-pub(crate) fn path(steps: &[PathStep]) -> Path {
-    let step = |step: &PathStep| match step {
-        PathStep::Item(item) => Step::Item(*item),
-        PathStep::Field(field) => Step::Field(field.clone()),
-    };
-    Path::from(steps.iter().map(step).collect::<Vec<_>>())
-}
-
-/// The column that a path leads to; `None` if the path is empty.
-pub(crate) fn selector(path: &[PathStep]) -> PyResult<Option<Selector>> {
-    match path {
-        [] => Ok(None),
-        [PathStep::Item(index)] => Ok(Some(Selector::Index(*index as isize))),
-        [PathStep::Field(name)] => Ok(Some(Selector::Name(name.clone()))),
-        _ => Err(no_column("key_by() with a function")),
-    }
-}
-
-fn object<'py>(py: Python<'py>, value: &Accumulated) -> PyResult<Bound<'py, PyAny>> {
-    match value {
-        Accumulated::Integer(number) => match i64::try_from(*number) {
-            Ok(number) => number.into_pyobject(py).map(Bound::into_any),
-            Err(_) => number.into_pyobject(py).map(Bound::into_any),
-        }
-        .map_err(PyErr::from),
-        Accumulated::Bool(truth) => Ok(truth.into_pyobject(py)?.to_owned().into_any()),
-        Accumulated::Float(number) => Ok(number.into_pyobject(py)?.into_any()),
-        Accumulated::Text(utf8) => {
-            let text = PyString::from_bytes(py, utf8).or_else(|_| {
-                let utf8 = PyBytes::new(py, utf8);
-                PyString::from_encoded_object(&utf8, Some(c"utf-8"), Some(c"surrogatepass"))
-            });
-            Ok(text?.into_any())
-        }
-        Accumulated::Bytes(data) => Ok(PyBytes::new(py, data).into_any()),
-        Accumulated::Encoded(encoded) => Decoder::new(py).first(encoded),
-        Accumulated::IntegerMean { count, sum } => {
-            Ok(integer_mean(*sum, *count).into_pyobject(py)?.into_any())
-        }
-        Accumulated::FloatMean { count, sum } => {
-            Ok((sum / *count as f64).into_pyobject(py)?.into_any())
-        }
-    }
-}
-
-/// The exception for a record of a body whose first record has this index; `told` is what Python said
-/// of it, with a hint.
-#[cold]
-pub(crate) fn raise(
-    py: Python<'_>,
-    (first, body): (usize, &[u8]),
-    error: &oka_compute::AggregateError,
-    wanted: &[(Aggregation, Vec<PathStep>)],
-    told: Option<String>,
-) -> PyErr {
-    let encoded = &body[error.offset..];
-    let record = match Decoder::new(py).first(encoded) {
-        Ok(record) => shortened(&record),
-        Err(error) => return error,
-    };
-    let hint = match error.problem {
-        Problem::NoKey(_) | Problem::NoValue(_) | Problem::NoTime(_) => {
-            "bring records into shape with map first".into()
-        }
-        Problem::Key(KeyError::Unhashable(_)) => {
-            "make it a tuple, or another that is, by a function: key_by(lambda record: ...)".into()
-        }
-        Problem::NotATime | Problem::FarTime => {
-            "say what numbers count by unit=..., or compute the time by a function of the record"
-                .into()
-        }
-        Problem::Key(_) => "key_by takes a function of the record, too".into(),
-        Problem::NotANumber | Problem::NotOrdered => {
-            let inside = wanted.iter().find_map(|(aggregation, value)| {
-                inside(*aggregation, path(value).find(encoded).ok()?)
-            });
-            inside.unwrap_or_else(|| REDUCE.into())
-        }
-        _ => REDUCE.into(),
-    };
-    let told = told.unwrap_or_else(|| format!("{}\n\nhint: {hint}", error.problem));
-    let number = first + error.record;
-    AggregateError::new_err(format!("record {number} of the batch, {record}: {told}"))
-}
-
-/// How to name a value inside this one, where it has others inside.
-fn inside(aggregation: Aggregation, value: &[u8]) -> Option<String> {
-    let item = match Reader::new(value).read().ok()? {
-        _ if matches!(aggregation, Aggregation::Count | Aggregation::First) => return None,
-        Value::Array(_) | Value::Extension(extension::LIST, _) => "an item of it by its index",
-        Value::Map(_) => "a field of it by its name",
-        _ => return None,
-    };
-    let example = if item.contains("field") { "\"n\"" } else { "1" };
-    let name = aggregation.name();
-    Some(format!(
-        "say which value: {item}, such as {name}({example})"
-    ))
-}
-
-const REDUCE: &str = "reduce takes any function of two values";
-
-#[cold]
-pub(crate) fn raise_columns(error: &oka_columnar::AggregateError) -> PyErr {
-    use oka_columnar::AggregateError as Error;
-    let hint = match error {
-        Error::Decode(error) => return not_columns(error),
-        Error::Column(_) => "name one of these columns, or say its index",
-        Error::Row { .. } => "a column of times has integers, floats or timestamps, and no nulls",
-        Error::State(_) => "is it the state of an operator with the same aggregations?",
-        _ => "cast the column in map_batches first",
-    };
-    AggregateError::new_err(format!("{error}\n\nhint: {hint}"))
-}
-
-#[cold]
-pub(crate) fn no_column(what: &str) -> PyErr {
-    AggregateError::new_err(format!(
-        "{what} names no column, expected one for a stream of columns\n\nhint: name it, as in \
-         key_by(\"word\").sum(\"n\"); map_batches can add a column"
-    ))
-}
-
-#[cold]
-pub(crate) fn mixed() -> PyErr {
-    AggregateError::new_err(
-        "columns and records in one aggregation\n\nhint: to_columns() or to_records() before union",
-    )
 }
 
 /// Bodies from this size on are worth giving the GIL up for: doing so takes 40 ns and lets other

@@ -27,12 +27,15 @@ mod latency;
 mod latest;
 mod network;
 mod record_cache;
+mod refused;
+mod results;
 mod s3;
 mod shape;
 mod state;
 mod statistics;
 mod text;
 mod timers;
+mod wanted;
 mod windows;
 
 use pyo3::prelude::*;

@@ -1,20 +1,20 @@
 //! Aggregates per key and window over encoded batches.
 
-use crate::aggregate::{
-    PathStep, detached, exported, key_path, mixed, no_column, over_columns, path, raise,
-    raise_columns, selector, value, wanted,
-};
+use crate::aggregate::detached;
 use crate::batch::{Batch, Content};
 use crate::columns;
 use crate::decode::Decoder;
 use crate::encode;
-use crate::error::{Raised, alone};
+use crate::error::alone;
+use crate::refused::{mixed, no_column, raise, raise_columns};
+use crate::results::{Rows, exported};
 use crate::state::{Entry, placed};
-use oka_compute::{Aggregation, Emit, Problem, TimePath, Unit, Update};
-use oka_window::{Window, Windows};
+use crate::wanted::{PathStep, key_path, over_columns, path, selector};
+use oka_compute::{Aggregation, Emit, Problem, TimePath, Unit};
+use oka_window::{Assigner, Windows, WindowsError};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyString, PyTuple};
+use pyo3::types::PyString;
 use std::sync::Mutex;
 
 /// What `Aggregate` computes, of the records of each window of event time. Results are tuples of a
@@ -24,8 +24,9 @@ use std::sync::Mutex;
 /// numbers there count: "s", "ms", "us" or "ns". `times` is an object with methods: of what is at the
 /// path but is no number, or where numbers count nothing, `microseconds` gives the time; `form` of
 /// the first time gives 1970 in its form, and `like` of that a function, which gives microseconds in
-/// this form. `windows` has size, slide and offset, in microseconds as `lateness` is. With `updates`,
-/// windows come as they change. Over columns, times are a column, and results `pyarrow.RecordBatch`es
+/// this form. `windows` are "slices" with size, slide and offset, or "sessions" with the gap, in
+/// microseconds as `lateness` is, or "counts" with size and slide, for which there is no time: those
+/// that are full come by `complete`. With `updates`, windows come as they change. Over columns, times are a column, and results `pyarrow.RecordBatch`es
 /// with columns `window_start` and `window_end`. With `keeps_late`, `take_late` gives what came too late.
 ///
 /// One thread at a time.
@@ -46,7 +47,7 @@ struct State {
     names: Option<Vec<Py<PyString>>>,
     time: Vec<PathStep>,
     unit: Option<Unit>,
-    windows: (Windows, u64),
+    windows: (Assigner, u64),
     emit: Emit,
     keeps_late: bool,
 }
@@ -65,7 +66,7 @@ impl WindowAggregate {
         *,
         time: "tuple[list[int | str], str | None]",
         times: "Any",
-        windows: "tuple[int, int, int]",
+        windows: "tuple[str, list[int]]",
         lateness: "int" = 0,
         updates: "bool" = false,
         keeps_late: "bool" = false,
@@ -76,15 +77,13 @@ impl WindowAggregate {
         names: Option<Vec<Py<PyString>>>,
         time: (Vec<PathStep>, Option<String>),
         times: Py<PyAny>,
-        windows: (i64, i64, i64),
+        windows: (String, Vec<i64>),
         lateness: u64,
         updates: bool,
         keeps_late: bool,
     ) -> PyResult<Self> {
-        let wanted = self::wanted(wanted, names.as_deref())?;
-        let (size, slide, offset) = windows;
-        let windows = Windows::new(size, slide, offset)
-            .map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let wanted = crate::wanted::wanted(wanted, names.as_deref())?;
+        let assigner = assigner(&windows.0, &windows.1)?;
         let unit_of = |unit: &str| {
             let unknown =
                 || PyValueError::new_err(format!("unit {unit:?}, expected s, ms, us, ns"));
@@ -98,7 +97,7 @@ impl WindowAggregate {
             first,
             key_path(&key)?,
             TimePath::new(path(&time.0), unit),
-            (windows, lateness),
+            (assigner, lateness),
             emit,
             keeps_late,
         );
@@ -115,7 +114,7 @@ impl WindowAggregate {
             names,
             time: time.0,
             unit,
-            windows: (windows, lateness),
+            windows: (assigner, lateness),
             emit,
             keeps_late,
         };
@@ -162,10 +161,9 @@ impl WindowAggregate {
     fn advance(&self, watermark_us: i64) -> PyResult<()> {
         let mut state = self.state()?;
         state.aggregate.advance(watermark_us);
-        if let Some(columns) = &mut state.columns {
-            columns.advance(watermark_us);
-        }
-        Ok(())
+        let columns = state.columns.as_mut();
+        let advanced = columns.map_or(Ok(()), |columns| columns.advance(watermark_us));
+        advanced.map_err(|error| raise_columns(&error))
     }
 
     /// At most so many results of windows that are complete; an empty list if there are no more.
@@ -257,14 +255,11 @@ impl WindowAggregate {
         Ok(())
     }
 
-    /// Number of slices of time that are kept.
+    /// Number of slices of time that are kept, or of windows where each key has its own.
     fn __len__(&self) -> PyResult<usize> {
         let state = self.state()?;
         let columns = state.columns.as_ref();
-        Ok(columns.map_or_else(
-            || state.aggregate.slices(),
-            oka_columnar::WindowAggregate::slices,
-        ))
+        Ok(columns.map_or_else(|| state.aggregate.len(), oka_columnar::WindowAggregate::len))
     }
 }
 
@@ -316,17 +311,19 @@ impl State {
 
     /// The aggregate over columns, from the first of them on.
     fn columns(&mut self) -> PyResult<&mut oka_columnar::WindowAggregate> {
-        if self.aggregate.form().is_some() {
+        if self.aggregate.has_begun() {
             return Err(mixed());
         }
         if self.columns.is_none() {
             let aggregate = over_columns(&self.key, &self.wanted, self.names.as_deref())?;
-            let (Some(time), Some(unit)) = (selector(&self.time)?, self.unit) else {
-                return Err(no_column("the time of windows"));
+            let time = match (self.windows.0, selector(&self.time)?, self.unit) {
+                (Assigner::Counted { .. }, ..) => None,
+                (_, Some(time), Some(unit)) => Some((time, unit)),
+                _ => return Err(no_column("the time of windows")),
             };
             let mut columns = oka_columnar::WindowAggregate::new(
                 aggregate,
-                (time, unit),
+                time,
                 self.windows,
                 self.emit,
                 self.keeps_late,
@@ -344,13 +341,7 @@ impl State {
         &'a mut self,
         py: Python<'py>,
     ) -> (&'a mut oka_compute::WindowAggregate, Rows<'a, 'py>) {
-        let rows = Rows {
-            py,
-            names: self.names.as_deref(),
-            like: self.like.as_ref(),
-            bounds: None,
-            made: Vec::new(),
-        };
+        let rows = Rows::new(py, self.names.as_deref(), self.like.as_ref());
         (&mut self.aggregate, rows)
     }
 
@@ -372,43 +363,18 @@ impl State {
     }
 }
 
-/// Results as Python objects.
-struct Rows<'a, 'py> {
-    py: Python<'py>,
-    names: Option<&'a [Py<PyString>]>,
-    like: Option<&'a Py<PyAny>>,
-    /// A window, and its start and end in the form of the records' times.
-    bounds: Option<(Window, Bound<'py, PyAny>, Bound<'py, PyAny>)>,
-    made: Vec<Bound<'py, PyTuple>>,
-}
-
-impl<'py> Rows<'_, 'py> {
-    fn push(&mut self, window: Window, update: &Update) -> Result<(), Raised> {
-        let py = self.py;
-        if !matches!(&self.bounds, Some((known, ..)) if *known == window) {
-            let like = |us: i64| match self.like {
-                Some(like) => like.bind(py).call1((us,)),
-                None => Ok(us.into_pyobject(py)?.into_any()),
-            };
-            self.bounds = Some((window, like(window.start)?, like(window.end)?));
-        }
-        let Some((_, start, end)) = &self.bounds else {
-            return Ok(());
-        };
-        let key = Decoder::new(py).first(update.key)?;
-        let row = (key, value(py, update, self.names)?, start, end);
-        self.made.push(row.into_pyobject(py)?);
-        Ok(())
-    }
-
-    fn list(self) -> PyResult<Bound<'py, PyAny>> {
-        Ok(PyList::new(self.py, self.made)?.into_any())
-    }
-}
-
-/// A problem with results, of no record.
-impl From<Problem> for Raised {
-    fn from(problem: Problem) -> Self {
-        raise_columns(&problem.into()).into()
+/// The windows of this name, of these numbers.
+fn assigner(name: &str, numbers: &[i64]) -> PyResult<Assigner> {
+    let refused = |error: WindowsError| PyValueError::new_err(error.to_string());
+    match (name, numbers) {
+        ("slices", [size, slide, offset]) => Ok(Windows::new(*size, *slide, *offset)
+            .map_err(refused)?
+            .into()),
+        ("sessions", [gap]) => Assigner::sessions(*gap).map_err(refused),
+        ("counts", [size, slide]) => Assigner::counted(*size, *slide).map_err(refused),
+        _ => Err(PyValueError::new_err(format!(
+            "windows {name:?} of {} numbers, expected slices of 3, sessions of 1 or counts of 2",
+            numbers.len()
+        ))),
     }
 }

@@ -4,10 +4,21 @@
 //! overlap share slices: a record is taken in once, and a window is the merge of its slices.
 //!
 //! - [`Windows`] says where windows and slices begin.
+//! - [`Assigner`] says which windows there are, of these kinds or others.
 //! - [`Slices`] keeps a table for each slice, and tells which windows are complete.
+//! - [`Sessions`] and [`Counted`] say the same of windows that each key has of its own: those that
+//!   pauses end, and those of so many records. What is kept of them is kept by their numbers.
 
+mod assigner;
+mod compact;
+mod counted;
+mod sessions;
 mod slices;
 mod windows;
 
+pub use assigner::Assigner;
+pub use compact::Live;
+pub use counted::Counted;
+pub use sessions::{Placed, Sessions};
 pub use slices::{Missed, Slice, Slices, Table};
-pub use windows::{FARTHEST, Window, Windows, WindowsError};
+pub use windows::{FARTHEST, LONGEST, Window, Windows, WindowsError};

@@ -1,7 +1,7 @@
 //! Slices of event time, each with a table, and which windows of them are complete.
 
 use crate::windows::{FARTHEST, Window, Windows};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 
 /// What is kept of a slice.
@@ -197,6 +197,27 @@ impl<T: Table> Slices<T> {
     pub fn given(&self) -> impl Iterator<Item = &Slice<T>> {
         let given = |slice: &&Slice<T>| self.windows.first(slice.start) < self.next;
         self.of_time.iter().take_while(given)
+    }
+
+    /// Where the slices begin whose tables have changed, and the windows of them that are not gone;
+    /// with `only_given`, of those that were given.
+    pub fn changed(
+        &self,
+        only_given: bool,
+        is_changed: impl Fn(&T) -> bool,
+    ) -> (Vec<i64>, BTreeSet<Window>) {
+        let are_given = if only_given {
+            self.given().count()
+        } else {
+            self.len()
+        };
+        let changed = self.of_time.range(..are_given);
+        let changed = changed.filter(|slice| is_changed(&slice.table));
+        let starts: Vec<_> = changed.map(|slice| slice.start).collect();
+        let windows = starts.iter().flat_map(|at| self.windows.of_slice(*at));
+        let counts = |it: &Window| !self.is_gone(*it) && (!only_given || self.is_given(*it));
+        let windows = windows.filter(counts).collect();
+        (starts, windows)
     }
 
     fn range(&self, window: Window) -> Range<usize> {

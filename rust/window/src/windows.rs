@@ -138,7 +138,8 @@ impl Windows {
 /// How far from 1970 a time may be: 146,000 years, so that no sum of times and sizes overflows.
 pub const FARTHEST: i64 = 1 << 62;
 
-const LONGEST: i64 = 1 << 60;
+/// How long a window may be, in microseconds.
+pub const LONGEST: i64 = 1 << 60;
 
 #[cfg(test)]
 mod tests {

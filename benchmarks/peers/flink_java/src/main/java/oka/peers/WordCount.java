@@ -21,13 +21,7 @@ public final class WordCount {
 
     /** Runs until the sources have emitted for as long as the settings, in JSON, say. */
     public static void main(String[] arguments) throws Exception {
-        int parallelism = Settings.of(arguments[0]).parallelism();
-        Configuration configuration = new Configuration();
-        configuration.set(StateBackendOptions.STATE_BACKEND, "hashmap");
-        configuration.set(PipelineOptions.OBJECT_REUSE, true);
-        configuration.set(ExecutionOptions.BUFFER_TIMEOUT, BUFFER_TIMEOUT);
-        StreamExecutionEnvironment environment =
-                StreamExecutionEnvironment.createLocalEnvironment(parallelism, configuration);
+        StreamExecutionEnvironment environment = environment(Settings.of(arguments[0]));
         environment
                 .fromSource(
                         new WordSource(arguments[0]),
@@ -38,6 +32,16 @@ public final class WordCount {
                 .process(new RunningCount())
                 .sinkTo(CountSink.ofTuples(arguments[0]));
         environment.execute();
+    }
+
+    /** Flink in this JVM, with state on the heap and without copies between chained operators. */
+    static StreamExecutionEnvironment environment(Settings settings) {
+        Configuration configuration = new Configuration();
+        configuration.set(StateBackendOptions.STATE_BACKEND, "hashmap");
+        configuration.set(PipelineOptions.OBJECT_REUSE, true);
+        configuration.set(ExecutionOptions.BUFFER_TIMEOUT, BUFFER_TIMEOUT);
+        return StreamExecutionEnvironment.createLocalEnvironment(
+                settings.parallelism(), configuration);
     }
 
     /** How often each word has been there, emitted for each word. */

@@ -1,0 +1,149 @@
+//! Session windows over columns: each key has its own, which pauses end.
+
+use arrow_array::RecordBatch;
+use oka_compute::kept::{integer, kept, kept_window, read_kept};
+use oka_compute::{Emit, Problem};
+use oka_window::{Missed, Placed, Window};
+
+use super::rows::{Rows, numbered};
+use super::state::{Found, NIL, State};
+use crate::AggregateError;
+use crate::aggregate::{Aggregate, Exported};
+use crate::shape::Places;
+
+/// The sessions of keys. Where a row makes one of two, the values of the earlier come first.
+#[derive(Debug)]
+pub(super) struct Sessions {
+    sessions: oka_window::Sessions,
+    rows: Rows,
+}
+
+impl Sessions {
+    pub(super) fn new(gap: i64, lateness: u64, emit: Emit) -> Self {
+        Self {
+            sessions: oka_window::Sessions::new(gap, lateness, emit == Emit::Updates),
+            rows: Rows::default(),
+        }
+    }
+
+    /// The rows of these sessions.
+    fn found(&mut self, numbers: &[usize]) -> Found {
+        let keys: Vec<_> = numbers
+            .iter()
+            .map(|it| self.sessions.key(*it) as u32)
+            .collect();
+        let windows = numbers.iter().map(|it| self.sessions.window(*it)).collect();
+        let batch = self.rows.batch(&keys, &numbered(numbers))?;
+        Ok(batch.map(|batch| (windows, batch)).into_iter().collect())
+    }
+}
+
+impl State for Sessions {
+    fn add_rows(
+        &mut self,
+        template: &Aggregate,
+        rows: (&Places, &RecordBatch),
+        times: &[i64],
+        late: &mut dyn FnMut(u32),
+    ) -> Result<(), AggregateError> {
+        let keys = self.rows.numbers(template, rows)?;
+        for (row, (key, time)) in (0..).zip(keys.iter().zip(times)) {
+            match self.sessions.add(*key as usize, *time) {
+                Ok(Placed::Begun(number) | Placed::Grown(number)) => self.rows.push(row, number),
+                Ok(Placed::Joined { into, from }) => {
+                    self.rows.push(row, into);
+                    self.rows.flush(rows)?;
+                    self.rows.join(into, from)?;
+                }
+                Err(Missed::Late) => late(row),
+                Err(Missed::Far) => return Err(Problem::FarTime.into()),
+            }
+        }
+        self.rows.flush(rows)
+    }
+
+    fn len(&self) -> usize {
+        self.sessions.len()
+    }
+
+    fn advance(&mut self, watermark: i64) -> Result<(), AggregateError> {
+        if let Some(live) = self.sessions.compact() {
+            let keys = self.rows.keep(&live)?;
+            self.sessions.renumber(&live, &keys);
+        }
+        self.sessions.advance(watermark);
+        Ok(())
+    }
+
+    fn go_on_from(&mut self, watermark: i64) {
+        self.sessions.advance(watermark);
+    }
+
+    fn give(&mut self, _: &Aggregate, most: usize) -> Found {
+        let complete = std::iter::from_fn(|| self.sessions.complete());
+        let complete: Vec<_> = complete.take(most).collect();
+        self.found(&complete)
+    }
+
+    fn changes(&mut self, _: &Aggregate) -> Found {
+        let changed = self.sessions.take_changed();
+        self.found(&changed)
+    }
+
+    fn has_changes(&self) -> bool {
+        self.sessions.has_changed()
+    }
+
+    fn export(&self) -> Result<Exported, AggregateError> {
+        let watermark = self.sessions.watermark();
+        let keys: Vec<_> = self.sessions.keys().collect();
+        let of_key = |key: &usize| {
+            let mut found: Vec<_> = self.sessions.of_key(*key).collect();
+            found.reverse();
+            found
+        };
+        let of_keys: Vec<_> = keys.iter().map(of_key).collect();
+        let (layout, keys, values) =
+            (self.rows).export(&numbered(&keys), &numbered(&of_keys.concat()))?;
+        let mut values = values.iter();
+        let entry = |(key, numbers): (Vec<u8>, Vec<usize>)| {
+            let sessions = numbers
+                .into_iter()
+                .zip(&mut values)
+                .map(|(number, values)| {
+                    let window = self.sessions.window(number);
+                    kept_window(&[window.start, window.end], &[&NIL, values])
+                });
+            (key, kept(watermark, &sessions.collect::<Vec<_>>()))
+        };
+        Ok((layout, keys.into_iter().zip(of_keys).map(entry).collect()))
+    }
+
+    fn import(
+        &mut self,
+        template: &Aggregate,
+        _: &[u8],
+        entries: &[(&[u8], &[u8])],
+        touched: bool,
+    ) -> Result<(), AggregateError> {
+        let keys: Vec<_> = entries.iter().map(|(key, _)| *key).collect();
+        let keys = self.rows.import_keys(template, &keys)?;
+        let mut all = Vec::new();
+        for (key, (_, kept)) in keys.into_iter().zip(entries) {
+            let (watermark, sessions) = read_kept(kept)?;
+            for [start, end, _, values] in sessions {
+                let (start, end) = (integer(start)?, integer(end)?);
+                self.sessions.restore(key, Window { start, end }, watermark);
+                all.push(values);
+            }
+            if let Some(watermark) = watermark {
+                self.sessions.advance(watermark);
+            }
+        }
+        self.rows.import(&all)?;
+        if !touched {
+            self.sessions.take_changed();
+        }
+        Ok(())
+    }
+}

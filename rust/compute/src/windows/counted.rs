@@ -1,0 +1,158 @@
+//! Count windows: each key has its own, of so many records.
+
+use super::Emit;
+use super::input::State;
+use super::keyed::Keys;
+use super::rows::Rows;
+use crate::groups::{Encoded, Update, Wanted};
+use crate::kept::{Kept, integer, kept, kept_window, read_kept};
+use crate::problem::Problem;
+use oka_window::Window;
+
+/// The count windows of keys. A record is added to each that is open.
+#[derive(Debug)]
+pub(super) struct Counted {
+    counted: oka_window::Counted,
+    keys: Keys,
+    /// By the number of the window.
+    rows: Rows,
+    is_over: bool,
+}
+
+impl Counted {
+    pub(super) fn new(size: i64, slide: i64, emit: Emit) -> Self {
+        Self {
+            counted: oka_window::Counted::new(size, slide, emit == Emit::Updates),
+            keys: Keys::default(),
+            rows: Rows::default(),
+            is_over: false,
+        }
+    }
+
+    fn update(&self, number: usize) -> (Window, Update<'_>) {
+        let key = self.keys.get(self.counted.key(number));
+        (self.counted.window(number), self.rows.update(number, key))
+    }
+}
+
+impl State for Counted {
+    const TIMED: bool = false;
+
+    #[inline]
+    fn add<'r>(
+        &mut self,
+        wanted: &Wanted,
+        (key, _): (Encoded, i64),
+        value: &[u8],
+        record: impl Fn() -> &'r [u8],
+    ) -> Result<bool, Problem> {
+        let key = self.keys.number(key);
+        for number in self.counted.of_key(key) {
+            self.rows.add(number, wanted, value, &record)?;
+        }
+        if self.counted.begin(key).is_some() {
+            self.rows.begin(wanted, value, record)?;
+        }
+        self.counted.add(key);
+        Ok(true)
+    }
+
+    fn len(&self) -> usize {
+        self.counted.len()
+    }
+
+    fn watermark(&self) -> Option<i64> {
+        None
+    }
+
+    fn advance(&mut self, watermark: i64) {
+        if watermark == i64::MAX && !self.is_over {
+            self.is_over = true;
+            self.counted.finish();
+        }
+    }
+
+    fn give<E: From<Problem>>(
+        &mut self,
+        _: &Wanted,
+        most: usize,
+        mut visit: impl FnMut(Window, Update) -> Result<(), E>,
+    ) -> Result<usize, E> {
+        for given in 0..most {
+            let Some(number) = self.counted.full() else {
+                if let Some(live) = self.counted.compact() {
+                    self.rows.keep(&live.windows);
+                    self.counted.renumber(&live);
+                }
+                return Ok(given);
+            };
+            let (window, update) = self.update(number);
+            visit(window, update)?;
+        }
+        Ok(most)
+    }
+
+    fn changes<E: From<Problem>>(
+        &mut self,
+        wanted: &Wanted,
+        mut visit: impl FnMut(Window, Update) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.give(wanted, usize::MAX, &mut visit)?;
+        for number in self.counted.take_changed() {
+            let (window, update) = self.update(number);
+            visit(window, update)?;
+        }
+        Ok(())
+    }
+
+    fn has_changes(&self) -> bool {
+        self.counted.has_changed()
+    }
+
+    fn export(&self, _: &[u8]) -> Result<Kept, Problem> {
+        let of_key = |key| {
+            let window = |number| {
+                let (window, update) = self.update(number);
+                let mut values = Vec::new();
+                update.encode(&mut values);
+                kept_window(&[window.start], &[&values])
+            };
+            let mut windows: Vec<_> = self.counted.of_key(key).map(window).collect();
+            windows.reverse();
+            let count = self.counted.count(key);
+            (self.keys.get(key).to_vec(), kept(Some(count), &windows))
+        };
+        Ok(self.counted.keys().into_iter().map(of_key).collect())
+    }
+
+    fn import(
+        &mut self,
+        wanted: &Wanted,
+        key: Encoded,
+        kept: &[u8],
+        _: &mut Vec<u8>,
+    ) -> Result<(), Problem> {
+        let (count, windows) = read_kept(kept)?;
+        let key = self.keys.number(key);
+        if self.counted.count(key) > 0 {
+            return Err(Problem::Twice);
+        }
+        let count = count.ok_or(Problem::NoWindows)?;
+        for [start, values] in windows {
+            let start = integer(start)?;
+            if !(0..count).contains(&start) {
+                return Err(Problem::NoWindows);
+            }
+            self.rows.import(wanted, values)?;
+            self.counted.open(key, start);
+        }
+        self.counted.restore(key, count);
+        Ok(())
+    }
+
+    fn imported(&mut self, touched: bool) {
+        if !touched {
+            self.counted.take_changed();
+        }
+    }
+}

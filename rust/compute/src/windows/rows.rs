@@ -1,0 +1,117 @@
+//! What windows have come to that have numbers.
+
+use crate::accumulator::{Accumulated, Aggregation, parts};
+use crate::groups::{Update, Wanted, further_value};
+use crate::problem::Problem;
+use std::mem;
+
+/// The values of rows, by number.
+#[derive(Debug, Default)]
+pub(super) struct Rows {
+    /// For each aggregation.
+    values: Vec<Vec<Accumulated>>,
+}
+
+impl Rows {
+    /// Makes the next row of a record's value, and of the record what is computed beside.
+    #[inline]
+    pub(super) fn begin<'r>(
+        &mut self,
+        wanted: &Wanted,
+        value: &[u8],
+        record: impl Fn() -> &'r [u8],
+    ) -> Result<(), Problem> {
+        let width = wanted.further.len() + 1;
+        self.values.resize_with(width, Vec::new);
+        let rows = self.values[0].len() + 1;
+        let first = Accumulated::first(wanted.aggregation, value);
+        let mut made = first.map(|first| self.values[0].push(first));
+        for (further, values) in wanted.further.iter().zip(&mut self.values[1..]) {
+            made = made.and_then(|()| {
+                let value = further_value(further, record())?;
+                values.push(Accumulated::first(further.0, value)?);
+                Ok(())
+            });
+        }
+        if made.is_err() {
+            // There is a row in any case.
+            let values = self.values.iter_mut();
+            values.for_each(|each| each.resize(rows, NOTHING));
+        }
+        made
+    }
+
+    /// Takes a record into a row.
+    #[inline]
+    pub(super) fn add<'r>(
+        &mut self,
+        number: usize,
+        wanted: &Wanted,
+        value: &[u8],
+        record: impl Fn() -> &'r [u8],
+    ) -> Result<(), Problem> {
+        let [first, others @ ..] = &mut self.values[..] else {
+            return Ok(());
+        };
+        first[number].add(wanted.aggregation, value)?;
+        for (further, values) in wanted.further.iter().zip(others) {
+            values[number].add(further.0, further_value(further, record())?)?;
+        }
+        Ok(())
+    }
+
+    /// Takes into a row what another has come to, which is of no use any more.
+    pub(super) fn merge(
+        &mut self,
+        wanted: &Wanted,
+        into: usize,
+        from: usize,
+    ) -> Result<(), Problem> {
+        for (aggregation, values) in wanted.all().zip(&mut self.values) {
+            let other = mem::replace(&mut values[from], NOTHING);
+            values[into].merge(aggregation, &other)?;
+        }
+        Ok(())
+    }
+
+    /// Keeps these alone, which are in order, with their places as numbers.
+    pub(super) fn keep(&mut self, numbers: &[usize]) {
+        for values in &mut self.values {
+            for (place, number) in numbers.iter().enumerate() {
+                values.swap(place, *number);
+            }
+            values.truncate(numbers.len());
+        }
+    }
+
+    /// What this key has come to in a row.
+    pub(super) fn update<'a>(&'a self, number: usize, key: &'a [u8]) -> Update<'a> {
+        Update {
+            number,
+            key,
+            value: &self.values[0][number],
+            further: &self.values[1..],
+        }
+    }
+
+    /// Makes the next row of what an update has encoded.
+    pub(super) fn import(&mut self, wanted: &Wanted, encoded: &[u8]) -> Result<(), Problem> {
+        let width = wanted.further.len() + 1;
+        self.values.resize_with(width, Vec::new);
+        let decode = |(aggregation, part)| Accumulated::decode(aggregation, part);
+        let found = wanted.all().zip(parts(encoded, width)?).map(decode);
+        let found = found.collect::<Result<Vec<_>, _>>()?;
+        let values = self.values.iter_mut().zip(found);
+        values.for_each(|(values, each)| values.push(each));
+        Ok(())
+    }
+}
+
+impl Wanted {
+    fn all(&self) -> impl Iterator<Item = Aggregation> {
+        let further = self.further.iter().map(|(aggregation, _)| *aggregation);
+        std::iter::once(self.aggregation).chain(further)
+    }
+}
+
+const NOTHING: Accumulated = Accumulated::Bool(false);

@@ -1,0 +1,160 @@
+//! Session windows: each key has its own, which pauses end.
+
+use super::Emit;
+use super::input::{State, in_time};
+use super::keyed::Keys;
+use super::rows::Rows;
+use crate::groups::{Encoded, Update, Wanted};
+use crate::kept::{Kept, integer, kept, kept_window, read_kept};
+use crate::problem::Problem;
+use oka_window::{Placed, Window};
+
+/// The sessions of keys. Where a record makes one of two, the values of the earlier come first.
+#[derive(Debug)]
+pub(super) struct Sessions {
+    sessions: oka_window::Sessions,
+    keys: Keys,
+    /// By the number of the session.
+    rows: Rows,
+}
+
+impl Sessions {
+    pub(super) fn new(gap: i64, lateness: u64, emit: Emit) -> Self {
+        Self {
+            sessions: oka_window::Sessions::new(gap, lateness, emit == Emit::Updates),
+            keys: Keys::default(),
+            rows: Rows::default(),
+        }
+    }
+
+    fn update(&self, number: usize) -> (Window, Update<'_>) {
+        let key = self.keys.get(self.sessions.key(number));
+        (self.sessions.window(number), self.rows.update(number, key))
+    }
+
+    /// Forgets what is gone.
+    fn compact(&mut self) {
+        if let Some(live) = self.sessions.compact() {
+            let keys = self.keys.keep(&live.keys);
+            self.rows.keep(&live.windows);
+            self.sessions.renumber(&live, &keys);
+        }
+    }
+}
+
+impl State for Sessions {
+    #[inline]
+    fn add<'r>(
+        &mut self,
+        wanted: &Wanted,
+        (key, time): (Encoded, i64),
+        value: &[u8],
+        record: impl Fn() -> &'r [u8],
+    ) -> Result<bool, Problem> {
+        let key = self.keys.number(key);
+        match in_time(self.sessions.add(key, time))? {
+            None => return Ok(false),
+            Some(Placed::Grown(number)) => self.rows.add(number, wanted, value, record)?,
+            Some(Placed::Begun(_)) => self.rows.begin(wanted, value, record)?,
+            Some(Placed::Joined { into, from }) => {
+                self.rows.add(into, wanted, value, record)?;
+                self.rows.merge(wanted, into, from)?;
+            }
+        }
+        Ok(true)
+    }
+
+    fn len(&self) -> usize {
+        self.sessions.len()
+    }
+
+    fn watermark(&self) -> Option<i64> {
+        self.sessions.watermark()
+    }
+
+    fn advance(&mut self, watermark: i64) {
+        self.compact();
+        self.sessions.advance(watermark);
+    }
+
+    fn give<E: From<Problem>>(
+        &mut self,
+        _: &Wanted,
+        most: usize,
+        mut visit: impl FnMut(Window, Update) -> Result<(), E>,
+    ) -> Result<usize, E> {
+        for given in 0..most {
+            let Some(number) = self.sessions.complete() else {
+                return Ok(given);
+            };
+            let (window, update) = self.update(number);
+            visit(window, update)?;
+        }
+        Ok(most)
+    }
+
+    fn changes<E: From<Problem>>(
+        &mut self,
+        _: &Wanted,
+        mut visit: impl FnMut(Window, Update) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for number in self.sessions.take_changed() {
+            let (window, update) = self.update(number);
+            visit(window, update)?;
+        }
+        Ok(())
+    }
+
+    fn has_changes(&self) -> bool {
+        self.sessions.has_changed()
+    }
+
+    fn export(&self, form: &[u8]) -> Result<Kept, Problem> {
+        let watermark = self.sessions.watermark();
+        let mut found = Vec::new();
+        for key in self.sessions.keys() {
+            let session = |number| {
+                let (window, update) = self.update(number);
+                let mut values = Vec::new();
+                update.encode(&mut values);
+                kept_window(&[window.start, window.end], &[form, &values])
+            };
+            let mut sessions: Vec<_> = self.sessions.of_key(key).map(session).collect();
+            sessions.reverse();
+            found.push((self.keys.get(key).to_vec(), kept(watermark, &sessions)));
+        }
+        Ok(found)
+    }
+
+    fn import(
+        &mut self,
+        wanted: &Wanted,
+        key: Encoded,
+        kept: &[u8],
+        form: &mut Vec<u8>,
+    ) -> Result<(), Problem> {
+        let (watermark, sessions) = read_kept(kept)?;
+        let key = self.keys.number(key);
+        if self.sessions.of_key(key).next().is_some() {
+            return Err(Problem::Twice);
+        }
+        for [start, end, of_time, values] in sessions {
+            let (start, end) = (integer(start)?, integer(end)?);
+            self.rows.import(wanted, values)?;
+            self.sessions.restore(key, Window { start, end }, watermark);
+            if form.is_empty() {
+                *form = of_time.to_vec();
+            }
+        }
+        if let Some(watermark) = watermark {
+            self.sessions.advance(watermark);
+        }
+        Ok(())
+    }
+
+    fn imported(&mut self, touched: bool) {
+        if !touched {
+            self.sessions.take_changed();
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Why records or columns cannot be aggregated, with what helps.
+
+use crate::batch::not_columns;
+use crate::decode::Decoder;
+use crate::error::{AggregateError, Raised, shortened};
+use crate::wanted::{PathStep, path};
+use oka_compute::key::KeyError;
+use oka_compute::value::extension;
+use oka_compute::{Aggregation, Problem, Reader, Value};
+use pyo3::prelude::*;
+
+/// The exception for a record of a body whose first record has this index; `told` is what Python said
+/// of it, with a hint.
+#[cold]
+pub(crate) fn raise(
+    py: Python<'_>,
+    (first, body): (usize, &[u8]),
+    error: &oka_compute::AggregateError,
+    wanted: &[(Aggregation, Vec<PathStep>)],
+    told: Option<String>,
+) -> PyErr {
+    let encoded = &body[error.offset..];
+    let record = match Decoder::new(py).first(encoded) {
+        Ok(record) => shortened(&record),
+        Err(error) => return error,
+    };
+    let hint = match error.problem {
+        Problem::NoKey(_) | Problem::NoValue(_) | Problem::NoTime(_) => {
+            "bring records into shape with map first".into()
+        }
+        Problem::Key(KeyError::Unhashable(_)) => {
+            "make it a tuple, or another that is, by a function: key_by(lambda record: ...)".into()
+        }
+        Problem::NotATime | Problem::FarTime => {
+            "say what numbers count by unit=..., or compute the time by a function of the record"
+                .into()
+        }
+        Problem::Key(_) => "key_by takes a function of the record, too".into(),
+        Problem::NotANumber | Problem::NotOrdered => {
+            let inside = wanted.iter().find_map(|(aggregation, value)| {
+                inside(*aggregation, path(value).find(encoded).ok()?)
+            });
+            inside.unwrap_or_else(|| REDUCE.into())
+        }
+        _ => REDUCE.into(),
+    };
+    let told = told.unwrap_or_else(|| format!("{}\n\nhint: {hint}", error.problem));
+    let number = first + error.record;
+    AggregateError::new_err(format!("record {number} of the batch, {record}: {told}"))
+}
+
+/// How to name a value inside this one, where it has others inside.
+fn inside(aggregation: Aggregation, value: &[u8]) -> Option<String> {
+    let item = match Reader::new(value).read().ok()? {
+        _ if matches!(aggregation, Aggregation::Count | Aggregation::First) => return None,
+        Value::Array(_) | Value::Extension(extension::LIST, _) => "an item of it by its index",
+        Value::Map(_) => "a field of it by its name",
+        _ => return None,
+    };
+    let example = if item.contains("field") { "\"n\"" } else { "1" };
+    let name = aggregation.name();
+    Some(format!(
+        "say which value: {item}, such as {name}({example})"
+    ))
+}
+
+const REDUCE: &str = "reduce takes any function of two values";
+
+#[cold]
+pub(crate) fn raise_columns(error: &oka_columnar::AggregateError) -> PyErr {
+    use oka_columnar::AggregateError as Error;
+    let hint = match error {
+        Error::Decode(error) => return not_columns(error),
+        Error::Column(_) => "name one of these columns, or say its index",
+        Error::Row { .. } => "a column of times has integers, floats or timestamps, and no nulls",
+        Error::State(_) => "is it the state of an operator with the same aggregations?",
+        _ => "cast the column in map_batches first",
+    };
+    AggregateError::new_err(format!("{error}\n\nhint: {hint}"))
+}
+
+#[cold]
+pub(crate) fn no_column(what: &str) -> PyErr {
+    AggregateError::new_err(format!(
+        "{what} names no column, expected one for a stream of columns\n\nhint: name it, as in \
+         key_by(\"word\").sum(\"n\"); map_batches can add a column"
+    ))
+}
+
+#[cold]
+pub(crate) fn mixed() -> PyErr {
+    AggregateError::new_err(
+        "columns and records in one aggregation\n\nhint: to_columns() or to_records() before union",
+    )
+}
+
+/// A problem with results, of no record.
+impl From<Problem> for Raised {
+    fn from(problem: Problem) -> Self {
+        raise_columns(&problem.into()).into()
+    }
+}

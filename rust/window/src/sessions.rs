@@ -1,0 +1,386 @@
+//! Sessions of keys: where each begins and ends, which are one now, and which are complete.
+
+use crate::compact::{Live, NONE, live, set_last};
+use crate::slices::Missed;
+use crate::windows::{FARTHEST, Window};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::mem;
+
+/// The sessions of keys that have numbers: a pause of a gap ends one.
+///
+/// A session has a number, too, under which others keep what its times have come to. It is complete
+/// when the watermark is at its last microsecond, and gone when it was complete for the allowed
+/// lateness. A heap knows when that is. A session that grows does not touch it: what is found there
+/// too early is put back.
+///
+/// ```
+/// use oka_window::{Placed, Sessions, Window};
+///
+/// let mut sessions = Sessions::new(10, 0, false);
+/// assert_eq!(sessions.add(0, 100), Ok(Placed::Begun(0)));
+/// assert_eq!(sessions.add(0, 115), Ok(Placed::Begun(1)));
+/// assert_eq!(sessions.add(0, 107), Ok(Placed::Joined { into: 0, from: 1 }));
+/// sessions.advance(200);
+/// assert_eq!(sessions.complete(), Some(0));
+/// assert_eq!(sessions.window(0), Window { start: 100, end: 125 });
+/// ```
+#[derive(Debug)]
+pub struct Sessions {
+    gap: i64,
+    lateness: i64,
+    /// Whether all changes are told; else those of sessions that are complete.
+    tells_changes: bool,
+    watermark: i64,
+    /// By the number of the key, its last session; `NONE` where there is no other.
+    last: Vec<u32>,
+    sessions: Vec<Session>,
+    /// How many of them there are still.
+    alive: usize,
+    /// When a session is complete or gone, and its place among all that began.
+    heap: BinaryHeap<Reverse<(i64, u64, u32)>>,
+    changed: Vec<u32>,
+    begun: u64,
+}
+
+#[derive(Debug)]
+struct Session {
+    span: Window,
+    key: u32,
+    /// The session of the same key before this one.
+    before: u32,
+    /// The place of its first time among those of all sessions.
+    place: u64,
+    /// Which entry of the heap counts: that with this time. [`DEAD`] when it is gone, or part of
+    /// another.
+    waits: i64,
+    is_complete: bool,
+    is_changed: bool,
+}
+
+/// What became of a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placed {
+    /// The session with this number, which is the next, began.
+    Begun(usize),
+    /// It is part of this one.
+    Grown(usize),
+    /// It is part of one, of which another is part from now on.
+    Joined { into: usize, from: usize },
+}
+
+impl Sessions {
+    /// `gap` is from 1 us to [`crate::LONGEST`]; `lateness` is for how long complete sessions are
+    /// kept.
+    pub fn new(gap: i64, lateness: u64, tells_changes: bool) -> Self {
+        Self {
+            gap,
+            lateness: i64::try_from(lateness).unwrap_or(i64::MAX),
+            tells_changes,
+            watermark: i64::MIN,
+            last: Vec::new(),
+            sessions: Vec::new(),
+            alive: 0,
+            heap: BinaryHeap::new(),
+            changed: Vec::new(),
+            begun: 0,
+        }
+    }
+
+    /// Takes in a time of the key with this number.
+    #[inline]
+    pub fn add(&mut self, key: usize, time: i64) -> Result<Placed, Missed> {
+        let last = self.last.get(key).copied().unwrap_or(NONE);
+        if let Some(found) = self.sessions.get_mut(last as usize)
+            && found.span.has(time)
+            && !found.is_complete
+        {
+            found.span.end = found.span.end.max(time + self.gap);
+            if self.tells_changes {
+                self.note(last);
+            }
+            return Ok(Placed::Grown(last as usize));
+        }
+        self.place(key, time)
+    }
+
+    /// Says that event time has come here; what is lower than before changes nothing.
+    pub fn advance(&mut self, watermark: i64) {
+        self.watermark = self.watermark.max(watermark);
+    }
+
+    /// How far event time has come; `None` before the first watermark.
+    pub fn watermark(&self) -> Option<i64> {
+        (self.watermark > i64::MIN).then_some(self.watermark)
+    }
+
+    /// The next session that is complete now and was not before, in order of their ends, then of
+    /// their first times. Where changes are told, only those that changed since they were.
+    pub fn complete(&mut self) -> Option<usize> {
+        while let Some(Reverse((due, _, number))) = self.heap.peek().copied()
+            && due - 1 <= self.watermark
+        {
+            self.heap.pop();
+            let found = &mut self.sessions[number as usize];
+            if found.waits != due {
+                continue; // it waits elsewhere, or not at all
+            }
+            if found.due(self.lateness) > due {
+                self.wait(number);
+                continue;
+            }
+            let was_changed = mem::take(&mut found.is_changed);
+            let gives = was_changed || !(self.tells_changes || found.is_complete);
+            if found.is_complete || self.lateness == 0 {
+                self.remove(number);
+            } else {
+                found.is_complete = true;
+                self.wait(number);
+            }
+            if gives {
+                return Some(number as usize);
+            }
+        }
+        None
+    }
+
+    /// The sessions that changed since this was called, in order of their ends, then of their first
+    /// times; where changes are not told, of those that are complete.
+    pub fn take_changed(&mut self) -> Vec<usize> {
+        let mut changed = mem::take(&mut self.changed);
+        changed.retain(|number| {
+            let found = &mut self.sessions[*number as usize];
+            let counts = self.tells_changes || found.is_complete;
+            mem::take(&mut found.is_changed) && found.waits != DEAD && counts
+        });
+        changed.sort_unstable_by_key(|number| {
+            let found = &self.sessions[*number as usize];
+            (found.span.end, found.place)
+        });
+        changed.into_iter().map(|number| number as usize).collect()
+    }
+
+    /// Whether [`Self::take_changed`] may have some.
+    pub fn has_changed(&self) -> bool {
+        let is_changed = |number: &u32| {
+            let found = &self.sessions[*number as usize];
+            found.is_changed && found.waits != DEAD
+        };
+        self.changed.iter().any(is_changed)
+    }
+
+    /// Where a session begins and ends so far.
+    pub fn window(&self, number: usize) -> Window {
+        self.sessions[number].span
+    }
+
+    /// The number of its key.
+    pub fn key(&self, number: usize) -> usize {
+        self.sessions[number].key as usize
+    }
+
+    /// The sessions that a key has, the last one first.
+    pub fn of_key(&self, key: usize) -> impl Iterator<Item = usize> {
+        let known = |number: u32| (number != NONE).then_some(number as usize);
+        let last = known(self.last.get(key).copied().unwrap_or(NONE));
+        std::iter::successors(last, move |number| known(self.sessions[*number].before))
+    }
+
+    /// The keys that have sessions.
+    pub fn keys(&self) -> impl Iterator<Item = usize> {
+        let last = self.last.iter().enumerate();
+        last.filter(|(_, last)| **last != NONE).map(|(key, _)| key)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.alive
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.alive == 0
+    }
+
+    /// Goes on with a session of a key behind those that it has; `watermark` is how far event time
+    /// had come. The session's number, which is the next.
+    pub fn restore(&mut self, key: usize, span: Window, watermark: Option<i64>) -> usize {
+        let before = self.last.get(key).copied().unwrap_or(NONE);
+        let is_complete = watermark.is_some_and(|watermark| span.end - 1 <= watermark);
+        let number = self.begin(key, span, (before, NONE), is_complete);
+        if self.tells_changes {
+            self.note(number);
+        }
+        number as usize
+    }
+
+    /// The keys and the sessions that there are still, where they are few among those that there
+    /// were: the others are worth forgetting.
+    pub fn compact(&self) -> Option<Live> {
+        let are_alive = self.sessions.iter().map(|each| each.waits != DEAD);
+        live(self.alive, are_alive, &self.last)
+    }
+
+    /// Goes on with those alone: the sessions have their places as numbers, and the keys these.
+    pub fn renumber(&mut self, live: &Live, keys: &[usize]) {
+        let places = live.places(self.sessions.len());
+        let place = |number: u32| places.get(number as usize).copied().unwrap_or(NONE);
+        let before = mem::take(&mut self.last);
+        for (key, known) in keys.iter().zip(&live.keys) {
+            set_last(&mut self.last, *key, place(before[*known]));
+        }
+        self.sessions.retain(|each| each.waits != DEAD);
+        for each in &mut self.sessions {
+            each.before = place(each.before);
+        }
+        for key in keys {
+            let mut at = self.last[*key];
+            while at != NONE {
+                let found = &mut self.sessions[at as usize];
+                found.key = *key as u32;
+                at = found.before;
+            }
+        }
+        let entries = mem::take(&mut self.heap).into_iter();
+        let entries = entries.map(|Reverse((due, order, number))| (due, order, place(number)));
+        let counts = |(due, _, number): &(i64, u64, u32)| {
+            (self.sessions.get(*number as usize)).is_some_and(|each| each.waits == *due)
+        };
+        self.heap = entries.filter(counts).map(Reverse).collect();
+        let changed = mem::take(&mut self.changed).into_iter().map(place);
+        self.changed = changed.filter(|number| *number != NONE).collect();
+    }
+
+    /// As [`Self::add`], wherever the time lies.
+    #[inline(never)]
+    fn place(&mut self, key: usize, time: i64) -> Result<Placed, Missed> {
+        if !(-FARTHEST..=FARTHEST).contains(&time) {
+            return Err(Missed::Far);
+        }
+        let end = time + self.gap;
+        let (mut behind, mut at) = (NONE, self.last.get(key).copied().unwrap_or(NONE));
+        while at != NONE && self.sessions[at as usize].span.start >= end {
+            (behind, at) = (at, self.sessions[at as usize].before);
+        }
+        let touches = |number: u32| {
+            let found = self.sessions.get(number as usize);
+            found.is_some_and(|found| time < found.span.end)
+        };
+        if !touches(at) {
+            let is_complete = end - 1 <= self.watermark;
+            if is_complete && (end - 1).saturating_add(self.lateness) <= self.watermark {
+                return Err(Missed::Late);
+            }
+            let span = Window { start: time, end };
+            let number = self.begin(key, span, (at, behind), is_complete);
+            if is_complete || self.tells_changes {
+                self.note(number);
+            }
+            return Ok(Placed::Begun(number as usize));
+        }
+        let before = self.sessions[at as usize].before;
+        let joins = touches(before); // at most one more: each is as long as the gap
+        let into = if joins { before } else { at };
+        let (mut last, mut place) = (end, u64::MAX);
+        if joins {
+            let from = &mut self.sessions[at as usize];
+            (last, place) = (end.max(from.span.end), from.place);
+            from.waits = DEAD;
+            self.alive -= 1;
+            match self.sessions.get_mut(behind as usize) {
+                Some(behind) => behind.before = into,
+                None => self.last[key] = into,
+            }
+        }
+        let found = &mut self.sessions[into as usize];
+        found.span.start = found.span.start.min(time);
+        found.span.end = found.span.end.max(last);
+        found.place = found.place.min(place);
+        let was_complete = found.is_complete;
+        found.is_complete &= found.span.end - 1 <= self.watermark;
+        let is_complete = found.is_complete;
+        if is_complete || self.tells_changes {
+            self.note(into);
+        }
+        if joins || was_complete != is_complete {
+            self.wait(into);
+        }
+        let (into, from) = (into as usize, at as usize);
+        Ok(if joins {
+            Placed::Joined { into, from }
+        } else {
+            Placed::Grown(into)
+        })
+    }
+
+    /// A session of this key between two others.
+    fn begin(
+        &mut self,
+        key: usize,
+        span: Window,
+        (before, behind): (u32, u32),
+        is_complete: bool,
+    ) -> u32 {
+        let number = u32::try_from(self.sessions.len()).expect("fewer than 2^32 fit into memory");
+        self.sessions.push(Session {
+            span,
+            key: key as u32,
+            before,
+            place: self.begun,
+            waits: 0,
+            is_complete,
+            is_changed: false,
+        });
+        self.begun += 1;
+        self.alive += 1;
+        self.wait(number);
+        match self.sessions.get_mut(behind as usize) {
+            Some(behind) => behind.before = number,
+            None => set_last(&mut self.last, key, number),
+        }
+        number
+    }
+
+    /// Has the heap tell when it is complete or gone; what it knew of it before is void.
+    fn wait(&mut self, number: u32) {
+        let found = &mut self.sessions[number as usize];
+        found.waits = found.due(self.lateness);
+        let entry = (found.waits, found.place, number);
+        self.heap.push(Reverse(entry));
+    }
+
+    fn note(&mut self, number: u32) {
+        let found = &mut self.sessions[number as usize];
+        if !mem::replace(&mut found.is_changed, true) {
+            self.changed.push(number);
+        }
+    }
+
+    fn remove(&mut self, number: u32) {
+        let found = &mut self.sessions[number as usize];
+        found.waits = DEAD;
+        let (key, before) = (found.key as usize, found.before);
+        self.alive -= 1;
+        let mut at = self.last[key];
+        if at == number {
+            self.last[key] = before;
+            return;
+        }
+        while self.sessions[at as usize].before != number {
+            at = self.sessions[at as usize].before;
+        }
+        self.sessions[at as usize].before = before;
+    }
+}
+
+impl Session {
+    /// When there is something to do with it: it is complete, or gone.
+    fn due(&self, lateness: i64) -> i64 {
+        if self.is_complete {
+            self.span.end.saturating_add(lateness)
+        } else {
+            self.span.end
+        }
+    }
+}
+
+const DEAD: i64 = i64::MIN;
