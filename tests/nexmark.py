@@ -109,6 +109,10 @@ class Oracle:
             .drop("session")
         )
 
+    def q13(self) -> pl.DataFrame:
+        value = pl.format("value {}", pl.col("auction") % 10_000)
+        return self.bids.select("auction", "bidder", "price", "date_time", value=value)
+
     def q14(self) -> pl.DataFrame:
         price, hour = 0.908 * pl.col("price"), pl.from_epoch("date_time", "ms").dt.hour()
         is_day, is_night = hour.is_between(8, 18), (hour <= 6) | (hour >= 20)

@@ -109,7 +109,7 @@ def test_without_flink_oka_runs_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_query_has_its_sql_and_every_column_its_type(tmp_path: Path) -> None:
-    assert set(sql.QUERIES) == set(QUERIES)
+    assert set(sql.QUERIES) == set(QUERIES) - {"q13"}  # Flink's table on the side is of a connector
     statements = sql.statements(Events(1000, disorder=50).write(tmp_path))
     for (numbers, texts), statement in zip(COLUMNS.values(), statements, strict=True):
         assert all(f"{name} " in statement for name in (*numbers, *texts))

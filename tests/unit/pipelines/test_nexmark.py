@@ -115,8 +115,8 @@ def test_wrong_use_is_told() -> None:
         query("q6")
     with pytest.raises(engine.GraphError, match="q99 is not written, expected one of q0, q1"):
         query("q99")
-    with pytest.raises(engine.GraphError, match="q11 is not written over columns"):
-        query("q11").of(Tables(EVENTS, "columnar"))
+    with pytest.raises(engine.GraphError, match="q19 is not written over columns"):
+        query("q19").of(Tables(EVENTS, "columnar"))
 
 
 def test_without_the_generator_its_build_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
