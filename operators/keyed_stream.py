@@ -12,13 +12,18 @@ from engine.graph.partitioner import Forward
 from operators.aggregates import (
     Aggregation,
     Count,
+    CountDistinct,
     Emit,
     First,
+    Last,
     Max,
     Mean,
     Min,
     NativeAggregate,
+    Quantile,
+    Quantiles,
     Sum,
+    Top,
     check_aggregations,
     check_emit,
 )
@@ -56,11 +61,11 @@ K = TypeVar("K")
 class KeyedStream(Generic[K, T]):
     """Records of type T, all those of one key of type K in one task, in order of arrival.
 
-    `reduce` is Python per record; `count`, `sum`, `min`, `max`, `mean`, `first` and `aggregate` run
-    in Rust on the encoded records and give pairs (key, value). With `emit="updates"` they emit,
-    once per batch of input, every key that the batch had, with its latest value; with
-    `emit="final"` each key once, with its value when the input has ended: by itself, or by
-    `JobHandle.stop`.
+    `reduce` is Python per record; `count`, `sum`, `min`, `max`, `mean`, `first`, `last`,
+    `count_distinct`, `top` and `aggregate` run in Rust on the encoded records and give pairs (key,
+    value). With `emit="updates"` they emit, once per batch of input, every key that the batch had,
+    with its latest value; with `emit="final"` each key once, with its value when the input has
+    ended: by itself, or by `JobHandle.stop`.
 
     On a stream of columns a result is a `pyarrow.RecordBatch`: the columns of the key, which keep
     their names and have a dictionary if they are strings or binary (batches share it), and one of
@@ -301,6 +306,55 @@ class KeyedStream(Generic[K, T]):
         """The first that each key had of an item of the records, or of the records themselves."""
         return self._aggregate("first", First(_checked("first", item)), emit)
 
+    def last(
+        self, item: int | str | None = None, *, emit: Emit = "updates"
+    ) -> Stream[tuple[K, Any]]:
+        """The last that each key had of an item of the records, or of the records themselves.
+
+        >>> import engine.testing
+        >>> from operators import source
+        >>> from operators.sinks import Collect
+        >>> from operators.sources import Collection
+        >>> prices = source(Collection([("tea", 2), ("cup", 5), ("tea", 3)])).key_by(0)
+        >>> engine.testing.run(prices.last(1, emit="final").sink(Collect()))["collect"]
+        [('tea', 3), ('cup', 5)]
+        """
+        return self._aggregate("last", Last(_checked("last", item)), emit)
+
+    def count_distinct(
+        self, item: int | str | None = None, *, emit: Emit = "updates"
+    ) -> Stream[tuple[K, int]]:
+        """How many different values each key had, exactly: each is kept while the job runs.
+
+        >>> import engine.testing
+        >>> from operators import source
+        >>> from operators.sinks import Collect
+        >>> from operators.sources import Collection
+        >>> pages = source(Collection([("ann", "/"), ("ann", "/a"), ("ann", "/")])).key_by(0)
+        >>> engine.testing.run(pages.count_distinct(1, emit="final").sink(Collect()))["collect"]
+        [('ann', 2)]
+        """
+        return self._aggregate(
+            "count_distinct", CountDistinct(_checked("count_distinct", item)), emit
+        )
+
+    def top(
+        self, item: int | str | None = None, most: int = 10, *, emit: Emit = "updates"
+    ) -> Stream[tuple[K, list[tuple[Any, int]]]]:
+        """The values that each key had most often, with how often; see `WindowedStream.top`.
+
+        Each value is counted for as long as the job runs.
+
+        >>> import engine.testing
+        >>> from operators import source
+        >>> from operators.sinks import Collect
+        >>> from operators.sources import Collection
+        >>> pages = source(Collection([("ann", page) for page in "abcbab"])).key_by(0)
+        >>> engine.testing.run(pages.top(1, 2, emit="final").sink(Collect()))["collect"]
+        [('ann', [('b', 3), ('a', 2)])]
+        """
+        return self._aggregate("top", Top(_checked("top", item), most), emit)
+
     def aggregate(
         self, *, emit: Emit = "updates", **aggregations: Aggregation
     ) -> Stream[tuple[K, dict[str, Any]]]:
@@ -318,6 +372,12 @@ class KeyedStream(Generic[K, T]):
             [('tea', {'n': 2, 'price': 2.5}), ('cup', {'n': 1, 'price': 5.0})]
         """
         check_aggregations(aggregations, None if self._paired else self._key)
+        for name, each in aggregations.items():
+            if isinstance(each, Quantile | Quantiles):
+                raise GraphError(
+                    f"aggregate() got {name}={each!r:.80}, expected windows: it keeps all numbers",
+                    hint=".window(...).aggregate(...) keeps them until a window is gone",
+                )
         check_emit("aggregate", emit)
         operator = NativeAggregate.of(aggregations, self._key, emit, paired=self._paired)
         return then(self._inputs, operator, "aggregate")
