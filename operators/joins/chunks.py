@@ -103,7 +103,8 @@ class Chunk:
         """Of other rows, and those here with their keys and times between low and high: pairs.
 
         The first array says which of the others, the second which row here. Rows that are gone are
-        among them: the times must be such that none of those is between them.
+        among them: the times must be such that none of those is between them. Where the keys of the
+        others are in order, it takes the least time.
         """
         rows, ranks = self._with_keys(keys)
         order, places = self._index[1:]
@@ -137,9 +138,13 @@ class Chunk:
     @cached_property
     def _index(self) -> tuple[Numbers, Numbers, Numbers]:
         """The distinct keys; the rows in the order of keys, then of places; both as one number."""
-        distinct, ranks = np.unique(self.keys, return_inverse=True)
-        order = np.argsort(ranks, kind="stable")
-        return distinct, order, ranks[order] * (len(self.times) + 1) + order
+        order = np.argsort(self.keys)  # in half of the time of a stable one, with the sort below
+        keys = self.keys[order]
+        begins = np.ones(len(keys), np.bool_)
+        begins[1:] = keys[1:] != keys[:-1]
+        ranks = (np.cumsum(begins) - 1) * (len(self.times) + 1)
+        places = np.sort(ranks + order)
+        return keys[begins], places - ranks, places
 
 
 class Chunks:
