@@ -91,8 +91,8 @@ def arrival(results: list[Any]) -> list[tuple[int, int]]:
 
 
 def reading(records: list[Any]) -> list[tuple[int, int]]:
-    """Which source has read these, and when."""
-    return [(os.getpid(), records[0][2])] if records else []
+    """Which source has read these, and when: on a channel, batches may become one."""
+    return [(os.getpid(), read_us) for read_us in sorted({record[2] for record in records})]
 
 
 def _percentiles(values: Iterable[float]) -> str:

@@ -28,8 +28,21 @@ from engine.graph.operator import (
 )
 from engine.network import Cancelled
 from engine.state import KeyedState
-from operators.aggregates import Count, First, Max, Mean, Min, Sum
+from operators.aggregates import (
+    Count,
+    CountDistinct,
+    First,
+    Last,
+    Max,
+    Mean,
+    Min,
+    Quantile,
+    Quantiles,
+    Sum,
+    Top,
+)
 from operators.keyed_stream import KeyedStream
+from operators.lookup_join import Cache, Lookup
 from operators.pipeline import Pipeline
 from operators.process import (
     BroadcastContext,
@@ -59,15 +72,19 @@ __all__ = [
     "BroadcastContext",
     "BroadcastProcessFunction",
     "BroadcastState",
+    "Cache",
     "Cancelled",
     "Count",
+    "CountDistinct",
     "CountWindow",
     "Every",
     "First",
     "Gate",
     "KeyedState",
     "KeyedStream",
+    "Last",
     "ListState",
+    "Lookup",
     "MapState",
     "Max",
     "Mean",
@@ -76,6 +93,8 @@ __all__ = [
     "ProcessContext",
     "ProcessFunction",
     "Properties",
+    "Quantile",
+    "Quantiles",
     "Session",
     "SinkOperator",
     "SinkWriter",
@@ -85,6 +104,7 @@ __all__ = [
     "Stream",
     "Sum",
     "TaskContext",
+    "Top",
     "Tumbling",
     "ValueState",
     "Watermark",

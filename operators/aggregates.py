@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 from engine.errors import GraphError
+from engine.graph.checks import check_integer
 from engine.graph.operator import BatchFunction, BatchOperator, Properties, TaskContext
 from engine.state import KeyedState
 from operators.keys import Item, Key, check_item
@@ -31,6 +32,11 @@ class Aggregation:
     def __post_init__(self) -> None:
         if self.item is not None:
             check_item(type(self).__name__, self.item)
+
+    @property
+    def parameters(self) -> tuple[float, ...]:
+        """Numbers that say more of what is computed."""
+        return ()
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,84 @@ class First(Aggregation):
     kind: ClassVar[str] = "first"
 
 
+class Last(Aggregation):
+    """The last value, of any kind."""
+
+    kind: ClassVar[str] = "last"
+
+
+class CountDistinct(Aggregation):
+    """How many different values there are, exactly: each is kept.
+
+    Values are told apart as keys are: 1 and 1.0 are one. Nulls of columns do not count.
+    """
+
+    kind: ClassVar[str] = "count_distinct"
+
+
+@dataclass(frozen=True)
+class Quantile(Aggregation):
+    """A quantile of numbers, exactly: all are kept. A float, between two of them by how far it is.
+
+    `Quantile("price", 0.5)` is the median. NaN if there is one among the numbers.
+    """
+
+    share: float = 0.5
+    kind: ClassVar[str] = "quantile"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_share("Quantile", self.share)
+
+    @property
+    def parameters(self) -> tuple[float, ...]:
+        """The share."""
+        return (float(self.share),)
+
+
+@dataclass(frozen=True)
+class Quantiles(Aggregation):
+    """Several quantiles of the same numbers, which are kept once: a list of floats."""
+
+    shares: tuple[float, ...] = (0.25, 0.5, 0.75)
+    kind: ClassVar[str] = "quantiles"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.shares, list | tuple) or not self.shares:
+            raise GraphError(
+                f"Quantiles() got {self.shares!r:.80}, expected a list of numbers from 0 to 1"
+            )
+        for share in self.shares:
+            check_share("Quantiles", share)
+        object.__setattr__(self, "shares", tuple(self.shares))
+
+    @property
+    def parameters(self) -> tuple[float, ...]:
+        """The shares."""
+        return tuple(map(float, self.shares))
+
+
+@dataclass(frozen=True)
+class Top(Aggregation):
+    """The values that came most often, a list of (value, how often), exactly: each is counted.
+
+    Of those that came as often, the first ones. Values are told apart as those of `CountDistinct`.
+    """
+
+    most: int = 10
+    kind: ClassVar[str] = "top"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_integer("Top(): most", self.most, 1)
+
+    @property
+    def parameters(self) -> tuple[float, ...]:
+        """How many."""
+        return (float(self.most),)
+
+
 @dataclass(frozen=True)
 class NativeAggregate(BatchOperator):
     """Aggregations in Rust, on records as they came over the network.
@@ -84,11 +168,12 @@ class NativeAggregate(BatchOperator):
     is that of the only aggregation, or a dict of all by their names.
 
     `key` has the path from a record to its key, or several to the items of a tuple that is the key;
-    `wanted` a kind of aggregation and the path to its value each. An empty path is the record.
+    `wanted` a kind of aggregation and the path to its value each, and parameters where it has some.
+    An empty path is the record.
     """
 
     key: tuple[tuple[Item, ...], ...]
-    wanted: tuple[tuple[str, tuple[Item, ...]], ...]
+    wanted: tuple[tuple[Any, ...], ...]
     names: tuple[str, ...] | None = None
     emit: Emit = "updates"
 
@@ -115,20 +200,23 @@ class NativeAggregate(BatchOperator):
             names, wanted = tuple(aggregations), list(aggregations.values())
         return cls(
             tuple(_path(item) for item in items),
-            tuple((each.kind, _value_path(each, paired)) for each in wanted),
+            tuple(_wanted(each, paired) for each in wanted),
             names,
             emit,
         )
+
+    @property
+    def arguments(self) -> tuple[list[list[Item]], list[tuple[Any, ...]], list[str] | None]:
+        """What the native function is told."""
+        wanted = [(kind, *map(list, rest)) for kind, *rest in self.wanted]
+        names = None if self.names is None else list(self.names)
+        return [list(path) for path in self.key], wanted, names
 
     def open(self, context: TaskContext) -> BatchFunction:
         """The native function, with a table of its own."""
         from engine.network import Aggregate
 
-        aggregate = Aggregate(
-            [list(path) for path in self.key],
-            [(kind, list(path)) for kind, path in self.wanted],
-            None if self.names is None else list(self.names),
-        )
+        aggregate = Aggregate(*self.arguments)
         kind = _Aggregate if self.emit == "updates" else _FinalAggregate
         return kind(aggregate, context.batch_size)
 
@@ -193,6 +281,15 @@ def check_aggregations(aggregations: Mapping[str, object], key: Key) -> None:
             )
 
 
+def check_share(method: str, share: object) -> None:
+    """Raise `GraphError` unless there is a quantile of this share."""
+    if type(share) not in (int, float) or not 0 <= share <= 1:  # type: ignore[operator]
+        raise GraphError(
+            f"{method}() got {share!r:.80}, expected a number from 0 to 1",
+            hint="0.5 is the median, 0.99 what one in a hundred is above",
+        )
+
+
 def check_emit(method: str, emit: object) -> None:
     """Raise `GraphError` unless it says when to emit."""
     if emit not in get_args(Emit):
@@ -201,6 +298,11 @@ def check_emit(method: str, emit: object) -> None:
 
 def _path(item: Item | None) -> tuple[Item, ...]:
     return () if item is None else (item,)
+
+
+def _wanted(aggregation: Aggregation, paired: bool) -> tuple[Any, ...]:
+    wanted = (aggregation.kind, _value_path(aggregation, paired))
+    return (*wanted, aggregation.parameters) if aggregation.parameters else wanted
 
 
 def _value_path(aggregation: Aggregation, paired: bool) -> tuple[Item, ...]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args, overload
 
 from engine.errors import GraphError
 from engine.graph.declaration import Input, shown
@@ -12,13 +12,18 @@ from engine.graph.partitioner import Forward
 from operators.aggregates import (
     Aggregation,
     Count,
+    CountDistinct,
     Emit,
     First,
+    Last,
     Max,
     Mean,
     Min,
     NativeAggregate,
+    Quantile,
+    Quantiles,
     Sum,
+    Top,
     check_aggregations,
     check_emit,
 )
@@ -30,6 +35,7 @@ from operators.joins import (
     IntervalJoin,
     Joining,
     JoinInput,
+    TemporalJoin,
     WindowJoin,
     Windows,
     check_between,
@@ -55,11 +61,11 @@ K = TypeVar("K")
 class KeyedStream(Generic[K, T]):
     """Records of type T, all those of one key of type K in one task, in order of arrival.
 
-    `reduce` is Python per record; `count`, `sum`, `min`, `max`, `mean`, `first` and `aggregate` run
-    in Rust on the encoded records and give pairs (key, value). With `emit="updates"` they emit,
-    once per batch of input, every key that the batch had, with its latest value; with
-    `emit="final"` each key once, with its value when the input has ended: by itself, or by
-    `JobHandle.stop`.
+    `reduce` is Python per record; `count`, `sum`, `min`, `max`, `mean`, `first`, `last`,
+    `count_distinct`, `top` and `aggregate` run in Rust on the encoded records and give pairs (key,
+    value). With `emit="updates"` they emit, once per batch of input, every key that the batch had,
+    with its latest value; with `emit="final"` each key once, with its value when the input has
+    ended: by itself, or by `JobHandle.stop`.
 
     On a stream of columns a result is a `pyarrow.RecordBatch`: the columns of the key, which keep
     their names and have a dictionary if they are strings or binary (batches share it), and one of
@@ -228,6 +234,44 @@ class KeyedStream(Generic[K, T]):
         operator = WindowJoin(joining, assigner)
         return then((*self._inputs, *second(right.inputs)), operator, "window_join")
 
+    def temporal_join(
+        self,
+        table: "KeyedStream[K, R]",
+        function: Callable[[Any, Any], Any] | None = None,
+        *,
+        how: Literal["inner", "left"] = "inner",
+        time: Time = None,
+        table_time: Time = None,
+        unit: Unit = "us",
+    ) -> Stream[Any]:
+        """Join records with the version of a table that was there at their time.
+
+        Each record of `table` is a version: it holds from its time on, until the next of its key. A
+        record makes a pair with the one that holds at its time, or what a function makes of the
+        two. With `how="left"`, one that there is no version for comes with None.
+
+            >>> import engine.testing
+            >>> from operators import source
+            >>> from operators.sinks import Collect
+            >>> from operators.sources import Collection
+            >>> orders = source(Collection([("eur", 10, 5), ("eur", 30, 5), ("usd", 12, 5)]))
+            >>> rates = source(Collection([("eur", 0, 110), ("eur", 20, 120)]))
+            >>> orders, rates = (each.with_event_time(1, unit="s") for each in (orders, rates))
+            >>> joined = orders.key_by(0).temporal_join(
+            ...     rates.key_by(0), lambda order, rate: (order[1], rate and order[2] * rate[2]),
+            ...     how="left")
+            >>> sorted(engine.testing.run(joined.sink(Collect()))["collect"])
+            [(10, 550), (12, None), (30, 600)]
+
+        A record waits until the watermark, which is that of both streams, has come to its time. One
+        that is at the watermark or behind it is late, as in `interval_join`. Versions are never
+        late: one that is behind the watermark holds for what comes from then on, if none is newer.
+        Of each key, the newest version is kept for as long as the job runs.
+        """
+        name, times, ways = "temporal_join", (time, table_time), ("inner", "left")
+        joining = self._joining(name, table, function, how, times, unit, ways)
+        return then((*self._inputs, *second(table.inputs)), TemporalJoin(joining), name)
+
     def count(self, *, emit: Emit = "updates") -> Stream[tuple[K, int]]:
         """How many records each key has had."""
         return self._aggregate("count", Count(), emit)
@@ -262,6 +306,55 @@ class KeyedStream(Generic[K, T]):
         """The first that each key had of an item of the records, or of the records themselves."""
         return self._aggregate("first", First(_checked("first", item)), emit)
 
+    def last(
+        self, item: int | str | None = None, *, emit: Emit = "updates"
+    ) -> Stream[tuple[K, Any]]:
+        """The last that each key had of an item of the records, or of the records themselves.
+
+        >>> import engine.testing
+        >>> from operators import source
+        >>> from operators.sinks import Collect
+        >>> from operators.sources import Collection
+        >>> prices = source(Collection([("tea", 2), ("cup", 5), ("tea", 3)])).key_by(0)
+        >>> engine.testing.run(prices.last(1, emit="final").sink(Collect()))["collect"]
+        [('tea', 3), ('cup', 5)]
+        """
+        return self._aggregate("last", Last(_checked("last", item)), emit)
+
+    def count_distinct(
+        self, item: int | str | None = None, *, emit: Emit = "updates"
+    ) -> Stream[tuple[K, int]]:
+        """How many different values each key had, exactly: each is kept while the job runs.
+
+        >>> import engine.testing
+        >>> from operators import source
+        >>> from operators.sinks import Collect
+        >>> from operators.sources import Collection
+        >>> pages = source(Collection([("ann", "/"), ("ann", "/a"), ("ann", "/")])).key_by(0)
+        >>> engine.testing.run(pages.count_distinct(1, emit="final").sink(Collect()))["collect"]
+        [('ann', 2)]
+        """
+        return self._aggregate(
+            "count_distinct", CountDistinct(_checked("count_distinct", item)), emit
+        )
+
+    def top(
+        self, item: int | str | None = None, most: int = 10, *, emit: Emit = "updates"
+    ) -> Stream[tuple[K, list[tuple[Any, int]]]]:
+        """The values that each key had most often, with how often; see `WindowedStream.top`.
+
+        Each value is counted for as long as the job runs.
+
+        >>> import engine.testing
+        >>> from operators import source
+        >>> from operators.sinks import Collect
+        >>> from operators.sources import Collection
+        >>> pages = source(Collection([("ann", page) for page in "abcbab"])).key_by(0)
+        >>> engine.testing.run(pages.top(1, 2, emit="final").sink(Collect()))["collect"]
+        [('ann', [('b', 3), ('a', 2)])]
+        """
+        return self._aggregate("top", Top(_checked("top", item), most), emit)
+
     def aggregate(
         self, *, emit: Emit = "updates", **aggregations: Aggregation
     ) -> Stream[tuple[K, dict[str, Any]]]:
@@ -279,6 +372,12 @@ class KeyedStream(Generic[K, T]):
             [('tea', {'n': 2, 'price': 2.5}), ('cup', {'n': 1, 'price': 5.0})]
         """
         check_aggregations(aggregations, None if self._paired else self._key)
+        for name, each in aggregations.items():
+            if isinstance(each, Quantile | Quantiles):
+                raise GraphError(
+                    f"aggregate() got {name}={each!r:.80}, expected windows: it keeps all numbers",
+                    hint=".window(...).aggregate(...) keeps them until a window is gone",
+                )
         check_emit("aggregate", emit)
         operator = NativeAggregate.of(aggregations, self._key, emit, paired=self._paired)
         return then(self._inputs, operator, "aggregate")
@@ -355,6 +454,7 @@ class KeyedStream(Generic[K, T]):
         how: How,
         times: tuple[Time, Time],
         unit: Unit,
+        ways: tuple[str, ...] = get_args(How),
     ) -> Joining:
         """Two streams, and how they are joined."""
         if not isinstance(right, KeyedStream):
@@ -362,7 +462,7 @@ class KeyedStream(Generic[K, T]):
                 f"{method}() got {type(right).__name__} {right!r:.80}, expected a keyed stream",
                 hint=f"call .key_by(...) on both: left.key_by('id').{method}(right.key_by('of'))",
             )
-        check_joining(method, how, function)
+        check_joining(method, how, function, ways)
         left, other = (
             JoinInput(each._key, each._paired, time_of(each._inputs, method, time, unit))
             for each, time in zip((self, right), times, strict=True)

@@ -98,17 +98,29 @@ class Chunk:
         The first array says which of the others, the second which row here. Rows that are gone are
         among them: the times must be such that none of those is between them.
         """
+        order, places = self._places()
         size = len(self.times) + 1
-        if self._index is None:
-            order = np.argsort(self.keys, kind="stable")
-            self._index = order, self.keys[order] * size + order
-        order, places = self._index
         first = np.searchsorted(places, keys * size + np.searchsorted(self.times, low, "left"))
         behind = np.searchsorted(places, keys * size + np.searchsorted(self.times, high, "right"))
         counts = behind - first
         others = np.repeat(np.arange(len(keys)), counts)
         starts = np.repeat(first - np.cumsum(counts) + counts, counts)
         return others, order[starts + np.arange(len(others))]
+
+    def newest(self, keys: Numbers, times: Numbers) -> tuple[NDArray[np.bool_], Numbers]:
+        """Of other rows: whether one here has their key and is not later, and the last such one."""
+        order, places = self._places()
+        size = len(self.times) + 1
+        behind = np.searchsorted(places, keys * size + np.searchsorted(self.times, times, "right"))
+        found = order[np.maximum(behind - 1, 0)]
+        return (behind > 0) & (self.keys[found] == keys), found
+
+    def _places(self) -> tuple[Numbers, Numbers]:
+        """The rows in the order of their keys, then of their places; and both as one number."""
+        if self._index is None:
+            order = np.argsort(self.keys, kind="stable")
+            self._index = order, self.keys[order] * (len(self.times) + 1) + order
+        return self._index
 
 
 class Chunks:

@@ -93,7 +93,7 @@ class Join(BatchOperator):
     @property
     @abstractmethod
     def delay(self) -> int:
-        """For how long a record is kept at most, in microseconds of event time."""
+        """How far times in results are behind the watermark at most, in microseconds."""
 
     @abstractmethod
     def of_records(self, context: TaskContext) -> JoinState:

@@ -62,11 +62,9 @@ class NativeWindows(BatchOperator):
         """The native function, with windows of its own."""
         from engine.network import WindowAggregate
 
-        by, wanted = self.windowing, self.of_keys
+        by = self.windowing
         aggregate = WindowAggregate(
-            [list(path) for path in wanted.key],
-            [(kind, list(path)) for kind, path in wanted.wanted],
-            None if wanted.names is None else list(wanted.names),
+            *self.of_keys.arguments,
             time=_time(by.time),
             times=None if by.time is None else _Times(by.time),
             windows=_windows(by.assigner),

@@ -1,6 +1,6 @@
 """Windowed streams: what can be computed of the records of each key and window."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeGuard, TypeVar
 
 from engine.errors import GraphError
@@ -9,11 +9,15 @@ from engine.graph.operator import OnError
 from operators.aggregates import (
     Aggregation,
     Count,
+    CountDistinct,
     First,
+    Last,
     Max,
     Mean,
     Min,
+    Quantiles,
     Sum,
+    Top,
     check_aggregations,
 )
 from operators.elementwise import check_function
@@ -135,6 +139,74 @@ class WindowedStream(Generic[K, T]):
         after it.
         """
         return self._native("first", First(item))
+
+    def last(self, item: int | str | None = None) -> Stream[tuple[K, Any, Any, Any]]:
+        """The last that came of an item of the records, or of the records themselves.
+
+        Of windows that overlap and of sessions that become one, as of `first`.
+
+        >>> import engine.testing
+        >>> from operators import CountWindow, source
+        >>> from operators.sinks import Collect
+        >>> from operators.sources import Collection
+        >>> clicks = source(Collection([("ann", "in"), ("bob", "in"), ("ann", "out")])).key_by(0)
+        >>> pairs = clicks.window(CountWindow(2)).last(1)
+        >>> engine.testing.run(pairs.sink(Collect()))["collect"]
+        [('ann', 'out', 0, 2), ('bob', 'in', 0, 1)]
+        """
+        return self._native("last", Last(item))
+
+    def count_distinct(self, item: int | str | None = None) -> Stream[tuple[K, int, Any, Any]]:
+        """How many different values an item of the records has, exactly: each is kept.
+
+        They are told apart as keys are: 1 and 1.0 are one.
+
+        >>> import engine.testing
+        >>> from datetime import timedelta
+        >>> from operators import Session, source
+        >>> from operators.sinks import Collect
+        >>> from operators.sources import Collection
+        >>> seen = source(Collection([("ann", "/", 1), ("ann", "/a", 2), ("ann", "/", 9)]))
+        >>> visits = seen.key_by(0).window(Session(timedelta(seconds=5)), time=2, unit="s")
+        >>> engine.testing.run(visits.count_distinct(1).sink(Collect()))["collect"]
+        [('ann', 2, 1, 7), ('ann', 1, 9, 14)]
+        """
+        return self._native("count_distinct", CountDistinct(item))
+
+    def quantiles(
+        self, item: int | str | None, shares: Sequence[float]
+    ) -> Stream[tuple[K, list[float], Any, Any]]:
+        """Quantiles of an item of the records, exactly: a window keeps each number, 8 bytes.
+
+        A quantile is a float, between two numbers by how far it is from one to the other.
+
+        >>> import engine.testing
+        >>> from operators import CountWindow, source
+        >>> from operators.sinks import Collect
+        >>> from operators.sources import Collection
+        >>> times = source(Collection([("ann", 7), ("ann", 1), ("ann", 2), ("ann", 4)])).key_by(0)
+        >>> quantiles = times.window(CountWindow(4)).quantiles(1, [0.5, 1])
+        >>> engine.testing.run(quantiles.sink(Collect()))["collect"]
+        [('ann', [3.0, 7.0], 0, 4)]
+        """
+        return self._native("quantiles", Quantiles(item, tuple(shares)))
+
+    def top(
+        self, item: int | str | None = None, most: int = 10
+    ) -> Stream[tuple[K, list[tuple[Any, int]], Any, Any]]:
+        """The values of an item of the records that came most often, with how often they did.
+
+        Of those that came as often, the first ones. It is exact: a window counts each value.
+
+        >>> import engine.testing
+        >>> from operators import CountWindow, source
+        >>> from operators.sinks import Collect
+        >>> from operators.sources import Collection
+        >>> pages = source(Collection([("ann", page) for page in "abcbab"])).key_by(0)
+        >>> engine.testing.run(pages.window(CountWindow(6)).top(1, 2).sink(Collect()))["collect"]
+        [('ann', [('b', 3), ('a', 2)], 0, 6)]
+        """
+        return self._native("top", Top(item, most))
 
     def aggregate(
         self, **aggregations: Aggregation | Accumulator[T, Any, Any]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import product
 from typing import Any
 
@@ -12,11 +12,21 @@ from hypothesis import strategies as st
 
 from engine.state import KeyedState
 from operators import Session, Sliding, Stream, Tumbling
+from operators.joins import chunks, temporal_columns
 from tests.joining import JoinTasks, keyed
 from tests.windowing import Event, Record, expected, us
 
 HOWS = ["inner", "left", "right", "full"]
 KEYS = ["a", "b", 1, None, ("d", 2)]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def few() -> Iterator[None]:
+    """Have columns let go of what is not needed as often as they would with many rows."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chunks, "_FEW", 2)
+        patch.setattr(temporal_columns, "_FEW", 2)
+        yield
 
 
 @st.composite
@@ -222,6 +232,73 @@ def test_other_tasks_go_on_with_a_window_join(
     steps, late = together(assigner, events, how)
     stream = keyed(columns).window_join(keyed(columns), assigner, how=how)
     check_others_go_on(stream, columns, events, cut, tasks, flat(steps), late)
+
+
+class Held:
+    """A temporal join: what was the newest version of the key when the watermark came."""
+
+    def __init__(self, events: list[Event], how: str) -> None:
+        self.late: list[Record] = []
+        self.steps: list[list[Any]] = []
+        self.kept: list[int] = []
+        waiting: list[Record] = []
+        versions: list[Record] = []
+        now = float("-inf")
+        for event in [*events, float("inf")]:
+            step: list[Any] = []
+            if not isinstance(event, tuple):
+                assert event is not None
+                now = max(now, event)
+                for left in [each for each in waiting if each[1] <= now]:
+                    waiting.remove(left)
+                    held = [each for each in versions if each[0] == left[0] and each[1] <= left[1]]
+                    if held or is_outer(how, 0):
+                        # Of one time, the last that came: `max` would take the first.
+                        step.append((left, max(reversed(held), key=lambda v: v[1], default=None)))
+            elif event[2] % 2:
+                versions.append(event)
+            elif event[1] <= now:
+                self.late.append(event)
+            else:
+                waiting.append(event)
+            self.steps.append(step)
+            newest = {version[0] for version in versions if version[1] <= now}
+            self.kept.append(len(waiting) + sum(v[1] > now for v in versions) + len(newest))
+
+
+@settings(max_examples=150)
+@given(kind=kinds, how=st.sampled_from(["inner", "left"]), batch=batch_sizes, tasks=parallelism)
+def test_temporal_join(kind: Any, how: Any, batch: int, tasks: int) -> None:
+    columns, events = kind
+    stream = keyed(columns).temporal_join(keyed(columns), how=how)
+    found = JoinTasks(stream, tasks, columns=columns)
+    wanted = Held(events, how)
+    results = []
+    for given_now in found.take(events, batch):
+        results.append(given_now)
+        if batch == 1 and not columns:
+            assert found.kept == wanted.kept[len(results) - 1]
+    results.append(found.end())
+    assert in_order(found.late) == in_order(wanted.late)
+    if batch == 1:
+        assert [in_order(each) for each in results] == [in_order(each) for each in wanted.steps]
+    assert in_order(flat(results)) == in_order(flat(wanted.steps))
+    assert found.kept == 0
+    assert all(not state.entries for state in found.snapshot())
+
+
+@settings(max_examples=80)
+@given(
+    kind=kinds,
+    how=st.sampled_from(["inner", "left"]),
+    cut=st.integers(0, 60),
+    tasks=st.tuples(*[st.sampled_from([1, 2, 3, 5])] * 2),
+)
+def test_other_tasks_go_on_with_a_temporal_join(kind: Any, how: Any, cut: int, tasks: Any) -> None:
+    columns, events = kind
+    stream = keyed(columns).temporal_join(keyed(columns), how=how)
+    wanted = Held(events, how)
+    check_others_go_on(stream, columns, events, cut, tasks, flat(wanted.steps), wanted.late)
 
 
 def placed(states: list[KeyedState], columns: bool) -> list[Any]:

@@ -46,16 +46,27 @@ impl Aggregate {
     /// Computes this of a column's values; a count needs none. Called before the first frame.
     #[must_use]
     pub fn compute(
-        mut self,
+        self,
         name: impl Into<String>,
         aggregation: Aggregation,
         value: Option<Selector>,
     ) -> Self {
-        let name = name.into();
+        self.compute_by(name, (aggregation, &[]), value)
+    }
+
+    /// As [`Self::compute`], with the shares of quantiles, or with how many values are wanted.
+    #[must_use]
+    pub fn compute_by(
+        mut self,
+        name: impl Into<String>,
+        (aggregation, parameters): (Aggregation, &[f64]),
+        value: Option<Selector>,
+    ) -> Self {
         self.wanted.push(Wanted {
-            name,
+            name: name.into(),
             aggregation,
             value,
+            parameters: parameters.into(),
         });
         self
     }

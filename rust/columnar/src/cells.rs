@@ -8,28 +8,55 @@ use arrow_schema::DataType;
 use arrow_select::concat::concat;
 use arrow_select::dictionary::garbage_collect_any_dictionary;
 use arrow_select::take::take;
-use oka_compute::{Accumulated, Aggregation, Problem, encode, integral, parts};
+use oka_compute::{Accumulated, Aggregation, Problem, encode, encode_text, integral, parts};
 
 use crate::key::{KeyKind, each_bytes, each_float, each_integer};
 use crate::values::each_number;
 use crate::{AggregateError, Columns, DecodeError, Decoder, Encoder, build};
 
-use Accumulated::{Bool, Bytes, Float, Integer, Text};
+use Accumulated::{Bytes, Float, Integer, Text};
 
 /// Each value as a record's would be encoded, times as the integers that they consist of. A value of
 /// a type that no record has is a column with it alone, as bytes.
 pub(crate) fn encoded(column: &ArrayRef) -> Result<Vec<Vec<u8>>, AggregateError> {
     let mut cells = Vec::with_capacity(column.len());
-    let mut put = |value: Option<Accumulated>| cells.push(cell(value.as_ref()));
+    each_cell(column, |cell| cells.push(cell.unwrap_or(&NIL).to_vec()))?;
+    Ok(cells)
+}
+
+/// Calls `visit` with each value, encoded so; `None` for null.
+pub(crate) fn each_cell(
+    column: &ArrayRef,
+    mut visit: impl FnMut(Option<&[u8]>),
+) -> Result<(), AggregateError> {
+    let mut cell = Vec::new();
+    let mut put = |is_there: bool, write: &dyn Fn(&mut Vec<u8>)| {
+        cell.clear();
+        write(&mut cell);
+        visit(is_there.then_some(&cell[..]));
+    };
     match kind(column.data_type()) {
-        Some(KeyKind::Null) => (0..column.len()).for_each(|_| put(None)),
-        Some(KeyKind::Bool) => each_integer(column, |value| put(value.map(|bit| Bool(bit != 0)))),
-        Some(KeyKind::Integer | KeyKind::Unsigned) => {
-            each_number(column, |value| put(value.map(Integer)))?;
-        }
-        Some(KeyKind::Float) => each_float(column, |value| put(value.map(Float))),
-        Some(KeyKind::Text) => each_bytes(column, |value| put(value.map(|utf8| Text(utf8.into())))),
-        Some(KeyKind::Bytes) => each_bytes(column, |value| put(value.map(|it| Bytes(it.into())))),
+        Some(KeyKind::Null) => (0..column.len()).for_each(|_| put(false, &|_| ())),
+        Some(KeyKind::Bool) => each_integer(column, |value| {
+            let bit = value.unwrap_or_default() != 0;
+            put(value.is_some(), &|out| encode::boolean(out, bit));
+        }),
+        Some(KeyKind::Integer | KeyKind::Unsigned) => each_number(column, |value| {
+            let number = value.unwrap_or_default();
+            put(value.is_some(), &|out| Integer(number).encode(out));
+        })?,
+        Some(KeyKind::Float) => each_float(column, |value| {
+            let number = value.unwrap_or_default();
+            put(value.is_some(), &|out| encode::float(out, number));
+        }),
+        Some(KeyKind::Text) => each_bytes(column, |value| {
+            let utf8 = value.unwrap_or_default();
+            put(value.is_some(), &|out| encode_text(out, utf8));
+        }),
+        Some(KeyKind::Bytes) => each_bytes(column, |value| {
+            let data = value.unwrap_or_default();
+            put(value.is_some(), &|out| encode::bytes(out, data));
+        }),
         None => {
             for row in 0..column.len() {
                 // Taken: a slice would bring bits of the rows around it.
@@ -38,11 +65,12 @@ pub(crate) fn encoded(column: &ArrayRef) -> Result<Vec<Vec<u8>>, AggregateError>
                     row = garbage_collect_any_dictionary(coded)?; // of its value alone
                 }
                 let batch = RecordBatch::try_from_iter_with_nullable([("", row, true)])?;
-                put(Some(Bytes(framed(&batch)?.into())));
+                let framed = framed(&batch)?;
+                put(true, &|out| encode::bytes(out, &framed));
             }
         }
     }
-    Ok(cells)
+    Ok(())
 }
 
 /// A column of this type, of the values that [`encoded`] gave.
@@ -145,10 +173,12 @@ pub(crate) fn unframed(body: Vec<u8>, rows: usize) -> Result<Columns, DecodeErro
 }
 
 /// What values of this type are to a record; `None` if no record has such.
-fn kind(data_type: &DataType) -> Option<KeyKind> {
+pub(crate) fn kind(data_type: &DataType) -> Option<KeyKind> {
     match data_type {
         DataType::Dictionary(..) => None,
         kind if build::physical(kind).is_some() => Some(KeyKind::Integer),
         kind => KeyKind::of(kind).ok(),
     }
 }
+
+const NIL: [u8; 1] = [0xc0];

@@ -7,7 +7,7 @@
 //! - [`Partitioner`] tells which rows go to which task, by the hash that records have; [`pieces`] cuts
 //!   what is too large for a frame.
 //! - [`Encoder`] and [`Decoder`] are the two ends of a channel; [`Columns`] is one frame.
-//! - [`Aggregate`] computes count, sum, min, max, mean and first per key, a column at a time;
+//! - [`Aggregate`] computes count, sum and others per key, a column at a time;
 //!   [`Latest`] keeps the last of its results; [`WindowAggregate`] computes it for windows of time.
 
 mod aggregate;
@@ -19,12 +19,13 @@ mod decode;
 mod dictionary;
 mod encode;
 mod error;
-mod first;
 mod gather;
+mod gathered;
 mod key;
 mod keys;
 mod latest;
 mod partition;
+mod picked;
 mod pieces;
 mod shape;
 mod times;

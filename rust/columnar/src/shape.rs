@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use oka_compute::Aggregation;
 
 use crate::cells::{framed, joined, split};
@@ -18,6 +18,8 @@ pub(crate) struct Wanted {
     pub(crate) name: String,
     pub(crate) aggregation: Aggregation,
     pub(crate) value: Option<Selector>,
+    /// The shares of quantiles, or how many values are wanted.
+    pub(crate) parameters: Arc<[f64]>,
 }
 
 /// Where the columns of a frame are that take part.
@@ -85,14 +87,15 @@ pub(crate) struct Computed {
     input: Option<DataType>,
     /// Type of the column in the result.
     data_type: DataType,
+    parameters: Arc<[f64]>,
     values: Values,
 }
 
 impl Computed {
     /// Takes in under one number what is under another.
-    pub(crate) fn join(&mut self, into: u32, from: u32) -> Result<(), ArrowError> {
+    pub(crate) fn join(&mut self, into: u32, from: u32) -> Result<(), AggregateError> {
         let column = self.input.as_ref().unwrap_or(&DataType::Null);
-        let Some((mut part, _)) = Values::of(self.aggregation, column) else {
+        let Some((mut part, _)) = Values::of(self.aggregation, column, &self.parameters) else {
             return Ok(());
         };
         part.resize(1);
@@ -116,7 +119,8 @@ impl Shape {
         for (each, value) in wanted.iter().zip(value) {
             let input = value.map(|field| field.data_type().clone());
             let column = input.as_ref().unwrap_or(&DataType::Null);
-            let Some((values, data_type)) = Values::of(each.aggregation, column) else {
+            let Some((values, data_type)) = Values::of(each.aggregation, column, &each.parameters)
+            else {
                 return Err(AggregateError::Value {
                     aggregation: each.aggregation.name(),
                     data_type: column.clone(),
@@ -127,6 +131,7 @@ impl Shape {
                 aggregation: each.aggregation,
                 input,
                 data_type,
+                parameters: Arc::clone(&each.parameters),
                 values,
             });
         }
@@ -142,11 +147,12 @@ impl Shape {
     pub(crate) fn without_rows(&self) -> Result<Self, AggregateError> {
         let result = |known: &Computed| {
             let column = known.input.as_ref().unwrap_or(&DataType::Null);
-            let (values, data_type) = Values::of(known.aggregation, column)?;
+            let (values, data_type) = Values::of(known.aggregation, column, &known.parameters)?;
             Some(Computed {
                 aggregation: known.aggregation,
                 input: known.input.clone(),
                 data_type,
+                parameters: Arc::clone(&known.parameters),
                 values,
             })
         };
@@ -170,7 +176,7 @@ impl Shape {
         (numbers, count): (&[u32], usize),
         places: &Places,
         batch: &RecordBatch,
-    ) -> Result<(), ArrowError> {
+    ) -> Result<(), AggregateError> {
         for (result, value) in results.iter_mut().zip(&places.values) {
             result.values.resize(count);
             let column = batch.column(value.unwrap_or_default());
@@ -180,12 +186,17 @@ impl Shape {
     }
 
     /// The keys and the values of these numbers.
-    pub(crate) fn take(&mut self, keys: &[u32], values: &[u32]) -> Result<RecordBatch, ArrowError> {
+    pub(crate) fn take(
+        &mut self,
+        keys: &[u32],
+        values: &[u32],
+    ) -> Result<RecordBatch, AggregateError> {
         let mut columns = self.keys.arrays(keys)?;
         for result in &self.results {
             columns.push(result.values.take(values, &result.data_type)?);
         }
-        RecordBatch::try_new(Arc::clone(&self.schema), columns)
+        let schema = Arc::clone(&self.schema);
+        Ok(RecordBatch::try_new(schema, columns)?)
     }
 
     /// A frame of no rows with the schema of the first one.
@@ -219,7 +230,7 @@ impl Shape {
         results: &mut [Computed],
         (ours, count): (&[u32], usize),
         (others, theirs): (&[Computed], &[u32]),
-    ) -> Result<(), ArrowError> {
+    ) -> Result<(), AggregateError> {
         for (result, other) in results.iter_mut().zip(others) {
             result.values.resize(count);
             let from = (&other.values, theirs, &other.data_type);

@@ -10,8 +10,9 @@ use arrow_schema::{ArrowError, DataType};
 use oka_compute::{Accumulated, Aggregation, Problem, integer_mean, integral};
 
 use crate::cells::{cell, decoded, each, encoded};
-use crate::first::Firsts;
+use crate::gathered::Gathered;
 use crate::key::{each_bytes, each_float, each_integer};
+use crate::picked::Picked;
 use crate::{AggregateError, build};
 
 /// What there is per key; `None` where a key had only nulls.
@@ -24,12 +25,20 @@ pub(crate) enum Values {
     /// Counts and sums.
     IntegerMeans(Vec<(u64, i128)>),
     FloatMeans(Vec<(u64, f64)>),
-    First(Firsts),
+    /// First or last ones.
+    Picked(Picked),
+    Gathered(Gathered),
 }
 
 impl Values {
     /// For a column of this type, and the type of the results; `None` if it has no such values.
-    pub(crate) fn of(aggregation: Aggregation, column: &DataType) -> Option<(Self, DataType)> {
+    ///
+    /// `parameters` are the shares of quantiles, or how many values are wanted.
+    pub(crate) fn of(
+        aggregation: Aggregation,
+        column: &DataType,
+        parameters: &[f64],
+    ) -> Option<(Self, DataType)> {
         let ordered = match aggregation {
             Aggregation::Count => return Some((Self::Count(Vec::new()), DataType::Int64)),
             Aggregation::Sum => false,
@@ -43,8 +52,13 @@ impl Values {
                 };
                 return Some((values, DataType::Float64));
             }
-            Aggregation::First => {
-                return Some((Self::First(Firsts::new(column)), column.clone()));
+            Aggregation::First | Aggregation::Last => {
+                let last = aggregation == Aggregation::Last;
+                return Some((Self::Picked(Picked::new(column, last)), column.clone()));
+            }
+            _ => {
+                let (gathered, data_type) = Gathered::of(aggregation, column, parameters)?;
+                return Some((Self::Gathered(gathered), data_type));
             }
         };
         let kept = |data_type| if ordered { column.clone() } else { data_type };
@@ -84,7 +98,8 @@ impl Values {
             Self::IntegerMeans(values) => values.resize(keys, (0, 0)),
             // To -0.0 every number is added unchanged.
             Self::FloatMeans(values) => values.resize(keys, (0, -0.0)),
-            Self::First(values) => values.resize(keys),
+            Self::Picked(values) => values.resize(keys),
+            Self::Gathered(values) => values.resize(keys),
         }
     }
 
@@ -94,7 +109,7 @@ impl Values {
         aggregation: Aggregation,
         numbers: &[u32],
         column: &ArrayRef,
-    ) -> Result<(), ArrowError> {
+    ) -> Result<(), AggregateError> {
         let wanted = match aggregation {
             Aggregation::Min => Ordering::Less,
             _ => Ordering::Greater,
@@ -102,7 +117,8 @@ impl Values {
         let mut slots = numbers.iter().map(|number| *number as usize);
         let mut slot = || slots.next().unwrap_or_default();
         match self {
-            Self::First(values) => values.update(numbers, column)?,
+            Self::Picked(values) => values.update(numbers, column)?,
+            Self::Gathered(values) => values.update(numbers, column)?,
             Self::Count(values) => slots.for_each(|slot| values[slot] += 1),
             Self::Integers(values) => {
                 let mut overflow = false;
@@ -121,7 +137,7 @@ impl Values {
                     }
                 })?;
                 if overflow {
-                    return Err(overflown());
+                    return Err(overflown().into());
                 }
             }
             Self::IntegerMeans(values) => {
@@ -134,7 +150,7 @@ impl Values {
                     }
                 })?;
                 if overflow {
-                    return Err(overflown());
+                    return Err(overflown().into());
                 }
             }
             Self::FloatMeans(values) => each_float(column, |value| {
@@ -177,7 +193,7 @@ impl Values {
         aggregation: Aggregation,
         numbers: &[u32],
         (others, theirs, data_type): (&Self, &[u32], &DataType),
-    ) -> Result<(), ArrowError> {
+    ) -> Result<(), AggregateError> {
         let slots = || numbers.iter().map(|number| *number as usize);
         let from = || theirs.iter().map(|number| *number as usize);
         match (self, others) {
@@ -212,6 +228,11 @@ impl Values {
                     });
                 }
             }
+            (Self::Gathered(values), Self::Gathered(others)) => {
+                for (slot, from) in slots().zip(from()) {
+                    values.merge(slot, others, from)?;
+                }
+            }
             // As if the values of others were a column.
             (values, others) => {
                 let column = others.take(theirs, data_type)?;
@@ -240,6 +261,7 @@ impl Values {
                 .map(|slot| values[slot])
                 .map(|(count, sum)| cell(Some(&Accumulated::FloatMean { count, sum })))
                 .collect(),
+            Self::Gathered(values) => slots.map(|slot| cell(values.get(slot))).collect(),
             _ => encoded(&self.take(numbers, data_type)?)?,
         })
     }
@@ -282,6 +304,11 @@ impl Values {
                     values[slot] = (count, sum);
                 }
             }
+            Self::Gathered(values) => {
+                for (slot, cell) in slots.zip(cells) {
+                    values.import(slot, cell)?;
+                }
+            }
             _ => self.update(Aggregation::First, numbers, &decoded(data_type, cells)?)?,
         }
         Ok(())
@@ -292,36 +319,31 @@ impl Values {
         &self,
         numbers: &[u32],
         data_type: &DataType,
-    ) -> Result<ArrayRef, ArrowError> {
+    ) -> Result<ArrayRef, AggregateError> {
         let slots = numbers.iter().map(|number| *number as usize);
-        match self {
-            Self::First(values) => values.take(numbers),
-            Self::Count(values) => Ok(Arc::new(Int64Array::from_iter_values(
-                slots.map(|slot| values[slot]),
-            ))),
-            Self::Integers(values) => build::integers(data_type, slots.map(|slot| values[slot])),
-            Self::Floats(values) => build::floats(data_type, slots.map(|slot| values[slot])),
+        Ok(match self {
+            Self::Picked(values) => values.take(numbers)?,
+            Self::Gathered(values) => values.take(slots, data_type)?,
+            Self::Count(values) => {
+                Arc::new(Int64Array::from_iter_values(slots.map(|slot| values[slot])))
+            }
+            Self::Integers(values) => build::integers(data_type, slots.map(|slot| values[slot]))?,
+            Self::Floats(values) => build::floats(data_type, slots.map(|slot| values[slot]))?,
             Self::Bytes(values) => {
-                build::bytes(data_type, slots.map(|slot| values[slot].as_deref()))
+                build::bytes(data_type, slots.map(|slot| values[slot].as_deref()))?
             }
             Self::IntegerMeans(values) => {
                 let mean =
                     |(count, sum): (u64, i128)| (count > 0).then(|| integer_mean(sum, count));
-                Ok(Arc::new(
-                    slots
-                        .map(|slot| mean(values[slot]))
-                        .collect::<Float64Array>(),
-                ))
+                let means = slots.map(|slot| mean(values[slot]));
+                Arc::new(means.collect::<Float64Array>())
             }
             Self::FloatMeans(values) => {
                 let mean = |(count, sum): (u64, f64)| (count > 0).then(|| sum / count as f64);
-                Ok(Arc::new(
-                    slots
-                        .map(|slot| mean(values[slot]))
-                        .collect::<Float64Array>(),
-                ))
+                let means = slots.map(|slot| mean(values[slot]));
+                Arc::new(means.collect::<Float64Array>())
             }
-        }
+        })
     }
 }
 

@@ -8,7 +8,8 @@
 //! - [`key`]: one byte string per key, equal exactly when the keys are equal in Python.
 //! - [`short`]: hash and equality of short byte strings.
 //! - [`table`]: numbers keys densely, in the order in which they appeared.
-//! - [`accumulator`]: what a key has come to; [`fields`]: where key and value of a record lie.
+//! - [`accumulator`]: what a key has come to, of numbers (`numeric`, `quantile`) or of any values
+//!   (`tally`); [`fields`]: where key and value of a record lie.
 //! - `groups`: what the keys have come to; [`aggregate`]: count, sum, min, max, mean and first per key.
 //! - [`time`]: the time of a record; [`windows`]: the same per key and window; [`kept`]: what
 //!   others need of them to go on.
@@ -20,20 +21,26 @@ pub mod fields;
 mod groups;
 pub mod kept;
 pub mod key;
+mod numeric;
 pub mod path;
 pub mod problem;
+mod quantile;
 pub mod short;
 pub mod table;
+mod tally;
 pub mod time;
 pub mod value;
 pub mod windows;
 
-pub use accumulator::{Accumulated, Aggregation, integer_mean, integral, parts};
+pub use accumulator::{Accumulated, Aggregation, encode_text, parts};
 pub use aggregate::Aggregate;
 pub use fields::KeyPath;
 pub use groups::Update;
+pub use numeric::{integer_mean, integral};
 pub use path::{Path, PathError, Step};
 pub use problem::{AggregateError, Problem};
+pub use quantile::quantiles;
+pub use tally::Tally;
 pub use time::{TimePath, Unit};
 pub use value::{ReadError, Reader, Value};
 pub use windows::{Emit, WindowAggregate};

@@ -33,6 +33,8 @@ pub enum Problem {
     NoWindows,
     #[error(transparent)]
     Key(#[from] KeyError),
+    #[error("its value cannot be told from others: {0}")]
+    Untold(KeyError),
     #[error("its value is no number")]
     NotANumber,
     #[error("its value is no number, text or byte string")]

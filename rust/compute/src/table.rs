@@ -36,6 +36,16 @@ impl KeyTable {
         }
     }
 
+    /// For a few keys, where there are many tables.
+    pub(crate) fn small() -> Self {
+        Self {
+            slots: vec![EMPTY; FEWEST],
+            keys: Vec::new(),
+            hashes: Vec::new(),
+            total_bytes: 0,
+        }
+    }
+
     pub fn len(&self) -> usize {
         self.keys.len()
     }
@@ -219,6 +229,7 @@ const EMPTY: Slot = Slot {
 /// A slot that is taken costs a mispredicted branch, which is more than all the rest: a few hundred
 /// keys, as there often are, should rarely meet. 32 KiB, of which only the lines in use are read.
 const SMALLEST: usize = 4096;
+const FEWEST: usize = 4;
 
 #[cfg(test)]
 mod tests {

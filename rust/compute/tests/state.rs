@@ -1,6 +1,8 @@
 //! What an aggregate exports, others import, and go on as if all records had come to them.
 
-use oka_compute::{Accumulated, Aggregate, Aggregation, Path, Problem, Step, encode, key};
+use oka_compute::{
+    Accumulated, Aggregate, Aggregation, Path, Problem, Step, encode, key, quantiles,
+};
 use proptest::prelude::*;
 use std::collections::HashMap;
 
@@ -74,6 +76,9 @@ fn aggregate() -> Aggregate {
         .and(Aggregation::Max, item(1))
         .and(Aggregation::Mean, item(1))
         .and(Aggregation::First, item(1))
+        .and(Aggregation::Last, item(1))
+        .and(Aggregation::Quantiles, item(1))
+        .and(Aggregation::Top, item(0))
 }
 
 fn add(aggregate: &mut Aggregate, (key, value): &Record) {
@@ -160,6 +165,16 @@ fn every_value_comes_back() {
             Aggregation::Mean,
             Accumulated::FloatMean { count: 2, sum: 0.5 },
         ),
+        (
+            Aggregation::Last,
+            Accumulated::Encoded([0x92, 1, 0xc0].into()),
+        ),
+        (
+            Aggregation::Quantile,
+            Accumulated::Numbers(vec![-0.0, f64::INFINITY, 1e300]),
+        ),
+        (Aggregation::Top, tally(&[&[0xc3], &[1], &[0xa1, b'a']])),
+        (Aggregation::CountDistinct, tally(&[&[0xc0]])),
     ] {
         let mut encoded = Vec::new();
         value.encode(&mut encoded);
@@ -176,4 +191,60 @@ fn every_value_comes_back() {
         Accumulated::decode(Aggregation::Mean, &[0x93, 1, 1, 1]),
         Err(Problem::Parts(2))
     );
+}
+
+fn tally(values: &[&[u8]]) -> Accumulated {
+    let mut tally = Accumulated::first(Aggregation::Top, values[0]).expect("a key");
+    for value in &values[1..] {
+        tally.add(Aggregation::Top, value).expect("a key");
+    }
+    tally
+}
+
+#[test]
+fn what_came_most_often_is_shown_as_it_first_came() {
+    let mut float = Vec::new();
+    encode::float(&mut float, 1.0);
+    let counted = tally(&[&[0xc0], &float, &[2], &[1], &[2], &[0xc3]]);
+    let Accumulated::Tally(counted) = counted else {
+        panic!("{counted:?}");
+    };
+    assert_eq!(counted.len(), 3);
+    let expected = [(&float[..], 3), (&[2], 2), (&[0xc0], 1)];
+    assert_eq!(counted.top(9), expected);
+    assert_eq!(counted.top(1), expected[..1]);
+    assert_eq!(counted.top(0), []);
+    let list = Accumulated::first(Aggregation::CountDistinct, &[0x80]);
+    assert!(matches!(list, Err(Problem::Untold(_))), "{list:?}");
+    assert_eq!(
+        Accumulated::decode(Aggregation::Top, &[0x93, 1, 1, 1]),
+        Err(Problem::Parts(2))
+    );
+}
+
+proptest! {
+    #[test]
+    fn quantiles_lie_between_the_numbers_around_them(
+        mut numbers in prop::collection::vec(-1e9_f64..1e9, 1..50),
+        share in 0.0_f64..=1.0,
+    ) {
+        let found = quantiles(&numbers, &[0.0, share, 1.0]);
+        numbers.sort_by(f64::total_cmp);
+        let below = ((numbers.len() - 1) as f64 * share).floor() as usize;
+        let above = numbers[(below + 1).min(numbers.len() - 1)];
+        prop_assert!((numbers[below]..=above).contains(&found[1]), "{found:?}");
+        prop_assert_eq!((found[0], found[2]), (numbers[0], numbers[numbers.len() - 1]));
+    }
+}
+
+#[test]
+fn quantiles_of_what_has_no_order() {
+    assert!(quantiles(&[], &[0.5])[0].is_nan());
+    assert!(quantiles(&[1.0, f64::NAN], &[0.0])[0].is_nan());
+    let ends = [f64::INFINITY, f64::NEG_INFINITY, f64::INFINITY];
+    assert_eq!(
+        quantiles(&ends, &[0.0, 1.0]),
+        [f64::NEG_INFINITY, f64::INFINITY]
+    );
+    assert_eq!(quantiles(&ends[2..], &[0.3]), [f64::INFINITY]);
 }

@@ -14,12 +14,16 @@ type Record = (u8, i64, i64);
 /// By the start and the end of a window, the encoded keys and their values.
 type Found = BTreeMap<(i64, i64), BTreeMap<Vec<u8>, Vec<Accumulated>>>;
 
-const FURTHER: [Aggregation; 5] = [
+const FURTHER: [Aggregation; 9] = [
     Aggregation::Sum,
     Aggregation::Min,
     Aggregation::Max,
     Aggregation::Mean,
     Aggregation::First,
+    Aggregation::Last,
+    Aggregation::CountDistinct,
+    Aggregation::Quantile,
+    Aggregation::Top,
 ];
 
 fn item(item: i64) -> Path {

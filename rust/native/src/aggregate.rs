@@ -4,20 +4,21 @@ use crate::batch::{Batch, Content};
 use crate::decode::Decoder;
 use crate::error::alone;
 use crate::refused::{mixed, raise, raise_columns};
-use crate::results::{exported, value};
+use crate::results::{Shown, exported, value};
 use crate::state::{Entry, placed};
-use crate::wanted::{PathStep, key_path, over_columns, path};
+use crate::wanted::{PathStep, Said, Wanted, key_path, over_columns, path};
 use oka_columnar::Columns;
 use oka_compute::{Aggregation, Path, Update};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 use std::sync::Mutex;
 
-/// Count, sum, minimum, maximum, mean or first value per key, or several of them, computed on
-/// encoded records.
+/// Count, sum and others per key, or several of them, computed on encoded records.
 ///
 /// `key` has a path from a record to its key, or several to the items of a tuple that is the key.
-/// `wanted` has pairs of count, sum, min, max, mean or first and the path to the value. A path goes
+/// `wanted` has pairs of count, sum, min, max, mean, first, last, count_distinct, quantile, quantiles
+/// or top and the path to the value; of the last three with the shares of quantiles, or with how
+/// many values are wanted. A path goes
 /// item by item (int) and field by field (str), and is empty for the record itself; over columns it
 /// is one step, the column's name or index. With `names`, one for each of `wanted`, the value of a
 /// key is a dict, or a column of that name for each; without, there is one value.
@@ -35,7 +36,7 @@ struct State {
     /// The aggregate over columns, once there are some.
     columns: Option<oka_columnar::Aggregate>,
     key: Vec<Vec<PathStep>>,
-    wanted: Vec<(Aggregation, Vec<PathStep>)>,
+    wanted: Vec<Wanted>,
     names: Option<Vec<Py<PyString>>>,
 }
 
@@ -44,16 +45,18 @@ impl Aggregate {
     #[new]
     #[pyo3(signature = (
         key: "list[list[int | str]]",
-        wanted: "list[tuple[str, list[int | str]]]",
+        wanted: "list[tuple[Any, ...]]",
         names: "list[str] | None" = None,
     ))]
     fn new(
         key: Vec<Vec<PathStep>>,
-        wanted: Vec<(String, Vec<PathStep>)>,
+        wanted: Vec<Said>,
         names: Option<Vec<Py<PyString>>>,
     ) -> PyResult<Self> {
         let wanted = crate::wanted::wanted(wanted, names.as_deref())?;
-        let mut paths = wanted.iter().map(|(kind, steps)| (*kind, path(steps)));
+        let mut paths = wanted
+            .iter()
+            .map(|each| (each.aggregation, path(&each.path)));
         let (first, value) = paths
             .next()
             .unwrap_or((Aggregation::Count, Path::default()));
@@ -118,10 +121,19 @@ impl Aggregate {
             aggregate,
             keys,
             names,
+            wanted,
             ..
         } = &mut *state;
         let some = range(aggregate.touched());
-        let pairs = pairs(py, aggregate.updates(some), keys, names.as_deref())?;
+        let pairs = pairs(
+            py,
+            aggregate.updates(some),
+            keys,
+            Shown {
+                wanted,
+                names: names.as_deref(),
+            },
+        )?;
         Ok(pairs.into_any())
     }
 
@@ -219,7 +231,15 @@ impl State {
 
     fn take_pairs<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let updates = self.aggregate.take_updates();
-        let pairs = pairs(py, updates, &mut self.keys, self.names.as_deref())?;
+        let pairs = pairs(
+            py,
+            updates,
+            &mut self.keys,
+            Shown {
+                wanted: &self.wanted,
+                names: self.names.as_deref(),
+            },
+        )?;
         Ok(pairs.into_any())
     }
 
@@ -251,14 +271,14 @@ fn pairs<'py, 'a>(
     py: Python<'py>,
     updates: impl Iterator<Item = Update<'a>>,
     keys: &mut Vec<Py<PyAny>>,
-    names: Option<&[Py<PyString>]>,
+    shown: Shown,
 ) -> PyResult<Bound<'py, PyList>> {
     let mut pairs = Vec::with_capacity(updates.size_hint().0);
     for update in updates {
         if update.number == keys.len() {
             keys.push(Decoder::new(py).first(update.key)?.unbind());
         }
-        let value = value(py, &update, names)?;
+        let value = value(py, &update, shown)?;
         pairs.push((keys[update.number].bind(py), value).into_pyobject(py)?);
     }
     PyList::new(py, pairs)

@@ -3,7 +3,7 @@
 use crate::batch::not_columns;
 use crate::decode::Decoder;
 use crate::error::{AggregateError, Raised, shortened};
-use crate::wanted::{PathStep, path};
+use crate::wanted::{Wanted, path};
 use oka_compute::key::KeyError;
 use oka_compute::value::extension;
 use oka_compute::{Aggregation, Problem, Reader, Value};
@@ -16,7 +16,7 @@ pub(crate) fn raise(
     py: Python<'_>,
     (first, body): (usize, &[u8]),
     error: &oka_compute::AggregateError,
-    wanted: &[(Aggregation, Vec<PathStep>)],
+    wanted: &[Wanted],
     told: Option<String>,
 ) -> PyErr {
     let encoded = &body[error.offset..];
@@ -35,11 +35,14 @@ pub(crate) fn raise(
             "say what numbers count by unit=..., or compute the time by a function of the record"
                 .into()
         }
+        Problem::Untold(_) => {
+            "values are told apart as keys are: make each one by map first".into()
+        }
         Problem::Key(_) => "key_by takes a function of the record, too".into(),
         Problem::NotANumber | Problem::NotOrdered => {
-            let inside = wanted.iter().find_map(|(aggregation, value)| {
-                inside(*aggregation, path(value).find(encoded).ok()?)
-            });
+            let inside = wanted
+                .iter()
+                .find_map(|each| inside(each.aggregation, path(&each.path).find(encoded).ok()?));
             inside.unwrap_or_else(|| REDUCE.into())
         }
         _ => REDUCE.into(),
@@ -52,7 +55,13 @@ pub(crate) fn raise(
 /// How to name a value inside this one, where it has others inside.
 fn inside(aggregation: Aggregation, value: &[u8]) -> Option<String> {
     let item = match Reader::new(value).read().ok()? {
-        _ if matches!(aggregation, Aggregation::Count | Aggregation::First) => return None,
+        _ if matches!(
+            aggregation,
+            Aggregation::Count | Aggregation::First | Aggregation::Last
+        ) =>
+        {
+            return None;
+        }
         Value::Array(_) | Value::Extension(extension::LIST, _) => "an item of it by its index",
         Value::Map(_) => "a field of it by its name",
         _ => return None,

@@ -3,7 +3,8 @@
 use crate::columns;
 use crate::decode::Decoder;
 use crate::error::Raised;
-use oka_compute::{Accumulated, Update, integer_mean};
+use crate::wanted::Wanted;
+use oka_compute::{Accumulated, Aggregation, Update, integer_mean, quantiles};
 use oka_window::Window;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
@@ -11,7 +12,7 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 /// Results of windows as Python objects.
 pub(crate) struct Rows<'a, 'py> {
     py: Python<'py>,
-    names: Option<&'a [Py<PyString>]>,
+    shown: Shown<'a>,
     /// Gives microseconds in the form of the records' times, once there was one.
     like: Option<&'a Py<PyAny>>,
     /// A window, and its start and end in the form of the records' times.
@@ -20,14 +21,10 @@ pub(crate) struct Rows<'a, 'py> {
 }
 
 impl<'a, 'py> Rows<'a, 'py> {
-    pub(crate) fn new(
-        py: Python<'py>,
-        names: Option<&'a [Py<PyString>]>,
-        like: Option<&'a Py<PyAny>>,
-    ) -> Self {
+    pub(crate) fn new(py: Python<'py>, shown: Shown<'a>, like: Option<&'a Py<PyAny>>) -> Self {
         Self {
             py,
-            names,
+            shown,
             like,
             bounds: None,
             made: Vec::new(),
@@ -47,7 +44,7 @@ impl<'a, 'py> Rows<'a, 'py> {
             return Ok(());
         };
         let key = Decoder::new(py).first(update.key)?;
-        let row = (key, value(py, update, self.names)?, start, end);
+        let row = (key, value(py, update, self.shown)?, start, end);
         self.made.push(row.into_pyobject(py)?);
         Ok(())
     }
@@ -57,18 +54,26 @@ impl<'a, 'py> Rows<'a, 'py> {
     }
 }
 
+/// What was computed, and the names of the values, where they are several.
+#[derive(Clone, Copy)]
+pub(crate) struct Shown<'a> {
+    pub(crate) wanted: &'a [Wanted],
+    pub(crate) names: Option<&'a [Py<PyString>]>,
+}
+
 /// The value of a key, or a dict of several.
 pub(crate) fn value<'py>(
     py: Python<'py>,
     update: &Update,
-    names: Option<&[Py<PyString>]>,
+    shown: Shown,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let Some(names) = names else {
-        return object(py, update.value);
+    let Some(names) = shown.names else {
+        return object(py, update.value, &shown.wanted[0]);
     };
     let values = PyDict::new(py);
-    for (name, value) in names.iter().zip(update.values()) {
-        values.set_item(name, object(py, value)?)?;
+    let each = names.iter().zip(shown.wanted).zip(update.values());
+    for ((name, wanted), value) in each {
+        values.set_item(name, object(py, value, wanted)?)?;
     }
     Ok(values.into_any())
 }
@@ -83,7 +88,11 @@ pub(crate) fn exported(
     }
 }
 
-fn object<'py>(py: Python<'py>, value: &Accumulated) -> PyResult<Bound<'py, PyAny>> {
+fn object<'py>(
+    py: Python<'py>,
+    value: &Accumulated,
+    wanted: &Wanted,
+) -> PyResult<Bound<'py, PyAny>> {
     match value {
         Accumulated::Integer(number) => match i64::try_from(*number) {
             Ok(number) => number.into_pyobject(py).map(Bound::into_any),
@@ -107,5 +116,21 @@ fn object<'py>(py: Python<'py>, value: &Accumulated) -> PyResult<Bound<'py, PyAn
         Accumulated::FloatMean { count, sum } => {
             Ok((sum / *count as f64).into_pyobject(py)?.into_any())
         }
+        Accumulated::Numbers(numbers) => {
+            let found = quantiles(numbers, &wanted.parameters);
+            if wanted.aggregation == Aggregation::Quantile {
+                let found = found.first().copied().unwrap_or(f64::NAN);
+                return Ok(found.into_pyobject(py)?.into_any());
+            }
+            Ok(PyList::new(py, found)?.into_any())
+        }
+        Accumulated::Tally(tally) if wanted.aggregation == Aggregation::Top => {
+            let most = wanted.parameters.first().map_or(0, |most| *most as usize);
+            let mut decoder = Decoder::new(py);
+            let top = tally.top(most).into_iter();
+            let top = top.map(|(value, count)| Ok((decoder.first(value)?, count)));
+            Ok(PyList::new(py, top.collect::<PyResult<Vec<_>>>()?)?.into_any())
+        }
+        Accumulated::Tally(tally) => Ok(tally.len().into_pyobject(py)?.into_any()),
     }
 }

@@ -14,24 +14,45 @@ pub(crate) enum PathStep {
     Field(String),
 }
 
+/// One aggregation.
+pub(crate) struct Wanted {
+    pub(crate) aggregation: Aggregation,
+    /// The way from the record to the value.
+    pub(crate) path: Vec<PathStep>,
+    /// The shares of quantiles, or how many values are wanted.
+    pub(crate) parameters: Vec<f64>,
+}
+
+/// As Python says it.
+#[derive(FromPyObject)]
+pub(crate) enum Said {
+    Plain(String, Vec<PathStep>),
+    With(String, Vec<PathStep>, Vec<f64>),
+}
+
 /// What is to be computed: one aggregation, or one for each name.
-pub(crate) fn wanted(
-    wanted: Vec<(String, Vec<PathStep>)>,
-    names: Option<&[Py<PyString>]>,
-) -> PyResult<Vec<(Aggregation, Vec<PathStep>)>> {
+pub(crate) fn wanted(said: Vec<Said>, names: Option<&[Py<PyString>]>) -> PyResult<Vec<Wanted>> {
     let expected = names.map_or(1, <[_]>::len);
-    if wanted.is_empty() || wanted.len() != expected {
+    if said.is_empty() || said.len() != expected {
         return Err(PyValueError::new_err(format!(
             "{} aggregations, expected one for each name, or one without a name",
-            wanted.len()
+            said.len()
         )));
     }
-    let wanted = wanted.into_iter().map(|(kind, path)| {
+    let wanted = said.into_iter().map(|said| {
+        let (kind, path, parameters) = match said {
+            Said::Plain(kind, path) => (kind, path, Vec::new()),
+            Said::With(kind, path, parameters) => (kind, path, parameters),
+        };
         let aggregation = Aggregation::named(&kind).ok_or_else(|| {
             let all = Aggregation::ALL.map(Aggregation::name).join(", ");
             PyValueError::new_err(format!("aggregation {kind:?}, expected one of {all}"))
         })?;
-        Ok((aggregation, path))
+        Ok(Wanted {
+            aggregation,
+            path,
+            parameters,
+        })
     });
     wanted.collect()
 }
@@ -70,15 +91,16 @@ pub(crate) fn selector(path: &[PathStep]) -> PyResult<Option<Selector>> {
 /// The aggregate over columns.
 pub(crate) fn over_columns(
     key: &[Vec<PathStep>],
-    wanted: &[(Aggregation, Vec<PathStep>)],
+    wanted: &[Wanted],
     names: Option<&[Py<PyString>]>,
 ) -> PyResult<oka_columnar::Aggregate> {
     let by = key
         .iter()
         .map(|path| selector(path).and_then(|key| key.ok_or_else(|| no_column("key_by()"))));
     let mut aggregate = oka_columnar::Aggregate::by(by.collect::<PyResult<_>>()?);
-    for (at, (aggregation, path)) in wanted.iter().enumerate() {
-        let value = match (aggregation, selector(path)?) {
+    for (at, each) in wanted.iter().enumerate() {
+        let aggregation = each.aggregation;
+        let value = match (aggregation, selector(&each.path)?) {
             (Aggregation::Count, _) => None,
             (_, None) => return Err(no_column("the aggregation")),
             (_, value) => value,
@@ -87,7 +109,7 @@ pub(crate) fn over_columns(
             Some(names) => names[at].to_string(),
             None => aggregation.name().to_owned(),
         };
-        aggregate = aggregate.compute(name, *aggregation, value);
+        aggregate = aggregate.compute_by(name, (aggregation, &each.parameters), value);
     }
     Ok(aggregate)
 }

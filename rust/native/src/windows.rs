@@ -7,9 +7,9 @@ use crate::decode::Decoder;
 use crate::encode;
 use crate::error::alone;
 use crate::refused::{mixed, no_column, raise, raise_columns};
-use crate::results::{Rows, exported};
+use crate::results::{Rows, Shown, exported};
 use crate::state::{Entry, placed};
-use crate::wanted::{PathStep, key_path, over_columns, path, selector};
+use crate::wanted::{PathStep, Said, Wanted, key_path, over_columns, path, selector};
 use oka_compute::{Aggregation, Emit, Problem, TimePath, Unit};
 use oka_window::{Assigner, Windows, WindowsError};
 use pyo3::exceptions::PyValueError;
@@ -43,7 +43,7 @@ struct State {
     /// The aggregate over columns, once there are some.
     columns: Option<oka_columnar::WindowAggregate>,
     key: Vec<Vec<PathStep>>,
-    wanted: Vec<(Aggregation, Vec<PathStep>)>,
+    wanted: Vec<Wanted>,
     names: Option<Vec<Py<PyString>>>,
     time: Vec<PathStep>,
     unit: Option<Unit>,
@@ -61,7 +61,7 @@ impl WindowAggregate {
     )]
     #[pyo3(signature = (
         key: "list[list[int | str]]",
-        wanted: "list[tuple[str, list[int | str]]]",
+        wanted: "list[tuple[Any, ...]]",
         names: "list[str] | None",
         *,
         time: "tuple[list[int | str], str | None]",
@@ -73,7 +73,7 @@ impl WindowAggregate {
     ))]
     fn new(
         key: Vec<Vec<PathStep>>,
-        wanted: Vec<(String, Vec<PathStep>)>,
+        wanted: Vec<Said>,
         names: Option<Vec<Py<PyString>>>,
         time: (Vec<PathStep>, Option<String>),
         times: Py<PyAny>,
@@ -91,7 +91,9 @@ impl WindowAggregate {
         };
         let unit = time.1.as_deref().map(unit_of).transpose()?;
         let emit = if updates { Emit::Updates } else { Emit::Final };
-        let mut paths = wanted.iter().map(|(kind, steps)| (*kind, path(steps)));
+        let mut paths = wanted
+            .iter()
+            .map(|each| (each.aggregation, path(&each.path)));
         let first = paths.next().unwrap_or((Aggregation::Count, path(&[])));
         let mut aggregate = oka_compute::WindowAggregate::new(
             first,
@@ -341,7 +343,11 @@ impl State {
         &'a mut self,
         py: Python<'py>,
     ) -> (&'a mut oka_compute::WindowAggregate, Rows<'a, 'py>) {
-        let rows = Rows::new(py, self.names.as_deref(), self.like.as_ref());
+        let shown = Shown {
+            wanted: &self.wanted,
+            names: self.names.as_deref(),
+        };
+        let rows = Rows::new(py, shown, self.like.as_ref());
         (&mut self.aggregate, rows)
     }
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import numpy
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -23,16 +25,21 @@ from engine.state import KeyedState
 from engine.testing import VirtualClock, run
 from operators import (
     Count,
+    CountDistinct,
     CountWindow,
     Every,
     First,
+    Last,
     Max,
     Mean,
     Min,
+    Quantile,
+    Quantiles,
     Session,
     Sliding,
     Stream,
     Sum,
+    Top,
     Tumbling,
     Watermark,
     source,
@@ -42,7 +49,19 @@ from operators.sources import Collection, Function
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
-MANY = {"n": Count(), "s": Sum(1), "lo": Min(1), "hi": Max(1), "m": Mean(1), "f": First(1)}
+MANY = {
+    "n": Count(),
+    "s": Sum(1),
+    "lo": Min(1),
+    "hi": Max(1),
+    "m": Mean(1),
+    "f": First(1),
+    "l": Last(1),
+    "d": CountDistinct(1),
+    "q": Quantile(1, 0.3),
+    "qs": Quantiles(1, [0, 0.99]),
+    "t": Top(1, 2),
+}
 
 
 def us(microseconds: int) -> timedelta:
@@ -59,7 +78,16 @@ def many(key: Any, records: list[Any], start: Any, end: Any) -> Any:
         "hi": max(values),
         "m": sum(values) / len(values),
         "f": values[0],
+        "l": values[-1],
+        "d": len(set(values)),
+        "q": quantile(values, 0.3),
+        "qs": [float(min(values)), quantile(values, 0.99)],
+        "t": Counter(values).most_common(2),
     }
+
+
+def quantile(values: list[Any], share: float) -> float:
+    return float(numpy.quantile(values, share))
 
 
 def operator_of(stream: Stream[Any]) -> BatchOperator:
@@ -250,11 +278,10 @@ def test_jobs(parallelism: int, batch_size: int, size: int, slide: int) -> None:
     out = run(
         windows.aggregate(**MANY).sink(Collect()), parallelism=parallelism, batch_size=batch_size
     )["collect"]
-    of_first = {(row[0], row[2]): row[1].pop("f") for row in out}
     wanted = expected(records, size, slide)
-    assert len(of_first) == len(wanted)
-    for row in wanted:
-        row[1].pop("f")  # several sources: it depends on who is first
+    for row in [*out, *wanted]:
+        for name in "flt":  # several sources: they depend on who is first
+            row[1].pop(name)
     assert shown(out) == shown(wanted)
 
 
@@ -427,17 +454,20 @@ def test_columns(parallelism: int, rows: int, size: int, slide: int) -> None:
     )
     out = run(windows.aggregate(**OF_COLUMNS).sink(Collect()), parallelism=parallelism)["collect"]
     found = [
-        (row.pop("word"), {**row, "f": None}, row.pop("window_start"), row.pop("window_end"))
+        (row.pop("word"), row, row.pop("window_start"), row.pop("window_end"))
         for row in rows_of(out)
     ]
-    found = [
-        (key, {k: v for k, v in row.items() if k in many_names}, s, e) for key, row, s, e in found
+    found = [(key, of_columns(row), start, end) for key, row, start, end in found]
+    wanted = [
+        (key, of_columns(row), start, end)
+        for key, row, start, end in expected(records, size, slide)
     ]
-    wanted = [(key, {**row, "f": None}, s, e) for key, row, s, e in expected(records, size, slide)]
     assert shown(found) == shown(wanted)
 
 
-many_names = set(OF_COLUMNS)
+def of_columns(row: dict[str, Any]) -> dict[str, Any]:
+    """What is the same whoever is first."""
+    return {name: row[name] for name in OF_COLUMNS if name != "f"}
 
 
 def rows_of(out: list[Any]) -> list[dict[str, Any]]:

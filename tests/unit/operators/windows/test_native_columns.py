@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -14,14 +16,19 @@ from engine.graph.operator import TaskContext
 from engine.testing import VirtualClock, run
 from operators import (
     Count,
+    CountDistinct,
     CountWindow,
     First,
+    Last,
     Max,
     Mean,
     Min,
+    Quantile,
+    Quantiles,
     Session,
     Sliding,
     Sum,
+    Top,
     Tumbling,
     Watermark,
     source,
@@ -39,6 +46,11 @@ OF_COLUMNS: dict[str, Any] = {
     "hi": Max("value"),
     "m": Mean("value"),
     "f": First("value"),
+    "l": Last("value"),
+    "d": CountDistinct("value"),
+    "q": Quantile("value", 0.3),
+    "qs": Quantiles("value", [0, 0.99]),
+    "t": Top("value", 2),
 }
 
 
@@ -51,6 +63,11 @@ def in_python(key: Any, records: list[Any], start: Any, end: Any) -> Any:
         "hi": max(values),
         "m": sum(values) / len(values),
         "f": values[0],
+        "l": values[-1],
+        "d": len(set(values)),
+        "q": float(numpy.quantile(values, 0.3)),
+        "qs": [float(min(values)), float(numpy.quantile(values, 0.99))],
+        "t": [{"value": each, "count": n} for each, n in Counter(values).most_common(2)],
     }
 
 

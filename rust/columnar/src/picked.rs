@@ -1,32 +1,35 @@
-//! The first value of each key, of any type.
+//! The first or the last value of each key, of any type.
 
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, UInt32Array, new_empty_array};
 use arrow_schema::{ArrowError, DataType};
-use arrow_select::concat::concat;
 use arrow_select::interleave::interleave;
 use arrow_select::take::take;
 
 use crate::build;
 
-/// Values by the number of their key: rows that were picked out of columns as keys appeared.
+/// Values by the number of their key: rows that were picked out of columns, the first of a key or the
+/// last so far.
 #[derive(Debug)]
-pub(crate) struct Firsts {
+pub(crate) struct Picked {
     /// Type of the column; texts come as bytes.
     data_type: DataType,
     /// In which of `arrays` a key's value is, and in which row.
     places: Vec<Option<(u32, u32)>>,
     /// The first has those of many columns, each of the others those of one.
     arrays: Vec<ArrayRef>,
+    /// Whether later values count.
+    last: bool,
 }
 
-impl Firsts {
-    pub(crate) fn new(data_type: &DataType) -> Self {
+impl Picked {
+    pub(crate) fn new(data_type: &DataType, last: bool) -> Self {
         Self {
             data_type: data_type.clone(),
             places: Vec::new(),
             arrays: vec![new_empty_array(data_type)],
+            last,
         }
     }
 
@@ -38,12 +41,18 @@ impl Firsts {
     pub(crate) fn update(&mut self, numbers: &[u32], column: &ArrayRef) -> Result<(), ArrowError> {
         let array = self.arrays.len() as u32;
         let mut rows = Vec::new();
-        for (row, number) in (0_u32..).zip(numbers) {
-            let place = &mut self.places[*number as usize];
-            if place.is_none() {
+        let mut pick = |row: usize, counts: fn(Option<(u32, u32)>, u32) -> bool| {
+            let place = &mut self.places[numbers[row] as usize];
+            if counts(*place, array) {
                 *place = Some((array, rows.len() as u32));
-                rows.push(row);
+                rows.push(row as u32);
             }
+        };
+        if self.last {
+            let is_later = |place: Option<(u32, u32)>, array| place.is_none_or(|at| at.0 != array);
+            (0..numbers.len()).rev().for_each(|row| pick(row, is_later));
+        } else {
+            (0..numbers.len()).for_each(|row| pick(row, |place, _| place.is_none()));
         }
         if !rows.is_empty() {
             let values = take(column, &UInt32Array::from(rows), None)?;
@@ -74,17 +83,15 @@ impl Firsts {
         interleave(&self.slices(), &wanted)
     }
 
+    /// Keeps the values that count, in one array.
     fn join(&mut self) -> Result<(), ArrowError> {
-        let mut starts = Vec::with_capacity(self.arrays.len());
-        let mut rows = 0;
-        for array in &self.arrays {
-            starts.push(rows);
-            rows += array.len() as u32;
+        let place = |(array, row): (u32, u32)| (array as usize, row as usize);
+        let kept: Vec<_> = self.places.iter().flatten().copied().map(place).collect();
+        let joined = interleave(&self.slices(), &kept)?;
+        for (place, row) in self.places.iter_mut().flatten().zip(0..) {
+            *place = (0, row);
         }
-        for place in self.places.iter_mut().flatten() {
-            *place = (0, starts[place.0 as usize] + place.1);
-        }
-        self.arrays = vec![concat(&self.slices())?];
+        self.arrays = vec![joined];
         Ok(())
     }
 

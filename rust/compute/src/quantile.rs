@@ -1,0 +1,34 @@
+//! Quantiles of numbers.
+
+/// The quantiles at these shares, from 0 to 1, of numbers in any order: between two of them by how far
+/// it is from one to the other. NaN if there is one among them, or none at all.
+///
+/// ```
+/// use oka_compute::quantiles;
+///
+/// assert_eq!(quantiles(&[4.0, 1.0, 2.0], &[0.0, 0.5, 0.75, 1.0]), [1.0, 2.0, 3.0, 4.0]);
+/// ```
+pub fn quantiles(numbers: &[f64], shares: &[f64]) -> Vec<f64> {
+    let mut sorted = numbers.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let is_none = numbers.is_empty() || numbers.iter().any(|number| number.is_nan());
+    let quantile = |share: &f64| {
+        if is_none {
+            return f64::NAN;
+        }
+        let place = (sorted.len() - 1) as f64 * share.clamp(0.0, 1.0);
+        let (low, high) = (
+            sorted[place.floor() as usize],
+            sorted[place.ceil() as usize],
+        );
+        let (part, between) = (place.fract(), high - low);
+        if low == high {
+            low
+        } else if part < 0.5 {
+            low + between * part
+        } else {
+            high - between * (1.0 - part)
+        }
+    };
+    shares.iter().map(quantile).collect()
+}
