@@ -84,7 +84,8 @@ def test_a_source_that_is_ahead_waits(windows: bool, drift: int) -> None:
     assert AT == {"slow": 99, "fast": 399}
     assert len(out) == 50 if windows else len(out) == 495
     assert AHEAD
-    assert max(AHEAD[1:]) <= drift + 1, "it takes no more behind the batch that is too far ahead"
+    # The batch that is too far ahead is the last; and the slow one tells before it is looked at.
+    assert max(AHEAD[1:]) <= drift + 2
 
 
 def test_processes_wait_for_each_other() -> None:
@@ -136,7 +137,7 @@ def handle(pipeline: Pipeline) -> JobHandle:
 
 
 def wait_held() -> None:
-    while "fast" not in AT or AT["fast"] < 21:
+    while "fast" not in AT or AT["fast"] < 22:
         time.sleep(0.001)
     time.sleep(0.02)
 
