@@ -6,7 +6,7 @@ import base64
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from engine.metrics import Latency
 from engine.network import LatencyHistogram
@@ -68,6 +68,8 @@ class Case:
     """Hosts of the testbed; None on this machine itself."""
     rate_bits_per_second: int | None = None
     """Of each host's link, in each direction; None: no limit."""
+
+    unit: ClassVar[str] = "words/s"
 
     @property
     def label(self) -> str:

@@ -106,7 +106,7 @@ def _alternate(
                 progress.ran(case, f"failed: {failures[at][-1]}")
             else:
                 runs[at].append(measured)
-                progress.ran(case, f"{rate(measured.throughput)} words/s")
+                progress.ran(case, f"{rate(measured.throughput)} {case.unit}")
     return [row(case, runs[at], failures[at], offered[at]) for at, case in enumerate(cases)]
 
 

@@ -105,6 +105,7 @@ _BENCHMARKS = {
     "hot-swap": "benchmarks.hot_swap",
     "instructions": "benchmarks.instructions",
     "mesh": "benchmarks.mesh",
+    "nexmark": "benchmarks.nexmark.command",
     "peers": "benchmarks.compare",
     "s3": "benchmarks.s3",
     "soak": "benchmarks.soak",

@@ -42,6 +42,7 @@ from operators.aggregates import (
     Top,
 )
 from operators.keyed_stream import KeyedStream
+from operators.lookup_join import Cache, Lookup
 from operators.pipeline import Pipeline
 from operators.process import (
     BroadcastContext,
@@ -71,6 +72,7 @@ __all__ = [
     "BroadcastContext",
     "BroadcastProcessFunction",
     "BroadcastState",
+    "Cache",
     "Cancelled",
     "Count",
     "CountDistinct",
@@ -82,6 +84,7 @@ __all__ = [
     "KeyedStream",
     "Last",
     "ListState",
+    "Lookup",
     "MapState",
     "Max",
     "Mean",

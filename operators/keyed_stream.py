@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args, overload
 
 from engine.errors import GraphError
 from engine.graph.declaration import Input, shown
@@ -35,6 +35,7 @@ from operators.joins import (
     IntervalJoin,
     Joining,
     JoinInput,
+    TemporalJoin,
     WindowJoin,
     Windows,
     check_between,
@@ -183,6 +184,10 @@ class KeyedStream(Generic[K, T]):
         late: it is left out, counted, and goes to `.side("late")` as it came.
 
         A watermark goes on so much earlier that none of the times in a pair is behind it.
+
+        Of two streams of columns, results are columns: those of the left, and those of the right,
+        with "_right" behind names that the left has too. Rows without a partner lack the columns of
+        a stream of which their task has had no row yet.
         """
         low, high = check_between(between)
         joining = self._joining("interval_join", right, function, how, (time, right_time), unit)
@@ -220,13 +225,52 @@ class KeyedStream(Generic[K, T]):
             >>> engine.testing.run(joined.sink(Collect()))["collect"]
             [(('ann', 1), ('hat', 'ann', 5))]
 
-        Times and late records are as in `window` and `interval_join`. Behind session windows, the
+        Times, late records and columns are as in `interval_join`; session windows take no columns.
+        A record is late when its last window is complete. Behind session windows, the
         times of records are behind the watermark that completed them.
         """
         check_assigner("window_join", assigner, get_args(Windows))
         joining = self._joining("window_join", right, function, how, (time, right_time), unit)
         operator = WindowJoin(joining, assigner)
         return then((*self._inputs, *second(right.inputs)), operator, "window_join")
+
+    def temporal_join(
+        self,
+        table: "KeyedStream[K, R]",
+        function: Callable[[Any, Any], Any] | None = None,
+        *,
+        how: Literal["inner", "left"] = "inner",
+        time: Time = None,
+        table_time: Time = None,
+        unit: Unit = "us",
+    ) -> Stream[Any]:
+        """Join records with the version of a table that was there at their time.
+
+        Each record of `table` is a version: it holds from its time on, until the next of its key. A
+        record makes a pair with the one that holds at its time, or what a function makes of the
+        two. With `how="left"`, one that there is no version for comes with None.
+
+            >>> import engine.testing
+            >>> from operators import source
+            >>> from operators.sinks import Collect
+            >>> from operators.sources import Collection
+            >>> orders = source(Collection([("eur", 10, 5), ("eur", 30, 5), ("usd", 12, 5)]))
+            >>> rates = source(Collection([("eur", 0, 110), ("eur", 20, 120)]))
+            >>> orders, rates = (each.with_event_time(1, unit="s") for each in (orders, rates))
+            >>> joined = orders.key_by(0).temporal_join(
+            ...     rates.key_by(0), lambda order, rate: (order[1], rate and order[2] * rate[2]),
+            ...     how="left")
+            >>> sorted(engine.testing.run(joined.sink(Collect()))["collect"])
+            [(10, 550), (12, None), (30, 600)]
+
+        A record waits until the watermark, which is that of both streams, has come to its time. One
+        that is at the watermark or behind it is late, as in `interval_join`. Versions are never
+        late: one that is behind the watermark holds for what comes from then on, if none is newer.
+        Of each key, the newest version is kept for as long as the job runs.
+        """
+        name, times, ways = "temporal_join", (time, table_time), ("inner", "left")
+        joining = self._joining(name, table, function, how, times, unit, ways)
+        return then((*self._inputs, *second(table.inputs)), TemporalJoin(joining), name)
 
     def count(self, *, emit: Emit = "updates") -> Stream[tuple[K, int]]:
         """How many records each key has had."""
@@ -410,6 +454,7 @@ class KeyedStream(Generic[K, T]):
         how: How,
         times: tuple[Time, Time],
         unit: Unit,
+        ways: tuple[str, ...] = get_args(How),
     ) -> Joining:
         """Two streams, and how they are joined."""
         if not isinstance(right, KeyedStream):
@@ -417,7 +462,7 @@ class KeyedStream(Generic[K, T]):
                 f"{method}() got {type(right).__name__} {right!r:.80}, expected a keyed stream",
                 hint=f"call .key_by(...) on both: left.key_by('id').{method}(right.key_by('of'))",
             )
-        check_joining(method, how, function)
+        check_joining(method, how, function, ways)
         left, other = (
             JoinInput(each._key, each._paired, time_of(each._inputs, method, time, unit))
             for each, time in zip((self, right), times, strict=True)

@@ -13,7 +13,7 @@ number of others. Wrong use raises `GraphError` here, where the mistake is, not 
 
 import re
 import sys
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args, overload
@@ -43,6 +43,7 @@ from operators.event_time import (
     check_before_keys,
 )
 from operators.keys import HaveKeys, KeyRecords, check_key
+from operators.lookup_join import Cache, Lookup, LookupJoin
 from operators.map_async import MapAsync
 from operators.pipeline import Pipeline
 from operators.settings import named, on_nodes, with_parallelism, with_resources
@@ -195,6 +196,40 @@ class Stream(Generic[T]):
         )
         return then(self._inputs, operator, "map_batches_async")
 
+    def lookup_join(
+        self,
+        lookup: Lookup | Mapping[Any, Any] | Callable[[Any], Any],
+        key: Any,
+        function: Callable[[T, Any], Any] | None = None,
+        *,
+        cache: Cache | None = None,
+        how: Literal["inner", "left"] = "inner",
+    ) -> "Stream[Any]":
+        """Join records with values that are looked up: `events.lookup_join(names, "user")`.
+
+        The lookup is a dict, a function of a key, or a `Lookup`, such as a database. The key is an
+        item of the record, a tuple of several, or a function of it. A record makes a pair with its
+        value, or what a function makes of the two. Where there is no value, or None, it is left
+        out, or with `how="left"` in a pair with None.
+
+        Each key of a batch is looked up once. With a `Cache`, values are kept for the next ones:
+
+            >>> import engine.testing
+            >>> from operators import Cache
+            >>> from operators.sinks import Collect
+            >>> from operators.sources import Collection
+            >>> events = source(Collection([("ann", 1), ("bob", 2), ("cid", 3)]))
+            >>> cities = {"ann": "Oslo", "bob": "Rome"}
+            >>> cache = Cache(1000, ttl=timedelta(minutes=1))
+            >>> joined = events.lookup_join(cities.get, 0, cache=cache, how="left")
+            >>> engine.testing.run(joined.sink(Collect()))["collect"]
+            [(('ann', 1), 'Oslo'), (('bob', 2), 'Rome'), (('cid', 3), None)]
+
+        A task waits for each lookup. Where many are to be under way at a time, `map_async` calls a
+        coroutine function.
+        """
+        return then(self._inputs, LookupJoin(lookup, key, function, how, cache), "lookup_join")
+
     def map_batches_with_model(
         self,
         models: "Stream[M]",
@@ -337,6 +372,7 @@ class Stream(Generic[T]):
         out_of_orderness: timedelta = ZERO,
         idle_after: timedelta | None = None,
         max_jump: timedelta | None = A_DAY,
+        max_drift: timedelta | None = None,
     ) -> "Stream[T]":
         """Say where each record has its time, so that windows go by that.
 
@@ -365,9 +401,16 @@ class Stream(Generic[T]):
         believed only when three records in a row are so far ahead, and a time that is more than
         that ahead of the wall clock never; such records go their way, and the result counts them.
         With None, all times are believed, as is right for those of a simulation.
+
+        Where one source is read faster than another, what it brings would wait behind, in windows
+        and joins, for the other. A task that is `max_drift` ahead of the slowest waits, in front of
+        its next batch: of those with a `max_drift` whose streams meet, such as the tasks of one
+        source or the two sides of a join. The master tells them of each other; what it knows of a
+        task is up to an eighth of its drift old. Idle sources hold up nobody, and one that waits is
+        not idle. With a `VirtualClock`, where reading takes no time, nobody waits.
         """
         selector = TimeSelector.of("with_event_time", time, unit)
-        operator = WithEventTime(selector, out_of_orderness, idle_after, max_jump)
+        operator = WithEventTime(selector, out_of_orderness, idle_after, max_jump, max_drift)
         check_before_keys(self._inputs)
         return Stream(self._beside(operator, "with_event_time"))
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from datetime import timedelta
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Literal
 
 from operators import Pipeline, Stream, Tumbling, source
@@ -66,8 +67,7 @@ def count_by_time(words: Stream[Any], api: WindowApi) -> Stream[tuple[str, int, 
 
 def pairs_with_times(words: list[str]) -> list[tuple[str, int]]:
     """Each word with the time now, in microseconds."""
-    now = time.time_ns() // 1000
-    return [(word, now) for word in words]
+    return list(zip(words, repeat(time.time_ns() // 1000)))
 
 
 def column_of_times(words: pa.RecordBatch) -> pa.RecordBatch:

@@ -25,6 +25,7 @@ ALLOWED = {
     },
     "oka-columnar": {"oka-protocol", "oka-compute", "oka-window"},
     "oka-s3": set(),
+    "oka-nexmark": set(),
     "oka-native": {
         "oka-protocol",
         "oka-columnar",

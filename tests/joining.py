@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+
 from engine.graph.operator import BatchFunction, BatchOperator, TaskContext
 from engine.network import partition
 from engine.state import KeyedState
@@ -17,9 +19,10 @@ from operators.sources import Collection
 from tests.windowing import Event, Record, batches
 
 
-def keyed() -> KeyedStream[Any, Any]:
-    """A stream of such records."""
-    return source(Collection([])).with_event_time(1).key_by(0)
+def keyed(columns: bool = False) -> KeyedStream[Any, Any]:
+    """A stream of such records, or of columns of them."""
+    key, time = ("key", "time") if columns else (0, 1)
+    return source(Collection([])).with_event_time(time).key_by(key)
 
 
 class Encoded(NamedTuple):
@@ -36,15 +39,20 @@ class JoinTasks:
     """The tasks of the join that a stream ends in, each with its share of the keys."""
 
     def __init__(
-        self, stream: Stream[Any], parallelism: int = 1, states: Iterable[KeyedState] = ()
+        self,
+        stream: Stream[Any],
+        parallelism: int = 1,
+        states: Iterable[KeyedState] = (),
+        columns: bool = False,
     ) -> None:
+        self._columns = columns
         self.late: list[Record] = []
         self.functions: list[BatchFunction] = []
         operator = stream.inputs[0].source.operator
         assert isinstance(operator, BatchOperator)
         states = list(states)
         for index in range(parallelism):
-            late = {"late": self.late.extend}
+            late = {"late": lambda records: self.late.extend(records_of(records))}
             context = TaskContext("t", index, parallelism, 1000, "job", side_outputs=late)
             function = operator.open(context)
             if states:
@@ -58,19 +66,25 @@ class JoinTasks:
             if isinstance(batch, int):
                 for function in self.functions:
                     for results in function.on_watermark(batch) or ():
-                        given += results
+                        given += pairs_of(results)
             else:
                 side, records = batch
                 chosen = partition([record[0] for record in records], len(self.functions))
                 for index, function in enumerate(self.functions):
                     own = [each for each, at in zip(records, chosen, strict=True) if at == index]
                     if own:
-                        given += function.process(Encoded(side, own))
+                        given += pairs_of(
+                            function.process(
+                                Encoded(side, columns_of(own) if self._columns else own)
+                            )
+                        )
             yield given
 
     def end(self) -> list[Any]:
         """What is left at the end of the input."""
-        return [each for task in self.functions for batch in task.on_end() for each in batch]
+        return [
+            each for task in self.functions for batch in task.on_end() for each in pairs_of(batch)
+        ]
 
     @property
     def kept(self) -> int:
@@ -96,3 +110,36 @@ def of_sides(events: Iterable[Event], batch_size: int) -> Iterator[Any]:
                 part = []
             part.append(record)
         yield part[0][2] % 2, part
+
+
+def columns_of(records: list[Record]) -> pa.RecordBatch:
+    """Records as columns; keys are texts."""
+    keys, times, numbers = zip(*records, strict=True)
+    return pa.record_batch({"key": pa.array(keys, pa.string()), "time": times, "number": numbers})
+
+
+def records_of(given: Any) -> Iterable[Record]:
+    """The records of a batch."""
+    if isinstance(given, list):
+        return given
+    return [tuple(row.values()) for row in given.to_pylist()]  # type: ignore[misc]
+
+
+def pairs_of(given: Any) -> list[Any]:
+    """Results as pairs."""
+    if isinstance(given, list):
+        return given
+    found = []
+    for row in given.to_pylist():
+        number = row.get("number"), row.get("number_right")
+        if number[0] is not None and number[0] % 2:  # of the left, no column is known
+            number = None, number[0]
+            row = {f"{name}_right": value for name, value in row.items()}
+        names = ["key", "time", "number"], ["key_right", "time_right", "number_right"]
+        found.append(
+            tuple(
+                None if each is None else tuple(row[name] for name in of)
+                for each, of in zip(number, names, strict=True)
+            )
+        )
+    return found

@@ -12,7 +12,17 @@ from typing import Any
 
 import matplotlib
 
-from benchmarks.plots import bars, broadcast, cost, distribution, load, peers, scaling, testbed
+from benchmarks.plots import (
+    bars,
+    broadcast,
+    cost,
+    distribution,
+    load,
+    nexmark,
+    peers,
+    scaling,
+    testbed,
+)
 from benchmarks.plots.drawing import Drawing
 from benchmarks.plots.style import RC
 from benchmarks.rows import Row, Spread
@@ -53,6 +63,7 @@ def _positive(spread: Spread | None) -> Spread | None:
 _GENERAL = (scaling.draw, cost.draw, load.draw, distribution.draw)
 _FIGURES = {
     "broadcast": (broadcast.draw,),
+    "nexmark": (nexmark.draw,),
     "peers": (peers.draw,),
     "sustainable": (bars.draw, load.draw),
     "testbed": (testbed.draw,),

@@ -101,7 +101,7 @@ def _check_beside_sources(vertices: Sequence[JobVertex]) -> None:
             if operator.operator.properties.beside_source and not vertex.is_source:
                 raise GraphError(
                     f"operator {operator.name!r} reads over channels from other tasks, expected "
-                    "it in those of its source, since it tells whether that is idle",
+                    "it in those of its source, since it tells whether that is idle, or holds it",
                     hint="call it right behind the source, before its stream is united with "
                     "others, dealt out, or read by a second operator",
                 )

@@ -67,6 +67,8 @@ class TaskContext:
     """The task's clock, which only goes forward: nanoseconds since some moment."""
     is_virtual: bool = False
     """Whether that is the clock of a test, which stands still while tasks work."""
+    drift: "Drift | None" = field(default=None, compare=False, repr=False)
+    """Of the last operator of a source's task that has a `max_drift_us`: what holds the source."""
 
 
 @dataclass(frozen=True)
@@ -136,6 +138,10 @@ class Properties:
 
     makes_watermarks: bool = False
     """Whether its functions set `watermark`. What its inputs tell of event time then ends at it."""
+
+    max_drift_us: int | None = None
+    """Of one that makes watermarks beside a source, how far these may be ahead of the least of
+    those that their stream meets: the source then waits. None is as far as may be."""
 
     publishes: str | None = None
     """The way that its tasks move models, which the job prepares; None if it publishes none."""
@@ -385,6 +391,16 @@ class Plain(BatchFunction):
     def process(self) -> Callable[[Any], Any]:
         """The function itself: the chain asks for it once, so that nothing stands around it."""
         return self._function
+
+
+class Drift(Protocol):
+    """Holds back a source that is too far ahead of others in event time."""
+
+    def tell(self, watermark_us: int | None) -> None:
+        """The source has come so far; None: it is idle."""
+
+    def has_held(self) -> bool:
+        """Whether the source was held since this was asked last."""
 
 
 class Gate(Protocol):

@@ -38,6 +38,7 @@ from engine.network import Batch
 from engine.rescued import rescued
 from engine.runtime.description import OperatorStatistics
 from engine.runtime.reply import text_of
+from engine.runtime.source_alignment import aligned_operator
 from engine.state import KeyedState
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ class Chain:
         """
         runs = self._runs
         self._rescuers = rescuers or {}
+        aligned, _ = aligned_operator(operators)
         first = operators[0].operator.properties if operators else _OPEN
         self.accepts_columns = may_be_columns = first.accepts_columns
         self._columns_hint = first.columns_hint
@@ -116,6 +118,7 @@ class Chain:
                 side_outputs=outputs,
                 failing=self.failing,
                 identity=operator.identity,
+                drift=context.drift if operator is aligned else None,
             )
             self._contexts[operator.name] = own
             run, counter = self._open(operator, own)

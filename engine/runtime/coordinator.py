@@ -31,6 +31,7 @@ from engine.errors import (
 from engine.graph.execution import ExecutionGraph
 from engine.runtime.limits import Limits
 from engine.runtime.needed import unneeded_sources
+from engine.runtime.source_alignment import SourceAlignment
 
 Step: TypeAlias = Literal["process_id", "deploy", "connect", "run", "commit", "cancel", "close"]
 """A method of the worker. Only a worker that lives is given work: `process_id` asks whether it
@@ -79,6 +80,15 @@ class Reached:
 
 
 @dataclass(frozen=True)
+class Progressed:
+    """The source of a task has come so far in event time; None: it is idle, or has ended."""
+
+    task: int
+    attempt: int
+    watermark_us: int | None
+
+
+@dataclass(frozen=True)
 class Stopped:
     """Somebody wants the sources to end."""
 
@@ -95,7 +105,9 @@ class Broken:
     error: BaseException
 
 
-Event: TypeAlias = Started | Done | Failed | Died | Reached | Stopped | Cancelled | Broken
+Event: TypeAlias = (
+    Started | Done | Failed | Died | Reached | Progressed | Stopped | Cancelled | Broken
+)
 
 
 @dataclass(frozen=True)
@@ -116,13 +128,22 @@ class EndSource:
 
 
 @dataclass(frozen=True)
+class RaiseLimit:
+    """Let the source of a task read until it has come further than this in event time."""
+
+    task: int
+    attempt: int
+    limit_us: int
+
+
+@dataclass(frozen=True)
 class Say:
     """Tell the user what takes its time."""
 
     text: str
 
 
-Command: TypeAlias = Call | EndSource | Say
+Command: TypeAlias = Call | EndSource | RaiseLimit | Say
 
 
 class Coordinator:
@@ -143,6 +164,9 @@ class Coordinator:
         self._graph = graph
         self._config = config
         self._limits = Limits(graph)
+        self._alignment = SourceAlignment(graph)
+        self._raised: dict[int, int] = {}
+        """How far sources may read, of those that were not told."""
         self._sources: set[int] = set()
         """The tasks whose source was not told to end."""
         self._alive = [task.id for task in graph.vertices]
@@ -181,6 +205,7 @@ class Coordinator:
         self.attempt += 1
         self._next_word = now + _TICK_SECONDS
         self._limits = Limits(self._graph)
+        self._alignment, self._raised = SourceAlignment(self._graph), {}
         self._unwanted = set()
         self._sources = {each.id for each in self._graph.vertices if each.job_vertex.is_source}
         return [*before, *self._begin("process_id", now)]
@@ -234,6 +259,8 @@ class Coordinator:
                         self._fail(task, error)
             case Reached(task, attempt, operator) if (self.step, self.attempt) == ("run", attempt):
                 self._unwanted |= self._limits.reached(task, operator)
+            case Progressed(task, attempt, time) if (self.step, self.attempt) == ("run", attempt):
+                self._raised |= self._alignment.progressed(task, time)
             case Stopped():
                 self._is_stopped = True
             case Cancelled():
@@ -297,10 +324,13 @@ class Coordinator:
         return commands
 
     def _steer(self) -> list[Command]:
-        """End the sources that nobody needs."""
+        """End the sources that nobody needs, and let others read on."""
         finished = {task.id for task in self._graph.vertices}.difference(self._awaited)
         commands = self._end_sources(unneeded_sources(self._graph, finished) if finished else ())
-        return commands + self._end_sources(self._sources if self._is_stopped else self._unwanted)
+        commands += self._end_sources(self._sources if self._is_stopped else self._unwanted)
+        raised, self._raised = self._raised, {}
+        alive = ((task, limit_us) for task, limit_us in raised.items() if task in self._alive)
+        return commands + [RaiseLimit(task, self.attempt, limit_us) for task, limit_us in alive]
 
     def _end_sources(self, tasks: Collection[int]) -> list[Command]:
         """Let these sources end; once each."""

@@ -147,6 +147,15 @@ class LimitReached:
 
 
 @dataclass(frozen=True)
+class SourceProgress:
+    """What a worker says unasked: how far its source has come in event time."""
+
+    attempt: int
+    watermark_us: int | None
+    """None: it is idle, or has ended."""
+
+
+@dataclass(frozen=True)
 class TaskFailure:
     """How a task ended that did not: data, so that it crosses every kind of control plane."""
 

@@ -32,13 +32,20 @@ from engine.runtime.coordinator import (
     EndSource,
     Event,
     Failed,
+    Progressed,
+    RaiseLimit,
     Reached,
     Say,
     Started,
     Step,
     Stopped,
 )
-from engine.runtime.description import LimitReached, TaskFailure, TaskStatistics
+from engine.runtime.description import (
+    LimitReached,
+    SourceProgress,
+    TaskFailure,
+    TaskStatistics,
+)
 from engine.runtime.imports import ImportPath
 from engine.runtime.launcher import Launcher, WorkerDied, WorkerHandle
 from engine.runtime.pickling import pickle_descriptions
@@ -159,6 +166,8 @@ class JobMaster:
                 case EndSource(task, attempt):
                     # Its run tells if it is gone.
                     self._workers[task].call("end_source", attempt)
+                case RaiseLimit(task, attempt, limit_us):
+                    self._workers[task].call("raise_limit", attempt, limit_us)
                 case Say(text):
                     self._tell(text)
         except BaseException as error:  # noqa: BLE001 - the workers are ended all the same
@@ -212,6 +221,9 @@ class JobMaster:
             case LimitReached(attempt, operator):
                 self._listen(worker)
                 return Reached(task.id, attempt, operator)
+            case SourceProgress(attempt, watermark_us):
+                self._listen(worker)
+                return Progressed(task.id, attempt, watermark_us)
         return None
 
     def _of_deploy(self, worker: WorkerHandle) -> tuple[Any, ...]:

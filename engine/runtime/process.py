@@ -59,4 +59,6 @@ def serve(control: socket.socket) -> NoReturn:
         answer(calls.get())
 
 
-_ANSWERED_WHILE_RUNNING = {"statistics", "end_source", "cancel", "process_id"}
+_ANSWERED_WHILE_RUNNING = {
+    *("statistics", "end_source", "raise_limit", "cancel", "process_id"),
+}

@@ -182,5 +182,5 @@ def _status(error: RayActorError) -> str:
 
 
 _RAY_NAMES = {"cpus": "CPU", "gpus": "GPU", "memory": "memory"}
-_CONCURRENT_CALLS = 5
-"""`run`, and beside it `listen`, `statistics`, `end_source` and `cancel`."""
+_CONCURRENT_CALLS = 6
+"""`run`, and beside it `listen`, `statistics`, `end_source`, `raise_limit` and `cancel`."""

@@ -16,6 +16,7 @@ from engine.network import Control
 from engine.runtime.ahead import Ahead
 from engine.runtime.chain import Chain
 from engine.runtime.clock import Clock
+from engine.runtime.drift import Drift
 from engine.runtime.timers import Timers
 from engine.runtime.window import SteadyWindow
 
@@ -31,7 +32,12 @@ class SourceLoop:
     """A source at work in one task. `end` and `hurry` may be called from any thread."""
 
     def __init__(
-        self, source: SourceOperator[Any], chain: Chain, marker_interval: int, clock: Clock
+        self,
+        source: SourceOperator[Any],
+        chain: Chain,
+        marker_interval: int,
+        clock: Clock,
+        drift: Drift | None = None,
     ) -> None:
         self.records = 0
         """How many the source has emitted; where it has no rate, as of the last marker."""
@@ -41,6 +47,7 @@ class SourceLoop:
         self._chain = chain
         self._marker_interval = marker_interval
         self._clock = clock
+        self._drift = drift
         self._reader: SourceReader | None = None
         self._ahead: tuple[Any, Any] | None = None
         """The last item and the position behind it, where the source is ahead of the loop."""
@@ -76,12 +83,16 @@ class SourceLoop:
         batches = items
         if self._chain.has_timers:
             batches = self._between_timers(items, 2 * context.batch_size if rate is None else 2)
+        if self._drift is not None:
+            batches = self._held(batches, self._drift)
         if rate is None:
             self._run_closed(batches, deliver)
         else:
             self._run_open(batches, deliver, 1e9 * context.parallelism / rate)
         if isinstance(batches, Generator):
             batches.close()  # it may have more, where the task was told to stop
+        if self._drift is not None:
+            self._drift.tell(None)
 
     @property
     def position(self) -> Any:
@@ -94,11 +105,13 @@ class SourceLoop:
     def end(self) -> None:
         """Let the source end after its next batch, as if it had no more; idempotent."""
         self._ended = True
-        self._hurry.set()
+        self.hurry()
 
     def hurry(self) -> None:
-        """Wait no more for the moments that the rate intends."""
+        """Wait no more, for the moments that the rate intends or for other sources."""
         self._hurry.set()
+        if self._drift is not None:
+            self._drift.wake()
 
     def _read_to(self) -> Any:
         return None if self._reader is None else self._reader.position
@@ -125,6 +138,18 @@ class SourceLoop:
                 yield pair[0]
         finally:
             ahead.close()
+
+    def _held(self, items: Iterable[Any], drift: Drift) -> Iterator[Any]:
+        """The items; the next is not asked for while the source is too far ahead of others."""
+        for item in items:
+            yield item
+            if drift.is_ahead:
+                drift.is_held = True
+                while drift.is_ahead and not self._hurry.is_set():
+                    drift.wait(self._timers.call())
+                drift.is_held = False
+            if self._ended:
+                break
 
     def _run_closed(self, items: Iterable[Any], deliver: Deliver) -> None:
         """As fast as the pipeline takes it. Records are counted when they bring a marker."""

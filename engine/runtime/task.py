@@ -37,11 +37,13 @@ from engine.runtime.description import (
     TaskDescription,
     TaskStatistics,
 )
+from engine.runtime.drift import Drift
 from engine.runtime.measured import measured
 from engine.runtime.rescue import Rescuer
 from engine.runtime.services import Services
 from engine.runtime.side import SideInput, drop_rest
 from engine.runtime.source import Deliver, SourceLoop, control_of
+from engine.runtime.source_alignment import aligned_operator
 from engine.runtime.thread_time import ThreadTime
 from engine.runtime.timers import Timers
 from engine.runtime.window import SteadyWindow
@@ -69,8 +71,11 @@ class Task:
         self._gates: list[OutputGate] = []
         self._cancelled = threading.Event()
         self._clock = clock
+        _, drift_us = aligned_operator(description.operators)
+        self.drift = None if drift_us is None or clock.is_virtual else Drift(drift_us)
+        """Holds the source, where its operators say how far it may be ahead of others."""
         self._source = (
-            SourceLoop(first.operator, self.chain, config.marker_interval, clock)
+            SourceLoop(first.operator, self.chain, config.marker_interval, clock, self.drift)
             if isinstance(first.operator, SourceOperator)
             else None
         )
@@ -119,6 +124,7 @@ class Task:
             gate=side,
             now_ns=self._clock.now_ns,
             is_virtual=self._clock.is_virtual,
+            drift=self.drift,
         )
         try:
             self._process(context, side)

@@ -1,10 +1,10 @@
 """A worker hosts one task. The same class runs in a local process and in a Ray actor.
 
 The job master calls, in this order: `deploy`, `connect`, `run`, `commit` and `close`, of which the
-first three may come again, in another attempt; `statistics`, `end_source` and `cancel` come at any
-time from another thread, and one waits in `listen` for what the worker says by itself. What is
-called of an attempt that another has replaced does nothing to that. All calls go through `answer`,
-which gives bytes.
+first three may come again, in another attempt; `statistics`, `end_source`, `raise_limit` and
+`cancel` come at any time from another thread, and one waits in `listen` for what the worker says by
+itself. What is called of an attempt that another has replaced does nothing to that. All calls go
+through `answer`, which gives bytes.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import gc
 import os
 import queue
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import cloudpickle
 
@@ -24,7 +25,13 @@ from engine import console, record_registry
 from engine.columns import import_pyarrow
 from engine.network import Cancelled, Network
 from engine.runtime.clock import SYSTEM_CLOCK, Clock
-from engine.runtime.description import LimitReached, TaskFailure, TaskStatistics
+from engine.runtime.description import (
+    LimitReached,
+    SourceProgress,
+    TaskFailure,
+    TaskStatistics,
+)
+from engine.runtime.drift import Drift
 from engine.runtime.failure import describe
 from engine.runtime.folder import JobFolder
 from engine.runtime.imports import ImportPath
@@ -35,6 +42,8 @@ from engine.runtime.services import Services
 from engine.runtime.side import SIDE
 from engine.runtime.task import Task
 from engine.service import Peer, Site
+
+Word: TypeAlias = LimitReached | SourceProgress
 
 
 class Worker:
@@ -51,7 +60,7 @@ class Worker:
         self._network: Network | None = None
         self._services = Services()
         self._folder: JobFolder | None = None
-        self._words: queue.SimpleQueue[LimitReached | None] = queue.SimpleQueue()
+        self._words: queue.SimpleQueue[Callable[[], Word] | None] = queue.SimpleQueue()
         self._working = threading.Lock()
         """Held by whoever has the network: one attempt is over before the next is deployed."""
         self._lock = threading.Lock()
@@ -132,7 +141,9 @@ class Worker:
             ),
         )
         made = Task(task, self._network, self._services, self._clock)
-        made.chain.reached = lambda name: self._words.put(LimitReached(attempt, name))
+        made.chain.reached = lambda name: self._words.put(lambda: LimitReached(attempt, name))
+        if (drift := made.drift) is not None:
+            drift.say = lambda: self._words.put(lambda: _progress(attempt, drift))
         self._tasks = {attempt: made}
         return endpoints
 
@@ -190,14 +201,20 @@ class Worker:
         (task,) = self._tasks.values()
         return task.statistics()
 
-    def listen(self) -> LimitReached | None:
+    def listen(self) -> Word | None:
         """Wait until the worker has something to say unasked; None, once it says no more."""
-        return self._words.get()
+        word = self._words.get()
+        return None if word is None else word()
 
     def end_source(self, attempt: int) -> None:
         """Let the task's source end, which nobody reads any more."""
         if (task := self._tasks.get(attempt)) is not None:
             task.end_source()
+
+    def raise_limit(self, attempt: int, limit_us: int) -> None:
+        """Let the task's source read until it has come further than this in event time."""
+        if (task := self._tasks.get(attempt)) is not None and task.drift is not None:
+            task.drift.raise_limit(limit_us)
 
     def cancel(self, attempt: int | None = None) -> None:
         """Stop the task at its next batch; it then reports that it was cancelled.
@@ -278,6 +295,13 @@ class Worker:
             os._exit(1)
 
 
+def _progress(attempt: int, drift: Drift) -> SourceProgress:
+    """How far the source has come by now. The master hears of it at most so often."""
+    time.sleep(_PROGRESS_SECONDS)
+    return SourceProgress(attempt, drift.take())
+
+
+_PROGRESS_SECONDS = 0.005
 _NAP_US = 50.0
 """So many µs a task naps; tasks that share a core share its wake-ups, too."""
 

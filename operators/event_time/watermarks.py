@@ -35,6 +35,7 @@ class WithEventTime(BatchOperator):
     out_of_orderness: timedelta = ZERO
     idle_after: timedelta | None = None
     max_jump: timedelta | None = A_DAY
+    max_drift: timedelta | None = None
 
     @property
     def properties(self) -> Properties:
@@ -44,7 +45,8 @@ class WithEventTime(BatchOperator):
         return Properties(
             accepts_columns=named,
             makes_watermarks=True,
-            beside_source=self.idle_after is not None,
+            beside_source=self.idle_after is not None or self.max_drift is not None,
+            max_drift_us=None if self.max_drift is None else microseconds(self.max_drift),
             columns_hint=hint,
         )
 
@@ -55,6 +57,8 @@ class WithEventTime(BatchOperator):
             check_duration("idle_after", self.idle_after, timedelta(milliseconds=1))
         if self.max_jump is not None:
             check_duration("max_jump", self.max_jump, ZERO)
+        if self.max_drift is not None:
+            check_duration("max_drift", self.max_drift, timedelta(milliseconds=1))
 
     def open(self, context: TaskContext) -> BatchFunction:
         """The function of one task."""
@@ -71,6 +75,7 @@ class _Watermarks(BatchFunction):
         self._highest = HighestTime(None if max_jump is None else microseconds(max_jump))
         self._told: int | None = None
         """The highest time that a watermark was made of."""
+        self._drift = context.drift
         self._failing = context.failing
         self._now_ns = context.now_ns
         self._next_ns = now_ns = context.now_ns()
@@ -90,6 +95,8 @@ class _Watermarks(BatchFunction):
             if idleness.is_idle:  # all downstream are told that it goes on
                 self._make(now_ns)
             idleness.on_records(now_ns)
+        if self._drift is not None and self._highest.value is not None:
+            self._drift.tell(self._watermark_us())
         if self._highest.value != self._told and now_ns >= self._next_ns:
             self._make(now_ns)
         self._set_timer()
@@ -99,8 +106,13 @@ class _Watermarks(BatchFunction):
         """Tell what was held back, or that the stream is idle."""
         if self._highest.value != self._told:
             self._make(now_ns)
-        elif self._idleness is not None and self._idleness.has_come(now_ns):
-            self.watermark = Watermark(None)
+        elif self._idleness is not None:
+            if self._drift is not None and self._drift.has_held():
+                self._idleness.on_records(now_ns)  # that was no wait for the source
+            elif self._idleness.has_come(now_ns):
+                self.watermark = Watermark(None)
+                if self._drift is not None:
+                    self._drift.tell(None)
         self._set_timer()
 
     def metrics(self) -> dict[str, Any]:
@@ -122,10 +134,14 @@ class _Watermarks(BatchFunction):
         return selector.all_microseconds(_sample(numbers).tolist())
 
     def _make(self, now_ns: int) -> None:
-        highest = self._told = self._highest.value
-        watermark_us = START_OF_TIME if highest is None else highest - self._behind_us
-        self.watermark = Watermark(min(max(START_OF_TIME, watermark_us), END_OF_TIME - 1))
+        self._told = self._highest.value
+        self.watermark = Watermark(self._watermark_us())
         self._next_ns = now_ns + _LEAST_GAP_NS
+
+    def _watermark_us(self) -> int:
+        highest = self._highest.value
+        watermark_us = START_OF_TIME if highest is None else highest - self._behind_us
+        return min(max(START_OF_TIME, watermark_us), END_OF_TIME - 1)
 
     def _set_timer(self) -> None:
         """For what is held back, and for the end of a wait."""

@@ -2,6 +2,7 @@
 
 from operators.joins.interval import IntervalJoin, check_between
 from operators.joins.joining import How, Joining, JoinInput, check_joining
+from operators.joins.temporal import TemporalJoin
 from operators.joins.window import WindowJoin, Windows
 
 __all__ = [
@@ -9,6 +10,7 @@ __all__ = [
     "IntervalJoin",
     "JoinInput",
     "Joining",
+    "TemporalJoin",
     "WindowJoin",
     "Windows",
     "check_between",

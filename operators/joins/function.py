@@ -1,11 +1,20 @@
 """A join at work in one task: its state, behind records of two inputs, watermarks and the end."""
 
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
-from engine.columns import is_columns, refusal
-from engine.graph.operator import BatchFunction, Properties, TaskContext, Watermark
+from engine.columns import is_columns, joined, refusal, slices
+from engine.graph.operator import (
+    START_OF_TIME,
+    BatchFunction,
+    BatchOperator,
+    Properties,
+    TaskContext,
+    Watermark,
+)
 from engine.state import KeyedState
 from operators.joins.joining import Joining
 
@@ -22,19 +31,23 @@ AT_THE_END = float("inf")
 
 
 class JoinState(Protocol):
-    """What one task keeps of both inputs: records and watermarks go in, partners come out."""
+    """What one task keeps of both inputs: records and watermarks go in, partners come out.
+
+    Of columns, what goes in is a RecordBatch, and what comes out are RecordBatches of rows with the
+    columns of both; else a list of records, and pairs.
+    """
 
     late: list[Any]
-    """Records that came too late, as they came; whoever reads them empties it."""
+    """Records that came too late, as they came, or batches; whoever reads them empties it."""
 
     @property
     def kept(self) -> int:
         """Records that are kept, since partners may still come."""
 
-    def add(self, side: int, batch: list[Any]) -> list[Pair]:
+    def add(self, side: int, batch: Any) -> list[Any]:
         """Take records of the left (0) or the right (1) in; the partners that they make."""
 
-    def close(self, watermark: float) -> Iterator[Pair]:
+    def close(self, watermark: float) -> Iterator[Any]:
         """What there is when all that follow are later than this, in microseconds.
 
         It is to be read to its end. Records without partners to come have left nothing behind.
@@ -47,54 +60,86 @@ class JoinState(Protocol):
         """Go on with what was kept of some keys; before the first record."""
 
 
-PROPERTIES = Properties(
-    accepts_encoded=True, two_inputs=True, outputs=(LATE,), makes_watermarks=True
-)
-"""Of all joins: they tell those behind of a watermark that holds for the times of both partners."""
+class ColumnState(JoinState, Protocol):
+    """The same of columns, which remembers what columns there are."""
+
+    schemas: bytes
+    """Of both inputs, encoded."""
+
+
+@dataclass(frozen=True)
+class Join(BatchOperator):
+    """A join of two keyed streams."""
+
+    joining: Joining
+
+    name: ClassVar[str]
+
+    @property
+    def properties(self) -> Properties:
+        """It tells those behind of a watermark that holds for the times of both partners."""
+        return Properties(
+            accepts_encoded=True,
+            accepts_columns=True,
+            two_inputs=True,
+            outputs=(LATE,),
+            makes_watermarks=True,
+        )
+
+    def open(self, context: TaskContext) -> BatchFunction:
+        """The join in one task, without any record."""
+        return JoinFunction(self, context)
+
+    @property
+    @abstractmethod
+    def delay(self) -> int:
+        """How far times in results are behind the watermark at most, in microseconds."""
+
+    @abstractmethod
+    def of_records(self, context: TaskContext) -> JoinState:
+        """What a task keeps of records."""
+
+    @abstractmethod
+    def of_columns(self, context: TaskContext) -> ColumnState:
+        """What a task keeps of columns. Raises TypeError where it can keep none."""
 
 
 class JoinFunction(BatchFunction):
     """Brings records and watermarks to the state, and late records to their output.
 
-    What is behind hears of watermarks `delay` earlier: records are kept for that long at most, so
-    that no time of a record in a result is behind what was told before.
+    What is behind hears of watermarks `Join.delay` earlier, so that no time of a record in a result
+    is behind what was told before. Whether records or columns come, the first of them tells.
     """
 
-    def __init__(
-        self, name: str, joining: Joining, state: JoinState, delay: int, context: TaskContext
-    ) -> None:
-        self._name = name
-        self._joining = joining
-        self._state = state
-        self._delay = delay
+    def __init__(self, operator: Join, context: TaskContext) -> None:
+        self._operator = operator
         self._context = context
         self._send_late = context.side_outputs.get(LATE)
+        self._state: JoinState = operator.of_records(context)
+        self._columns: ColumnState | None = None
+        self._watermark = NEVER
 
-    def process(self, batch: Any) -> list[Any]:
+    def process(self, batch: Any) -> Any:
         """What a batch of one of the inputs makes, with what has come of both."""
-        records, state = batch.decode(), self._state
-        if is_columns(records):
-            raise refusal(
-                self._name, records, "call .to_records() on both streams before .key_by()"
-            )
-        pairs = state.add(batch.input, records)
+        records = batch.decode()
+        state = self._state_of(records)
+        found = state.add(batch.input, records)
         if state.late:
-            late, state.late = state.late, []
-            self.late += len(late)
-            if self._send_late is not None:
-                self._send_late(late)
-        return self._joining.made(pairs, self._context.failing)
+            self._put_aside(state)
+        if self._columns is not None:
+            return joined(found) if found else []
+        return self._operator.joining.made(found, self._context.failing)
 
-    def on_watermark(self, watermark_us: int) -> Iterator[list[Any]]:
+    def on_watermark(self, watermark_us: int) -> Iterator[Any]:
         """What is complete now; those behind hear of the watermark as far as it is theirs."""
         yield from self._close(watermark_us)
-        self.watermark = Watermark(watermark_us - self._delay)
+        self.watermark = Watermark(max(START_OF_TIME, watermark_us - self._operator.delay))
 
     def on_idle(self) -> None:
         """Nobody waits for what comes of here, either."""
         self.watermark = Watermark(None)
 
-    def on_end(self) -> Iterator[list[Any]]:
+    def on_end(self) -> Iterator[Any]:
         """All that is left."""
         return self._close(AT_THE_END)
 
@@ -104,14 +149,51 @@ class JoinFunction(BatchFunction):
 
     def snapshot(self) -> KeyedState:
         """What is kept of each key."""
-        return KeyedState.of(self._state.snapshot(), pickle=self._context.pickle)
+        state = KeyedState.of(self._state.snapshot(), pickle=self._context.pickle)
+        return state if self._columns is None else KeyedState(state.entries, self._columns.schemas)
 
     def restore(self, state: KeyedState) -> None:
         """Go on with that."""
+        if state.columns:
+            self._take_columns().schemas = state.columns
         self._state.restore(state.items())
 
-    def _close(self, watermark: float) -> Iterator[list[Any]]:
+    def _state_of(self, records: Any) -> JoinState:
+        """The state for them, which is of columns from the first of these on."""
+        if is_columns(records) == (self._columns is not None):
+            return self._state
+        name = self._operator.name
+        if self._columns is not None or self._state.kept:
+            kinds = "records, and columns" if self._columns is not None else "columns, and records"
+            raise TypeError(
+                f"{name} got {kinds} before, expected the same of both streams\n\n"
+                "hint: call .to_records() or .to_columns() on one of them before .key_by()"
+            )
+        if self._operator.joining.function is not None:
+            raise refusal(name, records, "leave its function out, and rows have columns of both")
+        return self._take_columns()
+
+    def _take_columns(self) -> ColumnState:
+        self._state = self._columns = self._operator.of_columns(self._context)
+        list(self._columns.close(self._watermark))
+        return self._columns
+
+    def _put_aside(self, state: JoinState) -> None:
+        late, state.late = state.late, []
+        if self._columns is None:
+            late = [late]
+        for records in late:
+            self.late += len(records)
+            if self._send_late is not None:
+                self._send_late(records)
+
+    def _close(self, watermark: float) -> Iterator[Any]:
         """In batches, so that what is behind is not held up by thousands of results."""
-        pairs = self._state.close(watermark)
-        while batch := list(islice(pairs, self._context.batch_size)):
-            yield self._joining.made(batch, self._context.failing)
+        self._watermark = watermark
+        found, most = self._state.close(watermark), self._context.batch_size
+        if self._columns is not None:
+            for batch in found:
+                yield from slices(batch, most)
+            return
+        while pairs := list(islice(found, most)):
+            yield self._operator.joining.made(pairs, self._context.failing)

@@ -8,32 +8,36 @@ from itertools import count
 from typing import Any
 
 from engine.errors import GraphError
-from engine.graph.operator import BatchFunction, BatchOperator, Properties, TaskContext
+from engine.graph.operator import TaskContext
 from operators.durations import check_duration, microseconds
-from operators.joins.function import NEVER, PROPERTIES, JoinFunction, Pair
-from operators.joins.joining import Joining
+from operators.joins.function import NEVER, ColumnState, Join, JoinState, Pair
 from operators.keys import NONE, found_again
 
 
 @dataclass(frozen=True)
-class IntervalJoin(BatchOperator):
+class IntervalJoin(Join):
     """Joins a record of the left at t with those of the right of its key in [t + low, t + high]."""
 
-    joining: Joining
     low: int
     """In microseconds, as `high`."""
     high: int
 
-    @property
-    def properties(self) -> Properties:
-        """Those of all joins."""
-        return PROPERTIES
+    name = "interval_join"
 
-    def open(self, context: TaskContext) -> BatchFunction:
-        """The join in one task, without any record."""
-        state = Intervals(self, context)
-        delay = max(0, self.high, -self.low)
-        return JoinFunction("interval_join", self.joining, state, delay, context)
+    @property
+    def delay(self) -> int:
+        """Until no partner of a record can follow."""
+        return max(0, self.high, -self.low)
+
+    def of_records(self, context: TaskContext) -> JoinState:
+        """Lists by key."""
+        return Intervals(self, context)
+
+    def of_columns(self, _context: TaskContext) -> ColumnState:
+        """Chunks of rows."""
+        from operators.joins.interval_columns import IntervalColumns
+
+        return IntervalColumns(self)
 
 
 def check_between(between: object) -> tuple[int, int]:

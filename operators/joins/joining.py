@@ -68,10 +68,12 @@ class Joining:
         return made
 
 
-def check_joining(method: str, how: object, function: object) -> None:
+def check_joining(
+    method: str, how: object, function: object, ways: tuple[str, ...] = get_args(How)
+) -> None:
     """Raise `GraphError` unless they say how to join, and what to make of partners."""
-    if how not in get_args(How):
-        words = ", ".join(map(repr, get_args(How)))
+    if how not in ways:
+        words = ", ".join(map(repr, ways))
         raise GraphError(f"{method}() got how={how!r:.80}, expected one of {words}")
     if function is not None:
         check_function(method, function, 2)

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, TypeAlias
 
-from engine.graph.operator import BatchFunction, BatchOperator, Properties, TaskContext
+from engine.graph.operator import TaskContext
 from operators.durations import microseconds
 from operators.event_time import TimeSelector
-from operators.joins.function import PROPERTIES, JoinFunction, Pair
-from operators.joins.joining import Joining
+from operators.joins.function import ColumnState, Join, JoinState, Pair
 from operators.windows.assigners import Session, Sliding, Tumbling
 from operators.windows.fold import Fold
 from operators.windows.sessions import Sessions
@@ -22,22 +21,33 @@ Windows: TypeAlias = Tumbling | Sliding | Session
 
 
 @dataclass(frozen=True)
-class WindowJoin(BatchOperator):
+class WindowJoin(Join):
     """Joins the records of both inputs by keys and windows, when a window is complete."""
 
-    joining: Joining
     assigner: Windows
 
-    @property
-    def properties(self) -> Properties:
-        """Those of all joins."""
-        return PROPERTIES
+    name = "window_join"
 
-    def open(self, context: TaskContext) -> BatchFunction:
-        """The join in one task, without any record."""
+    @property
+    def delay(self) -> int:
+        """As long as a window; how long a session will be, nobody knows."""
         assigner = self.assigner
-        delay = 0 if isinstance(assigner, Session) else microseconds(assigner.size)
-        return JoinFunction("window_join", self.joining, Joined(self, context), delay, context)
+        return 0 if isinstance(assigner, Session) else microseconds(assigner.size)
+
+    def of_records(self, context: TaskContext) -> JoinState:
+        """Windows of lists."""
+        return Joined(self, context)
+
+    def of_columns(self, _context: TaskContext) -> ColumnState:
+        """Chunks of rows."""
+        if isinstance(self.assigner, Session):
+            raise TypeError(
+                "window_join got columns and session windows, expected records\n\n"
+                "hint: call .to_records() on both streams before .key_by()"
+            )
+        from operators.joins.window_columns import WindowColumns
+
+        return WindowColumns(self, self.assigner)
 
 
 class Joined:

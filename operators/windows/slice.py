@@ -24,7 +24,7 @@ class Slice:
         self.changed: dict[Any, None] = {}
         """The keys that changed, where that is told, until it is noted for its windows."""
         self.values: dict[Any, Any] = _Noting(self.changed) if tells_changes else {}
-        self.place = (*bounds, self.values, self.values.get)
+        self.place = (*bounds, self.values)
         """See `Slices.place_of`."""
 
     def has(self, time: Any) -> bool:
@@ -56,6 +56,12 @@ class Again:
         self._tell = tell
         self.get = each.values.get
 
+    def __contains__(self, key: Any) -> bool:
+        return key in self._values
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._values[key]
+
     def __setitem__(self, key: Any, value: Any) -> None:
         self._values[key] = value
         self._tell(key)
@@ -84,5 +90,5 @@ class _Never:
 
 
 NEVER_IN = _Never()
-NOWHERE: Any = (NEVER_IN, NEVER_IN, {}, {}.get)
+NOWHERE: Any = (NEVER_IN, NEVER_IN, {})
 """The place in which no time is; see `Slices.place_of`."""

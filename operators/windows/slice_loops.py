@@ -44,8 +44,8 @@ def _add_by_item(
 ) -> Loop:
     def add(batch: list[Any]) -> list[Result]:
         combine, key_index, time_index = fold.add, key_item, time_item
-        first, last, values, get = slices.place
-        none, begins_itself = NONE, _PLAIN if fold.create is None else _NO_KIND
+        first, last, values = slices.place
+        begins_itself = _PLAIN if fold.create is None else _NO_KIND
         record = time = key = None
         records = iter(batch)
         while True:
@@ -57,11 +57,10 @@ def _add_by_item(
                         if place is None:
                             slices.late.append(record)
                             continue
-                        first, last, values, get = place
+                        first, last, values = place
                     key = record[key_index]
-                    value = get(key, none)
-                    if value is not none:
-                        values[key] = combine(value, record)
+                    if key in values:
+                        values[key] = combine(values[key], record)
                     elif type(key) in begins_itself:
                         values[key] = record
                     else:
@@ -69,7 +68,7 @@ def _add_by_item(
                 return slices.take_again()
             except BaseException as error:
                 if _is_of_another_kind(error, time, first):
-                    first, last, values, get = NOWHERE
+                    first, last, values = NOWHERE
                     records = iter(batch[-1 - length_hint(records) :])  # with this one
                     continue
                 failing.on(record)
@@ -82,8 +81,8 @@ def _add_by_item(
 def _add_pairs(slices: "Slices", time_item: Any, fold: Fold, failing: Failing) -> Loop:
     def add(batch: list[Any]) -> list[Result]:
         combine, time_index = fold.add, time_item
-        first, last, values, get = slices.place
-        none, begins_itself = NONE, _PLAIN if fold.create is None else _NO_KIND
+        first, last, values = slices.place
+        begins_itself = _PLAIN if fold.create is None else _NO_KIND
         record = time = key = None
         pairs = iter(batch)
         while True:
@@ -95,10 +94,9 @@ def _add_pairs(slices: "Slices", time_item: Any, fold: Fold, failing: Failing) -
                         if place is None:
                             slices.late.append(record)
                             continue
-                        first, last, values, get = place
-                    value = get(key, none)
-                    if value is not none:
-                        values[key] = combine(value, record)
+                        first, last, values = place
+                    if key in values:
+                        values[key] = combine(values[key], record)
                     elif type(key) in begins_itself:
                         values[key] = record
                     else:
@@ -106,7 +104,7 @@ def _add_pairs(slices: "Slices", time_item: Any, fold: Fold, failing: Failing) -
                 return slices.take_again()
             except BaseException as error:
                 if _is_of_another_kind(error, time, first):
-                    first, last, values, get = NOWHERE
+                    first, last, values = NOWHERE
                     pairs = iter(batch[-1 - length_hint(pairs) :])
                     continue
                 failing.on(record)
@@ -122,7 +120,7 @@ def _add_rows(slices: "Slices", windowing: Windowing, fold: Fold, context: TaskC
 
     def add(batch: list[Any]) -> list[Result]:
         combine = fold.add
-        first, last, values, get = slices.place
+        first, last, values = slices.place
         key = None
         at = iter(batch)
         try:
@@ -137,12 +135,11 @@ def _add_rows(slices: "Slices", windowing: Windowing, fold: Fold, context: TaskC
                         if place is None:
                             slices.late.append(record)
                             continue
-                        first, last, values, get = place
-                    value = get(key, NONE)
-                    if value is NONE:
-                        _begin(values, key, record, fold)
+                        first, last, values = place
+                    if key in values:
+                        values[key] = combine(values[key], record)
                     else:
-                        values[key] = combine(value, record)
+                        _begin(values, key, record, fold)
                 except BaseException as error:
                     if rescue is None:
                         raise

@@ -69,8 +69,7 @@ class Slices:
     def place_of(self, time: Any) -> Any:
         """Where records belong of a time that a record has; None if its windows are gone.
 
-        That is the first and the last time for which this holds, the values of the keys, and how
-        one is looked up.
+        That is the first and the last time for which this holds, and the values of the keys.
         """
         us = self._time.in_microseconds(time)
         into = (us - self._offset) % self._slide
@@ -84,9 +83,9 @@ class Slices:
             self._touched[start] = found
         elif found.first_end - 1 <= self._watermark:
             again = Again(found, lambda key: self._gather(found, key))
-            return NEVER_IN, NEVER_IN, again, found.values.get
+            return NEVER_IN, NEVER_IN, again
         if not found.has(time):
-            return NEVER_IN, NEVER_IN, *found.place[2:]
+            return NEVER_IN, NEVER_IN, found.values
         if not self._tells_changes:
             self.place = found.place
         return found.place

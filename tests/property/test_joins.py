@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from engine.state import KeyedState
 from operators import Session, Sliding, Stream, Tumbling
+from operators.joins import chunks, temporal_columns
 from tests.joining import JoinTasks, keyed
 from tests.windowing import Event, Record, expected, us
 
@@ -18,12 +20,21 @@ HOWS = ["inner", "left", "right", "full"]
 KEYS = ["a", "b", 1, None, ("d", 2)]
 
 
+@pytest.fixture(autouse=True, scope="module")
+def few() -> Iterator[None]:
+    """Have columns let go of what is not needed as often as they would with many rows."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chunks, "_FEW", 2)
+        patch.setattr(temporal_columns, "_FEW", 2)
+        yield
+
+
 @st.composite
-def runs(draw: st.DrawFn) -> list[Event]:
+def runs(draw: st.DrawFn, keys: Any = KEYS) -> list[Event]:
     """Records of both sides that come out of order, with watermarks between them."""
     base = draw(st.sampled_from([0, -70, 1_700_000_000_000_000, -(10**17)]))
     step = st.tuples(
-        st.integers(0, 20), st.integers(0, 40), st.sampled_from(KEYS), st.integers(0, 7)
+        st.integers(0, 20), st.integers(0, 40), st.sampled_from(keys), st.integers(0, 7)
     )
     events: list[Event] = []
     time, told = base, float("-inf")
@@ -36,6 +47,10 @@ def runs(draw: st.DrawFn) -> list[Event]:
     return events
 
 
+kinds = st.booleans().flatmap(
+    lambda columns: st.tuples(st.just(columns), runs(["a", "b", "c", None] if columns else KEYS))
+)
+"""Whether they are columns, and a run."""
 hows = st.sampled_from(HOWS)
 bounds = st.tuples(st.integers(-40, 60), st.integers(0, 40)).map(lambda b: (b[0], b[0] + b[1]))
 batch_sizes = st.sampled_from([1, 7, 1000])
@@ -102,12 +117,15 @@ def in_order(results: Any) -> list[str]:
 
 
 @settings(max_examples=250)
-@given(events=runs(), bounds=bounds, how=hows, batch=batch_sizes, tasks=parallelism)
+@given(kind=kinds, bounds=bounds, how=hows, batch=batch_sizes, tasks=parallelism)
 def test_interval_join(
-    events: list[Event], bounds: tuple[int, int], how: Any, batch: int, tasks: int
+    kind: Any, bounds: tuple[int, int], how: Any, batch: int, tasks: int
 ) -> None:
+    columns, events = kind
+    left, right = keyed(columns), keyed(columns)
     between = (us(bounds[0]), us(bounds[1]))
-    found = JoinTasks(keyed().interval_join(keyed(), between=between, how=how), tasks)
+    stream = left.interval_join(right, between=between, how=how)
+    found = JoinTasks(stream, tasks, columns=columns)
     wanted = Near(events, bounds, how)
     results = []
     for given_now in found.take(events, batch):
@@ -126,18 +144,20 @@ def test_interval_join(
 
 @settings(max_examples=100)
 @given(
-    events=runs(),
+    kind=kinds,
     bounds=bounds,
     how=hows,
     cut=st.integers(0, 60),
     tasks=st.tuples(*[st.sampled_from([1, 2, 3, 5])] * 2),
 )
 def test_other_tasks_go_on_with_an_interval_join(
-    events: list[Event], bounds: tuple[int, int], how: Any, cut: int, tasks: Any
+    kind: Any, bounds: tuple[int, int], how: Any, cut: int, tasks: Any
 ) -> None:
-    stream = keyed().interval_join(keyed(), between=(us(bounds[0]), us(bounds[1])), how=how)
+    columns, events = kind
+    left, right = keyed(columns), keyed(columns)
+    stream = left.interval_join(right, between=(us(bounds[0]), us(bounds[1])), how=how)
     wanted = Near(events, bounds, how)
-    check_others_go_on(stream, events, cut, tasks, flat(wanted.steps), wanted.late)
+    check_others_go_on(stream, columns, events, cut, tasks, flat(wanted.steps), wanted.late)
 
 
 def together(assigner: Any, events: list[Event], how: str) -> tuple[list[list[Any]], list[Record]]:
@@ -160,11 +180,33 @@ def together(assigner: Any, events: list[Event], how: str) -> tuple[list[list[An
     return [pairs for pairs in steps if pairs], late
 
 
+def open_records(assigner: Any, events: list[Event]) -> int:
+    """How many records are in a window that is not complete."""
+    size, slide = (each // us(1) for each in (assigner.size, assigner.slide))
+    now, lasts = float("-inf"), []
+    for event in events:
+        if isinstance(event, tuple):
+            begin = event[1] - (event[1] - assigner.offset // us(1)) % slide
+            lasts.append(begin + size - 1)
+        elif event is not None:
+            now = event
+        lasts = [last for last in lasts if last > now]
+    return len(lasts)
+
+
 @settings(max_examples=150)
-@given(events=runs(), assigner=assigners, how=hows, batch=batch_sizes, tasks=parallelism)
-def test_window_join(events: list[Event], assigner: Any, how: Any, batch: int, tasks: int) -> None:
-    found = JoinTasks(keyed().window_join(keyed(), assigner, how=how), tasks)
-    results = [*found.take(events, batch), found.end()]
+@given(kind=kinds, assigner=assigners, how=hows, batch=batch_sizes, tasks=parallelism)
+def test_window_join(kind: Any, assigner: Any, how: Any, batch: int, tasks: int) -> None:
+    columns, events = kind
+    assume(not (columns and isinstance(assigner, Session)))
+    stream = keyed(columns).window_join(keyed(columns), assigner, how=how)
+    found = JoinTasks(stream, tasks, columns=columns)
+    results = []
+    for number, given_now in enumerate(found.take(events, batch), 1):
+        results.append(given_now)
+        if batch == 1 and not isinstance(assigner, Session):
+            assert found.kept == open_records(assigner, events[:number])
+    results.append(found.end())
     steps, late = together(assigner, events, how)
     assert in_order(found.late) == in_order(late)
     assert sum(function.late for function in found.functions) == len(late)
@@ -176,34 +218,109 @@ def test_window_join(events: list[Event], assigner: Any, how: Any, batch: int, t
 
 @settings(max_examples=100)
 @given(
-    events=runs(),
+    kind=kinds,
     assigner=assigners,
     how=hows,
     cut=st.integers(0, 60),
     tasks=st.tuples(*[st.sampled_from([1, 2, 3, 5])] * 2),
 )
 def test_other_tasks_go_on_with_a_window_join(
-    events: list[Event], assigner: Any, how: Any, cut: int, tasks: Any
+    kind: Any, assigner: Any, how: Any, cut: int, tasks: Any
 ) -> None:
+    columns, events = kind
+    assume(not (columns and isinstance(assigner, Session)))
     steps, late = together(assigner, events, how)
-    stream = keyed().window_join(keyed(), assigner, how=how)
-    check_others_go_on(stream, events, cut, tasks, flat(steps), late)
+    stream = keyed(columns).window_join(keyed(columns), assigner, how=how)
+    check_others_go_on(stream, columns, events, cut, tasks, flat(steps), late)
+
+
+class Held:
+    """A temporal join: what was the newest version of the key when the watermark came."""
+
+    def __init__(self, events: list[Event], how: str) -> None:
+        self.late: list[Record] = []
+        self.steps: list[list[Any]] = []
+        self.kept: list[int] = []
+        waiting: list[Record] = []
+        versions: list[Record] = []
+        now = float("-inf")
+        for event in [*events, float("inf")]:
+            step: list[Any] = []
+            if not isinstance(event, tuple):
+                assert event is not None
+                now = max(now, event)
+                for left in [each for each in waiting if each[1] <= now]:
+                    waiting.remove(left)
+                    held = [each for each in versions if each[0] == left[0] and each[1] <= left[1]]
+                    if held or is_outer(how, 0):
+                        # Of one time, the last that came: `max` would take the first.
+                        step.append((left, max(reversed(held), key=lambda v: v[1], default=None)))
+            elif event[2] % 2:
+                versions.append(event)
+            elif event[1] <= now:
+                self.late.append(event)
+            else:
+                waiting.append(event)
+            self.steps.append(step)
+            newest = {version[0] for version in versions if version[1] <= now}
+            self.kept.append(len(waiting) + sum(v[1] > now for v in versions) + len(newest))
+
+
+@settings(max_examples=150)
+@given(kind=kinds, how=st.sampled_from(["inner", "left"]), batch=batch_sizes, tasks=parallelism)
+def test_temporal_join(kind: Any, how: Any, batch: int, tasks: int) -> None:
+    columns, events = kind
+    stream = keyed(columns).temporal_join(keyed(columns), how=how)
+    found = JoinTasks(stream, tasks, columns=columns)
+    wanted = Held(events, how)
+    results = []
+    for given_now in found.take(events, batch):
+        results.append(given_now)
+        if batch == 1 and not columns:
+            assert found.kept == wanted.kept[len(results) - 1]
+    results.append(found.end())
+    assert in_order(found.late) == in_order(wanted.late)
+    if batch == 1:
+        assert [in_order(each) for each in results] == [in_order(each) for each in wanted.steps]
+    assert in_order(flat(results)) == in_order(flat(wanted.steps))
+    assert found.kept == 0
+    assert all(not state.entries for state in found.snapshot())
+
+
+@settings(max_examples=80)
+@given(
+    kind=kinds,
+    how=st.sampled_from(["inner", "left"]),
+    cut=st.integers(0, 60),
+    tasks=st.tuples(*[st.sampled_from([1, 2, 3, 5])] * 2),
+)
+def test_other_tasks_go_on_with_a_temporal_join(kind: Any, how: Any, cut: int, tasks: Any) -> None:
+    columns, events = kind
+    stream = keyed(columns).temporal_join(keyed(columns), how=how)
+    wanted = Held(events, how)
+    check_others_go_on(stream, columns, events, cut, tasks, flat(wanted.steps), wanted.late)
+
+
+def placed(states: list[KeyedState], columns: bool) -> list[Any]:
+    """What is kept of which keys; of columns, one state has several encodings."""
+    parts = 2 if columns else 3
+    return sorted(entry[:parts] for state in states for entry in state.entries)
 
 
 def check_others_go_on(
     stream: Stream[Any],
+    columns: bool,
     events: list[Event],
     cut: int,
     tasks: tuple[int, int],
     wanted: list[Any],
     late: list[Record],
 ) -> None:
-    first = JoinTasks(stream, tasks[0])
+    first = JoinTasks(stream, tasks[0], columns=columns)
     results = flat(first.take(events[:cut]))
     states = first.snapshot()
-    then = JoinTasks(stream, tasks[1], states)
-    placed = sorted(entry for state in then.snapshot() for entry in state.entries)
-    assert placed == sorted(entry for state in states for entry in state.entries)
+    then = JoinTasks(stream, tasks[1], states, columns)
+    assert placed(then.snapshot(), columns) == placed(states, columns)
     assert then.kept == first.kept
     watermarks = [event for event in events[:cut] if isinstance(event, int)]
     if watermarks:  # it comes again

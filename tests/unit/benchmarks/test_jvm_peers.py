@@ -2,11 +2,14 @@
 
 from collections import Counter
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from benchmarks.peers import jvm, peer
 from benchmarks.peers.spark_words import PERIOD, emitted_counts, index_of_value
+from benchmarks.systems import APIS
+from pipelines.word_windows import WindowApi
 
 
 def test_each_entry_has_a_name_of_its_own_and_a_program() -> None:
@@ -14,7 +17,7 @@ def test_each_entry_has_a_name_of_its_own_and_a_program() -> None:
     assert len(set(names)) == len(names)
     for entry in jvm.JVM_PEERS:
         assert (peer.PROGRAMS / entry.program).is_file()
-        assert entry.like in ("per_record", "map_batches", "native")
+        assert entry.like in (*APIS, *get_args(WindowApi))
 
 
 def test_a_missing_jar_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import timedelta
 from functools import cache
 from random import Random
 from typing import Any, get_args
@@ -30,6 +31,8 @@ from engine.runtime.coordinator import (
     EndSource,
     Event,
     Failed,
+    Progressed,
+    RaiseLimit,
     Reached,
     Say,
     Started,
@@ -269,6 +272,28 @@ def test_sources_end_when_a_limit_is_reached() -> None:
     assert job.handle(Reached(1, 1, "take")) == []
     assert job.handle(Reached(1, 0, "take")) == [EndSource(0, 0)]
     assert job.handle(Reached(1, 0, "take")) == []
+
+
+def test_sources_read_on_when_the_slowest_has_come_on() -> None:
+    read = source(Collection([1])).with_event_time(None, max_drift=timedelta(milliseconds=1))
+    aligned = expand(chain(logical_graph(read.rebalance().map(str).sink(Collect())), 2))
+    job = Job(aligned).at("run")
+    assert job.handle(Progressed(0, 1, 5000), Progressed(1, 1, 5000)) == []
+    assert job.handle(Progressed(0, 0, 5000)) == []
+    assert job.handle(Progressed(1, 0, 700)) == [RaiseLimit(0, 0, 1700), RaiseLimit(1, 0, 1700)]
+    assert job.handle(Progressed(1, 0, 1500), Progressed(1, 0, 1600)) == [
+        RaiseLimit(0, 0, 2600),
+        RaiseLimit(1, 0, 2500),
+    ], "the last limit counts; with the second, task 1 had most of its own left"
+    assert job.handle(Progressed(1, 0, None)) == [RaiseLimit(0, 0, 6000)]
+    assert job.handle(Died(0, lost(0)), Progressed(1, 0, 5000)) == [
+        *(Call(task, "cancel", 0) for task in (1, 2, 3)),
+    ]
+    job = Job(aligned).at("run")
+    job.handle(Progressed(0, 0, 5000))
+    job.handle(Started())
+    job.at("run")
+    assert job.handle(Progressed(1, 1, 700)) == [], "of another attempt, nothing is known"
 
 
 def test_who_dies_after_its_commit_fails_no_job() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from engine.config import JobConfig
@@ -217,6 +218,37 @@ def test_a_record_without_a_time_is_told() -> None:
         run(joined.sink(Collect()))
 
 
+@pytest.mark.parametrize("parallelism", [1, 3])
+@pytest.mark.parametrize("of_columns", [False, True])
+def test_a_version_holds_until_the_next(
+    left_and_right: tuple[list[Any], list[Any]], of_columns: bool, parallelism: int
+) -> None:
+    left, right = left_and_right
+    streams = [orders(each, out_of_orderness=30 * SECOND) for each in left_and_right]
+    if of_columns:
+        streams = [
+            source(Collection([pa.RecordBatch.from_pylist(each)]))
+            .with_parallelism(1)
+            .with_event_time("at", unit="s", out_of_orderness=30 * SECOND)
+            for each in left_and_right
+        ]
+    joined = streams[0].key_by("id").temporal_join(streams[1].key_by("order"), how="left")
+    result = result_of(joined, parallelism=parallelism, batch_size=50)
+    found = result.output
+    if of_columns:
+        found = [row for batch in found for row in batch.to_pylist()]
+        found = [(row["id"], row["at"], row.get("at_right")) for row in found]
+    else:
+        found = [(a["id"], a["at"], b and b["at"]) for a, b in found]
+    wanted = []
+    for a in left:
+        versions = [b["at"] for b in right if b["order"] == a["id"] and b["at"] <= a["at"]]
+        wanted.append((a["id"], a["at"], max(versions, default=None)))
+    assert sorted(map(repr, found)) == sorted(map(repr, wanted))
+    assert late(result) == 0
+    assert result.statistics.state_records == 0
+
+
 def keyed() -> KeyedStream[Any, Any]:
     return orders([]).key_by("id")
 
@@ -226,6 +258,8 @@ def test_what_cannot_work_is_refused() -> None:
     with pytest.raises(GraphError, match=r"interval_join\(\) got Stream .*expected a keyed") as e:
         keyed().interval_join(orders([]), between=hour)  # type: ignore[arg-type]
     assert "left.key_by('id').interval_join(right.key_by('of'))" in str(e.value)
+    with pytest.raises(GraphError, match="got how='full', expected one of 'inner', 'left'"):
+        keyed().temporal_join(keyed(), how="full")  # type: ignore[arg-type]
     with pytest.raises(GraphError, match="got how='outer', expected one of"):
         keyed().interval_join(keyed(), between=hour, how="outer")  # type: ignore[arg-type]
     with pytest.raises(GraphError, match=r"got between=datetime.timedelta.*expected two durations"):

@@ -1,17 +1,10 @@
 package oka.peers;
 
 import java.io.IOException;
-import java.util.List;
-import java.util.concurrent.CompletableFuture;
 import org.apache.flink.api.connector.source.Boundedness;
 import org.apache.flink.api.connector.source.ReaderOutput;
-import org.apache.flink.api.connector.source.Source;
 import org.apache.flink.api.connector.source.SourceReader;
 import org.apache.flink.api.connector.source.SourceReaderContext;
-import org.apache.flink.api.connector.source.SourceSplit;
-import org.apache.flink.api.connector.source.SplitEnumerator;
-import org.apache.flink.api.connector.source.SplitEnumeratorContext;
-import org.apache.flink.core.io.SimpleVersionedSerializer;
 import org.apache.flink.core.io.InputStatus;
 
 /**
@@ -19,9 +12,9 @@ import org.apache.flink.core.io.InputStatus;
  *
  * <p>Every hundredth word has a stamp (nanoseconds of {@link System#nanoTime}) as its timestamp:
  * now, or the moment when it is due at the rate; the others have {@link #NO_STAMP}, which is what
- * Flink itself gives to a record without timestamp. There are no splits, and no checkpoints.
+ * Flink itself gives to a record without timestamp.
  */
-public final class WordSource implements Source<String, WordSource.None, WordSource.None> {
+public final class WordSource extends UnsplitSource<String> {
     /** Timestamp of a word without stamp. */
     static final long NO_STAMP = Long.MIN_VALUE;
 
@@ -39,31 +32,10 @@ public final class WordSource implements Source<String, WordSource.None, WordSou
 
     @Override
     public SourceReader<String, None> createReader(SourceReaderContext context) {
-        return new Reader(settings, context.getIndexOfSubtask());
+        return new WordReader(settings, context.getIndexOfSubtask());
     }
 
-    @Override
-    public SplitEnumerator<None, None> createEnumerator(SplitEnumeratorContext<None> context) {
-        return new NoSplits();
-    }
-
-    @Override
-    public SplitEnumerator<None, None> restoreEnumerator(
-            SplitEnumeratorContext<None> context, None checkpoint) {
-        return new NoSplits();
-    }
-
-    @Override
-    public SimpleVersionedSerializer<None> getSplitSerializer() {
-        return new NoneSerializer();
-    }
-
-    @Override
-    public SimpleVersionedSerializer<None> getEnumeratorCheckpointSerializer() {
-        return new NoneSerializer();
-    }
-
-    private static final class Reader implements SourceReader<String, None> {
+    private static final class WordReader extends UnsplitSource.Reader<String> {
         private final Settings settings;
         private final int index;
         private final Words words;
@@ -73,7 +45,7 @@ public final class WordSource implements Source<String, WordSource.None, WordSou
         private long sent;
         private int untilStamp = 1;
 
-        Reader(Settings settings, int index) {
+        WordReader(Settings settings, int index) {
             this.settings = settings;
             this.index = index;
             this.words = new Words(settings, index);
@@ -110,72 +82,6 @@ public final class WordSource implements Source<String, WordSource.None, WordSou
                 output.collect(words.draw(), stamp);
             }
             return InputStatus.MORE_AVAILABLE;
-        }
-
-        @Override
-        public CompletableFuture<Void> isAvailable() {
-            return CompletableFuture.completedFuture(null);
-        }
-
-        @Override
-        public List<None> snapshotState(long checkpoint) {
-            return List.of();
-        }
-
-        @Override
-        public void addSplits(List<None> splits) {}
-
-        @Override
-        public void notifyNoMoreSplits() {}
-
-        @Override
-        public void close() {}
-    }
-
-    private static final class NoSplits implements SplitEnumerator<None, None> {
-        @Override
-        public void start() {}
-
-        @Override
-        public void handleSplitRequest(int subtask, String host) {}
-
-        @Override
-        public void addSplitsBack(List<None> splits, int subtask) {}
-
-        @Override
-        public void addReader(int subtask) {}
-
-        @Override
-        public None snapshotState(long checkpoint) {
-            return new None();
-        }
-
-        @Override
-        public void close() {}
-    }
-
-    /** A split, or a checkpoint, that says nothing. */
-    public record None() implements SourceSplit {
-        @Override
-        public String splitId() {
-            return "";
-        }
-    }
-
-    private static final class NoneSerializer implements SimpleVersionedSerializer<None> {
-        @Override
-        public int getVersion() {
-            return 1;
-        }
-
-        @Override
-        public byte[] serialize(None none) {
-            return new byte[0];
-        }
-
-        @Override
-        public None deserialize(int version, byte[] bytes) {
-            return new None();
         }
     }
 

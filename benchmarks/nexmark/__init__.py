@@ -1,0 +1,1 @@
+"""Nexmark's queries by Oka and by other systems, over the same events."""

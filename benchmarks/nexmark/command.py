@@ -1,0 +1,181 @@
+"""Nexmark's queries: `oka bench nexmark`.
+
+Each query in Oka's ways and by Flink SQL in turn, over the same files of the published generator's
+events. A run is from the first source's begin to the last sink's end; Flink's is the second one of
+its JVM.
+"""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+
+from benchmarks.nexmark import sql
+from benchmarks.nexmark.systems import FLINK, FLINK_SQL, OKA, QueryCase, Systems
+from benchmarks.options import Choices, Numbers, parallelism_option
+from benchmarks.result import Result, Row
+from benchmarks.rows import OWN
+from benchmarks.sweep import Cell, Settings, every_case, missing, sweep
+from engine.errors import ConfigError
+from engine.progress import telling
+from engine.tables import table
+from engine.units import rate
+from pipelines.nexmark.events import Events, program
+from pipelines.nexmark.queries import QUERIES
+
+
+@click.command("nexmark")
+@click.option(
+    "--query",
+    "queries",
+    type=Choices(tuple(QUERIES)),
+    default=",".join(QUERIES),
+    show_default=True,
+    help="Which ones.",
+)
+@click.option(
+    "--events", default=5_000_000, show_default=True, type=click.IntRange(1), help="Of all kinds."
+)
+@click.option(
+    "--disorder",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1),
+    help="So many that follow one another are shuffled; 1: none.",
+)
+@click.option(
+    "--batch", type=Numbers(), default="4096", show_default=True, help="Most records in a batch."
+)
+@parallelism_option("1")
+@click.option(
+    "--peers/--no-peers", default=True, show_default=True, help="Alternate with Flink SQL."
+)
+@click.option(
+    "--repeats",
+    default=5,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Runs of each case, alternating between the systems.",
+)
+@click.option(
+    "--folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Of the files of events: those that are there are used, where none are they are written. "
+    "[a temporary one]",
+)
+@click.option(
+    "--json",
+    "json_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write rows in the schema oka.bench/1 here, as each is finished. Where the file is there "
+    "already, its finished rows are kept and the others measured.",
+)
+@click.option("--fresh", is_flag=True, help="Begin anew where the --json file is there.")
+def command(
+    queries: tuple[str, ...],
+    events: int,
+    disorder: int,
+    batch: tuple[int, ...],
+    parallelism: tuple[int, ...],
+    peers: bool,
+    repeats: int,
+    folder: Path | None,
+    json_file: Path | None,
+    fresh: bool,
+) -> None:
+    """Nexmark's queries over a million events and more, in turn with Flink SQL, and the ratios.
+
+    `make nexmark` builds the generator of events, `make peers-flink` Flink; without it, Oka runs
+    alone. Every query comes to as many rows in all systems, or its run is a failure. Ctrl-C stops;
+    the same command with the same --json file then goes on where it stopped.
+    """
+    absent = FLINK_SQL.missing() if peers else None
+    if absent:
+        click.echo(f"left out: {absent}; {FLINK_SQL.setup}", err=True)
+    cells = [
+        _cell(name, batch_size, tasks, peers and not absent)
+        for tasks, batch_size, name in itertools.product(parallelism, batch, queries)
+    ]
+    chosen = {"events": events, "disorder": disorder, "repeats": repeats}
+    result = Result("nexmark", chosen, json_file, fresh, QueryCase)
+    with ExitStack() as stack:
+        asked = Events(events, disorder=disorder)
+        files = _files(asked, folder, stack) if missing(cells, result) else asked
+        sweep(cells, Settings(0.0, 0.0, repeats, 0), result, Systems(files).measure)
+    click.echo(report(result.rows))
+    result.raise_failures(every_case(cells))
+
+
+def _cell(name: str, batch_size: int, tasks: int, with_flink: bool) -> Cell:
+    def case(system: str, api: str, runtime: str, transport: str) -> QueryCase:
+        return QueryCase(
+            *(system, api, runtime, transport, _BID_BYTES, batch_size, tasks), query=name
+        )
+
+    cases = [case(OKA, api, "local", "shm") for api in QUERIES[name].apis]
+    if with_flink and name in sql.QUERIES:
+        cases.append(case(FLINK, "sql", OWN, OWN))
+    return Cell(tuple(cases), ("closed",))
+
+
+def _files(asked: Events, folder: Path | None, stack: ExitStack) -> Events:
+    """Files of the events that are asked for; raises ConfigError where a folder has others."""
+    if folder is not None and (folder / "bid.arrow").exists():
+        found = Events.read(folder)
+        if (found.events, found.disorder) != (asked.events, asked.disorder):
+            raise ConfigError(
+                f"{folder} has {found.events:,} events with disorder {found.disorder}, "
+                f"expected {asked.events:,} with {asked.disorder}",
+                "name another --folder, or one that is not there",
+            )
+        return found
+    program()
+    if folder is None:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="oka-nexmark-")))
+    with telling(f"writing {asked.events:,} events to {folder}"):
+        return asked.write(folder)
+
+
+def report(rows: Sequence[Row]) -> str:
+    """A line for each way of each query, with its ratios to Flink SQL of the same cell."""
+    flink = {_place(found): found for found in rows if found["system"] == FLINK}
+    return table(_COLUMNS, [_line(found, flink.get(_place(found))) for found in rows], keys=5)
+
+
+def _line(found: Row, flink: Row | None) -> tuple[str, ...]:
+    fields = ("query", "system", "api", "batch_size", "parallelism")
+    place = tuple(str(found[field]) for field in fields)
+    throughput, cpu = found["throughput"], found["cpu_seconds_per_million"]
+    if throughput is None:
+        return (*place, "failed", "", "", "", "")
+    ratios = ("", "")
+    if flink and flink["throughput"] and flink is not found:
+        ratios = (
+            f"{throughput['median'] / flink['throughput']['median']:.2f}",
+            f"{flink['cpu_seconds_per_million']['median'] / cpu['median']:.2f}",
+        )
+    return (
+        *place,
+        rate(throughput["median"]),
+        f"{rate(throughput['min'])}-{rate(throughput['max'])}",
+        ratios[0],
+        f"{cpu['median']:.3f}",
+        ratios[1],
+    )
+
+
+def _place(found: Row) -> tuple[object, ...]:
+    return found["query"], found["batch_size"], found["parallelism"]
+
+
+_COLUMNS = (
+    *("query", "system", "api", "batch", "p"),
+    *("events/s", "min-max", "x Flink", "cpu s/M", "x less"),
+)
+_BID_BYTES = 100
+"""About, as the generator has it."""

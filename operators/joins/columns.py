@@ -1,0 +1,181 @@
+"""What joins of columns have in common: how rows are read, kept and put beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.columns import joined
+from operators.event_time import TimeSelector
+from operators.joins.chunks import Chunk, Chunks, KeyNumbers, Numbers, merged
+from operators.joins.function import NEVER
+from operators.joins.joining import JoinInput
+
+if TYPE_CHECKING:
+    from operators.joins.function import Join
+
+
+class JoinColumns:
+    """The rows that one task keeps of both sides; what is not the same for all joins is below."""
+
+    def __init__(self, operator: Join) -> None:
+        self.late: list[pa.RecordBatch] = []
+        self._name = operator.name
+        self._inputs = operator.joining.inputs
+        self._outer = operator.joining.outer
+        self._watermark: float = NEVER
+        self._sides = Chunks(), Chunks()
+        self._keys = KeyNumbers()
+        self._schemas: list[pa.Schema | None] = [None, None]
+
+    @property
+    def kept(self) -> int:
+        """Rows that are kept."""
+        return sum(side.rows for side in self._sides)
+
+    @property
+    def schemas(self) -> bytes:
+        """Of both sides, those that are known, one behind the other."""
+        left, right = (b"" if of is None else of.serialize().to_pybytes() for of in self._schemas)
+        return len(left).to_bytes(4, "big") + left + right
+
+    @schemas.setter
+    def schemas(self, encoded: bytes) -> None:
+        end = 4 + int.from_bytes(encoded[:4], "big")
+        self._schemas = [
+            pa.ipc.read_schema(pa.py_buffer(part)) if part else None
+            for part in (encoded[4:end], encoded[end:])
+        ]
+
+    def snapshot(self) -> Iterable[tuple[Any, Any]]:
+        """Of each key the watermark; and of both sides its rows, and which have had partners."""
+        watermark = None if self._watermark == NEVER else self._watermark
+        of_keys: dict[int, list[Any]] = {}
+        for side, chunks in enumerate(self._sides):
+            if chunks.all:
+                for number, rows in _by_key(merged(chunks.all)):
+                    of_keys.setdefault(number, [None, None])[side] = rows
+        keys = self._keys.keys()
+        return ((keys[number], (watermark, *rows)) for number, rows in of_keys.items())
+
+    def restore(self, pairs: Iterable[tuple[Any, Any]]) -> None:
+        """Go on; all tasks had come to one watermark."""
+        found: tuple[list[Any], list[Any]] = ([], [])
+        for _, (watermark, *of_sides) in pairs:
+            if watermark is not None:
+                self._watermark = max(self._watermark, watermark)
+            for rows, of_side in zip(found, of_sides, strict=True):
+                if of_side is not None:
+                    rows.append(of_side)
+        for side, rows in enumerate(found):
+            if rows:
+                batches = [pa.ipc.open_stream(encoded).read_all() for encoded, _ in rows]
+                batch = joined([each for table in batches for each in table.to_batches()])
+                has_joined = np.frombuffer(b"".join(each for _, each in rows), np.bool_).copy()
+                self._sides[side].add(self._chunk(side, batch, has_joined))
+
+    def _chunk(self, side: int, batch: pa.RecordBatch, has_joined: Any = None) -> Chunk:
+        """The rows of a batch with their times and keys."""
+        self._schemas[side] = batch.schema
+        of = self._inputs[side]
+        if has_joined is None:
+            has_joined = np.zeros(len(batch), np.bool_)
+        keys = self._keys.of(self._key_columns(of, batch))
+        return Chunk(batch, keys, _times(of, batch), has_joined)
+
+    def _key_columns(self, of: JoinInput, batch: pa.RecordBatch) -> list[pa.Array]:
+        items = of.key if isinstance(of.key, tuple) else (of.key,)
+        if None in items or callable(of.time.item) or of.time.item is None:
+            raise TypeError(
+                f"{self._name} got columns ({', '.join(batch.schema.names)}), expected names of "
+                "columns for the key and the time\n\nhint: .key_by('id') and "
+                ".with_event_time('at'); or call .to_records() on both streams"
+            )
+        return [batch.column(item) for item in items]
+
+    def _beside(self, side: int, rows: pa.RecordBatch, others: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows of this side and, in the same order, their partners: the columns of both."""
+        left, right = (others, rows) if side else (rows, others)
+        return _named([*left.columns, *right.columns], left.schema.names, right.schema.names)
+
+    def _alone(self, side: int, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows of this side without partners: in the columns of the others is nothing.
+
+        Of another side of which this task has seen no row, columns are not known.
+        """
+        fields = self._schemas[1 - side] or []
+        nothing = [pa.nulls(len(rows), field.type) for field in fields]
+        names = [field.name for field in fields]
+        if side:
+            return _named([*nothing, *rows.columns], names, rows.schema.names)
+        return _named([*rows.columns, *nothing], rows.schema.names, names)
+
+    def _without_partners(self, side: int, chunks: Iterable[Chunk]) -> Iterator[pa.RecordBatch]:
+        """Those rows that have had none, where they come all the same."""
+        if self._outer[side]:
+            for each in chunks:
+                if not each.has_joined.all():
+                    yield self._alone(side, each.batch.filter(pa.array(~each.has_joined)))
+
+    def _take_late(self, chunk: Chunk, row: int) -> Chunk:
+        """The rows from this one on; those before it are late."""
+        if not row:
+            return chunk
+        self.late.append(chunk.batch.slice(0, row))
+        return chunk.part(row, len(chunk))
+
+    def _forget(self) -> None:
+        """Let go of the keys of rows that are gone."""
+        self._keys.forget_others(self.kept, [each for side in self._sides for each in side.all])
+
+
+def _times(of: JoinInput, batch: pa.RecordBatch) -> Numbers:
+    """The times of all rows in microseconds."""
+    numbers, selector = of.time.column(batch)
+    times: Numbers = _microseconds(numbers, selector)
+    return times
+
+
+def _microseconds(numbers: pa.Array, selector: TimeSelector) -> Any:
+    if pa.types.is_floating(numbers.type):
+        per = selector.in_microseconds(1.0) or 1
+        scaled = numbers.to_numpy() * per if selector.unit != "ns" else numbers.to_numpy() / 1000
+        return np.rint(scaled).astype(np.int64)
+    if selector.unit == "ns":
+        return np.floor_divide(numbers.to_numpy().astype(np.int64), 1000)
+    if selector.unit == "us":
+        return numbers.to_numpy().astype(np.int64)
+    scale = pa.scalar(selector.in_microseconds(1), pa.int64())
+    return pc.multiply_checked(numbers.cast(pa.int64()), scale).to_numpy()
+
+
+def _by_key(chunk: Chunk) -> Iterator[tuple[int, tuple[bytes, bytes]]]:
+    """The rows of each key, encoded, and which of them have had partners."""
+    order = np.argsort(chunk.keys, kind="stable")
+    batch, keys = chunk.batch.take(pa.array(order)), chunk.keys[order]
+    has_joined = chunk.has_joined[order]
+    starts = [0, *(np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist(), len(keys)]
+    for start, end in pairwise(starts):
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as stream:
+            stream.write_batch(batch.slice(start, end - start))
+        encoded = sink.getvalue().to_pybytes()
+        yield int(keys[start]), (encoded, has_joined[start:end].tobytes())
+
+
+def _named(columns: list[Any], left: list[str], right: list[str]) -> pa.RecordBatch:
+    """The columns of both, those of the right with a suffix where names meet."""
+    names = list(left)
+    for name in right:
+        while name in names:
+            name += SUFFIX
+        names.append(name)
+    return pa.RecordBatch.from_arrays(columns, names)
+
+
+SUFFIX = "_right"

@@ -1,0 +1,59 @@
+"""Interval joins of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from operators.joins.columns import JoinColumns
+
+if TYPE_CHECKING:
+    from operators.joins.interval import IntervalJoin
+
+
+class IntervalColumns(JoinColumns):
+    """The rows of one task that partners may still come for; see `Intervals`, `JoinState`.
+
+    A batch looks for its partners in each chunk of the other side, by key and time.
+    """
+
+    def __init__(self, operator: IntervalJoin) -> None:
+        super().__init__(operator)
+        low, high = (min(max(each, -_FAR), _FAR) for each in (operator.low, operator.high))
+        self._spans = (low, high), (-high, -low)
+
+    def add(self, side: int, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+        """Take rows in; with their partners among those that have come."""
+        chunk = self._chunk(side, batch)
+        chunk = self._take_late(chunk, chunk.before(self._watermark, inclusive=True))
+        if not len(chunk):
+            return []
+        low, high = self._spans[side]
+        found = []
+        for other in self._sides[1 - side].all:
+            rows, others = other.partners(chunk.keys, chunk.times + low, chunk.times + high)
+            if len(rows):
+                chunk.has_joined[rows] = True
+                other.has_joined[others] = True
+                own = chunk.batch.take(pa.array(rows))
+                found.append(self._beside(side, own, other.batch.take(pa.array(others))))
+        self._sides[side].add(chunk)
+        return [*found, *self._drop(side)]
+
+    def close(self, watermark: float) -> Iterator[pa.RecordBatch]:
+        """Those rows that have had no partner and get none any more."""
+        self._watermark = max(self._watermark, watermark)
+        for side in (0, 1):
+            yield from self._drop(side)
+        self._forget()
+
+    def _drop(self, side: int) -> list[pa.RecordBatch]:
+        """Let go of the rows that no partner can follow for."""
+        gone = self._sides[side].take_until(self._watermark - self._spans[side][1])
+        return list(self._without_partners(side, gone))
+
+
+_FAR = 1 << 61
+"""Farther than any two times are."""

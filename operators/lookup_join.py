@@ -1,0 +1,223 @@
+"""Lookup joins: records with what is found under a key of theirs elsewhere, as in a database."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Literal
+
+from engine.errors import GraphError
+from engine.graph.checks import check_integer
+from engine.graph.operator import BatchFunction, BatchOperator, Properties, TaskContext
+from engine.record import dict_key
+from operators.durations import check_duration, nanoseconds
+from operators.elementwise import check_function
+from operators.keys import NONE, check_item, key_finder, unhashable
+
+
+class Lookup(ABC):
+    """Where values are found by keys; of one's own, such as a database's.
+
+    It is pickled, and each task opens its own.
+
+        class Users(Lookup):
+            def open(self):
+                self.connection = connect(DSN)
+
+            def find(self, keys):
+                query = "SELECT id, name FROM users WHERE id = ANY(%s)"
+                return dict(self.connection.execute(query, [keys]).fetchall())
+
+            def close(self):
+                self.connection.close()
+    """
+
+    def open(self) -> None:  # noqa: B027 - a table needs none
+        """Connect; called once in each task, before the first record."""
+
+    @abstractmethod
+    def find(self, keys: list[Any]) -> Mapping[Any, Any]:
+        """The values of those of the keys that there are: distinct ones, of one batch."""
+
+    def close(self) -> None:  # noqa: B027 - as above
+        """Let go of what `open` has made; called last."""
+
+
+@dataclass(frozen=True)
+class Cache:
+    """Values that a task keeps: of so many keys, those that were used last, for `ttl` at most.
+
+    That there is none is kept, too. Without `ttl` what was found once holds until it is pushed out.
+    """
+
+    size: int
+    ttl: timedelta | None = None
+
+    def __post_init__(self) -> None:
+        check_integer("Cache(): size", self.size, 1)
+        if self.ttl is not None:
+            check_duration("Cache(): ttl", self.ttl)
+
+
+@dataclass(frozen=True)
+class LookupJoin(BatchOperator):
+    """Looks a value up for each record; see `Stream.lookup_join`."""
+
+    lookup: Lookup | Mapping[Any, Any] | Callable[[Any], Any]
+    key: Any
+    function: Callable[[Any, Any], Any] | None = None
+    how: Literal["inner", "left"] = "inner"
+    cache: Cache | None = None
+
+    properties = Properties(columns_hint="call .to_records() before .lookup_join()")
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.lookup, Lookup | Mapping):
+            check_function("lookup_join", self.lookup, 1, "a dict, a function or a Lookup")
+        keys = self.key if isinstance(self.key, tuple) else (self.key,)
+        if callable(self.key):
+            check_function("lookup_join", self.key, 1)
+        elif self.key is not None:
+            for key in keys:
+                check_item("lookup_join", key)
+        if self.function is not None:
+            check_function("lookup_join", self.function, 2)
+        if self.how not in ("inner", "left"):
+            raise GraphError(
+                f"lookup_join() got how={self.how!r:.80}, expected one of 'inner', 'left'"
+            )
+        if self.cache is not None and not isinstance(self.cache, Cache):
+            raise GraphError(
+                f"lookup_join() got cache={self.cache!r:.80}, expected a Cache",
+                hint="Cache(100_000, ttl=timedelta(minutes=1))",
+            )
+
+    def open(self, context: TaskContext) -> BatchFunction:
+        """The lookup of one task."""
+        return _LookupJoin(self, context)
+
+
+class _LookupJoin(BatchFunction):
+    """Looks up what the cache has not, of each batch all at once."""
+
+    def __init__(self, operator: LookupJoin, context: TaskContext) -> None:
+        self._operator = operator
+        self._failing = context.failing
+        self._now_ns = context.now_ns
+        self._find_key = operator.key if callable(operator.key) else key_finder(operator.key)
+        self._kept: _Kept | None = None
+        if operator.cache is not None:
+            self._kept = _Kept(operator.cache)
+        self._lookup = operator.lookup
+        if isinstance(self._lookup, Lookup):
+            self._lookup.open()
+
+    def process(self, batch: list[Any]) -> list[Any]:
+        """Each record with its value."""
+        keys = self._keys(batch)
+        found = self._found(keys, batch)
+        pairs = [(record, found[key]) for record, key in zip(batch, keys, strict=True)]
+        if self._operator.how == "inner":
+            pairs = [pair for pair in pairs if pair[1] is not None]
+        function = self._operator.function
+        if function is None:
+            return pairs
+        at = iter(pairs)
+        try:
+            return [function(record, value) for record, value in at]
+        except BaseException:
+            self._failing.at(pairs, at)
+            raise
+
+    def close(self) -> None:
+        """Close what was opened."""
+        if isinstance(self._lookup, Lookup):
+            self._lookup.close()
+
+    def _keys(self, batch: list[Any]) -> list[Any]:
+        """The key of each record, as a dict finds it."""
+        at = iter(batch)
+        keys: list[Any] = []
+        try:
+            for record in at:
+                key = self._find_key(record)
+                if key != key:
+                    key = dict_key(key)
+                keys.append(key)
+        except BaseException:
+            self._failing.at(batch, at)
+            raise
+        return keys
+
+    def _found(self, keys: list[Any], batch: list[Any]) -> dict[Any, Any]:
+        """The values of all these keys."""
+        try:
+            found = dict.fromkeys(keys)
+        except TypeError:
+            raise unhashable(next(key for key in keys if not _is_hashable(key))) from None
+        missing = list(found)
+        kept = self._kept
+        if kept is not None:
+            now_ns = self._now_ns()
+            found = {key: kept.get(key, now_ns) for key in missing}
+            missing = [key for key, value in found.items() if value is NONE]
+        if missing:
+            looked_up = self._look_up(missing, keys, batch)
+            found |= looked_up
+            if kept is not None:
+                kept.put(looked_up, self._now_ns())
+        return found
+
+    def _look_up(self, missing: list[Any], keys: list[Any], batch: list[Any]) -> dict[Any, Any]:
+        """What there is under the keys, and None for those that there is nothing under."""
+        lookup = self._lookup
+        if isinstance(lookup, Mapping):
+            return {key: lookup.get(key) for key in missing}
+        if isinstance(lookup, Lookup):
+            given = lookup.find(missing)
+            if not isinstance(given, Mapping):
+                raise TypeError(
+                    f"{type(lookup).__name__}.find() gave {type(given).__name__} {given!r:.80}, "
+                    "expected a dict of values by keys"
+                )
+            return {key: given.get(key) for key in missing}
+        found = {}
+        for key in missing:
+            try:
+                found[key] = lookup(key)
+            except BaseException:
+                self._failing.on(batch[keys.index(key)])
+                raise
+        return found
+
+
+class _Kept:
+    """The cache of one task: values by keys, the one that was used last at the end."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._size = cache.size
+        self._ttl_ns = None if cache.ttl is None else nanoseconds(cache.ttl)
+        self._values: dict[Any, tuple[Any, int]] = {}
+        """With when each was looked up."""
+
+    def get(self, key: Any, now_ns: int) -> Any:
+        """The value, or `NONE`."""
+        entry = self._values.pop(key, None)
+        if entry is None or (self._ttl_ns is not None and now_ns - entry[1] >= self._ttl_ns):
+            return NONE
+        self._values[key] = entry
+        return entry[0]
+
+    def put(self, found: Mapping[Any, Any], now_ns: int) -> None:
+        """Keep these, and let go of those that were not used for longest."""
+        self._values |= {key: (value, now_ns) for key, value in found.items()}
+        for _ in range(len(self._values) - self._size):
+            del self._values[next(iter(self._values))]
+
+
+def _is_hashable(key: Any) -> bool:
+    try:
+        hash(key)
+    except TypeError:
+        return False
+    return True

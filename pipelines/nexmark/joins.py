@@ -1,0 +1,186 @@
+"""Nexmark's queries of two streams: who sells, what is sold, and what is offered for it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from operators import Stream, Tumbling
+from pipelines.nexmark.source import Tables
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TEN_SECONDS = timedelta(seconds=10)
+AN_HOUR = timedelta(hours=1)
+
+
+def q3(tables: Tables) -> Stream[Any]:
+    """Who sells in Oregon, Idaho or California what is of one category, and what it is.
+
+    The benchmark joins them however far apart they are. Here they are at most an hour apart, so
+    that what is kept does not grow for ever.
+    """
+    auctions = tables.auctions("id", "seller", "category", "date_time")
+    persons = tables.persons("id", "name", "city", "state", "date_time")
+    of_category = auctions.filter(lambda auction: auction["category"] == 10)
+    near = persons.filter(lambda person: person["state"] in ("or", "id", "ca"))
+    return of_category.key_by("seller").interval_join(
+        near.key_by("id"), seller_and_auction, between=(-AN_HOUR, AN_HOUR)
+    )
+
+
+def q3_columns(tables: Tables) -> Stream[Any]:
+    """As `q3`."""
+    auctions = tables.auctions("id", "seller", "category", "date_time").map_batches(of_category_10)
+    persons = tables.persons("id", "name", "city", "state", "date_time").map_batches(of_near_states)
+    joined = auctions.key_by("seller").interval_join(
+        persons.key_by("id"), between=(-AN_HOUR, AN_HOUR), **TIMES
+    )
+    return joined.map_batches(lambda pairs: pairs.select(["name", "city", "state", "id"]))
+
+
+def of_category_10(auctions: pa.RecordBatch) -> pa.RecordBatch:
+    """The auctions that `q3` and `q20` ask for."""
+    return auctions.filter(auctions["category"].to_numpy() == 10)
+
+
+def of_near_states(persons: pa.RecordBatch) -> pa.RecordBatch:
+    """Who is in one of the states that `q3` asks for."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return persons.filter(pc.is_in(persons["state"], pa.array(["or", "id", "ca"])))
+
+
+def seller_and_auction(auction: dict[str, Any], person: dict[str, Any]) -> dict[str, Any]:
+    """What `q3` tells of both."""
+    return {**{name: person[name] for name in ("name", "city", "state")}, "id": auction["id"]}
+
+
+def q4(tables: Tables) -> Stream[Any]:
+    """The mean price that things of each category were sold for."""
+    bids = valid_bids(tables).map(lambda bid: (bid["auction"], bid["category"], bid["price"]))
+    sold = bids.key_by(0, 1).max(2, emit="final")
+    prices = sold.map(lambda each: (each[0][1], each[1])).key_by(0).mean(1, emit="final")
+    return prices.map(lambda price: {"category": price[0], "avg_price": price[1]})
+
+
+def q4_columns(tables: Tables) -> Stream[Any]:
+    """As `q4`."""
+    auctions = tables.auctions("id", "date_time", "expires", "category")
+    bids = tables.bids("auction", "price", "date_time")
+    pairs = auctions.key_by("id").interval_join(
+        bids.key_by("auction"), between=(timedelta(0), tables.events.longest_auction)
+    )
+    sold = pairs.map_batches(in_time_rows).key_by("auction", "category").max("price", emit="final")
+    prices = sold.key_by("category").mean("max", emit="final")
+    return prices.map_batches(lambda found: found.rename_columns(["category", "avg_price"]))
+
+
+def in_time_rows(pairs: pa.RecordBatch) -> pa.RecordBatch:
+    """The bids that came while their auction was open."""
+    in_time = pairs["date_time_right"].to_numpy() <= pairs["expires"].to_numpy()
+    return pairs.filter(in_time).select(["auction", "category", "price"])
+
+
+def q8(tables: Tables) -> Stream[Any]:
+    """Who put something up for auction in the ten seconds in which they came."""
+    persons = tables.persons("id", "name", "date_time")
+    auctions = tables.auctions("seller", "date_time")
+    pairs = persons.key_by("id").window_join(
+        auctions.key_by("seller"), Tumbling(TEN_SECONDS), person_of
+    )
+    windows = pairs.key_by("id").window(Tumbling(TEN_SECONDS), time="starttime", unit="ms")
+    return windows.reduce(lambda person, _again: person).map(lambda result: result[1])
+
+
+def q8_columns(tables: Tables) -> Stream[Any]:
+    """As `q8`."""
+    persons = tables.persons("id", "name", "date_time")
+    auctions = tables.auctions("seller", "date_time")
+    pairs = persons.key_by("id").window_join(auctions.key_by("seller"), Tumbling(TEN_SECONDS))
+    sellers = pairs.map_batches(with_starts).key_by("id")
+    windows = sellers.window(Tumbling(TEN_SECONDS), time="starttime", unit="ms")
+    return windows.first("name").map_batches(
+        lambda found: found.drop_columns("window_end").rename_columns(["id", "name", "starttime"])
+    )
+
+
+def with_starts(pairs: pa.RecordBatch) -> pa.RecordBatch:
+    """The windows that persons are in."""
+    starts = pairs["date_time"].to_numpy() // 10_000 * 10_000
+    return pairs.select(["id", "name"]).append_column("starttime", starts)
+
+
+def person_of(person: dict[str, Any], _auction: dict[str, Any]) -> dict[str, Any]:
+    """Who it is, and the window in which both are."""
+    start = person["date_time"] // 10_000 * 10_000
+    return {"id": person["id"], "name": person["name"], "starttime": start}
+
+
+def q9(tables: Tables) -> Stream[Any]:
+    """The bid that won each auction: the highest, and of equal ones the first."""
+    bids = valid_bids(tables, "item_name", "seller", "reserve")
+    return bids.key_by("auction").reduce(winner, emit="final")
+
+
+def winner(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """The bid that wins against the other."""
+    order = ("date_time", "bidder")
+    return min(one, other, key=lambda bid: (-bid["price"], *(bid[name] for name in order)))
+
+
+def q13(tables: Tables) -> Stream[Any]:
+    """Bids with what a table on the side has for a part of their auction's number."""
+    bids = tables.bids("auction", "bidder", "price", "date_time")
+    return bids.lookup_join(
+        SIDE, lambda bid: bid["auction"] % len(SIDE), lambda bid, value: bid | {"value": value}
+    )
+
+
+def q20(tables: Tables) -> Stream[Any]:
+    """Bids for things of one category, with what is known of them; at most an hour apart."""
+    bids = tables.bids("auction", "bidder", "price", "date_time")
+    auctions = tables.auctions("id", "item_name", "seller", "category", "date_time")
+    of_category = auctions.filter(lambda auction: auction["category"] == 10)
+    return bids.key_by("auction").interval_join(
+        of_category.key_by("id"), with_item, between=(-AN_HOUR, AN_HOUR)
+    )
+
+
+def q20_columns(tables: Tables) -> Stream[Any]:
+    """As `q20`."""
+    bids = tables.bids("auction", "bidder", "price", "date_time")
+    auctions = tables.auctions("id", "item_name", "seller", "category", "date_time")
+    joined = bids.key_by("auction").interval_join(
+        auctions.map_batches(of_category_10).key_by("id"), between=(-AN_HOUR, AN_HOUR), **TIMES
+    )
+    return joined.map_batches(lambda pairs: pairs.drop_columns(["id", "date_time_right"]))
+
+
+def with_item(bid: dict[str, Any], auction: dict[str, Any]) -> dict[str, Any]:
+    """The bid with what is known of the thing."""
+    return bid | {name: auction[name] for name in ("item_name", "seller", "category")}
+
+
+def valid_bids(tables: Tables, *more: str) -> Stream[Any]:
+    """Bids that came while their auction was open, with its category and more of it."""
+    wanted = ("category", *more)
+    auctions = tables.auctions("id", "date_time", "expires", *wanted)
+    bids = tables.bids("auction", "bidder", "price", "date_time")
+
+    def in_time(auction: dict[str, Any], bid: dict[str, Any]) -> dict[str, Any] | None:
+        if bid["date_time"] > auction["expires"]:
+            return None
+        return bid | {name: auction[name] for name in wanted}
+
+    pairs = auctions.key_by("id").interval_join(
+        bids.key_by("auction"), in_time, between=(timedelta(0), tables.events.longest_auction)
+    )
+    return pairs.filter(lambda bid: bid is not None)
+
+
+TIMES: Any = {"time": "date_time", "right_time": "date_time", "unit": "ms"}
+"""Of streams that `map_batches` made."""
+SIDE = {key: f"value {key}" for key in range(10_000)}

@@ -1,0 +1,89 @@
+"""The source of Nexmark's events: columns, or a dict for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, Literal
+
+import engine
+from engine.columns import import_pyarrow
+from engine.graph.operator import Properties, SourceOperator, TaskContext
+from operators import Stream, source
+from operators.sources.batches import Blocks
+from pipelines.nexmark.events import COLUMNS, Events, Kind, program
+
+Api = Literal["per_record", "columnar"]
+
+
+class Nexmark(SourceOperator[Any]):
+    """Those columns of all events of a kind that are named; all, where none is.
+
+    They come as `pyarrow.RecordBatch`es, or with `api="per_record"` as a dict for each event.
+    """
+
+    def __init__(
+        self, events: Events, kind: Kind, columns: tuple[str, ...] = (), api: Api = "columnar"
+    ) -> None:
+        there = [name for names in COLUMNS[kind] for name in names]
+        for name in columns:
+            if name not in there:
+                raise engine.GraphError(f"a {kind} has no {name!r}, expected {', '.join(there)}")
+        if api not in ("per_record", "columnar"):
+            raise engine.GraphError(f"api is {api!r}, expected 'per_record' or 'columnar'")
+        self.events = events
+        self.kind = kind
+        self.columns = list(columns or there)
+        self.api = api
+
+    @property
+    def properties(self) -> Properties:
+        """Whether records are columns, and that they are there."""
+        return Properties(emits_columns=self.api == "columnar", never_waits=True)
+
+    def validate_here(self) -> None:
+        """Fail if there is nothing that makes or has them."""
+        import_pyarrow("Nexmark")
+        if self.events.folder is None:
+            program()
+
+    def open(self, context: TaskContext) -> Blocks:
+        """The blocks of this task, in batches."""
+        return Blocks(partial(self._blocks, context), 0, context.batch_size)
+
+    def _blocks(self, context: TaskContext, start: int) -> Iterator[tuple[int, Any]]:
+        first = context.index + start * context.parallelism
+        batches = self.events.batches(self.kind, first, context.parallelism)
+        for at, batch in enumerate(batches, start):
+            chosen = batch.select(self.columns)
+            yield at, chosen if self.api == "columnar" else chosen.to_pylist()
+
+
+class Tables:
+    """The streams that queries read: `tables.bids("auction", "price")` are two columns of bids.
+
+    Where "date_time" is among them, they have event time.
+    """
+
+    def __init__(self, events: Events, api: Api) -> None:
+        self.events = events
+        self.api = api
+
+    def persons(self, *columns: str) -> Stream[Any]:
+        """Those who sell and bid."""
+        return self._stream("person", columns)
+
+    def auctions(self, *columns: str) -> Stream[Any]:
+        """What is sold, by whom and until when."""
+        return self._stream("auction", columns)
+
+    def bids(self, *columns: str) -> Stream[Any]:
+        """Who offers how much for what."""
+        return self._stream("bid", columns)
+
+    def _stream(self, kind: Kind, columns: tuple[str, ...]) -> Stream[Any]:
+        stream = source(Nexmark(self.events, kind, columns, self.api)).named(f"{kind}s")
+        if columns and "date_time" not in columns:
+            return stream
+        late = self.events.out_of_orderness(kind)
+        return stream.with_event_time("date_time", unit="ms", out_of_orderness=late)

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import engine
+from benchmarks.measurement import Run
+from benchmarks.nexmark.systems import FLINK, FLINK_SQL, OKA, QueryCase, Systems
+from operators.sinks import Collect
+from pipelines.nexmark.events import Events
+from pipelines.nexmark.queries import query
+from pipelines.nexmark.source import Api, Tables
+from tests.nexmark import Oracle, rows_of
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+
+
+@pytest.mark.parametrize("transport", ["shm", "tcp"])
+@pytest.mark.parametrize(("name", "api"), [("q5", "columnar"), ("q7", "per_record")])
+def test_processes_answer_as_the_oracle(
+    name: str, api: Api, transport: str, tmp_path: Path
+) -> None:
+    events = Events(30_000, rate=1000, disorder=20).write(tmp_path)
+    pipeline = query(name).of(Tables(events, api)).sink(Collect())
+    settings = {"parallelism": 2, "transport": transport, "progress": "none"}
+    result = engine.execute(pipeline, **settings)
+    assert rows_of(result) == Oracle(events).answer(name)
+
+
+@pytest.mark.timeout(300)
+def test_flink_answers_as_many_rows(tmp_path: Path) -> None:
+    if missing := FLINK_SQL.missing():
+        pytest.skip(missing)
+    measure = Systems(Events(30_000, rate=1000, disorder=20).write(tmp_path)).measure
+    for system, api in ((OKA, "per_record"), (FLINK, "sql")):
+        case = QueryCase(system, api, "local", "shm", 100, 1000, 2, query="q5")
+        measured = measure(case, Run(0.0, 0.0, None, 0))
+        assert measured.throughput > 0
+        assert measured.cpu_seconds_per_million > 0

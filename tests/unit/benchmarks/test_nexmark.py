@@ -1,0 +1,117 @@
+"""`oka bench nexmark` over few events: rows, ratios, a figure, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import engine
+from benchmarks import plots, results_file
+from benchmarks.measurement import Run
+from benchmarks.nexmark import command as nexmark
+from benchmarks.nexmark import sql, systems
+from benchmarks.nexmark.systems import FLINK, OKA, Found, QueryCase, Systems
+from pipelines.nexmark.events import COLUMNS, Events
+from pipelines.nexmark.queries import QUERIES
+
+EVENTS = Events(1000)
+RUN = Run(0.0, 0.0, None, 0)
+
+
+def case(query: str, system: str = OKA, api: str = "columnar") -> QueryCase:
+    return QueryCase(system, api, "local", "shm", 100, 100, 1, query=query)
+
+
+@pytest.fixture
+def flink(monkeypatch: pytest.MonkeyPatch) -> dict[str, Found]:
+    """What Flink finds, by query, in place of a JVM; it is there."""
+    found: dict[str, Found] = {}
+    run = {**systems._SYSTEMS, FLINK: lambda case, _: found[case.query]}
+    monkeypatch.setattr(systems, "_SYSTEMS", run)
+    monkeypatch.setattr(nexmark.FLINK_SQL.__class__, "missing", lambda _: None)
+    return found
+
+
+def bench(*arguments: object) -> Any:
+    arguments = ("--events", 2000, "--repeats", 1, *arguments)
+    return CliRunner().invoke(nexmark.command, [*map(str, arguments)])
+
+
+def test_every_way_of_a_query_is_a_row_and_a_bar(tmp_path: Path, flink: dict[str, Found]) -> None:
+    flink |= {"q0": Found(2.0, 4.0, 1840), "q11": Found(2.0, 4.0, 40)}
+    file, folder = tmp_path / "nexmark.json", tmp_path / "events"
+    arguments = ("--query", "q0", "--json", file, "--folder", folder)
+    ended = bench(*arguments)
+    assert ended.exit_code == 0, ended.output
+    result = results_file.read(file)
+    ways = [(row["query"], row["system"], row["api"]) for row in result["rows"]]
+    expected = [("oka", "per_record"), ("oka", "columnar"), ("flink_java", "sql")]
+    assert ways == [("q0", *way) for way in expected]
+    oka, _, other = result["rows"]
+    assert other["throughput"]["median"] == 1000
+    assert other["cpu_seconds_per_million"]["median"] == 2000
+    lines = ended.output.splitlines()
+    ratio = oka["throughput"]["median"] / 1000
+    assert any("per_record" in line and f"{ratio:.2f}" in line for line in lines)
+    (drawing,) = plots.draw(result)
+    assert drawing.name == "nexmark_4096_1"
+    assert "q0 oka per_record" in drawing.alt
+    panels = drawing.figure.axes
+    assert [len(panel.patches) for panel in panels] == [3, 3]
+    assert panels[0].get_xlabel() == "events/s"
+    # What is finished is not measured again.
+    assert "has 3 rows of these already" in bench(*arguments).output
+    assert json.loads(file.read_text())["rows"] == result["rows"]
+    other_events = bench("--query", "q0", "--disorder", 7, "--folder", folder)
+    assert "has 2,000 events with disorder 1, expected 2,000 with 7" in str(other_events.exception)
+
+
+def test_other_rows_than_those_of_another_system_are_a_failure(
+    tmp_path: Path, flink: dict[str, Found]
+) -> None:
+    flink["q2"] = Found(1.0, 1.0, 5)
+    file = tmp_path / "nexmark.json"
+    ended = bench("--query", "q2", "--json", file)
+    assert ended.exit_code != 0
+    assert "q2 flink_java sql, parallelism 1 came to 5 rows, expected" in str(ended.exception)
+    assert "failed" in ended.output
+    # The others of the cell have their rows.
+    assert [bool(row["throughput"]) for row in results_file.read(file)["rows"]] == [1, 1, 0]
+
+
+def test_a_run_is_measured_in_events() -> None:
+    measured = Systems(EVENTS).measure(case("q5"), RUN)
+    assert measured.records == 1000
+    assert measured.throughput > 0
+    assert measured.cpu_seconds_per_million > 0
+
+
+def test_late_records_are_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Whether a record that is behind the watermark is late depends on what has arrived by then.
+    operator = SimpleNamespace(late=3)
+    statistics = SimpleNamespace(operators=[operator, operator], elapsed_seconds=1.0)
+    monkeypatch.setattr(engine, "execute", lambda *_, **__: SimpleNamespace(statistics=statistics))
+    with pytest.raises(RuntimeError, match="q5 oka columnar, parallelism 1 left 6 records out"):
+        Systems(EVENTS).measure(case("q5"), RUN)
+
+
+def test_without_flink_oka_runs_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nexmark.FLINK_SQL.__class__, "missing", lambda _: "there is no java")
+    ended = bench("--query", "q0")
+    assert ended.exit_code == 0
+    assert "left out: there is no java; make peers-flink" in ended.output
+    assert "flink_java" not in ended.output.split("events/s")[-1]
+
+
+def test_every_query_has_its_sql_and_every_column_its_type(tmp_path: Path) -> None:
+    assert set(sql.QUERIES) == set(QUERIES) - {"q13"}  # Flink's table on the side is of a connector
+    statements = sql.statements(Events(1000, disorder=50).write(tmp_path))
+    for (numbers, texts), statement in zip(COLUMNS.values(), statements, strict=True):
+        assert all(f"{name} " in statement for name in (*numbers, *texts))
+    # 50 bids are 55 events, and 50 more because times are rounded: 10 ms, and 2.
+    assert "date_time - INTERVAL '0.012' SECOND" in statements[2]
