@@ -285,6 +285,24 @@ def test_jobs(parallelism: int, batch_size: int, size: int, slide: int) -> None:
     assert shown(out) == shown(wanted)
 
 
+@pytest.mark.parametrize("parallelism", [1, 3])
+@pytest.mark.parametrize("batch_size", [1, 7, 1000])
+@pytest.mark.parametrize("assigner", [Session(timedelta(seconds=8)), CountWindow(5, 2)])
+def test_jobs_over_windows_of_each_key(parallelism: int, batch_size: int, assigner: Any) -> None:
+    def given(context: TaskContext) -> Iterator[Any]:
+        yield from drawn(500) if context.index == 0 else ()
+
+    disorder = timedelta(seconds=60)
+    stream = source(Function(given)).with_event_time(2, unit="s", out_of_orderness=disorder)
+    windows = stream.key_by(0).window(assigner)
+    found, wanted = (
+        run(each.sink(Collect()), parallelism=parallelism, batch_size=batch_size)["collect"]
+        for each in (native(windows), python(windows))
+    )
+    assert len(found) > 100
+    assert shown(found) == shown(wanted)
+
+
 def results(records: list[Any], windows: Callable[[Any], Any], **settings: Any) -> list[Any]:
     stream = source(Collection(records)).with_event_time(1, **settings)
     return list(run(windows(stream).sink(Collect()))["collect"])
