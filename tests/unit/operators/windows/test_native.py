@@ -155,7 +155,7 @@ def shown(results: list[Any]) -> list[str]:
 
 @pytest.mark.parametrize("emit", ["final", "updates", Every(us(1))])
 @pytest.mark.parametrize("kinds", [(native, python), (native_sums, python_sums)])
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 @given(assigner=assigners, lateness=st.integers(0, 30), steps=steps, far=far)
 def test_what_windows_in_python_give(
     kinds: Any, emit: Any, assigner: Any, lateness: int, steps: list[Any], far: int
@@ -201,7 +201,7 @@ def test_what_windows_in_python_give(
     assert len(in_rust._aggregate) == 0  # type: ignore[attr-defined]
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(assigner=assigners, lateness=st.integers(0, 30), steps=steps, cut=st.integers(0, 60))
 def test_others_go_on_where_one_was(
     assigner: Any, lateness: int, steps: list[Any], cut: int
