@@ -3,7 +3,7 @@
 `KeyedStream.aggregate` computes several at once; `count()`, `sum("n")` and so on one.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
@@ -120,7 +120,7 @@ class Quantile(Aggregation):
 class Quantiles(Aggregation):
     """Several quantiles of the same numbers, which are kept once: a list of floats."""
 
-    shares: tuple[float, ...] = (0.25, 0.5, 0.75)
+    shares: Sequence[float] = (0.25, 0.5, 0.75)
     kind: ClassVar[str] = "quantiles"
 
     def __post_init__(self) -> None:
@@ -156,7 +156,7 @@ class Top(Aggregation):
     @property
     def parameters(self) -> tuple[float, ...]:
         """How many."""
-        return (float(self.most),)
+        return (float(min(self.most, 1 << 53)),)
 
 
 @dataclass(frozen=True)
@@ -283,7 +283,7 @@ def check_aggregations(aggregations: Mapping[str, object], key: Key) -> None:
 
 def check_share(method: str, share: object) -> None:
     """Raise `GraphError` unless there is a quantile of this share."""
-    if type(share) not in (int, float) or not 0 <= share <= 1:  # type: ignore[operator]
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
         raise GraphError(
             f"{method}() got {share!r:.80}, expected a number from 0 to 1",
             hint="0.5 is the median, 0.99 what one in a hundred is above",

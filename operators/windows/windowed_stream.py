@@ -189,7 +189,7 @@ class WindowedStream(Generic[K, T]):
         >>> engine.testing.run(quantiles.sink(Collect()))["collect"]
         [('ann', [3.0, 7.0], 0, 4)]
         """
-        return self._native("quantiles", Quantiles(item, tuple(shares)))
+        return self._native("quantiles", Quantiles(item, shares))
 
     def top(
         self, item: int | str | None = None, most: int = 10

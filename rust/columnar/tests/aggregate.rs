@@ -445,7 +445,7 @@ fn others_go_on_with_what_is_exported() {
             );
         }
     }
-    assert_eq!(compared, 2 * keys.len() * (6 + 6 + 4 + 4 + 2 + 2));
+    assert_eq!(compared, 2 * keys.len() * (11 + 11 + 7 + 7 + 5 + 3));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! So many keys that records are looked at ahead: nothing else changes.
 
 use oka_compute::{
-    Accumulated, Aggregate, Aggregation, Emit, Path, Problem, Step, TimePath, Unit,
+    Accumulated, AggregateError, Aggregation, Emit, Path, Problem, Step, TimePath, Unit,
     WindowAggregate, encode,
 };
 use oka_window::{Assigner, Windows};
@@ -28,37 +28,39 @@ fn body(records: &[(i64, i64)]) -> Vec<u8> {
     body
 }
 
-#[test]
-fn each_key_has_its_count() {
-    let mut counts = Aggregate::new(Aggregation::Count, item(0), Path::default());
-    for records in records().chunks(1000) {
-        counts
-            .update(&body(records), records.len())
-            .expect("records");
-    }
-    assert_eq!(counts.len(), KEYS as usize);
-    let five = Accumulated::Integer(5);
-    assert!(counts.take_updates().all(|update| *update.value == five));
+fn windows(assigner: Assigner) -> WindowAggregate {
+    WindowAggregate::new(
+        (Aggregation::Count, Path::default()),
+        item(0),
+        TimePath::new(item(1), Some(Unit::Microseconds)),
+        (assigner, 0),
+        Emit::Final,
+        false,
+    )
+}
+
+fn add(
+    windows: &mut WindowAggregate,
+    encoded: &[u8],
+    records: usize,
+) -> Result<(), AggregateError> {
+    windows.update(encoded, records, &mut |_| Err(Problem::NotATime))
 }
 
 #[test]
 fn a_record_without_a_key_is_named_wherever_it_is() {
-    let mut counts = Aggregate::new(Aggregation::Count, item(0), Path::default());
-    counts
-        .update(&body(&records()), 5 * KEYS as usize)
-        .expect("records");
+    let mut sessions = windows(Assigner::sessions(9 * KEYS).expect("a gap"));
+    let all = records();
+    add(&mut sessions, &body(&all), all.len()).expect("records");
     for at in [0, 1, 63, 64, 99] {
-        let mut encoded = body(&records()[..at]);
+        let mut encoded = body(&all[..at]);
         let offset = encoded.len();
         encode::int(&mut encoded, 7);
-        encoded.extend(body(&records()[..100 - at]));
-        let error = counts
-            .update(&encoded, 101)
-            .expect_err("a number has no items");
+        encoded.extend(body(&all[..100 - at]));
+        let error = add(&mut sessions, &encoded, 101).expect_err("a number has no items");
         assert_eq!((error.record, error.offset), (at, offset));
     }
-    let before = body(&records()[..10]);
-    let error = counts.update(&before, 11).expect_err("there are ten");
+    let error = add(&mut sessions, &body(&all[..10]), 11).expect_err("there are ten");
     assert_eq!(error.record, 10);
 }
 
@@ -72,18 +74,9 @@ fn each_window_has_its_count() {
         (session, BTreeMap::from([(5, KEYS)])),
         (counted, BTreeMap::from([(1, KEYS), (2, 2 * KEYS)])),
     ] {
-        let mut windows = WindowAggregate::new(
-            (Aggregation::Count, Path::default()),
-            item(0),
-            TimePath::new(item(1), Some(Unit::Microseconds)),
-            (assigner, 0),
-            Emit::Final,
-            false,
-        );
+        let mut windows = windows(assigner);
         for records in records().chunks(777) {
-            let mut foreign = |_: &[u8]| Err(Problem::NotATime);
-            let updated = windows.update(&body(records), records.len(), &mut foreign);
-            updated.expect("records with times");
+            add(&mut windows, &body(records), records.len()).expect("records with times");
         }
         windows.advance(i64::MAX);
         let mut found: BTreeMap<i128, i64> = BTreeMap::new();

@@ -4,7 +4,7 @@ use oka_compute::{
     Accumulated, Aggregate, Aggregation, Emit, Path, Problem, Step, TimePath, Unit,
     WindowAggregate, encode,
 };
-use oka_window::Windows;
+use oka_window::{Assigner, Windows};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -41,12 +41,17 @@ fn encoded(records: &[Record]) -> Vec<u8> {
     body
 }
 
-fn windows((size, slide): (i64, i64), further: &[Aggregation]) -> WindowAggregate {
+fn sliced((size, slide): (i64, i64), further: &[Aggregation]) -> WindowAggregate {
+    let windows = Windows::new(size, slide, 0).expect("sizes");
+    self::windows(windows.into(), further)
+}
+
+fn windows(assigner: Assigner, further: &[Aggregation]) -> WindowAggregate {
     let windows = WindowAggregate::new(
         (Aggregation::Count, Path::default()),
         item(0),
         TimePath::new(item(2), Some(Unit::Microseconds)),
-        (Windows::new(size, slide, 0).expect("sizes"), 0),
+        (assigner, 0),
         Emit::Final,
         true,
     );
@@ -116,14 +121,14 @@ proptest! {
         // In order of time, as slices are: the first of a window is then its first in any case.
         records.sort_by_key(|record| record.2);
         let further = if sums { &FURTHER[..1] } else { &FURTHER[..] };
-        let (mut before, mut found) = (windows(sizes, further), Found::new());
+        let (mut before, mut found) = (sliced(sizes, further), Found::new());
         let (first, rest) = records.split_at(cut.min(records.len()));
         add(&mut before, first);
         if let Some(last) = first.last() {
             complete(&mut before, last.2 - 1, &mut found);
         }
         // Another goes on with it.
-        let mut after = windows(sizes, further);
+        let mut after = sliced(sizes, further);
         for (key, kept) in before.export().expect("keys") {
             after.import(&key, &kept).expect("what was exported");
         }
@@ -137,7 +142,7 @@ proptest! {
 
 #[test]
 fn late_records_come_back_as_they_were() {
-    let mut windows = windows((10, 10), &[]);
+    let mut windows = sliced((10, 10), &[]);
     add(&mut windows, &[(1, 1, 25), (1, 1, 3)]);
     complete(&mut windows, 9, &mut Found::new());
     let late = [(1, 2, 9), (2, 3, -4)];
@@ -149,13 +154,38 @@ fn late_records_come_back_as_they_were() {
 
 #[test]
 fn a_state_of_something_else_is_refused() {
-    let mut windows = windows((10, 10), &[]);
-    for kept in [
-        &[0xc0][..],
-        &[0x90],
-        &[0x92, 0xc0, 0x91, 0x92, 1, 1],
-        &[0x92, 0xc0, 0xdd],
-    ] {
-        assert!(windows.import(&[1], kept).is_err(), "{kept:?}");
+    let sliced = Windows::new(10, 10, 0).expect("sizes").into();
+    let session = Assigner::sessions(10).expect("a gap");
+    let counted = Assigner::counted(3, 3).expect("sizes");
+    for assigner in [sliced, session, counted] {
+        let mut windows = windows(assigner, &[]);
+        for kept in [
+            &[0xc0][..],
+            &[0x90],
+            &[0x92, 0xc0, 0x91, 0x92, 1, 0xa0],
+            &[0x92, 0xc0, 0x91, 0x94, 9, 9, 0xc0, 1],
+            &[0x92, 3, 0x91, 0x92, 4, 1],
+            &[0x92, 0xc0, 0xdd],
+        ] {
+            assert!(windows.import(&[1], kept).is_err(), "{assigner:?} {kept:?}");
+        }
     }
+}
+
+#[test]
+fn count_windows_of_another_size_are_refused() {
+    let counted = |size, slide| windows(Assigner::counted(size, slide).expect("sizes"), &[]);
+    let mut before = counted(3, 2);
+    add(&mut before, &[(1, 0, 0); 5]);
+    let exported = before.export().expect("keys");
+    for (size, slide) in [(4, 2), (3, 3), (3, 1), (9, 2)] {
+        let imported = counted(size, slide).import(&exported[0].0, &exported[0].1);
+        assert_eq!(imported, Err(Problem::NoWindows), "{size} {slide}");
+    }
+    let mut after = counted(3, 2);
+    let imported = after.import(&exported[0].0, &exported[0].1);
+    assert_eq!(
+        (imported, after.export().expect("keys")),
+        (Ok(()), exported)
+    );
 }

@@ -192,6 +192,16 @@ impl Counted {
         self.alive == 0
     }
 
+    /// Whether these are the starts of the windows that are open after so many records of a key.
+    pub fn are_open(&self, starts: impl IntoIterator<Item = i64>, count: i64) -> bool {
+        let first = match count.checked_sub(self.size) {
+            Some(over @ 0..) => (over / self.slide + 1) * self.slide,
+            _ => 0,
+        };
+        let starts_of = (first..count).step_by(self.slide as usize);
+        count > 0 && starts_of.eq(starts)
+    }
+
     /// Goes on with the count of a key.
     pub fn restore(&mut self, key: usize, count: i64) {
         self.make_room(key);

@@ -96,19 +96,22 @@ impl Kept {
     }
 }
 
-/// Groups of records that no gap parts, with whether they changed since they were given.
+/// A key, its records that no gap parts, and whether they changed since they were given.
+type Group = (u64, Vec<(i64, u64)>, bool);
+
+/// All groups there are.
 struct Oracle {
     gap: i64,
     lateness: i64,
     tells_changes: bool,
     watermark: i64,
-    groups: Vec<(u64, Vec<(i64, u64)>, bool)>,
+    groups: Vec<Group>,
 }
 
 impl Oracle {
     fn add(&mut self, key: u64, time: i64, place: u64) -> Result<(), Missed> {
         let gap = self.gap;
-        let is_near = |group: &(u64, Vec<(i64, u64)>, bool)| {
+        let is_near = |group: &Group| {
             group.0 == key && group.1.iter().any(|(other, _)| (time - other).abs() < gap)
         };
         let mut joined = vec![(time, place)];
@@ -146,9 +149,9 @@ impl Oracle {
             let window = self.window(records);
             let is_due = window.end - 1 > before && window.end - 1 <= self.watermark;
             let is_gone = self.is_gone(window);
-            let was_given = !self.tells_changes && is_due;
-            let gives = was_given || (*is_changed && (is_due || is_gone));
-            if gives {
+            let is_complete = !self.tells_changes && is_due;
+            let comes = is_complete || (*is_changed && (is_due || is_gone));
+            if comes {
                 given.push((*key, window, records.clone()));
                 self.groups[at].2 = false;
             }

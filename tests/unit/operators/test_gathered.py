@@ -59,7 +59,7 @@ def expected(records: list[Any]) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 @given(records=records)
 def test_values_are_told_apart_as_in_python(records: list[Any]) -> None:
     aggregate = Aggregate([[0]], WANTED, NAMES)
@@ -72,7 +72,7 @@ def test_values_are_told_apart_as_in_python(records: list[Any]) -> None:
         assert repr(found) == repr({key: expected(records[: at + 7])[key] for key in found})
 
 
-@settings(max_examples=80)
+@settings(max_examples=80, deadline=None)
 @given(before=records, after=records)
 def test_others_go_on_where_one_was(before: list[Any], after: list[Any]) -> None:
     first, then = (Aggregate([[0]], WANTED, NAMES) for _ in range(2))

@@ -135,11 +135,12 @@ impl State for Counted {
         for (key, (_, kept)) in keys.into_iter().zip(entries) {
             let (count, windows) = read_kept(kept)?;
             let count = count.ok_or(Problem::NoWindows)?;
-            for [start, values] in windows {
-                let start = integer(start)?;
-                if !(0..count).contains(&start) {
-                    return Err(Problem::NoWindows.into());
-                }
+            let starts = windows.iter().map(|[start, _]| integer(start));
+            let starts = starts.collect::<Result<Vec<_>, _>>()?;
+            if !self.counts.are_open(starts.iter().copied(), count) {
+                return Err(Problem::NoWindows.into());
+            }
+            for (start, [_, values]) in starts.into_iter().zip(windows) {
                 self.counts.open(key, start);
                 all.push(values);
             }

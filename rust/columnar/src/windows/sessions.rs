@@ -133,6 +133,9 @@ impl State for Sessions {
             let (watermark, sessions) = read_kept(kept)?;
             for [start, end, _, values] in sessions {
                 let (start, end) = (integer(start)?, integer(end)?);
+                if start >= end {
+                    return Err(Problem::NoWindows.into());
+                }
                 self.spans.restore(key, Window { start, end }, watermark);
                 all.push(values);
             }

@@ -147,11 +147,12 @@ impl State for Counted {
             return Err(Problem::Twice);
         }
         let count = count.ok_or(Problem::NoWindows)?;
-        for [start, values] in windows {
-            let start = integer(start)?;
-            if !(0..count).contains(&start) {
-                return Err(Problem::NoWindows);
-            }
+        let starts = windows.iter().map(|[start, _]| integer(start));
+        let starts = starts.collect::<Result<Vec<_>, _>>()?;
+        if !self.counts.are_open(starts.iter().copied(), count) {
+            return Err(Problem::NoWindows);
+        }
+        for (start, [_, values]) in starts.into_iter().zip(windows) {
             self.rows.import(wanted, values)?;
             self.counts.open(key, start);
         }

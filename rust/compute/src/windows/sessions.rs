@@ -149,6 +149,9 @@ impl State for Sessions {
         }
         for [start, end, of_time, values] in sessions {
             let (start, end) = (integer(start)?, integer(end)?);
+            if start >= end {
+                return Err(Problem::NoWindows);
+            }
             self.rows.import(wanted, values)?;
             self.spans.restore(key, Window { start, end }, watermark);
             if form.is_empty() {

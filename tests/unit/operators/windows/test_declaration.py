@@ -61,7 +61,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: CountWindow(2, 0), "slide is 0, expected an integer >= 1"),
     (lambda: Quantile(1, 99), "Quantile() got 99, expected a number from 0 to 1"),
     (lambda: Quantile(1, "0.5"), "Quantile() got '0.5', expected a number"),  # type: ignore[arg-type]
-    (lambda: windowed(Tumbling(MINUTE)).quantiles(1, []), "Quantiles() got (), expected a list"),
+    (lambda: windowed(Tumbling(MINUTE)).quantiles(1, []), "Quantiles() got [], expected a list"),
     (lambda: windowed(Tumbling(MINUTE)).quantiles(1, [0.5, True]), "got True, expected a number"),
     (lambda: Top(1, 0), "Top(): most is 0, expected an integer >= 1"),
     (lambda: timed().key_by(0).aggregate(p=Quantile(1)), "expected windows: it keeps all numbers"),

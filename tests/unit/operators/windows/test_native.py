@@ -155,7 +155,7 @@ def shown(results: list[Any]) -> list[str]:
 
 @pytest.mark.parametrize("emit", ["final", "updates", Every(us(1))])
 @pytest.mark.parametrize("kinds", [(native, python), (native_sums, python_sums)])
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 @given(assigner=assigners, lateness=st.integers(0, 30), steps=steps, far=far)
 def test_what_windows_in_python_give(
     kinds: Any, emit: Any, assigner: Any, lateness: int, steps: list[Any], far: int
@@ -201,7 +201,7 @@ def test_what_windows_in_python_give(
     assert len(in_rust._aggregate) == 0  # type: ignore[attr-defined]
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(assigner=assigners, lateness=st.integers(0, 30), steps=steps, cut=st.integers(0, 60))
 def test_others_go_on_where_one_was(
     assigner: Any, lateness: int, steps: list[Any], cut: int
@@ -283,6 +283,24 @@ def test_jobs(parallelism: int, batch_size: int, size: int, slide: int) -> None:
         for name in "flt":  # several sources: they depend on who is first
             row[1].pop(name)
     assert shown(out) == shown(wanted)
+
+
+@pytest.mark.parametrize("parallelism", [1, 3])
+@pytest.mark.parametrize("batch_size", [1, 7, 1000])
+@pytest.mark.parametrize("assigner", [Session(timedelta(seconds=8)), CountWindow(5, 2)])
+def test_jobs_over_windows_of_each_key(parallelism: int, batch_size: int, assigner: Any) -> None:
+    def given(context: TaskContext) -> Iterator[Any]:
+        yield from drawn(500) if context.index == 0 else ()
+
+    disorder = timedelta(seconds=60)
+    stream = source(Function(given)).with_event_time(2, unit="s", out_of_orderness=disorder)
+    windows = stream.key_by(0).window(assigner)
+    found, wanted = (
+        run(each.sink(Collect()), parallelism=parallelism, batch_size=batch_size)["collect"]
+        for each in (native(windows), python(windows))
+    )
+    assert len(found) > 100
+    assert shown(found) == shown(wanted)
 
 
 def results(records: list[Any], windows: Callable[[Any], Any], **settings: Any) -> list[Any]:
