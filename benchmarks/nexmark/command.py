@@ -19,6 +19,7 @@ from benchmarks.nexmark import sql
 from benchmarks.nexmark.systems import FLINK, FLINK_SQL, OKA, QueryCase, Systems
 from benchmarks.options import Choices, Numbers, parallelism_option
 from benchmarks.result import Result, Row
+from benchmarks.results_file import check_writable
 from benchmarks.rows import OWN
 from benchmarks.sweep import Cell, Settings, every_case, missing, sweep
 from engine.errors import ConfigError
@@ -137,6 +138,7 @@ def _files(asked: Events, folder: Path | None, stack: ExitStack) -> Events:
     program()
     if folder is None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="oka-nexmark-")))
+    check_writable(folder / "bid.arrow")
     with telling(f"writing {asked.events:,} events to {folder}"):
         return asked.write(folder)
 

@@ -133,6 +133,17 @@ def test_a_generator_that_fails_fails_the_job(monkeypatch: pytest.MonkeyPatch) -
         answer("q0", EVENTS, "columnar")
 
 
+def test_a_generator_that_ends_within_a_block_fails_the_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = tmp_path / "broken"
+    broken.write_text("#!/bin/sh\nprintf '\\377\\0\\0\\0\\0\\0\\0\\0 too short'\n")
+    broken.chmod(0o755)
+    monkeypatch.setenv("OKA_NEXMARK", str(broken))
+    with pytest.raises(engine.EngineError, match="ended in the middle of a block"):
+        answer("q0", EVENTS, "columnar")
+
+
 def test_files_that_are_not_there_are_told(tmp_path: Path) -> None:
     with pytest.raises(engine.ConfigError, match=r"there is no .*/bid.arrow"):
         Events.read(tmp_path)
