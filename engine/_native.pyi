@@ -6,11 +6,12 @@ __all__ = ["Aggregate", "AggregateError", "Batch", "Blob", "BlobNode", "BlobStat
 @final
 class Aggregate:
     """
-    Count, sum, minimum, maximum, mean or first value per key, or several of them, computed on
-    encoded records.
+    Count, sum and others per key, or several of them, computed on encoded records.
 
     `key` has a path from a record to its key, or several to the items of a tuple that is the key.
-    `wanted` has pairs of count, sum, min, max, mean or first and the path to the value. A path goes
+    `wanted` has pairs of count, sum, min, max, mean, first, last, count_distinct, quantile, quantiles
+    or top and the path to the value; of the last three with the shares of quantiles, or with how
+    many values are wanted. A path goes
     item by item (int) and field by field (str), and is empty for the record itself; over columns it
     is one step, the column's name or index. With `names`, one for each of `wanted`, the value of a
     key is a dict, or a column of that name for each; without, there is one value.
@@ -21,7 +22,7 @@ class Aggregate:
         """
         Number of different keys so far.
         """
-    def __new__(cls, /, key: "list[list[int | str]]", wanted: "list[tuple[str, list[int | str]]]", names: "list[str] | None" = None) -> Aggregate: ...
+    def __new__(cls, /, key: "list[list[int | str]]", wanted: "list[tuple[Any, ...]]", names: "list[str] | None" = None) -> Aggregate: ...
     def add(self, /, batch: "Batch") -> "None":
         """
         Takes a batch in without a result. Raises AggregateError naming the record.
@@ -789,7 +790,7 @@ class WindowAggregate:
         """
         Number of slices of time that are kept, or of windows where each key has its own.
         """
-    def __new__(cls, /, key: "list[list[int | str]]", wanted: "list[tuple[str, list[int | str]]]", names: "list[str] | None", *, time: "tuple[list[int | str], str | None]", times: "Any", windows: "tuple[str, list[int]]", lateness: "int" = 0, updates: "bool" = False, keeps_late: "bool" = False) -> WindowAggregate: ...
+    def __new__(cls, /, key: "list[list[int | str]]", wanted: "list[tuple[Any, ...]]", names: "list[str] | None", *, time: "tuple[list[int | str], str | None]", times: "Any", windows: "tuple[str, list[int]]", lateness: "int" = 0, updates: "bool" = False, keeps_late: "bool" = False) -> WindowAggregate: ...
     def add(self, /, batch: "Batch") -> "None":
         """
         Takes a batch in. Raises AggregateError naming the record.

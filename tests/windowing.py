@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from engine.graph.operator import BatchFunction, BatchOperator, TaskContext
-from engine.network import partition
+from engine.network import Batch, partition
 from engine.state import KeyedState
 from operators import CountWindow, Session, Sliding, Stream, Tumbling, WindowedStream, source
 from operators.sources import Collection
@@ -40,6 +40,7 @@ class Tasks:
         self.functions: list[BatchFunction] = []
         operator = stream.inputs[0].source.operator
         assert isinstance(operator, BatchOperator)
+        self.is_native = operator.properties.accepts_encoded
         states = list(states)
         for index in range(parallelism):
             late = {"late": self.late.extend}
@@ -63,7 +64,8 @@ class Tasks:
                 chosen = partition([record[0] for record in batch], len(self.functions))
                 for index, function in enumerate(self.functions):
                     own = [each for each, at in zip(batch, chosen, strict=True) if at == index]
-                    given += function.process(own) if own else []
+                    taken: Any = Batch.from_list(own) if self.is_native else own
+                    given += function.process(taken) if own else []
             found.append(given)
         return [given for given in found if given]
 

@@ -60,8 +60,8 @@ class JoinColumns:
             if chunks.all:
                 for number, rows in _by_key(merged(chunks.all)):
                     of_keys.setdefault(number, [None, None])[side] = rows
-        keys = self._keys.keys()
-        return ((keys[number], (watermark, *rows)) for number, rows in of_keys.items())
+        keys = self._keys.keys(of_keys)
+        return ((key, (watermark, *rows)) for key, rows in zip(keys, of_keys.values(), strict=True))
 
     def restore(self, pairs: Iterable[tuple[Any, Any]]) -> None:
         """Go on; all tasks had come to one watermark."""
@@ -96,7 +96,13 @@ class JoinColumns:
                 "columns for the key and the time\n\nhint: .key_by('id') and "
                 ".with_event_time('at'); or call .to_records() on both streams"
             )
-        return [batch.column(item) for item in items]
+        try:
+            return [batch.column(item) for item in items]
+        except (KeyError, IndexError):
+            raise ValueError(
+                f"the key is column {of.key!r}, and there are {', '.join(batch.schema.names)}, "
+                "expected one column of each name or index"
+            ) from None
 
     def _beside(self, side: int, rows: pa.RecordBatch, others: pa.RecordBatch) -> pa.RecordBatch:
         """Rows of this side and, in the same order, their partners: the columns of both."""

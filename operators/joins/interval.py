@@ -9,9 +9,10 @@ from typing import Any
 
 from engine.errors import GraphError
 from engine.graph.operator import TaskContext
+from engine.record import dict_key
 from operators.durations import check_duration, microseconds
 from operators.joins.function import NEVER, ColumnState, Join, JoinState, Pair
-from operators.keys import NONE, found_again
+from operators.keys import unhashable
 
 
 @dataclass(frozen=True)
@@ -74,43 +75,47 @@ class Intervals:
         """By side, where partners are: from, and to, behind a record's own time."""
         self._failing = context.failing
         self._watermark = NEVER
-        self._keys: dict[Any, tuple[_Kept, _Kept]] = {}
+        self._keys: tuple[dict[Any, _Kept], dict[Any, _Kept]] = ({}, {})
         self._heap: list[tuple[int, int, Any, _Kept]] = []
         self._numbers = count()
 
     def add(self, side: int, batch: list[Any]) -> list[Pair]:
         """Take records in; their partners among those that have come."""
         pairs: list[Pair] = []
-        keys, watermark, (low, high) = self._keys, self._watermark, self._spans[side]
-        outer = self._outer[1 - side]
+        keys, others = self._keys[side], self._keys[1 - side]
+        watermark, (low, high) = self._watermark, self._spans[side]
+        is_outer, has_outer = self._outer[side], self._outer[1 - side]
         kept = 0
         for time, key, record in self._inputs[side].rows(batch, self._failing):
             if time <= watermark:
                 self.late.append(record)
                 continue
             try:
-                sides = keys[key]
-            except (KeyError, TypeError):
-                key, sides = self._begin(key)
-            own, other = sides[side], sides[1 - side]
-            times = other.times
+                own = keys.get(key)
+                if own is None and type(key) not in _PLAIN:
+                    key = dict_key(key)
+                    own = keys.get(key)
+                other = others.get(key)
+            except TypeError:
+                raise unhashable(key) from None
             first, behind = 0, 0
-            if times:
+            if other is not None:
+                times = other.times
                 first, behind = bisect_left(times, time + low), bisect_right(times, time + high)
-            if first < behind:
-                partners = other.records[first:behind]
-                if side:
-                    pairs += [(partner, record) for partner in partners]
-                else:
-                    pairs += [(record, partner) for partner in partners]
-                if outer:
-                    other.joined[first:behind] = b"\1" * (behind - first)
+                if first < behind:
+                    partners = other.records[first:behind]
+                    if side:
+                        pairs += [(partner, record) for partner in partners]
+                    else:
+                        pairs += [(record, partner) for partner in partners]
+                    if has_outer:
+                        other.joined[first:behind] = b"\1" * (behind - first)
             if time + high <= watermark:  # no partner can follow
-                if first == behind and self._outer[side]:
+                if first == behind and is_outer:
                     pairs.append((None, record) if side else (record, None))
-                if not (own.times or times):
-                    del keys[key]
                 continue
+            if own is None:
+                own = keys[key] = _Kept(side)
             own.add(time, record, first < behind)
             kept += 1
             if time + high < own.due:
@@ -130,30 +135,23 @@ class Intervals:
     def snapshot(self) -> Iterable[tuple[Any, Any]]:
         """Of each key the watermark, and the records of both sides with their times."""
         watermark = None if self._watermark == NEVER else self._watermark
-        return (
-            (key, (watermark, *(list(kept.rows()) for kept in sides)))
-            for key, sides in self._keys.items()
-        )
+        for key in self._keys[0] | self._keys[1]:
+            sides = (list(of[key].rows()) if key in of else [] for of in self._keys)
+            yield key, (watermark, *sides)
 
     def restore(self, pairs: Iterable[tuple[Any, Any]]) -> None:
         """Go on; all tasks had come to one watermark."""
-        for key, (watermark, *of_sides) in pairs:
+        for found, (watermark, *of_sides) in pairs:
             if watermark is not None:
                 self._watermark = max(self._watermark, watermark)
-            key, sides = self._begin(key)
-            for own, rows in zip(sides, of_sides, strict=True):
-                for time, record, has_joined in rows:
-                    own.add(time, record, has_joined)
+            key = dict_key(found)
+            for side, rows in enumerate(of_sides):
                 if rows:
+                    own = self._keys[side][key] = _Kept(side)
+                    for time, record, has_joined in rows:
+                        own.add(time, record, has_joined)
                     self.kept += len(rows)
-                    self._wait(key, own, own.times[0] + self._spans[own.side][1])
-
-    def _begin(self, key: Any) -> tuple[Any, "tuple[_Kept, _Kept]"]:
-        """The key as a dict finds it, and what is kept of it."""
-        key, sides = found_again(key, self._keys)
-        if sides is NONE:
-            sides = self._keys[key] = _Kept(0), _Kept(1)
-        return key, sides
+                    self._wait(key, own, own.times[0] + self._spans[side][1])
 
     def _drop(self, key: Any, own: "_Kept") -> Iterator[Pair]:
         high = self._spans[own.side][1]
@@ -168,9 +166,7 @@ class Intervals:
             self._wait(key, own, own.times[0] + high)
             return
         own.due = _NEVER_DUE
-        left, right = self._keys[key]
-        if not (left.times or right.times):
-            del self._keys[key]
+        del self._keys[own.side][key]
 
     def _wait(self, key: Any, own: "_Kept", due: int) -> None:
         """Have the heap tell when the first of them can go; what it knew before is void."""
@@ -213,3 +209,5 @@ class _Kept:
 
 
 _NEVER_DUE = float("inf")
+_PLAIN = {str, int, bytes}
+"""Types of keys that a dict finds again as they are."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from operators.joins.columns import JoinColumns
@@ -31,10 +32,13 @@ class IntervalColumns(JoinColumns):
         if not len(chunk):
             return []
         low, high = self._spans[side]
+        order = np.argsort(chunk.keys)
+        keys, times = chunk.keys[order], chunk.times[order]
         found = []
         for other in self._sides[1 - side].all:
-            rows, others = other.partners(chunk.keys, chunk.times + low, chunk.times + high)
+            rows, others = other.partners(keys, times + low, times + high)
             if len(rows):
+                rows = order[rows]
                 chunk.has_joined[rows] = True
                 other.has_joined[others] = True
                 own = chunk.batch.take(pa.array(rows))

@@ -57,10 +57,14 @@ class VersionColumns(JoinColumns):
         newest = np.full(len(rows), _NO_TIME)
         chunk_of, place_of = np.full(len(rows), -1), np.zeros(len(rows), np.int64)
         for number, each in enumerate(chunks):
-            has_one, places = each.newest(rows.keys, rows.times)
-            times = np.where(has_one, each.times[places], _NO_TIME)
-            newer = has_one & (times >= newest)  # of one time, the one that came last
-            newest[newer], chunk_of[newer], place_of[newer] = times[newer], number, places[newer]
+            of_rows, places = each.newest(rows.keys, rows.times)
+            is_newer = each.times[places] >= newest[of_rows]  # of one time, the one that came last
+            of_rows, places = of_rows[is_newer], places[is_newer]
+            newest[of_rows], chunk_of[of_rows], place_of[of_rows] = (
+                each.times[places],
+                number,
+                places,
+            )
         rows.has_joined[chunk_of >= 0] = True
         found = []
         for number, each in enumerate(chunks):

@@ -64,7 +64,7 @@ class WindowColumns(JoinColumns):
         """What the rows in a window make."""
         left, right = (self._within(side, start) for side in (0, 1))
         if left is not None and right is not None:
-            lefts, rights = right.partners(left.keys, _FIRST, _LAST)
+            lefts, rights = right.partners(left.keys, *np.full((2, len(left)), [[_FIRST], [_LAST]]))
             left.has_joined[lefts], right.has_joined[rights] = True, True
             if len(lefts):
                 others = right.batch.take(pa.array(rights))

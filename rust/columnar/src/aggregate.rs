@@ -190,12 +190,7 @@ impl Aggregate {
         } else {
             touch(&mut self.rounds, self.round, numbers, &mut self.touched);
         }
-        Ok(Shape::update(
-            &mut shape.results,
-            (numbers, count),
-            places,
-            batch,
-        )?)
+        Shape::update(&mut shape.results, (numbers, count), places, batch)
     }
 
     /// Takes in what another of the same columns has come to; keys that were touched there are so
@@ -216,11 +211,11 @@ impl Aggregate {
             *last = (*last).max(SEEN);
         }
         touch(&mut self.rounds, self.round, &touched, &mut self.touched);
-        Ok(Shape::merge(
+        Shape::merge(
             &mut shape.results,
             (ours, count),
             (&others.results, &theirs),
-        )?)
+        )
     }
 
     /// Has all keys touched.

@@ -37,7 +37,7 @@ pub struct WindowAggregate {
 
 #[derive(Debug)]
 enum Kind {
-    Sliced(Sliced),
+    Sliced(Box<Sliced>),
     Sessions(Sessions),
     Counted(Counted),
 }
@@ -45,7 +45,7 @@ enum Kind {
 impl Kind {
     fn state(&self) -> &dyn State {
         match self {
-            Self::Sliced(state) => state,
+            Self::Sliced(state) => &**state,
             Self::Sessions(state) => state,
             Self::Counted(state) => state,
         }
@@ -53,7 +53,7 @@ impl Kind {
 
     fn state_mut(&mut self) -> &mut dyn State {
         match self {
-            Self::Sliced(state) => state,
+            Self::Sliced(state) => &mut **state,
             Self::Sessions(state) => state,
             Self::Counted(state) => state,
         }
@@ -73,7 +73,10 @@ impl WindowAggregate {
     ) -> Self {
         let assigner = assigner.into();
         let (kind, bounds) = match assigner {
-            Assigner::Sliced(windows) => (Kind::Sliced(Sliced::new(windows, lateness, emit)), None),
+            Assigner::Sliced(windows) => (
+                Kind::Sliced(Box::new(Sliced::new(windows, lateness, emit))),
+                None,
+            ),
             Assigner::Sessions { gap } => {
                 (Kind::Sessions(Sessions::new(gap, lateness, emit)), None)
             }

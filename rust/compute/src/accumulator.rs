@@ -140,9 +140,9 @@ impl Accumulated {
             Self::FloatMean { count, sum } => mean(Self::Float(*sum), *count),
             Self::Numbers(numbers) => {
                 encode::array(out, numbers.len());
-                numbers
-                    .iter()
-                    .for_each(|number| encode::float(out, *number));
+                for number in numbers {
+                    encode::float(out, *number);
+                }
             }
             Self::Tally(tally) => tally.encode(out),
         }

@@ -5,7 +5,7 @@
 //! key that the batch touched, once, with its value after the whole batch.
 
 use crate::accumulator::Aggregation;
-use crate::fields::{Fields, KeyPath};
+use crate::fields::{Fields, KeyPath, TOGETHER};
 use crate::groups::{Groups, Update, Wanted};
 use crate::key;
 use crate::path::Path;
@@ -55,6 +55,11 @@ impl Aggregate {
     pub fn update(&mut self, body: &[u8], records: usize) -> Result<(), AggregateError> {
         let mut reader = Reader::new(body);
         for record in 0..records {
+            if record % TOGETHER == 0 && self.groups.is_large() {
+                let next = TOGETHER.min(records - record);
+                let hashes = (self.fields).hashes(reader.clone(), next, &mut self.scratch);
+                self.groups.read_ahead(&hashes);
+            }
             let offset = reader.position();
             self.add(&mut reader).map_err(|problem| AggregateError {
                 record,

@@ -2,8 +2,10 @@
 
 use crate::accumulator::Aggregation;
 use crate::encode;
+use crate::key;
 use crate::path::{Path, Step};
 use crate::problem::Problem;
+use crate::short::hash;
 use crate::time::TimePath;
 use crate::value::{ReadError, Reader, Value};
 
@@ -88,6 +90,27 @@ impl Fields {
         let record = reader.since(start);
         let time = time.path.find(record).map_err(Problem::NoTime)?;
         Ok((self.by_paths(record)?, time))
+    }
+
+    /// The hashes of the keys of the next records, as many as can be read.
+    #[inline(never)]
+    pub(crate) fn hashes(
+        &mut self,
+        mut reader: Reader,
+        records: usize,
+        scratch: &mut Vec<u8>,
+    ) -> Vec<u64> {
+        let mut hashes = Vec::with_capacity(records);
+        for _ in 0..records {
+            let Ok((key, _)) = self.of(&mut reader) else {
+                break;
+            };
+            let Ok(canonical) = key::canonical(key, scratch) else {
+                break;
+            };
+            hashes.push(hash(canonical));
+        }
+        hashes
     }
 
     fn by_paths<'f, 'r: 'f>(&'f mut self, record: &'r [u8]) -> Result<Found<'f>, Problem> {
@@ -192,3 +215,6 @@ fn items<'a>(
     }
     Ok(found.0.zip(found.1).zip(found_time))
 }
+
+/// Of so many records it is worth reading keys ahead together.
+pub(crate) const TOGETHER: usize = 64;

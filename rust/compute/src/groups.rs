@@ -6,6 +6,7 @@ use crate::path::Path;
 use crate::problem::Problem;
 use crate::table::KeyTable;
 use oka_window::Table;
+use std::hint::black_box;
 use std::iter;
 use std::ops::Range;
 
@@ -121,6 +122,20 @@ impl Groups {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
+    }
+
+    /// Whether there are so many keys that [`Self::read_ahead`] is worth it.
+    pub(crate) fn is_large(&self) -> bool {
+        self.table.is_large()
+    }
+
+    /// Reads all at once what records whose keys have these hashes will need.
+    pub(crate) fn read_ahead(&self, hashes: &[u64]) {
+        let numbers = self.table.read_ahead(hashes);
+        let entries = numbers
+            .iter()
+            .filter_map(|number| self.entries.get(*number));
+        black_box(entries.fold(0, |all, entry| all ^ entry.round));
     }
 
     /// Takes in a record's value, and the record itself for what is computed beside.

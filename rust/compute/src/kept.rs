@@ -25,7 +25,9 @@ pub fn kept(how_far: Option<i64>, windows: &[Vec<u8>]) -> Vec<u8> {
 pub fn kept_window(bounds: &[i64], values: &[&[u8]]) -> Vec<u8> {
     let mut kept = Vec::new();
     encode::array(&mut kept, bounds.len() + values.len());
-    bounds.iter().for_each(|time| encode::int(&mut kept, *time));
+    for bound in bounds {
+        encode::int(&mut kept, *bound);
+    }
     kept.extend_from_slice(&values.concat());
     kept
 }

@@ -22,7 +22,7 @@ pub fn quantiles(numbers: &[f64], shares: &[f64]) -> Vec<f64> {
             sorted[place.ceil() as usize],
         );
         let (part, between) = (place.fract(), high - low);
-        if low == high {
+        if low.total_cmp(&high).is_eq() {
             low
         } else if part < 0.5 {
             low + between * part

@@ -3,6 +3,7 @@
 //! A number stays valid until a key is removed, and can index the caller's own arrays.
 
 use crate::short::{LONGEST, equal, hash};
+use std::hint::black_box;
 
 /// Byte strings and their numbers.
 #[derive(Debug)]
@@ -104,6 +105,31 @@ impl KeyTable {
         let key = other.key(number);
         let index = self.slot(other.hashes[number], |known| equal(&self.keys[known], key))?;
         Some(self.slots[index].number as usize)
+    }
+
+    /// Whether there are so many keys that most are in no cache of a processor.
+    pub(crate) fn is_large(&self) -> bool {
+        self.keys.len() >= FEW_IN_CACHES
+    }
+
+    /// Reads all that [`Self::number`] will of keys with these hashes, and gives their numbers, where
+    /// they are easily found. None waits for the memory of another here: it comes at once.
+    #[inline(never)]
+    pub(crate) fn read_ahead(&self, hashes: &[u64]) -> Vec<usize> {
+        let mask = self.slots.len() - 1;
+        let slots = hashes
+            .iter()
+            .map(|hash| (hash, self.slots[*hash as usize & mask]));
+        let found = slots.filter(|(hash, slot)| slot.tag == tag(**hash));
+        let numbers = found.map(|(_, slot)| slot.number as usize);
+        let numbers: Vec<_> = numbers.filter(|number| *number < self.keys.len()).collect();
+        let keys: Vec<_> = numbers.iter().map(|number| &self.keys[*number]).collect();
+        black_box(
+            keys.iter()
+                .filter_map(|key| key.first())
+                .fold(0, |all, byte| all ^ byte),
+        );
+        numbers
     }
 
     /// Takes a key out and gives the number that it had, `None` if it was not there. The key with the
@@ -230,6 +256,7 @@ const EMPTY: Slot = Slot {
 /// keys, as there often are, should rarely meet. 32 KiB, of which only the lines in use are read.
 const SMALLEST: usize = 4096;
 const FEWEST: usize = 4;
+const FEW_IN_CACHES: usize = 1 << 14;
 
 #[cfg(test)]
 mod tests {

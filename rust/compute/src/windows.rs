@@ -43,7 +43,7 @@ pub enum Emit {
 
 #[derive(Debug)]
 enum Kind {
-    Sliced(Sliced),
+    Sliced(Box<Sliced>),
     Sessions(Sessions),
     Counted(Counted),
 }
@@ -72,7 +72,9 @@ impl WindowAggregate {
         keeps_late: bool,
     ) -> Self {
         let kind = match assigner.into() {
-            Assigner::Sliced(windows) => Kind::Sliced(Sliced::new(windows, lateness, emit)),
+            Assigner::Sliced(windows) => {
+                Kind::Sliced(Box::new(Sliced::new(windows, lateness, emit)))
+            }
             Assigner::Sessions { gap } => Kind::Sessions(Sessions::new(gap, lateness, emit)),
             Assigner::Counted { size, slide } => Kind::Counted(Counted::new(size, slide, emit)),
         };
@@ -144,7 +146,13 @@ impl WindowAggregate {
             late,
             kind,
         } = self;
-        each!(kind, state => input.take_in((body, records), foreign, wanted, state, late))
+        match kind {
+            Kind::Sliced(state) => {
+                input.take_in((body, records), foreign, wanted, &mut **state, late)
+            }
+            Kind::Sessions(state) => input.take_in((body, records), foreign, wanted, state, late),
+            Kind::Counted(state) => input.take_in((body, records), foreign, wanted, state, late),
+        }
     }
 
     /// Says that event time has come here: what is complete then comes by [`Self::give`].

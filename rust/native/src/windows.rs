@@ -83,7 +83,7 @@ impl WindowAggregate {
         keeps_late: bool,
     ) -> PyResult<Self> {
         let wanted = crate::wanted::wanted(wanted, names.as_deref())?;
-        let assigner = assigner(&windows.0, &windows.1)?;
+        let assigner = assigner(windows)?;
         let unit_of = |unit: &str| {
             let unknown =
                 || PyValueError::new_err(format!("unit {unit:?}, expected s, ms, us, ns"));
@@ -370,17 +370,18 @@ impl State {
 }
 
 /// The windows of this name, of these numbers.
-fn assigner(name: &str, numbers: &[i64]) -> PyResult<Assigner> {
+fn assigner((name, numbers): (String, Vec<i64>)) -> PyResult<Assigner> {
     let refused = |error: WindowsError| PyValueError::new_err(error.to_string());
-    match (name, numbers) {
-        ("slices", [size, slide, offset]) => Ok(Windows::new(*size, *slide, *offset)
-            .map_err(refused)?
-            .into()),
+    match (name.as_str(), &numbers[..]) {
+        ("slices", [size, slide, offset]) => {
+            let windows = Windows::new(*size, *slide, *offset);
+            Ok(windows.map_err(refused)?.into())
+        }
         ("sessions", [gap]) => Assigner::sessions(*gap).map_err(refused),
         ("counts", [size, slide]) => Assigner::counted(*size, *slide).map_err(refused),
         _ => Err(PyValueError::new_err(format!(
-            "windows {name:?} of {} numbers, expected slices of 3, sessions of 1 or counts of 2",
-            numbers.len()
+            "windows {name:?} of the numbers {numbers:?}, expected slices of 3, sessions of 1 or \
+             counts of 2"
         ))),
     }
 }

@@ -3,6 +3,7 @@
 use crate::compact::{Live, NONE, live, set_last};
 use crate::windows::Window;
 use std::collections::VecDeque;
+use std::hint::black_box;
 use std::mem;
 
 /// The count windows of keys that have numbers: one begins every `slide` records, and is full with
@@ -158,6 +159,15 @@ impl Counted {
     /// The number of its key.
     pub fn key(&self, number: usize) -> usize {
         self.windows[number].key as usize
+    }
+
+    /// The last open windows of keys, all of which are read at once.
+    pub fn last_of(&self, keys: &[usize]) -> Vec<usize> {
+        let counts = keys.iter().filter_map(|key| self.counts.get(*key));
+        black_box(counts.fold(0, |all, count| all ^ count));
+        let last = keys.iter().filter_map(|key| self.last.get(*key));
+        let known = last.filter(|number| **number != NONE);
+        known.map(|number| *number as usize).collect()
     }
 
     /// The keys that had records.

@@ -5,6 +5,7 @@ use crate::slices::Missed;
 use crate::windows::{FARTHEST, Window};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::hint::black_box;
 use std::mem;
 
 /// The sessions of keys that have numbers: a pause of a gap ends one.
@@ -34,7 +35,7 @@ pub struct Sessions {
     watermark: i64,
     /// By the number of the key, its last session; `NONE` where there is no other.
     last: Vec<u32>,
-    sessions: Vec<Session>,
+    of_number: Vec<Session>,
     /// How many of them there are still.
     alive: usize,
     /// When a session is complete or gone, and its place among all that began.
@@ -79,7 +80,7 @@ impl Sessions {
             tells_changes,
             watermark: i64::MIN,
             last: Vec::new(),
-            sessions: Vec::new(),
+            of_number: Vec::new(),
             alive: 0,
             heap: BinaryHeap::new(),
             changed: Vec::new(),
@@ -91,7 +92,7 @@ impl Sessions {
     #[inline]
     pub fn add(&mut self, key: usize, time: i64) -> Result<Placed, Missed> {
         let last = self.last.get(key).copied().unwrap_or(NONE);
-        if let Some(found) = self.sessions.get_mut(last as usize)
+        if let Some(found) = self.of_number.get_mut(last as usize)
             && found.span.has(time)
             && !found.is_complete
         {
@@ -121,7 +122,7 @@ impl Sessions {
             && due - 1 <= self.watermark
         {
             self.heap.pop();
-            let found = &mut self.sessions[number as usize];
+            let found = &mut self.of_number[number as usize];
             if found.waits != due {
                 continue; // it waits elsewhere, or not at all
             }
@@ -149,12 +150,12 @@ impl Sessions {
     pub fn take_changed(&mut self) -> Vec<usize> {
         let mut changed = mem::take(&mut self.changed);
         changed.retain(|number| {
-            let found = &mut self.sessions[*number as usize];
+            let found = &mut self.of_number[*number as usize];
             let counts = self.tells_changes || found.is_complete;
             mem::take(&mut found.is_changed) && found.waits != DEAD && counts
         });
         changed.sort_unstable_by_key(|number| {
-            let found = &self.sessions[*number as usize];
+            let found = &self.of_number[*number as usize];
             (found.span.end, found.place)
         });
         changed.into_iter().map(|number| number as usize).collect()
@@ -163,7 +164,7 @@ impl Sessions {
     /// Whether [`Self::take_changed`] may have some.
     pub fn has_changed(&self) -> bool {
         let is_changed = |number: &u32| {
-            let found = &self.sessions[*number as usize];
+            let found = &self.of_number[*number as usize];
             found.is_changed && found.waits != DEAD
         };
         self.changed.iter().any(is_changed)
@@ -171,19 +172,30 @@ impl Sessions {
 
     /// Where a session begins and ends so far.
     pub fn window(&self, number: usize) -> Window {
-        self.sessions[number].span
+        self.of_number[number].span
     }
 
     /// The number of its key.
     pub fn key(&self, number: usize) -> usize {
-        self.sessions[number].key as usize
+        self.of_number[number].key as usize
     }
 
     /// The sessions that a key has, the last one first.
     pub fn of_key(&self, key: usize) -> impl Iterator<Item = usize> {
         let known = |number: u32| (number != NONE).then_some(number as usize);
         let last = known(self.last.get(key).copied().unwrap_or(NONE));
-        std::iter::successors(last, move |number| known(self.sessions[*number].before))
+        std::iter::successors(last, move |number| known(self.of_number[*number].before))
+    }
+
+    /// The last sessions of keys, all of which are read at once.
+    pub fn last_of(&self, keys: &[usize]) -> Vec<usize> {
+        let last: Vec<_> = keys.iter().filter_map(|key| self.last.get(*key)).collect();
+        let has = |number: &&u32| self.of_number.get(**number as usize).is_some();
+        let last = last.into_iter().filter(has).map(|number| *number as usize);
+        let last: Vec<_> = last.collect();
+        let ends = last.iter().map(|number| self.of_number[*number].span.end);
+        black_box(ends.fold(0, |all, end| all ^ end));
+        last
     }
 
     /// The keys that have sessions.
@@ -216,26 +228,26 @@ impl Sessions {
     /// The keys and the sessions that there are still, where they are few among those that there
     /// were: the others are worth forgetting.
     pub fn compact(&self) -> Option<Live> {
-        let are_alive = self.sessions.iter().map(|each| each.waits != DEAD);
+        let are_alive = self.of_number.iter().map(|each| each.waits != DEAD);
         live(self.alive, are_alive, &self.last)
     }
 
     /// Goes on with those alone: the sessions have their places as numbers, and the keys these.
     pub fn renumber(&mut self, live: &Live, keys: &[usize]) {
-        let places = live.places(self.sessions.len());
+        let places = live.places(self.of_number.len());
         let place = |number: u32| places.get(number as usize).copied().unwrap_or(NONE);
         let before = mem::take(&mut self.last);
         for (key, known) in keys.iter().zip(&live.keys) {
             set_last(&mut self.last, *key, place(before[*known]));
         }
-        self.sessions.retain(|each| each.waits != DEAD);
-        for each in &mut self.sessions {
+        self.of_number.retain(|each| each.waits != DEAD);
+        for each in &mut self.of_number {
             each.before = place(each.before);
         }
         for key in keys {
             let mut at = self.last[*key];
             while at != NONE {
-                let found = &mut self.sessions[at as usize];
+                let found = &mut self.of_number[at as usize];
                 found.key = *key as u32;
                 at = found.before;
             }
@@ -243,7 +255,7 @@ impl Sessions {
         let entries = mem::take(&mut self.heap).into_iter();
         let entries = entries.map(|Reverse((due, order, number))| (due, order, place(number)));
         let counts = |(due, _, number): &(i64, u64, u32)| {
-            (self.sessions.get(*number as usize)).is_some_and(|each| each.waits == *due)
+            (self.of_number.get(*number as usize)).is_some_and(|each| each.waits == *due)
         };
         self.heap = entries.filter(counts).map(Reverse).collect();
         let changed = mem::take(&mut self.changed).into_iter().map(place);
@@ -258,11 +270,11 @@ impl Sessions {
         }
         let end = time + self.gap;
         let (mut behind, mut at) = (NONE, self.last.get(key).copied().unwrap_or(NONE));
-        while at != NONE && self.sessions[at as usize].span.start >= end {
-            (behind, at) = (at, self.sessions[at as usize].before);
+        while at != NONE && self.of_number[at as usize].span.start >= end {
+            (behind, at) = (at, self.of_number[at as usize].before);
         }
         let touches = |number: u32| {
-            let found = self.sessions.get(number as usize);
+            let found = self.of_number.get(number as usize);
             found.is_some_and(|found| time < found.span.end)
         };
         if !touches(at) {
@@ -277,21 +289,21 @@ impl Sessions {
             }
             return Ok(Placed::Begun(number as usize));
         }
-        let before = self.sessions[at as usize].before;
+        let before = self.of_number[at as usize].before;
         let joins = touches(before); // at most one more: each is as long as the gap
         let into = if joins { before } else { at };
         let (mut last, mut place) = (end, u64::MAX);
         if joins {
-            let from = &mut self.sessions[at as usize];
+            let from = &mut self.of_number[at as usize];
             (last, place) = (end.max(from.span.end), from.place);
             from.waits = DEAD;
             self.alive -= 1;
-            match self.sessions.get_mut(behind as usize) {
+            match self.of_number.get_mut(behind as usize) {
                 Some(behind) => behind.before = into,
                 None => self.last[key] = into,
             }
         }
-        let found = &mut self.sessions[into as usize];
+        let found = &mut self.of_number[into as usize];
         found.span.start = found.span.start.min(time);
         found.span.end = found.span.end.max(last);
         found.place = found.place.min(place);
@@ -320,8 +332,8 @@ impl Sessions {
         (before, behind): (u32, u32),
         is_complete: bool,
     ) -> u32 {
-        let number = u32::try_from(self.sessions.len()).expect("fewer than 2^32 fit into memory");
-        self.sessions.push(Session {
+        let number = u32::try_from(self.of_number.len()).expect("fewer than 2^32 fit into memory");
+        self.of_number.push(Session {
             span,
             key: key as u32,
             before,
@@ -333,7 +345,7 @@ impl Sessions {
         self.begun += 1;
         self.alive += 1;
         self.wait(number);
-        match self.sessions.get_mut(behind as usize) {
+        match self.of_number.get_mut(behind as usize) {
             Some(behind) => behind.before = number,
             None => set_last(&mut self.last, key, number),
         }
@@ -342,21 +354,21 @@ impl Sessions {
 
     /// Has the heap tell when it is complete or gone; what it knew of it before is void.
     fn wait(&mut self, number: u32) {
-        let found = &mut self.sessions[number as usize];
+        let found = &mut self.of_number[number as usize];
         found.waits = found.due(self.lateness);
         let entry = (found.waits, found.place, number);
         self.heap.push(Reverse(entry));
     }
 
     fn note(&mut self, number: u32) {
-        let found = &mut self.sessions[number as usize];
+        let found = &mut self.of_number[number as usize];
         if !mem::replace(&mut found.is_changed, true) {
             self.changed.push(number);
         }
     }
 
     fn remove(&mut self, number: u32) {
-        let found = &mut self.sessions[number as usize];
+        let found = &mut self.of_number[number as usize];
         found.waits = DEAD;
         let (key, before) = (found.key as usize, found.before);
         self.alive -= 1;
@@ -365,10 +377,10 @@ impl Sessions {
             self.last[key] = before;
             return;
         }
-        while self.sessions[at as usize].before != number {
-            at = self.sessions[at as usize].before;
+        while self.of_number[at as usize].before != number {
+            at = self.of_number[at as usize].before;
         }
-        self.sessions[at as usize].before = before;
+        self.of_number[at as usize].before = before;
     }
 }
 

@@ -102,6 +102,11 @@ impl<T: Table> Slices<T> {
         Ok(&mut self.of_time[self.at].table)
     }
 
+    /// The table that the last time was in.
+    pub fn current(&self) -> Option<&T> {
+        self.of_time.get(self.at).map(|slice| &slice.table)
+    }
+
     /// The tables there are, in order.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Slice<T>> {
         self.of_time.iter_mut()

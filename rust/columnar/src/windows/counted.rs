@@ -13,7 +13,7 @@ use crate::shape::Places;
 /// The count windows of keys. A row is added to each that is open.
 #[derive(Debug)]
 pub(super) struct Counted {
-    counted: oka_window::Counted,
+    counts: oka_window::Counted,
     rows: Rows,
     is_over: bool,
 }
@@ -21,7 +21,7 @@ pub(super) struct Counted {
 impl Counted {
     pub(super) fn new(size: i64, slide: i64, emit: Emit) -> Self {
         Self {
-            counted: oka_window::Counted::new(size, slide, emit == Emit::Updates),
+            counts: oka_window::Counted::new(size, slide, emit == Emit::Updates),
             rows: Rows::default(),
             is_over: false,
         }
@@ -31,9 +31,9 @@ impl Counted {
     fn found(&mut self, numbers: &[usize]) -> Found {
         let keys: Vec<_> = numbers
             .iter()
-            .map(|it| self.counted.key(*it) as u32)
+            .map(|it| self.counts.key(*it) as u32)
             .collect();
-        let windows = numbers.iter().map(|it| self.counted.window(*it)).collect();
+        let windows = numbers.iter().map(|it| self.counts.window(*it)).collect();
         let batch = self.rows.batch(&keys, &numbered(numbers))?;
         Ok(batch.map(|batch| (windows, batch)).into_iter().collect())
     }
@@ -50,11 +50,11 @@ impl State for Counted {
         let keys = self.rows.numbers(template, rows)?;
         for (row, key) in (0..).zip(keys) {
             let key = key as usize;
-            self.counted.begin(key);
-            for number in self.counted.of_key(key) {
+            self.counts.begin(key);
+            for number in self.counts.of_key(key) {
                 self.rows.push(row, number);
             }
-            self.counted.add(key);
+            self.counts.add(key);
             if self.rows.pending() > MOST_PENDING {
                 self.rows.flush(rows)?;
             }
@@ -63,13 +63,13 @@ impl State for Counted {
     }
 
     fn len(&self) -> usize {
-        self.counted.len()
+        self.counts.len()
     }
 
     fn advance(&mut self, watermark: i64) -> Result<(), AggregateError> {
         if watermark == i64::MAX && !self.is_over {
             self.is_over = true;
-            self.counted.finish();
+            self.counts.finish();
         }
         Ok(())
     }
@@ -77,33 +77,33 @@ impl State for Counted {
     fn go_on_from(&mut self, _: i64) {}
 
     fn give(&mut self, _: &Aggregate, most: usize) -> Found {
-        let full = std::iter::from_fn(|| self.counted.full());
+        let full = std::iter::from_fn(|| self.counts.full());
         let full: Vec<_> = full.take(most).collect();
         let found = self.found(&full)?;
-        if let Some(live) = self.counted.compact() {
+        if let Some(live) = self.counts.compact() {
             self.rows.keep_windows(&live.windows)?;
-            self.counted.renumber(&live);
+            self.counts.renumber(&live);
         }
         Ok(found)
     }
 
     fn changes(&mut self, template: &Aggregate) -> Found {
         let mut found = self.give(template, usize::MAX)?;
-        let changed = self.counted.take_changed();
+        let changed = self.counts.take_changed();
         found.extend(self.found(&changed)?);
         Ok(found)
     }
 
     fn has_changes(&self) -> bool {
-        self.counted.has_changed()
+        self.counts.has_changed()
     }
 
     fn export(&self) -> Result<Exported, AggregateError> {
-        let keys = self.counted.keys();
+        let keys = self.counts.keys();
         let of_key = |key: &usize| {
-            let mut found: Vec<_> = self.counted.of_key(*key).collect();
+            let mut found: Vec<_> = self.counts.of_key(*key).collect();
             found.reverse();
-            (self.counted.count(*key), found)
+            (self.counts.count(*key), found)
         };
         let of_keys: Vec<_> = keys.iter().map(of_key).collect();
         let numbers: Vec<_> = of_keys
@@ -115,7 +115,7 @@ impl State for Counted {
         let entry = |(key, (count, numbers)): (Vec<u8>, (i64, Vec<usize>))| {
             let windows = numbers.into_iter().zip(&mut values);
             let windows = windows.map(|(number, values)| {
-                kept_window(&[self.counted.window(number).start], &[values])
+                kept_window(&[self.counts.window(number).start], &[values])
             });
             (key, kept(Some(count), &windows.collect::<Vec<_>>()))
         };
@@ -140,14 +140,14 @@ impl State for Counted {
                 if !(0..count).contains(&start) {
                     return Err(Problem::NoWindows.into());
                 }
-                self.counted.open(key, start);
+                self.counts.open(key, start);
                 all.push(values);
             }
-            self.counted.restore(key, count);
+            self.counts.restore(key, count);
         }
         self.rows.import(&all)?;
         if !touched {
-            self.counted.take_changed();
+            self.counts.take_changed();
         }
         Ok(())
     }

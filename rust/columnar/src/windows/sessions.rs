@@ -14,14 +14,14 @@ use crate::shape::Places;
 /// The sessions of keys. Where a row makes one of two, the values of the earlier come first.
 #[derive(Debug)]
 pub(super) struct Sessions {
-    sessions: oka_window::Sessions,
+    spans: oka_window::Sessions,
     rows: Rows,
 }
 
 impl Sessions {
     pub(super) fn new(gap: i64, lateness: u64, emit: Emit) -> Self {
         Self {
-            sessions: oka_window::Sessions::new(gap, lateness, emit == Emit::Updates),
+            spans: oka_window::Sessions::new(gap, lateness, emit == Emit::Updates),
             rows: Rows::default(),
         }
     }
@@ -30,9 +30,9 @@ impl Sessions {
     fn found(&mut self, numbers: &[usize]) -> Found {
         let keys: Vec<_> = numbers
             .iter()
-            .map(|it| self.sessions.key(*it) as u32)
+            .map(|it| self.spans.key(*it) as u32)
             .collect();
-        let windows = numbers.iter().map(|it| self.sessions.window(*it)).collect();
+        let windows = numbers.iter().map(|it| self.spans.window(*it)).collect();
         let batch = self.rows.batch(&keys, &numbered(numbers))?;
         Ok(batch.map(|batch| (windows, batch)).into_iter().collect())
     }
@@ -48,7 +48,7 @@ impl State for Sessions {
     ) -> Result<(), AggregateError> {
         let keys = self.rows.numbers(template, rows)?;
         for (row, (key, time)) in (0..).zip(keys.iter().zip(times)) {
-            match self.sessions.add(*key as usize, *time) {
+            match self.spans.add(*key as usize, *time) {
                 Ok(Placed::Begun(number) | Placed::Grown(number)) => self.rows.push(row, number),
                 Ok(Placed::Joined { into, from }) => {
                     self.rows.push(row, into);
@@ -63,42 +63,42 @@ impl State for Sessions {
     }
 
     fn len(&self) -> usize {
-        self.sessions.len()
+        self.spans.len()
     }
 
     fn advance(&mut self, watermark: i64) -> Result<(), AggregateError> {
-        if let Some(live) = self.sessions.compact() {
+        if let Some(live) = self.spans.compact() {
             let keys = self.rows.keep(&live)?;
-            self.sessions.renumber(&live, &keys);
+            self.spans.renumber(&live, &keys);
         }
-        self.sessions.advance(watermark);
+        self.spans.advance(watermark);
         Ok(())
     }
 
     fn go_on_from(&mut self, watermark: i64) {
-        self.sessions.advance(watermark);
+        self.spans.advance(watermark);
     }
 
     fn give(&mut self, _: &Aggregate, most: usize) -> Found {
-        let complete = std::iter::from_fn(|| self.sessions.complete());
+        let complete = std::iter::from_fn(|| self.spans.complete());
         let complete: Vec<_> = complete.take(most).collect();
         self.found(&complete)
     }
 
     fn changes(&mut self, _: &Aggregate) -> Found {
-        let changed = self.sessions.take_changed();
+        let changed = self.spans.take_changed();
         self.found(&changed)
     }
 
     fn has_changes(&self) -> bool {
-        self.sessions.has_changed()
+        self.spans.has_changed()
     }
 
     fn export(&self) -> Result<Exported, AggregateError> {
-        let watermark = self.sessions.watermark();
-        let keys: Vec<_> = self.sessions.keys().collect();
+        let watermark = self.spans.watermark();
+        let keys: Vec<_> = self.spans.keys().collect();
         let of_key = |key: &usize| {
-            let mut found: Vec<_> = self.sessions.of_key(*key).collect();
+            let mut found: Vec<_> = self.spans.of_key(*key).collect();
             found.reverse();
             found
         };
@@ -111,7 +111,7 @@ impl State for Sessions {
                 .into_iter()
                 .zip(&mut values)
                 .map(|(number, values)| {
-                    let window = self.sessions.window(number);
+                    let window = self.spans.window(number);
                     kept_window(&[window.start, window.end], &[&NIL, values])
                 });
             (key, kept(watermark, &sessions.collect::<Vec<_>>()))
@@ -133,16 +133,16 @@ impl State for Sessions {
             let (watermark, sessions) = read_kept(kept)?;
             for [start, end, _, values] in sessions {
                 let (start, end) = (integer(start)?, integer(end)?);
-                self.sessions.restore(key, Window { start, end }, watermark);
+                self.spans.restore(key, Window { start, end }, watermark);
                 all.push(values);
             }
             if let Some(watermark) = watermark {
-                self.sessions.advance(watermark);
+                self.spans.advance(watermark);
             }
         }
         self.rows.import(&all)?;
         if !touched {
-            self.sessions.take_changed();
+            self.spans.take_changed();
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use oka_window::Window;
 /// The count windows of keys. A record is added to each that is open.
 #[derive(Debug)]
 pub(super) struct Counted {
-    counted: oka_window::Counted,
+    counts: oka_window::Counted,
     keys: Keys,
     /// By the number of the window.
     rows: Rows,
@@ -22,7 +22,7 @@ pub(super) struct Counted {
 impl Counted {
     pub(super) fn new(size: i64, slide: i64, emit: Emit) -> Self {
         Self {
-            counted: oka_window::Counted::new(size, slide, emit == Emit::Updates),
+            counts: oka_window::Counted::new(size, slide, emit == Emit::Updates),
             keys: Keys::default(),
             rows: Rows::default(),
             is_over: false,
@@ -30,8 +30,8 @@ impl Counted {
     }
 
     fn update(&self, number: usize) -> (Window, Update<'_>) {
-        let key = self.keys.get(self.counted.key(number));
-        (self.counted.window(number), self.rows.update(number, key))
+        let key = self.keys.get(self.counts.key(number));
+        (self.counts.window(number), self.rows.update(number, key))
     }
 }
 
@@ -47,18 +47,27 @@ impl State for Counted {
         record: impl Fn() -> &'r [u8],
     ) -> Result<bool, Problem> {
         let key = self.keys.number(key);
-        for number in self.counted.of_key(key) {
+        for number in self.counts.of_key(key) {
             self.rows.add(number, wanted, value, &record)?;
         }
-        if self.counted.begin(key).is_some() {
+        if self.counts.begin(key).is_some() {
             self.rows.begin(wanted, value, record)?;
         }
-        self.counted.add(key);
+        self.counts.add(key);
         Ok(true)
     }
 
+    fn is_large(&self) -> bool {
+        self.keys.is_large()
+    }
+
+    fn read_ahead(&self, hashes: &[u64]) {
+        let last = self.counts.last_of(&self.keys.read_ahead(hashes));
+        self.rows.read_ahead(last.into_iter());
+    }
+
     fn len(&self) -> usize {
-        self.counted.len()
+        self.counts.len()
     }
 
     fn watermark(&self) -> Option<i64> {
@@ -68,7 +77,7 @@ impl State for Counted {
     fn advance(&mut self, watermark: i64) {
         if watermark == i64::MAX && !self.is_over {
             self.is_over = true;
-            self.counted.finish();
+            self.counts.finish();
         }
     }
 
@@ -79,10 +88,10 @@ impl State for Counted {
         mut visit: impl FnMut(Window, Update) -> Result<(), E>,
     ) -> Result<usize, E> {
         for given in 0..most {
-            let Some(number) = self.counted.full() else {
-                if let Some(live) = self.counted.compact() {
+            let Some(number) = self.counts.full() else {
+                if let Some(live) = self.counts.compact() {
                     self.rows.keep(&live.windows);
-                    self.counted.renumber(&live);
+                    self.counts.renumber(&live);
                 }
                 return Ok(given);
             };
@@ -98,7 +107,7 @@ impl State for Counted {
         mut visit: impl FnMut(Window, Update) -> Result<(), E>,
     ) -> Result<(), E> {
         self.give(wanted, usize::MAX, &mut visit)?;
-        for number in self.counted.take_changed() {
+        for number in self.counts.take_changed() {
             let (window, update) = self.update(number);
             visit(window, update)?;
         }
@@ -106,7 +115,7 @@ impl State for Counted {
     }
 
     fn has_changes(&self) -> bool {
-        self.counted.has_changed()
+        self.counts.has_changed()
     }
 
     fn export(&self, _: &[u8]) -> Result<Kept, Problem> {
@@ -117,12 +126,12 @@ impl State for Counted {
                 update.encode(&mut values);
                 kept_window(&[window.start], &[&values])
             };
-            let mut windows: Vec<_> = self.counted.of_key(key).map(window).collect();
+            let mut windows: Vec<_> = self.counts.of_key(key).map(window).collect();
             windows.reverse();
-            let count = self.counted.count(key);
+            let count = self.counts.count(key);
             (self.keys.get(key).to_vec(), kept(Some(count), &windows))
         };
-        Ok(self.counted.keys().into_iter().map(of_key).collect())
+        Ok(self.counts.keys().into_iter().map(of_key).collect())
     }
 
     fn import(
@@ -134,7 +143,7 @@ impl State for Counted {
     ) -> Result<(), Problem> {
         let (count, windows) = read_kept(kept)?;
         let key = self.keys.number(key);
-        if self.counted.count(key) > 0 {
+        if self.counts.count(key) > 0 {
             return Err(Problem::Twice);
         }
         let count = count.ok_or(Problem::NoWindows)?;
@@ -144,15 +153,15 @@ impl State for Counted {
                 return Err(Problem::NoWindows);
             }
             self.rows.import(wanted, values)?;
-            self.counted.open(key, start);
+            self.counts.open(key, start);
         }
-        self.counted.restore(key, count);
+        self.counts.restore(key, count);
         Ok(())
     }
 
     fn imported(&mut self, touched: bool) {
         if !touched {
-            self.counted.take_changed();
+            self.counts.take_changed();
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Records on their way into windows of any kind.
 
 use crate::accumulator::Aggregation;
-use crate::fields::{Fields, KeyPath, first};
+use crate::fields::{Fields, KeyPath, TOGETHER, first};
 use crate::groups::{Encoded, Update, Wanted};
 use crate::kept::Kept;
 use crate::key;
@@ -26,6 +26,12 @@ pub(super) trait State {
         value: &[u8],
         record: impl Fn() -> &'r [u8],
     ) -> Result<bool, Problem>;
+
+    /// Whether there are so many keys that [`Self::read_ahead`] is worth it.
+    fn is_large(&self) -> bool;
+
+    /// Reads all at once what records whose keys have these hashes will need.
+    fn read_ahead(&self, hashes: &[u64]);
 
     /// How many slices or windows there are.
     fn len(&self) -> usize;
@@ -103,6 +109,11 @@ impl Input {
         self.has_begun |= records > 0;
         let mut reader = Reader::new(body);
         for record in 0..records {
+            if record % TOGETHER == 0 && state.is_large() {
+                let next = TOGETHER.min(records - record);
+                let hashes = (self.fields).hashes(reader.clone(), next, &mut self.scratch);
+                state.read_ahead(&hashes);
+            }
             let offset = reader.position();
             self.take(&mut reader, &mut *foreign, wanted, state, late)
                 .map_err(|problem| AggregateError {

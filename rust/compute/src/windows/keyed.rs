@@ -29,6 +29,15 @@ impl Keys {
         form.unwrap_or_else(|| self.table.key(number))
     }
 
+    pub(super) fn is_large(&self) -> bool {
+        self.table.is_large()
+    }
+
+    /// As [`KeyTable::read_ahead`].
+    pub(super) fn read_ahead(&self, hashes: &[u64]) -> Vec<usize> {
+        self.table.read_ahead(hashes)
+    }
+
     /// Keeps these alone, which are in order. Their numbers then.
     pub(super) fn keep(&mut self, numbers: &[usize]) -> Vec<usize> {
         let mut table = KeyTable::with_room(numbers.len());

@@ -3,6 +3,7 @@
 use crate::accumulator::{Accumulated, Aggregation, parts};
 use crate::groups::{Update, Wanted, further_value};
 use crate::problem::Problem;
+use std::hint::black_box;
 use std::mem;
 
 /// The values of rows, by number.
@@ -58,6 +59,16 @@ impl Rows {
             values[number].add(further.0, further_value(further, record())?)?;
         }
         Ok(())
+    }
+
+    /// Reads these rows all at once.
+    pub(super) fn read_ahead(&self, numbers: impl Iterator<Item = usize>) {
+        let Some(first) = self.values.first() else {
+            return;
+        };
+        let rows = numbers.filter_map(|number| first.get(number));
+        let are_integers = rows.map(|value| matches!(value, Accumulated::Integer(_)));
+        black_box(are_integers.fold(false, |all, is| all ^ is));
     }
 
     /// Takes into a row what another has come to, which is of no use any more.

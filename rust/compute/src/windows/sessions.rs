@@ -12,7 +12,7 @@ use oka_window::{Placed, Window};
 /// The sessions of keys. Where a record makes one of two, the values of the earlier come first.
 #[derive(Debug)]
 pub(super) struct Sessions {
-    sessions: oka_window::Sessions,
+    spans: oka_window::Sessions,
     keys: Keys,
     /// By the number of the session.
     rows: Rows,
@@ -21,23 +21,23 @@ pub(super) struct Sessions {
 impl Sessions {
     pub(super) fn new(gap: i64, lateness: u64, emit: Emit) -> Self {
         Self {
-            sessions: oka_window::Sessions::new(gap, lateness, emit == Emit::Updates),
+            spans: oka_window::Sessions::new(gap, lateness, emit == Emit::Updates),
             keys: Keys::default(),
             rows: Rows::default(),
         }
     }
 
     fn update(&self, number: usize) -> (Window, Update<'_>) {
-        let key = self.keys.get(self.sessions.key(number));
-        (self.sessions.window(number), self.rows.update(number, key))
+        let key = self.keys.get(self.spans.key(number));
+        (self.spans.window(number), self.rows.update(number, key))
     }
 
     /// Forgets what is gone.
     fn compact(&mut self) {
-        if let Some(live) = self.sessions.compact() {
+        if let Some(live) = self.spans.compact() {
             let keys = self.keys.keep(&live.keys);
             self.rows.keep(&live.windows);
-            self.sessions.renumber(&live, &keys);
+            self.spans.renumber(&live, &keys);
         }
     }
 }
@@ -52,7 +52,7 @@ impl State for Sessions {
         record: impl Fn() -> &'r [u8],
     ) -> Result<bool, Problem> {
         let key = self.keys.number(key);
-        match in_time(self.sessions.add(key, time))? {
+        match in_time(self.spans.add(key, time))? {
             None => return Ok(false),
             Some(Placed::Grown(number)) => self.rows.add(number, wanted, value, record)?,
             Some(Placed::Begun(_)) => self.rows.begin(wanted, value, record)?,
@@ -64,17 +64,26 @@ impl State for Sessions {
         Ok(true)
     }
 
+    fn is_large(&self) -> bool {
+        self.keys.is_large()
+    }
+
+    fn read_ahead(&self, hashes: &[u64]) {
+        let last = self.spans.last_of(&self.keys.read_ahead(hashes));
+        self.rows.read_ahead(last.into_iter());
+    }
+
     fn len(&self) -> usize {
-        self.sessions.len()
+        self.spans.len()
     }
 
     fn watermark(&self) -> Option<i64> {
-        self.sessions.watermark()
+        self.spans.watermark()
     }
 
     fn advance(&mut self, watermark: i64) {
         self.compact();
-        self.sessions.advance(watermark);
+        self.spans.advance(watermark);
     }
 
     fn give<E: From<Problem>>(
@@ -84,7 +93,7 @@ impl State for Sessions {
         mut visit: impl FnMut(Window, Update) -> Result<(), E>,
     ) -> Result<usize, E> {
         for given in 0..most {
-            let Some(number) = self.sessions.complete() else {
+            let Some(number) = self.spans.complete() else {
                 return Ok(given);
             };
             let (window, update) = self.update(number);
@@ -98,7 +107,7 @@ impl State for Sessions {
         _: &Wanted,
         mut visit: impl FnMut(Window, Update) -> Result<(), E>,
     ) -> Result<(), E> {
-        for number in self.sessions.take_changed() {
+        for number in self.spans.take_changed() {
             let (window, update) = self.update(number);
             visit(window, update)?;
         }
@@ -106,20 +115,20 @@ impl State for Sessions {
     }
 
     fn has_changes(&self) -> bool {
-        self.sessions.has_changed()
+        self.spans.has_changed()
     }
 
     fn export(&self, form: &[u8]) -> Result<Kept, Problem> {
-        let watermark = self.sessions.watermark();
+        let watermark = self.spans.watermark();
         let mut found = Vec::new();
-        for key in self.sessions.keys() {
+        for key in self.spans.keys() {
             let session = |number| {
                 let (window, update) = self.update(number);
                 let mut values = Vec::new();
                 update.encode(&mut values);
                 kept_window(&[window.start, window.end], &[form, &values])
             };
-            let mut sessions: Vec<_> = self.sessions.of_key(key).map(session).collect();
+            let mut sessions: Vec<_> = self.spans.of_key(key).map(session).collect();
             sessions.reverse();
             found.push((self.keys.get(key).to_vec(), kept(watermark, &sessions)));
         }
@@ -135,26 +144,26 @@ impl State for Sessions {
     ) -> Result<(), Problem> {
         let (watermark, sessions) = read_kept(kept)?;
         let key = self.keys.number(key);
-        if self.sessions.of_key(key).next().is_some() {
+        if self.spans.of_key(key).next().is_some() {
             return Err(Problem::Twice);
         }
         for [start, end, of_time, values] in sessions {
             let (start, end) = (integer(start)?, integer(end)?);
             self.rows.import(wanted, values)?;
-            self.sessions.restore(key, Window { start, end }, watermark);
+            self.spans.restore(key, Window { start, end }, watermark);
             if form.is_empty() {
                 *form = of_time.to_vec();
             }
         }
         if let Some(watermark) = watermark {
-            self.sessions.advance(watermark);
+            self.spans.advance(watermark);
         }
         Ok(())
     }
 
     fn imported(&mut self, touched: bool) {
         if !touched {
-            self.sessions.take_changed();
+            self.spans.take_changed();
         }
     }
 }

@@ -91,6 +91,16 @@ impl State for Sliced {
         Ok(true)
     }
 
+    fn is_large(&self) -> bool {
+        self.slices.current().is_some_and(Groups::is_large)
+    }
+
+    fn read_ahead(&self, hashes: &[u64]) {
+        if let Some(groups) = self.slices.current() {
+            groups.read_ahead(hashes);
+        }
+    }
+
     fn len(&self) -> usize {
         self.slices.len()
     }

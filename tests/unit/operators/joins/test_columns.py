@@ -128,6 +128,16 @@ def test_times_of_all_forms(times: list[Any], unit: Any) -> None:
         assert row["at"] == times[0]
 
 
+@pytest.mark.parametrize("one", [[1, 2, None], [1.0, 2.5, None], [True, False, None]])
+@pytest.mark.parametrize("other", [[1, 5, 2], [1.0, float("nan"), 2.0], [False, None, True]])
+def test_keys_are_equal_as_in_python(one: list[Any], other: list[Any]) -> None:
+    left = stream_of(columns(id=one, at=[1, 2, 3])).key_by("id")
+    right = stream_of(columns(of=other, at=[1, 2, 3])).key_by("of")
+    found = rows(left.window_join(right, Tumbling(10 * SECOND)), parallelism=2)
+    wanted = [(a, b) for a in one for b in other if a == b]
+    assert sorted(map(repr, ((row["id"], row["of"]) for row in found))) == sorted(map(repr, wanted))
+
+
 def test_several_columns_are_a_key() -> None:
     left = columns(a=[1, 1, 2, None], b=["x", "y", "x", "y"], at=[1, 1, 1, 1])
     right = columns(b=["x", "y", "y"], c=[2, 1, None], at=[2, 2, 2])
@@ -153,6 +163,10 @@ def test_what_cannot_be_joined_is_told() -> None:
     left, right = stream_of(PEOPLE).key_by("id"), stream_of(THINGS).key_by("owner")
     records = stream_of(*THINGS.to_pylist()).key_by("owner")
     hour = Tumbling(timedelta(hours=1))
+    with pytest.raises(
+        OperatorError, match="the key is column 'id', and there are owner, at, name"
+    ):
+        run(left.window_join(stream_of(THINGS).key_by("id"), hour).sink(Collect()))
     with pytest.raises(OperatorError, match="before, expected the same of both streams"):
         run(left.window_join(records, hour).sink(Collect()))
     with pytest.raises(OperatorError, match="session windows, expected records"):

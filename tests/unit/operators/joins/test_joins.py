@@ -178,7 +178,7 @@ def test_state_goes_with_the_watermark_and_not_with_keys() -> None:
         assert state.kept <= 2001
     list(state.close(200_000_000))
     assert state.kept == 0
-    assert not state._keys
+    assert state._keys == ({}, {})
     assert not state._heap
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import GraphError, OperatorError
@@ -111,6 +111,7 @@ def test_without_a_cache_each_batch_looks_up() -> None:
     assert lookup.calls == ["a", "a"]
 
 
+@settings(deadline=None)
 @given(
     size=st.integers(1, 4),
     batches=st.lists(st.lists(st.integers(0, 6), min_size=1, max_size=6), max_size=12),

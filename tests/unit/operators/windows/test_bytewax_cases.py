@@ -18,7 +18,17 @@ from typing import Any
 
 import pytest
 
-from operators import Session, Sliding, Tumbling, WindowedStream, source
+from operators import (
+    Count,
+    First,
+    Last,
+    Session,
+    Sliding,
+    Stream,
+    Tumbling,
+    WindowedStream,
+    source,
+)
 from operators.sources import Collection
 from tests.windowing import Tasks
 
@@ -36,8 +46,25 @@ def windows_of(assigner: Any) -> WindowedStream[Any, Any]:
 
 
 def results_of(assigner: Any, records: list[tuple[str, float, Any]], waits: bool = False) -> Any:
-    """The key, the values and the start of each window, in order; and the values that came late."""
-    tasks = Tasks(windows_of(assigner).collect())
+    """The key, the values and the start of each window, in order; and the values that came late.
+
+    In Rust, windows have the same number of records, and the same first and last.
+    """
+    windows = windows_of(assigner)
+    results, late = given(windows.collect(), records, waits)
+    results = [(key, [value for *_, value in had], start) for key, had, start in results]
+    native = windows.aggregate(n=Count(), first=First(2), last=Last(2))
+    ends = [
+        (key, {"n": len(had), "first": had[0], "last": had[-1]}, start)
+        for key, had, start in results
+    ]
+    assert given(native, records, waits) == (ends, late)
+    return results, [value for *_, value in late]
+
+
+def given(stream: Stream[Any], records: list[tuple[str, float, Any]], waits: bool) -> Any:
+    """The key, the result and the start of each window, in order; and the late records."""
+    tasks = Tasks(stream)
     found, highest = [], 0.0
     for key, time, value in records:
         found += tasks.take([(key, ORIGIN + seconds(time), value)])  # type: ignore[list-item]
@@ -46,11 +73,11 @@ def results_of(assigner: Any, records: list[tuple[str, float, Any]], waits: bool
             found += tasks.take([(ORIGIN + seconds(highest) - EPOCH) // timedelta(0, 0, 1) - 1])
     found += tasks.end()
     results = [
-        (key, [value for *_, value in collected], (start - ORIGIN).total_seconds())
-        for given in found
-        for key, collected, start, _ in given
+        (key, value, (start - ORIGIN).total_seconds())
+        for part in found
+        for key, value, start, _ in part
     ]
-    return results, [value for *_, value in tasks.late]
+    return results, tasks.late
 
 
 INTERSECTIONS = [  # length, offset, time, numbers of the windows that have it
@@ -113,8 +140,8 @@ def test_session_windower(times: list[float], start: float, end: float) -> None:
     ],
 )
 def test_fold_window(assigner: Any, records: Any, expected: Any, late: Any) -> None:
-    given = [("ALL", time, value) for time, value in records]
-    assert results_of(assigner, given) == ([("ALL", *each) for each in expected], late)
+    came = [("ALL", time, value) for time, value in records]
+    assert results_of(assigner, came) == ([("ALL", *each) for each in expected], late)
 
 
 def test_collect_window() -> None:

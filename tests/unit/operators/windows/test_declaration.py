@@ -13,9 +13,11 @@ from operators import (
     Accumulator,
     CountWindow,
     Every,
+    Quantile,
     Session,
     Sliding,
     Stream,
+    Top,
     Tumbling,
     WindowedStream,
     source,
@@ -57,6 +59,12 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: CountWindow(2.5), "size is 2.5, expected an integer"),  # type: ignore[arg-type]
     (lambda: CountWindow(2, 3), "slide=3 and size=2"),
     (lambda: CountWindow(2, 0), "slide is 0, expected an integer >= 1"),
+    (lambda: Quantile(1, 99), "Quantile() got 99, expected a number from 0 to 1"),
+    (lambda: Quantile(1, "0.5"), "Quantile() got '0.5', expected a number"),  # type: ignore[arg-type]
+    (lambda: windowed(Tumbling(MINUTE)).quantiles(1, []), "Quantiles() got (), expected a list"),
+    (lambda: windowed(Tumbling(MINUTE)).quantiles(1, [0.5, True]), "got True, expected a number"),
+    (lambda: Top(1, 0), "Top(): most is 0, expected an integer >= 1"),
+    (lambda: timed().key_by(0).aggregate(p=Quantile(1)), "expected windows: it keeps all numbers"),
     (lambda: Every(1.0), "Every(): period is 1.0, expected a timedelta"),  # type: ignore[arg-type]
     (lambda: windowed(MINUTE), "window() got datetime.timedelta(seconds=60), expected windows"),
     (lambda: windowed(Tumbling), "hint: Tumbling(timedelta(minutes=1)) is one"),

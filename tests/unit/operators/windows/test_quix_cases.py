@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from operators import CountWindow, Session, Sliding, Tumbling, source
+from operators import Count, CountWindow, First, Last, Session, Sliding, Sum, Tumbling, source
 from operators.sources import Collection
 from tests.windowing import Tasks
 
@@ -162,16 +162,26 @@ CASES: dict[str, tuple[Any, int, list[Any]]] = {
 }
 
 
+def all_of(values: list[int]) -> dict[str, Any]:
+    """What is computed natively, of the list of a window's values."""
+    return {"n": len(values), "sum": sum(values), "first": values[0], "last": values[-1]}
+
+
 @pytest.mark.parametrize("name", CASES)
-def test_case(name: str) -> None:
+@pytest.mark.parametrize("way", ["apply", "native"])
+def test_case(name: str, way: str) -> None:
     assigner, grace, steps = CASES[name]
     keyed = source(Collection([])).with_event_time(2, unit="ms").key_by(0)
-    tasks = Tasks(keyed.window(assigner).apply(lambda key, records, s, e: [r[1] for r in records]))
+    windows = keyed.window(assigner)
+    if way == "apply":
+        tasks = Tasks(windows.apply(lambda key, records, s, e: all_of([r[1] for r in records])))
+    else:
+        tasks = Tasks(windows.aggregate(n=Count(), sum=Sum(1), first=First(1), last=Last(1)))
     found: list[Any] = []
     highest = 0
     for step in steps:
         if isinstance(step, list):
-            assert found == step
+            assert found == [(key, all_of(values), *bounds) for key, values, *bounds in step]
             found = []
             continue
         found += [result for given in tasks.take([step]) for result in given]
