@@ -1,7 +1,7 @@
 """Nexmark's queries: `oka bench nexmark`.
 
 Each query in Oka's ways and by Flink SQL in turn, over the same files of the published generator's
-events. A run is from the first source's begin to the last sink's end; Flink's is the second one of
+events. A run is from the first source's begin to the last sink's end; Flink's is the sixth one of
 its JVM.
 """
 
