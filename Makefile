@@ -36,7 +36,7 @@ NEXMARK := target/release/oka-nexmark
 nexmark: $(NEXMARK) ## build the generator of Nexmark's events, for pipelines/nexmark
 
 $(NEXMARK): Cargo.toml Cargo.lock $(wildcard rust/nexmark/*.toml rust/nexmark/src/*.rs)
-	cargo build --quiet --release --locked --package oka-nexmark
+	cargo build --quiet --release --locked --target-dir target --package oka-nexmark
 	@touch $@
 
 wordcount: $(BUILT) ## count the words of a real text, 20 times over, on this machine

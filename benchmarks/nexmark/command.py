@@ -1,7 +1,7 @@
 """Nexmark's queries: `oka bench nexmark`.
 
 Each query in Oka's ways and by Flink SQL in turn, over the same files of the published generator's
-events. A run is from the first source's begin to the last sink's end; Flink's is the second one of
+events. A run is from the first source's begin to the last sink's end; Flink's is the sixth one of
 its JVM.
 """
 
@@ -19,6 +19,7 @@ from benchmarks.nexmark import sql
 from benchmarks.nexmark.systems import FLINK, FLINK_SQL, OKA, QueryCase, Systems
 from benchmarks.options import Choices, Numbers, parallelism_option
 from benchmarks.result import Result, Row
+from benchmarks.results_file import check_writable
 from benchmarks.rows import OWN
 from benchmarks.sweep import Cell, Settings, every_case, missing, sweep
 from engine.errors import ConfigError
@@ -137,6 +138,7 @@ def _files(asked: Events, folder: Path | None, stack: ExitStack) -> Events:
     program()
     if folder is None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="oka-nexmark-")))
+    check_writable(folder / "bid.arrow")
     with telling(f"writing {asked.events:,} events to {folder}"):
         return asked.write(folder)
 

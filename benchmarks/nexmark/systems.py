@@ -123,7 +123,7 @@ def run_flink(case: QueryCase, events: Events) -> Found:
 
 
 _SYSTEMS: dict[str, Callable[[QueryCase, Events], Found]] = {OKA: run_oka, FLINK: run_flink}
-_FLINK_RUNS = 2
+_FLINK_RUNS = 6
 _JVM_OPTIONS = (
     *("-Xms1g", "-Xmx4g"),
     # The parallel collector costs less CPU per event than G1.

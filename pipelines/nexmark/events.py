@@ -114,8 +114,9 @@ class Events:
         with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
             assert process.stdout is not None
             try:
-                while head := process.stdout.read(8):
-                    yield _columns(kind, struct.unpack("<q", head)[0], process.stdout)
+                while process.stdout.peek(1):  # type: ignore[attr-defined]  # it is buffered
+                    (rows,) = struct.unpack("<q", _read(process.stdout, 8))
+                    yield _columns(kind, rows, process.stdout)
             except BaseException:
                 process.kill()
                 raise
@@ -125,8 +126,7 @@ class Events:
 
 def program() -> Path:
     """The generator; raises ConfigError where it is not built."""
-    target = os.environ.get("CARGO_TARGET_DIR", ROOT / "target")
-    path = Path(os.environ.get("OKA_NEXMARK", Path(target) / "release" / "oka-nexmark"))
+    path = Path(os.environ.get("OKA_NEXMARK", ROOT / "target" / "release" / "oka-nexmark"))
     if not path.exists():
         hint = "`make nexmark` builds it in a checkout; the environment's OKA_NEXMARK names another"
         raise engine.ConfigError(f"Nexmark's generator is not built: there is no {path}", hint)
@@ -139,14 +139,22 @@ def _columns(kind: Kind, rows: int, stream: IO[bytes]) -> pa.RecordBatch:
     numbers, texts = COLUMNS[kind]
     columns: list[Any] = []
     for _ in numbers:
-        buffers = [None, pyarrow.py_buffer(stream.read(8 * rows))]
+        buffers = [None, pyarrow.py_buffer(_read(stream, 8 * rows))]
         columns.append(pyarrow.Array.from_buffers(pyarrow.int64(), rows, buffers))
     for _ in texts:
-        offsets = stream.read(4 * (rows + 1))
-        text = stream.read(struct.unpack_from("<i", offsets, 4 * rows)[0])
+        offsets = _read(stream, 4 * (rows + 1))
+        text = _read(stream, struct.unpack_from("<i", offsets, 4 * rows)[0])
         buffers = [None, pyarrow.py_buffer(offsets), pyarrow.py_buffer(text)]
         columns.append(pyarrow.Array.from_buffers(pyarrow.string(), rows, buffers))
     return pyarrow.RecordBatch.from_arrays(columns, schema=_schema(kind))
+
+
+def _read(stream: IO[bytes], size: int) -> bytes:
+    """So many bytes: columns are not looked at again, and must not end before their rows do."""
+    found = stream.read(size)
+    if len(found) < size:
+        raise RuntimeError("Nexmark's generator ended in the middle of a block")
+    return found
 
 
 def _schema(kind: Kind) -> pa.Schema:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from operators import Accumulator, Count, Max, Mean, Min, Stream, Sum, Tumbling
+from operators import Accumulator, Count, CountDistinct, Max, Mean, Min, Stream, Sum, Tumbling
 from pipelines.nexmark.source import Tables
 
 if TYPE_CHECKING:
@@ -34,6 +34,43 @@ def q16(tables: Tables) -> Stream[Any]:
             **day[1]["all"],
         }
     )
+
+
+def q15_columns(tables: Tables) -> Stream[Any]:
+    """As `q15`."""
+    bids = tables.bids("auction", "bidder", "price", "date_time").map_batches(with_parts)
+    days = bids.key_by("day").window(Tumbling(A_DAY), time="date_time", unit="ms")
+    found = days.aggregate(**STATISTICS)
+    return found.map_batches(lambda batch: batch.drop_columns(["window_start", "window_end"]))
+
+
+def q16_columns(tables: Tables) -> Stream[Any]:
+    """As `q16`."""
+    bids = tables.bids("auction", "bidder", "price", "date_time", "channel").map_batches(with_parts)
+    days = bids.key_by("channel", "day").window(Tumbling(A_DAY), time="date_time", unit="ms")
+    return days.aggregate(last=Max("date_time"), **STATISTICS).map_batches(with_minute)
+
+
+def with_parts(bids: pa.RecordBatch) -> pa.RecordBatch:
+    """The bids with their days, and who and what of each rank; null where it is another."""
+    import numpy as np
+    import pyarrow as pa
+
+    ranks = np.digitize(bids["price"].to_numpy(), RANKS) + 1
+    bids = bids.append_column("day", bids["date_time"].to_numpy() // DAY)
+    for at, part in enumerate(PARTS[1:], 1):
+        bids = bids.append_column(f"{part}_bid", (ranks == at).astype(np.int64))
+        for name in ("bidder", "auction"):
+            values = pa.array(bids[name].to_numpy(), mask=ranks != at)
+            bids = bids.append_column(f"{part}_{name}", values)
+    return bids
+
+
+def with_minute(found: pa.RecordBatch) -> pa.RecordBatch:
+    """The minute of the last bid in place of its time."""
+    minutes = found["last"].to_numpy() // MINUTE % (24 * 60)
+    found = found.drop_columns(["last", "window_start", "window_end"])
+    return found.append_column("minute", minutes)
 
 
 class Statistics(Accumulator[Any, Any, Any]):
@@ -163,6 +200,14 @@ OF_AUCTIONS = {
     "max_price": Max("price"),
     "avg_price": Mean("price"),
     "sum_price": Sum("price"),
+}
+STATISTICS: dict[str, Any] = {
+    "total_bids": Count(),
+    "total_bidders": CountDistinct("bidder"),
+    "total_auctions": CountDistinct("auction"),
+    **{f"{part}_bids": Sum(f"{part}_bid") for part in PARTS[1:]},
+    **{f"{part}_bidders": CountDistinct(f"{part}_bidder") for part in PARTS[1:]},
+    **{f"{part}_auctions": CountDistinct(f"{part}_auction") for part in PARTS[1:]},
 }
 MINUTE = 60_000
 DAY = 24 * 60 * MINUTE

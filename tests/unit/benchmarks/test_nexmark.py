@@ -67,6 +67,8 @@ def test_every_way_of_a_query_is_a_row_and_a_bar(tmp_path: Path, flink: dict[str
     # What is finished is not measured again.
     assert "has 3 rows of these already" in bench(*arguments).output
     assert json.loads(file.read_text())["rows"] == result["rows"]
+    refused = bench("--query", "q2", "--folder", "/proc/events")
+    assert "its folder cannot be made" in str(refused.exception)
     other_events = bench("--query", "q0", "--disorder", 7, "--folder", folder)
     assert "has 2,000 events with disorder 1, expected 2,000 with 7" in str(other_events.exception)
 

@@ -16,10 +16,10 @@ from pipelines.nexmark.queries import MISSING, QUERIES, query
 from pipelines.nexmark.source import Api, Nexmark, Tables
 from tests.nexmark import Oracle, answer
 
-EVENTS = Events(6000, rate=150, block=100)
+EVENTS = Events(4000, rate=100, block=50)
 """Forty seconds of event time."""
-DISORDER = Events(6000, rate=150, block=100, disorder=30)
-FEW = Events(2500, rate=62, block=50)
+DISORDER = Events(4000, rate=100, block=50, disorder=30)
+FEW = Events(2000, rate=50, block=50)
 WAYS = [(name, api) for name, each in QUERIES.items() for api in each.apis]
 
 
@@ -80,7 +80,7 @@ def test_the_first_events_are_those_of_the_published_generator() -> None:
 def test_files_have_what_the_generator_makes(tmp_path: Path) -> None:
     files = DISORDER.write(tmp_path / "new" / "folder")
     assert files == Events.read(tmp_path / "new" / "folder")
-    assert (files.events, files.rate, files.disorder) == (6000, 150, 30)
+    assert (files.events, files.rate, files.disorder) == (4000, 100, 30)
     for kind in KINDS:
         made, read = (list(each.batches(kind, 1, 3)) for each in (DISORDER, files))
         assert made == read
@@ -96,12 +96,12 @@ def test_each_event_is_in_one_task_and_a_reader_goes_on_where_another_was() -> N
         whole += [row["id"] for batch in share for row in batch]
         reader = Nexmark(EVENTS, "auction", ("id",), "per_record").open(context)
         given, batches = [], iter(reader)
-        for _ in range(11):
+        for _ in range(len(share) // 2 + 1):
             given.append(next(batches))
         again = Nexmark(EVENTS, "auction", ("id",), "per_record").open(context)
         again.restore(reader.position)
         assert [*given, *again] == share
-    assert sorted(whole) == list(range(1000, 1360))
+    assert sorted(whole) == list(range(1000, 1240))
 
 
 def test_wrong_use_is_told() -> None:
@@ -130,6 +130,17 @@ def test_without_the_generator_its_build_is_told(monkeypatch: pytest.MonkeyPatch
 def test_a_generator_that_fails_fails_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OKA_NEXMARK", "/bin/false")
     with pytest.raises(engine.EngineError, match="ended with status 1"):
+        answer("q0", EVENTS, "columnar")
+
+
+def test_a_generator_that_ends_within_a_block_fails_the_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = tmp_path / "broken"
+    broken.write_text("#!/bin/sh\nprintf '\\377\\0\\0\\0\\0\\0\\0\\0 too short'\n")
+    broken.chmod(0o755)
+    monkeypatch.setenv("OKA_NEXMARK", str(broken))
+    with pytest.raises(engine.EngineError, match="ended in the middle of a block"):
         answer("q0", EVENTS, "columnar")
 
 
