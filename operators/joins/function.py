@@ -121,6 +121,8 @@ class JoinFunction(BatchFunction):
 
     def process(self, batch: Any) -> Any:
         """What a batch of one of the inputs makes, with what has come of both."""
+        if not len(batch):  # markers alone, which are neither records nor columns
+            return []
         records = batch.decode()
         state = self._state_of(records)
         found = state.add(batch.input, records)

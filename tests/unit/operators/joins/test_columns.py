@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from engine.errors import OperatorError
-from engine.testing import run
+from engine.testing import VirtualClock, run
 from operators import KeyedStream, Session, Sliding, Stream, Tumbling, source
 from operators.sinks import Collect
 from operators.sources import Collection
@@ -175,3 +175,14 @@ def test_what_cannot_be_joined_is_told() -> None:
         run(left.window_join(right, hour, lambda a, b: a).sink(Collect()))
     with pytest.raises(OperatorError, match="expected names of columns for the key and the time"):
         run(left.window_join(right, hour, time=lambda row: row["at"], unit="s").sink(Collect()))
+
+
+def test_markers_alone_are_neither_records_nor_columns() -> None:
+    """As behind a filter, where no row is left of a batch that had a marker."""
+    batches = [columns(id=[1], at=[second]) for second in range(20)]
+    ticks = source(Collection(batches, rate=1)).with_parallelism(1)
+    first = ticks.map_batches(lambda batch: batch.filter(pa.array([batch["at"][0].as_py() == 0])))
+    left, right = (each.with_event_time("at", unit="s").key_by("id") for each in (first, ticks))
+    joined = left.interval_join(right, between=(0 * SECOND, 0 * SECOND))
+    settings = {"batch_size": 1, "marker_interval": 1, "clock": VirtualClock()}
+    assert rows(joined, **settings) == [{"id": 1, "at": 0, "id_right": 1, "at_right": 0}]
