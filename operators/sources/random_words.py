@@ -88,6 +88,8 @@ class RandomWords(SourceOperator[str]):
 
     def open(self, context: TaskContext) -> Blocks:
         """The words of this task, in batches."""
+        import numpy as np  # noqa: F401 - not once the time runs
+
         return Blocks(partial(self._blocks, context), 0, context.batch_size)
 
     def _blocks(self, context: TaskContext, start: int) -> Iterator[tuple[int, Any]]:

@@ -142,7 +142,8 @@ def test_counts_that_differ_are_refused(program: Callable[[str], Peer]) -> None:
         counts[some[1]] -= 1
         window.write(counts, 0.1)
         words.write(0.1)
-        """
+        """,
+        start_seconds=60.0,
     )
     with pytest.raises(RuntimeError, match="expected the same of every word"):
         measure(broken)

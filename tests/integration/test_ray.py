@@ -61,7 +61,12 @@ def test_parallelism_first_keeps_both_vertices_on_the_same_nodes() -> None:
 @pytest.mark.parametrize("parallelism", [1, 8])
 @pytest.mark.parametrize("api", ["per_record", "native"])
 def test_counts_of_a_real_text_over_tcp_between_nodes(parallelism: int, api: str) -> None:
-    result = engine.execute(word_count(api=api), runtime="ray", parallelism=parallelism)
+    result = engine.execute(
+        word_count(api=api),
+        runtime="ray",
+        parallelism=parallelism,
+        connect_timeout_seconds=120.0,  # 16 processes begin at once
+    )
     assert result.output == expected_counts()
 
 
