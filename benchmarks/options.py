@@ -165,9 +165,14 @@ def sweep_options(seconds: float = 1.5, warmup: float = 0.5) -> Callable[[Comman
 
 
 def result_options(command: Command) -> Command:
-    """`--seed`, and where the rows go: `--json`, as `json_file`, and `--fresh`."""
+    """`--seed`, and where the rows go."""
+    seed = click.option("--seed", default=0, show_default=True, help="Of the random words.")
+    return _all(seed, file_options)(command)
+
+
+def file_options(command: Command) -> Command:
+    """Where the rows go: `--json`, as `json_file`, and `--fresh`."""
     return _all(
-        click.option("--seed", default=0, show_default=True, help="Of the random words."),
         click.option(
             "--json",
             "json_file",

@@ -17,7 +17,7 @@ import click
 
 from benchmarks.nexmark import sql
 from benchmarks.nexmark.systems import FLINK, FLINK_SQL, OKA, QueryCase, Systems
-from benchmarks.options import Choices, Numbers, parallelism_option
+from benchmarks.options import Choices, Numbers, file_options, parallelism_option
 from benchmarks.result import Result, Row
 from benchmarks.results_file import check_writable
 from benchmarks.rows import OWN
@@ -69,14 +69,7 @@ from pipelines.nexmark.queries import QUERIES
     help="Of the files of events: those that are there are used, where none are they are written. "
     "[a temporary one]",
 )
-@click.option(
-    "--json",
-    "json_file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write rows in the schema oka.bench/1 here, as each is finished. Where the file is there "
-    "already, its finished rows are kept and the others measured.",
-)
-@click.option("--fresh", is_flag=True, help="Begin anew where the --json file is there.")
+@file_options
 def command(
     queries: tuple[str, ...],
     events: int,
