@@ -1,23 +1,10 @@
 //! Sessions and count windows in thousands of drawn orders, against ones that keep all records.
 
+mod random;
+
+use self::random::Random;
 use oka_window::{Counted, FARTHEST, Missed, Placed, Sessions, Window};
 use std::collections::BTreeMap;
-
-/// Numbers that a seed decides (splitmix64).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
-    fn below(&mut self, limit: i64) -> i64 {
-        (self.next() % limit as u64) as i64
-    }
-}
 
 /// A key, and its records with their places among all.
 type Given = (u64, Window, Vec<(i64, u64)>);

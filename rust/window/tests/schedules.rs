@@ -1,5 +1,8 @@
 //! Records and watermarks in thousands of drawn orders, against windows that keep all records.
 
+mod random;
+
+use self::random::Random;
 use oka_window::{FARTHEST, Missed, Slices, Table, Window, Windows};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -92,22 +95,6 @@ impl Oracle {
             .into_iter()
             .map(|window| (window, self.counts(window)))
             .collect()
-    }
-}
-
-/// Numbers that a seed decides (splitmix64).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
-    fn below(&mut self, limit: i64) -> i64 {
-        (self.next() % limit as u64) as i64
     }
 }
 
