@@ -29,13 +29,8 @@ impl Counted {
 
     /// The rows of these windows.
     fn found(&mut self, numbers: &[usize]) -> Found {
-        let keys: Vec<_> = numbers
-            .iter()
-            .map(|it| self.counts.key(*it) as u32)
-            .collect();
-        let windows = numbers.iter().map(|it| self.counts.window(*it)).collect();
-        let batch = self.rows.batch(&keys, &numbered(numbers))?;
-        Ok(batch.map(|batch| (windows, batch)).into_iter().collect())
+        let Self { counts, rows, .. } = self;
+        rows.found(numbers, |it| (counts.key(it), counts.window(it)))
     }
 }
 

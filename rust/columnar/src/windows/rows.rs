@@ -1,12 +1,11 @@
 //! What windows over columns have come to that have numbers, and their keys.
 
-use std::borrow::Cow;
-
 use arrow_array::{RecordBatch, UInt32Array};
 use arrow_select::take::take_record_batch;
 use oka_compute::Problem;
-use oka_window::Live;
+use oka_window::{Live, Window};
 
+use super::state::Found;
 use crate::AggregateError;
 use crate::aggregate::Aggregate;
 use crate::shape::{Places, Shape};
@@ -56,10 +55,10 @@ impl Rows {
         };
         let are_together = (*first..).zip(&*rows).all(|(place, row)| place == *row);
         let part = if are_together {
-            Cow::Owned(batch.slice(*first as usize, rows.len()))
+            batch.slice(*first as usize, rows.len())
         } else {
             let rows = UInt32Array::from(std::mem::take(rows));
-            Cow::Owned(take_record_batch(batch, &rows)?)
+            take_record_batch(batch, &rows)?
         };
         Shape::update(&mut shape.results, (windows, self.count), places, &part)?;
         rows.clear();
@@ -76,16 +75,22 @@ impl Rows {
         Ok(())
     }
 
-    /// The rows of windows, each with the number of its key.
-    pub(super) fn batch(
+    /// The rows of windows, of each of which `of` tells the number of its key, and its times.
+    pub(super) fn found(
         &mut self,
-        keys: &[u32],
-        windows: &[u32],
-    ) -> Result<Option<RecordBatch>, AggregateError> {
-        match &mut self.shape {
-            Some(shape) if !windows.is_empty() => Ok(Some(shape.take(keys, windows)?)),
-            _ => Ok(None),
-        }
+        numbers: &[usize],
+        of: impl Fn(usize) -> (usize, Window),
+    ) -> Found {
+        let Some(shape) = self.shape.as_mut().filter(|_| !numbers.is_empty()) else {
+            return Ok(Vec::new());
+        };
+        let of = |number: &usize| {
+            let (key, window) = of(*number);
+            (key as u32, window)
+        };
+        let (keys, windows): (Vec<_>, Vec<_>) = numbers.iter().map(of).unzip();
+        let batch = shape.take(&keys, &numbered(numbers))?;
+        Ok(vec![(windows, batch)])
     }
 
     /// Keeps these alone, windows with their places as numbers. The numbers of the keys then.

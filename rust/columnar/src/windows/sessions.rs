@@ -28,13 +28,8 @@ impl Sessions {
 
     /// The rows of these sessions.
     fn found(&mut self, numbers: &[usize]) -> Found {
-        let keys: Vec<_> = numbers
-            .iter()
-            .map(|it| self.spans.key(*it) as u32)
-            .collect();
-        let windows = numbers.iter().map(|it| self.spans.window(*it)).collect();
-        let batch = self.rows.batch(&keys, &numbered(numbers))?;
-        Ok(batch.map(|batch| (windows, batch)).into_iter().collect())
+        let Self { spans, rows } = self;
+        rows.found(numbers, |it| (spans.key(it), spans.window(it)))
     }
 }
 
