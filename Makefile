@@ -11,6 +11,9 @@ export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export PIP_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export RAY_USAGE_STATS_ENABLED := 0
+# Each job starts processes: where no byte code may be kept, as in many containers, each compiles all of Oka again. A job
+# of one task took 0.78 CPU seconds rather than 0.40 (Intel Xeon, 2026-11-23).
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help build wordcount test lint format rust-test loom python-test stubs fuzz soak chaos nexmark bench bench-check peers first-hour k8s-check k8s-tools clean
 help: ## list the targets
@@ -48,11 +51,15 @@ GO_MODULE_kube-score := github.com/zegl/kube-score/cmd/kube-score@v1.20.0
 GO_MODULE_kustomize := sigs.k8s.io/kustomize/kustomize/v5@v5.7.1
 K8S_TOOLS := $(patsubst %,.k8s/bin/%,kubectl-validate kube-score $(if $(shell command -v kubectl),,kustomize))
 
+# Lints and tests of the crates share what `make build` has compiled.
+CHECKED := --quiet --locked --release --config rust/checked.toml
+
 test: lint rust-test k8s-check python-test ## everything that must pass: lint, types, Rust and Python tests
 
 lint: $(BUILT) ## formatting, lints, types, direction of imports
 	cargo fmt --check
-	cargo clippy --quiet --locked --all-targets -- -D warnings
+	cargo clippy $(CHECKED) --all-targets -- -D warnings
+	cargo clippy $(CHECKED) --package oka-nexmark --all-targets -- -D warnings
 	$(BIN)/ruff format --quiet --check
 	$(BIN)/ruff check --quiet
 	$(BIN)/mypy
@@ -65,16 +72,18 @@ format: $(INSTALLED) ## format Rust and Python
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-rust-test: export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
+lint rust-test: export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 rust-test: $(INSTALLED) loom ## tests of the crates
-	cargo test --quiet --locked
+	cargo test $(CHECKED)
+	cargo test $(CHECKED) --package oka-nexmark
 
 loom: ## the lock-free ring under every interleaving of its threads
-	RUSTFLAGS="--cfg loom" cargo test --quiet --locked --release --package oka-ring --lib --target-dir target/loom
+	cargo test $(CHECKED) --package oka-ring --lib --features loom
 
-# Two processes: more would fall behind where there are two cores, and tests wait with limits.
+# Three processes: two have all tests on Ray, which wait for most of their time. More would fall behind where there are two
+# cores, and tests wait with limits.
 python-test: $(BUILT) $(NEXMARK) $(K8S_TOOLS) ## tests of the packages, real Ray included
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
+	$(BIN)/python -m pytest --numprocesses 3 --dist loadgroup
 
 stubs: $(INSTALLED) ## write engine/_native.pyi anew from the Rust types and docs
 	$(BIN)/maturin generate-stubs --manifest-path rust/native/Cargo.toml --out .
@@ -101,7 +110,7 @@ fuzz: ## random bytes, guided by coverage, into the decoders; FUZZ_SECONDS=60 in
 
 CHAOS_SEEDS ?= 0-99
 chaos: $(BUILT) ## drivers and workers killed, stopped and cut off at seeded moments, on each runtime; CHAOS_SEEDS=0-99
-	CHAOS_SEEDS=$(CHAOS_SEEDS) $(BIN)/python -m pytest -q -s --timeout 300 tests/faults/test_chaos.py
+	CHAOS_SEEDS=$(CHAOS_SEEDS) $(BIN)/python -m pytest -q -s --timeout 300 tests/faults/test_chaos.py tests/faults/test_recovery.py
 
 bench: $(BUILT) ## the word-count benchmark at parallelism 1, a quarter of an hour; goes on where it stopped
 	$(BIN)/oka bench word-count --parallelism 1 --json results/word_count.json

@@ -1,7 +1,7 @@
 from typing import Any, SupportsFloat, SupportsIndex, final
 from typing_extensions import disjoint_base
 
-__all__ = ["Aggregate", "AggregateError", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "EncodeError", "InputStatistics", "KeyExtractError", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "ResourceError", "S3Client", "S3Server", "StorageFailed", "WindowAggregate", "keyed_entries", "partition", "register_extensions", "use_precise_timers"]
+__all__ = ["Aggregate", "AggregateError", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "EncodeError", "InputStatistics", "KeyExtractError", "KeyedEntries", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "ResourceError", "S3Client", "S3Server", "StorageFailed", "WindowAggregate", "keyed_entries", "partition", "register_extensions", "use_precise_timers"]
 
 @final
 class Aggregate:
@@ -27,12 +27,12 @@ class Aggregate:
         """
         Takes a batch in without a result. Raises AggregateError naming the record.
         """
-    def restore(self, /, layout: "bytes", entries: "list[tuple[int, bytes, bytes]]", touched: "bool") -> "None":
+    def restore(self, /, layout: "bytes", entries: "KeyedEntries", touched: "bool") -> "None":
         """
         Goes on with what others kept, before the first batch. `touched` tells that `updates` shall
         give these keys. Raises AggregateError where it does not suit.
         """
-    def snapshot(self, /) -> "tuple[bytes, list[tuple[int, bytes, bytes]]]":
+    def snapshot(self, /) -> "tuple[bytes, KeyedEntries]":
         """
         What it keeps, for `restore`: of columns an empty frame of them (else no bytes), and an entry
         of keyed state for each key. A value is that of the only aggregation, or a tuple; a mean is a
@@ -353,6 +353,48 @@ class KeyExtractError(Exception):
     A record has no such key, or its key is nothing that a record can be keyed by.
     """
     def __new__(cls, /, message: "str") -> KeyExtractError: ...
+
+@final
+class KeyedEntries:
+    """
+    Keys of keyed state with what is kept of them, in the order of hashes: the hash by which a
+    hash-partitioned gate chooses, the key and the value, encoded as records are. Nothing in it changes.
+
+    Those that an operator gives are put in order when somebody first reads them, in whose thread, without
+    the GIL; `len` is known before.
+    """
+    def __eq__(self, other: object, /) -> bool: ...
+    def __getitem__(self, index: int, /) -> tuple[int, bytes, bytes]:
+        """
+        Raises IndexError, which ends an iteration.
+        """
+    def __len__(self, /) -> int: ...
+    def __new__(cls, /, entries: "list[tuple[int, bytes, bytes]]" = ...) -> KeyedEntries:
+        """
+        Of these, which are in any order.
+        """
+    @staticmethod
+    def from_bytes(data: "bytes", length: "int") -> "KeyedEntries":
+        """
+        So many, of which `to_bytes` gave this. Raises DecodeError.
+        """
+    def keys(self, /) -> "list[Any]":
+        """
+        The keys, decoded.
+        """
+    @staticmethod
+    def share(states: "list[KeyedEntries]", index: "int", parallelism: "int") -> "KeyedEntries":
+        """
+        What the task of this index goes on with, out of those of all tasks so far.
+        """
+    def to_bytes(self, /) -> "bytes":
+        """
+        As messages of an Arrow IPC stream, of the columns `hash`, `key` and `value`.
+        """
+    def values(self, /) -> "list[Any]":
+        """
+        What is kept of each of them, decoded.
+        """
 
 @final
 class Landing:
@@ -701,6 +743,10 @@ class S3Client:
         """
         Finds endpoint, region and credentials; asks nobody yet.
         """
+    def create(self, /, key: "str", data: "memoryview") -> bool:
+        """
+        Writes an object in one request unless the key has one; whether it did.
+        """
     def delete(self, /, keys: "list[str]") -> None:
         """
         Removes objects; those that there are not do not matter.
@@ -817,12 +863,12 @@ class WindowAggregate:
         """
         How many records came when their windows were gone.
         """
-    def restore(self, /, layout: "bytes", entries: "list[tuple[int, bytes, bytes]]", touched: "bool") -> "None":
+    def restore(self, /, layout: "bytes", entries: "KeyedEntries", touched: "bool") -> "None":
         """
         Goes on with what others kept, before the first batch. `touched` tells that `changes` shall
         give these windows. Raises AggregateError where it does not suit.
         """
-    def snapshot(self, /) -> "tuple[bytes, list[tuple[int, bytes, bytes]]]":
+    def snapshot(self, /) -> "tuple[bytes, KeyedEntries]":
         """
         What it keeps, for `restore`: as `Aggregate.snapshot`. What is kept of a key is a tuple of the
         watermark and of tuples: the start of a slice of time, 1970 in the form of its times, and what
@@ -833,11 +879,10 @@ class WindowAggregate:
         Those that came so since it was called, in batches.
         """
 
-def keyed_entries(pairs: "list[tuple[Any, Any]]", pickle: "bool" = False) -> "list[tuple[int, bytes, bytes]]":
+def keyed_entries(pairs: "list[tuple[Any, Any]]", pickle: "bool" = False) -> "KeyedEntries":
     """
-    Pairs of a key and a value as entries of keyed state, in the order of hashes: the hash by which a
-    hash-partitioned gate chooses, the key and the value, encoded as records are. With `pickle`, what
-    cannot be encoded otherwise is pickled. Raises EncodeError or KeyExtractError naming the pair.
+    Pairs of a key and a value as entries of keyed state. With `pickle`, what cannot be encoded otherwise
+    is pickled. Raises EncodeError or KeyExtractError naming the pair.
     """
 
 def partition(keys: "list[Any]", channels: "int") -> "list[int]":

@@ -9,6 +9,7 @@
 //! - [`Encoder`] and [`Decoder`] are the two ends of a channel; [`Columns`] is one frame.
 //! - [`Aggregate`] computes count, sum and others per key, a column at a time;
 //!   [`Latest`] keeps the last of its results; [`WindowAggregate`] computes it for windows of time.
+//! - [`Entries`] is keyed state as others go on with it; [`Placed`] the keys of a table for it.
 
 mod aggregate;
 mod ahead;
@@ -18,6 +19,7 @@ mod column;
 mod decode;
 mod dictionary;
 mod encode;
+mod entries;
 mod error;
 mod gather;
 mod gathered;
@@ -27,6 +29,7 @@ mod latest;
 mod partition;
 mod picked;
 mod pieces;
+mod placed;
 mod shape;
 mod times;
 mod values;
@@ -36,9 +39,11 @@ pub use aggregate::Aggregate;
 pub use column::{ColumnError, Selector};
 pub use decode::{Columns, DecodeError, Decoder};
 pub use encode::{EncodeError, Encoder};
+pub use entries::Entries;
 pub use error::AggregateError;
 pub use key::KeyError;
 pub use latest::Latest;
 pub use partition::{PartitionError, Partitioner};
 pub use pieces::{piece_rows, pieces};
+pub use placed::Placed;
 pub use windows::WindowAggregate;

@@ -5,11 +5,13 @@
 //! key that the batch touched, once, with its value after the whole batch.
 
 use crate::accumulator::Aggregation;
+use crate::copied::Values;
 use crate::fields::{Fields, KeyPath};
 use crate::groups::{Groups, Update, Wanted};
 use crate::key;
 use crate::path::Path;
 use crate::problem::{AggregateError, Problem};
+use crate::strings::ByteStrings;
 use crate::value::Reader;
 use std::ops::Range;
 
@@ -81,13 +83,14 @@ impl Aggregate {
         self.groups.take_updates()
     }
 
-    /// Each key, as it was first encoded, and its values: one, or an array of several.
-    pub fn export(&self) -> impl Iterator<Item = (&[u8], Vec<u8>)> {
-        self.groups.all().map(|update| {
-            let mut encoded = Vec::new();
-            update.encode(&mut encoded);
-            (update.key, encoded)
-        })
+    /// The keys from this number on, as they were first encoded, in the order in which they appeared.
+    pub fn keys(&self, first: usize) -> ByteStrings {
+        self.groups.keys(first)
+    }
+
+    /// What all keys have come to, in that order: one value each, or an array of several.
+    pub fn values(&self) -> Values {
+        self.groups.values()
     }
 
     /// Goes on with a key that another has exported, as if its records had come here.

@@ -1,9 +1,11 @@
 //! The values of keys, wherever they were found.
 
 use crate::accumulator::{Accumulated, Aggregation, parts};
+use crate::copied::Values;
 use crate::encode;
 use crate::path::Path;
 use crate::problem::Problem;
+use crate::strings::ByteStrings;
 use crate::table::KeyTable;
 use oka_window::Table;
 use std::iter;
@@ -193,6 +195,23 @@ impl Groups {
     /// All keys, in the order in which they appeared.
     pub(crate) fn all(&self) -> impl Iterator<Item = Update<'_>> {
         (0..self.entries.len()).map(|number| self.update(number))
+    }
+
+    /// The keys from this number on, as they were first encoded.
+    pub(crate) fn keys(&self, first: usize) -> ByteStrings {
+        let mut keys = ByteStrings::with_room(self.len() - first, 0);
+        (first..self.len()).for_each(|number| keys.push(self.update(number).key));
+        keys
+    }
+
+    /// What all keys have come to, by their numbers.
+    pub(crate) fn values(&self) -> Values {
+        if self.further.is_empty()
+            && let Some(small) = Values::small(self.entries.iter().map(|entry| &entry.value))
+        {
+            return small;
+        }
+        Values::encoded(self.all())
     }
 
     /// All of those touched, for the last time.

@@ -6,16 +6,18 @@
 //! - [`value`]: a total reader of encoded values; [`encode`]: the writer of the same format.
 //! - [`path`]: finds the value that a key selector names inside a record.
 //! - [`key`]: one byte string per key, equal exactly when the keys are equal in Python.
+//! - [`place`]: the hash by which records are divided among tasks.
 //! - [`short`]: hash and equality of short byte strings.
 //! - [`table`]: numbers keys densely, in the order in which they appeared.
 //! - [`accumulator`]: what a key has come to, of numbers (`numeric`, `quantile`) or of any values
 //!   (`tally`); [`fields`]: where key and value of a record lie.
 //! - `groups`: what the keys have come to; [`aggregate`]: count, sum, min, max, mean and first per key.
 //! - [`time`]: the time of a record; [`windows`]: the same per key and window; [`kept`]: what
-//!   others need of them to go on.
+//!   others need of them to go on; [`copied`]: a copy of what keys have come to, taken in no time.
 
 pub mod accumulator;
 pub mod aggregate;
+pub mod copied;
 pub mod encode;
 pub mod fields;
 mod groups;
@@ -23,9 +25,11 @@ pub mod kept;
 pub mod key;
 mod numeric;
 pub mod path;
+pub mod place;
 pub mod problem;
 mod quantile;
 pub mod short;
+mod strings;
 pub mod table;
 mod tally;
 pub mod time;
@@ -34,12 +38,14 @@ pub mod windows;
 
 pub use accumulator::{Accumulated, Aggregation, encode_text, parts};
 pub use aggregate::Aggregate;
+pub use copied::Values;
 pub use fields::KeyPath;
 pub use groups::Update;
 pub use numeric::{integer_mean, integral};
 pub use path::{Path, PathError, Step};
 pub use problem::{AggregateError, Problem};
 pub use quantile::quantiles;
+pub use strings::ByteStrings;
 pub use tally::Tally;
 pub use time::{TimePath, Unit};
 pub use value::{ReadError, Reader, Value};

@@ -5,7 +5,7 @@ use crate::decode::Decoder;
 use crate::error::alone;
 use crate::refused::{mixed, raise, raise_columns};
 use crate::results::{Shown, exported, value};
-use crate::state::{Entry, placed};
+use crate::state::{KeyedEntries, Snapshots};
 use crate::wanted::{PathStep, Said, Wanted, key_path, over_columns, path};
 use oka_columnar::Columns;
 use oka_compute::{Aggregation, Path, Update};
@@ -38,6 +38,7 @@ struct State {
     key: Vec<Vec<PathStep>>,
     wanted: Vec<Wanted>,
     names: Option<Vec<Py<PyString>>>,
+    snapshots: Snapshots,
 }
 
 #[pymethods]
@@ -71,6 +72,7 @@ impl Aggregate {
             key,
             wanted,
             names,
+            snapshots: Snapshots::default(),
         };
         Ok(Self {
             state: Mutex::new(state),
@@ -140,36 +142,41 @@ impl Aggregate {
     /// What it keeps, for `restore`: of columns an empty frame of them (else no bytes), and an entry
     /// of keyed state for each key. A value is that of the only aggregation, or a tuple; a mean is a
     /// tuple of sum and count.
-    #[pyo3(signature = () -> "tuple[bytes, list[tuple[int, bytes, bytes]]]")]
-    fn snapshot(&self, py: Python<'_>) -> PyResult<(Vec<u8>, Vec<Entry>)> {
-        let state = self.state()?;
-        let (layout, pairs) = if let Some(columns) = &state.columns {
-            columns.export().map_err(|error| raise_columns(&error))?
-        } else {
-            let pairs = state.aggregate.export();
-            let pairs = pairs.map(|(key, values)| (key.to_vec(), values));
-            (Vec::new(), pairs.collect())
-        };
-        Ok((layout, placed(py, pairs)?))
+    #[pyo3(signature = () -> "tuple[bytes, KeyedEntries]")]
+    fn snapshot(&self, py: Python<'_>) -> PyResult<(Vec<u8>, KeyedEntries)> {
+        let mut state = self.state()?;
+        if let Some(columns) = &state.columns {
+            let (layout, pairs) = columns.export().map_err(|error| raise_columns(&error))?;
+            return Ok((layout, KeyedEntries::of_encoded(pairs)));
+        }
+        let State {
+            aggregate,
+            snapshots,
+            ..
+        } = &mut *state;
+        let copy = || (aggregate.keys(snapshots.copied()), aggregate.values());
+        let (keys, values) = py.detach(copy);
+        Ok((Vec::new(), snapshots.take(keys, values)))
     }
 
     /// Goes on with what others kept, before the first batch. `touched` tells that `updates` shall
     /// give these keys. Raises AggregateError where it does not suit.
     #[pyo3(signature = (
         layout: "bytes",
-        entries: "list[tuple[int, bytes, bytes]]",
+        entries: "KeyedEntries",
         touched: "bool",
     ) -> "None")]
     fn restore(
         &self,
         py: Python<'_>,
         layout: &[u8],
-        entries: Vec<Entry>,
+        entries: &KeyedEntries,
         touched: bool,
     ) -> PyResult<()> {
+        let entries = entries.entries(py)?;
         let mut state = self.state()?;
         if !layout.is_empty() {
-            let pairs = entries.iter().map(|(_, key, it)| (&key[..], &it[..]));
+            let pairs = entries.iter().map(|(_, key, values)| (key, values));
             let (keys, values): (Vec<_>, Vec<_>) = pairs.unzip();
             let columns = state.columns()?;
             let imported = columns.import(layout, (&keys, &values));
@@ -180,10 +187,10 @@ impl Aggregate {
             return Ok(());
         }
         let mut decoder = Decoder::new(py);
-        for (_, key, values) in entries {
-            let imported = state.aggregate.import(&key, &values);
+        for (_, key, values) in entries.iter() {
+            let imported = state.aggregate.import(key, values);
             imported.map_err(|problem| raise_columns(&problem.into()))?;
-            state.keys.push(decoder.first(&key)?.unbind());
+            state.keys.push(decoder.first(key)?.unbind());
         }
         if !touched {
             drop(state.aggregate.take_updates());

@@ -189,12 +189,15 @@ impl S3Client {
     /// Writes an object; it is there whole or not at all.
     #[pyo3(signature = (key: "str", data: "memoryview"))]
     fn put(&self, py: Python<'_>, key: &str, data: &Bound<'_, PyAny>) -> PyResult<()> {
-        let buffer = PyBuffer::<u8>::get(data)?;
-        if !buffer.is_c_contiguous() {
-            return Err(PyBufferError::new_err("the data is not contiguous"));
-        }
-        let data = Bytes::from_owner(Readable(buffer));
+        let data = readable(data)?;
         call(py, |interrupted| self.0.put(key, data, interrupted))
+    }
+
+    /// Writes an object in one request unless the key has one; whether it did.
+    #[pyo3(signature = (key: "str", data: "memoryview"))]
+    fn create(&self, py: Python<'_>, key: &str, data: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let data = readable(data)?;
+        call(py, |interrupted| self.0.create(key, data, interrupted))
     }
 
     /// Writes a file's content as an object.
@@ -216,6 +219,15 @@ impl S3Client {
     fn size(&self, py: Python<'_>, key: &str) -> PyResult<u64> {
         call(py, |interrupted| self.0.size(key, interrupted))
     }
+}
+
+/// The bytes of a buffer, without a copy.
+fn readable(data: &Bound<'_, PyAny>) -> PyResult<Bytes> {
+    let buffer = PyBuffer::<u8>::get(data)?;
+    if !buffer.is_c_contiguous() {
+        return Err(PyBufferError::new_err("the data is not contiguous"));
+    }
+    Ok(Bytes::from_owner(Readable(buffer)))
 }
 
 /// Runs a call without the GIL; what a signal's handler raises ends it.

@@ -1,52 +1,292 @@
 //! Entries of keyed state.
 
+use crate::batch::not_columns;
 use crate::decode::Decoder;
 use crate::encode;
 use crate::extension::Pickling;
 use crate::gate::for_each;
 use crate::key::Key;
+use oka_columnar::{Entries, Placed};
+use oka_compute::kept::Kept;
+use oka_compute::{ByteStrings, Values, place};
+use pyo3::exceptions::{PyIndexError, PyRuntimeError, PyValueError};
+use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::{PyBytes, PyList};
+use std::mem;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// The hash that places a key, the key, and what is kept of it, both encoded.
-pub(crate) type Entry = (u64, Vec<u8>, Vec<u8>);
+type Entry = (u64, Vec<u8>, Vec<u8>);
+type Found<'py> = (u64, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
 
-/// Pairs of a key and a value as entries of keyed state, in the order of hashes: the hash by which a
-/// hash-partitioned gate chooses, the key and the value, encoded as records are. With `pickle`, what
-/// cannot be encoded otherwise is pickled. Raises EncodeError or KeyExtractError naming the pair.
+/// Keys of keyed state with what is kept of them, in the order of hashes: the hash by which a
+/// hash-partitioned gate chooses, the key and the value, encoded as records are. Nothing in it changes.
+///
+/// Those that an operator gives are put in order when somebody first reads them, in whose thread, without
+/// the GIL; `len` is known before.
+#[pyclass(frozen, module = "engine._native")]
+pub(crate) struct KeyedEntries {
+    len: usize,
+    entries: OnceLock<Entries>,
+    /// How to make them, until somebody does.
+    make: Mutex<Option<Make>>,
+}
+
+type Make = Box<dyn FnOnce() -> PyResult<Entries> + Send>;
+
+#[pymethods]
+impl KeyedEntries {
+    /// Of these, which are in any order.
+    #[new]
+    #[pyo3(signature = (entries: "list[tuple[int, bytes, bytes]]" = Vec::new()))]
+    fn new(entries: Vec<Entry>) -> Self {
+        let (mut hashes, mut keys) = (Vec::new(), ByteStrings::default());
+        let mut values = ByteStrings::default();
+        for (hash, key, value) in entries {
+            hashes.push(hash);
+            keys.push(&key);
+            values.push(&value);
+        }
+        Entries::new(&hashes, &keys, &values).into()
+    }
+
+    /// What the task of this index goes on with, out of those of all tasks so far.
+    #[staticmethod]
+    #[pyo3(signature = (
+        states: "list[KeyedEntries]",
+        index: "int",
+        parallelism: "int",
+    ) -> "KeyedEntries")]
+    fn share(
+        py: Python<'_>,
+        states: Vec<Py<Self>>,
+        index: usize,
+        parallelism: usize,
+    ) -> PyResult<Self> {
+        if index >= parallelism {
+            return Err(PyValueError::new_err(format!(
+                "index {index}, expected one below the parallelism, which is {parallelism}"
+            )));
+        }
+        let entries = |each: Py<Self>| each.get().entries(py).cloned();
+        let states = states.into_iter().map(entries);
+        let states = states.collect::<PyResult<Vec<_>>>()?;
+        let shares = || states.iter().map(|each| each.share(index, parallelism));
+        Ok(py
+            .detach(|| Entries::merge(&shares().collect::<Vec<_>>()))
+            .into())
+    }
+
+    /// As messages of an Arrow IPC stream, of the columns `hash`, `key` and `value`.
+    #[pyo3(signature = () -> "bytes")]
+    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let entries = self.entries(py)?;
+        let written = py.detach(|| entries.write());
+        let written = written.map_err(|error| PyValueError::new_err(error.to_string()))?;
+        bytes(py, &written)
+    }
+
+    /// So many, of which `to_bytes` gave this. Raises DecodeError.
+    #[staticmethod]
+    #[pyo3(signature = (data: "bytes", length: "int") -> "KeyedEntries")]
+    fn from_bytes(py: Python<'_>, data: &[u8], length: usize) -> PyResult<Self> {
+        let read = py.detach(|| Entries::read(data.to_vec().into(), length));
+        Ok(read.map_err(|error| not_columns(&error))?.into())
+    }
+
+    /// The keys, decoded.
+    #[pyo3(signature = () -> "list[Any]")]
+    fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let entries = self.entries(py)?;
+        Decoder::new(py).list([(entries.len(), entries.key_bytes())].into_iter())
+    }
+
+    /// What is kept of each of them, decoded.
+    #[pyo3(signature = () -> "list[Any]")]
+    fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let entries = self.entries(py)?;
+        Decoder::new(py).list([(entries.len(), entries.value_bytes())].into_iter())
+    }
+
+    fn __len__(&self) -> usize {
+        self.len
+    }
+
+    /// Raises IndexError, which ends an iteration.
+    fn __getitem__<'py>(&self, py: Python<'py>, index: isize) -> PyResult<Found<'py>> {
+        let entries = self.entries(py)?;
+        let at = if index < 0 {
+            index + self.len as isize
+        } else {
+            index
+        };
+        if at < 0 || at as usize >= entries.len() {
+            let of = entries.len();
+            return Err(PyIndexError::new_err(format!("entry {index} of {of}")));
+        }
+        let (hash, key, value) = entries.get(at as usize);
+        Ok((hash, PyBytes::new(py, key), PyBytes::new(py, value)))
+    }
+
+    fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let Ok(other) = other.cast::<Self>() else {
+            return Ok(false);
+        };
+        Ok(self.entries(py)? == other.get().entries(py)?)
+    }
+}
+
+impl KeyedEntries {
+    /// So many, which are made when somebody reads them.
+    fn later(len: usize, make: impl FnOnce() -> PyResult<Entries> + Send + 'static) -> Self {
+        Self {
+            len,
+            entries: OnceLock::new(),
+            make: Mutex::new(Some(Box::new(make))),
+        }
+    }
+
+    /// Those of keys and values that are encoded already.
+    pub(crate) fn of_encoded(pairs: Kept) -> Self {
+        Self::later(pairs.len(), move || {
+            let keys = pairs.iter().map(|(key, _)| key).collect();
+            let values = pairs.iter().map(|(_, value)| value).collect();
+            Ok(Entries::new(&hashes(&keys)?, &keys, &values))
+        })
+    }
+
+    /// Made if they are not yet; waits without the GIL.
+    pub(crate) fn entries(&self, py: Python<'_>) -> PyResult<&Entries> {
+        if let Some(entries) = self.entries.get() {
+            return Ok(entries);
+        }
+        py.detach(|| {
+            let mut make = self.make.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(entries) = self.entries.get() {
+                return Ok(entries);
+            }
+            let failed = || PyRuntimeError::new_err("these entries could not be made before");
+            let entries = make.take().ok_or_else(failed)?()?;
+            Ok(self.entries.get_or_init(|| entries))
+        })
+    }
+}
+
+impl From<Entries> for KeyedEntries {
+    fn from(entries: Entries) -> Self {
+        Self {
+            len: entries.len(),
+            entries: entries.into(),
+            make: Mutex::new(None),
+        }
+    }
+}
+
+/// Pairs of a key and a value as entries of keyed state. With `pickle`, what cannot be encoded otherwise
+/// is pickled. Raises EncodeError or KeyExtractError naming the pair.
 #[pyfunction]
 #[pyo3(signature = (
     pairs: "list[tuple[Any, Any]]",
     pickle: "bool" = false,
-) -> "list[tuple[int, bytes, bytes]]")]
-pub(crate) fn keyed_entries(pairs: &Bound<'_, PyList>, pickle: bool) -> PyResult<Vec<Entry>> {
+) -> "KeyedEntries")]
+pub(crate) fn keyed_entries(pairs: &Bound<'_, PyList>, pickle: bool) -> PyResult<KeyedEntries> {
     let _pickling = Pickling::allow(pickle);
-    let mut entries = Vec::with_capacity(pairs.len());
+    let mut hashes = Vec::with_capacity(pairs.len());
+    let mut keys = ByteStrings::with_room(pairs.len(), 0);
+    let mut values = ByteStrings::with_room(pairs.len(), 0);
     for_each(pairs, |index, pair| {
         let (key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = pair.extract()?;
-        let encoded = |part: &Bound<'_, PyAny>| {
-            let mut out = Vec::new();
+        let append = |part: &Bound<'_, PyAny>, out: &mut Vec<u8>| {
             // SAFETY: there is a `Bound`, so the GIL is held and the part is valid.
-            unsafe { encode::append(part.py(), &mut out, part.as_ptr(), 0) }
-                .map_err(|refused| encode::refusal(index, pair, *refused))?;
-            Ok::<_, PyErr>(out)
+            unsafe { encode::append(part.py(), out, part.as_ptr(), 0) }
+                .map_err(|refused| encode::refusal(index, pair, *refused))
         };
-        let hash = Key::Record.hash(index, &key)?;
-        entries.push((hash, encoded(&key)?, encoded(&value)?));
-        Ok(())
+        hashes.push(Key::Record.hash(index, &key)?);
+        keys.push_with(|out| append(&key, out))?;
+        values.push_with(|out| append(&value, out))
     })?;
-    entries.sort_unstable();
-    Ok(entries)
+    let sorted = move || Ok(Entries::new(&hashes, &keys, &values));
+    Ok(KeyedEntries::later(pairs.len(), sorted))
 }
 
-/// The entries of keys and values that are encoded already.
-pub(crate) fn placed(py: Python<'_>, pairs: Vec<(Vec<u8>, Vec<u8>)>) -> PyResult<Vec<Entry>> {
-    let mut decoder = Decoder::new(py);
-    let entries = pairs.into_iter().enumerate().map(|(index, (key, value))| {
-        let hash = Key::Record.hash(index, &decoder.first(&key)?)?;
-        Ok((hash, key, value))
-    });
-    let mut entries = entries.collect::<PyResult<Vec<_>>>()?;
-    entries.sort_unstable();
-    Ok(entries)
+/// The keys of a table that only grows, on the side of its snapshots: a snapshot copies new keys and
+/// the values, and who reads it puts them in order.
+#[derive(Default)]
+pub(crate) struct Snapshots {
+    /// How many keys were copied.
+    copied: usize,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    /// Keys that were copied, and that nobody has put in order yet.
+    new: Mutex<Vec<ByteStrings>>,
+    /// Held for as long as that takes.
+    placed: Mutex<Placed>,
+}
+
+impl Snapshots {
+    /// The number of the first key that the next snapshot has to copy.
+    pub(crate) fn copied(&self) -> usize {
+        self.copied
+    }
+
+    /// Entries of these new keys and of all before, with what they have come to.
+    pub(crate) fn take(&mut self, keys: ByteStrings, values: Values) -> KeyedEntries {
+        self.copied += keys.len();
+        let new = &self.shared.new;
+        new.lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(keys);
+        let shared = Arc::clone(&self.shared);
+        KeyedEntries::later(values.len(), move || shared.entries(&values))
+    }
+}
+
+impl Shared {
+    fn entries(&self, values: &Values) -> PyResult<Entries> {
+        let mut placed = self.placed.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = mem::take(&mut *self.new.lock().unwrap_or_else(PoisonError::into_inner));
+        if !new.is_empty() {
+            let keys = new.iter().flat_map(ByteStrings::iter).collect();
+            placed.add(&hashes(&keys)?, &keys);
+        }
+        Ok(placed.entries(values))
+    }
+}
+
+/// The hash of each key. Python is asked of those alone that are objects of its classes.
+fn hashes(keys: &ByteStrings) -> PyResult<Vec<u64>> {
+    let known: Vec<_> = keys.iter().map(place::hash).collect();
+    if let Some(all) = known.iter().copied().collect() {
+        return Ok(all);
+    }
+    Python::attach(|py| {
+        let mut decoder = Decoder::new(py);
+        let hashes = known
+            .into_iter()
+            .enumerate()
+            .map(|(index, known)| match known {
+                Some(hash) => Ok(hash),
+                None => Key::Record.hash(index, &decoder.first(keys.get(index))?),
+            });
+        hashes.collect()
+    })
+}
+
+/// Bytes for Python, copied without the GIL.
+fn bytes<'py>(py: Python<'py>, data: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+    // SAFETY: nobody else has the object before it is filled; its buffer has the length of `data`.
+    unsafe {
+        let object = ffi::PyBytes_FromStringAndSize(std::ptr::null(), data.len() as isize);
+        let object = Bound::from_owned_ptr_or_err(py, object)?.cast_into_unchecked::<PyBytes>();
+        let start = ffi::PyBytes_AS_STRING(object.as_ptr()) as usize;
+        py.detach(|| {
+            let start = start as *mut u8;
+            start.copy_from_nonoverlapping(data.as_ptr(), data.len());
+        });
+        Ok(object)
+    }
 }

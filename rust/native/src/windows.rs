@@ -8,7 +8,7 @@ use crate::encode;
 use crate::error::alone;
 use crate::refused::{mixed, no_column, raise, raise_columns};
 use crate::results::{Rows, Shown, exported};
-use crate::state::{Entry, placed};
+use crate::state::KeyedEntries;
 use crate::wanted::{PathStep, Said, Wanted, key_path, over_columns, path, selector};
 use oka_compute::{Aggregation, Emit, Problem, TimePath, Unit};
 use oka_window::{Assigner, Windows, WindowsError};
@@ -208,8 +208,8 @@ impl WindowAggregate {
     /// What it keeps, for `restore`: as `Aggregate.snapshot`. What is kept of a key is a tuple of the
     /// watermark and of tuples: the start of a slice of time, 1970 in the form of its times, and what
     /// `Aggregate` keeps.
-    #[pyo3(signature = () -> "tuple[bytes, list[tuple[int, bytes, bytes]]]")]
-    fn snapshot(&self, py: Python<'_>) -> PyResult<(Vec<u8>, Vec<Entry>)> {
+    #[pyo3(signature = () -> "tuple[bytes, KeyedEntries]")]
+    fn snapshot(&self) -> PyResult<(Vec<u8>, KeyedEntries)> {
         let state = self.state()?;
         let exported = match &state.columns {
             Some(columns) => columns.export(),
@@ -218,34 +218,33 @@ impl WindowAggregate {
                 .map_err(Into::into),
         };
         let (layout, pairs) = exported.map_err(|error| raise_columns(&error))?;
-        Ok((layout, placed(py, pairs)?))
+        Ok((layout, KeyedEntries::of_encoded(pairs)))
     }
 
     /// Goes on with what others kept, before the first batch. `touched` tells that `changes` shall
     /// give these windows. Raises AggregateError where it does not suit.
     #[pyo3(signature = (
         layout: "bytes",
-        entries: "list[tuple[int, bytes, bytes]]",
+        entries: "KeyedEntries",
         touched: "bool",
     ) -> "None")]
     fn restore(
         &self,
         py: Python<'_>,
         layout: &[u8],
-        entries: Vec<Entry>,
+        entries: &KeyedEntries,
         touched: bool,
     ) -> PyResult<()> {
+        let entries = entries.entries(py)?;
         let mut state = self.state()?;
         if !layout.is_empty() {
-            let entries: Vec<_> = entries
-                .iter()
-                .map(|(_, key, it)| (&key[..], &it[..]))
-                .collect();
+            let entries = entries.iter().map(|(_, key, kept)| (key, kept));
+            let entries: Vec<_> = entries.collect();
             let imported = state.columns()?.import(layout, &entries, touched);
             return imported.map_err(|error| raise_columns(&error));
         }
-        for (_, key, kept) in entries {
-            let imported = state.aggregate.import(&key, &kept);
+        for (_, key, kept) in entries.iter() {
+            let imported = state.aggregate.import(key, kept);
             imported.map_err(|problem| raise_columns(&problem.into()))?;
         }
         state.aggregate.imported(touched);

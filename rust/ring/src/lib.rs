@@ -32,9 +32,9 @@
 //! ```
 
 mod doorbell;
-#[cfg(all(test, loom))]
+#[cfg(all(test, feature = "loom"))]
 mod heap;
-#[cfg(all(test, loom))]
+#[cfg(all(test, feature = "loom"))]
 mod interleavings;
 mod marks;
 mod ring;

@@ -55,4 +55,4 @@ pub const MARKS: usize = WORDS * BITS;
 const BITS: usize = u64::BITS as usize;
 
 /// One cache line; loom has enough to explore with one word.
-const WORDS: usize = if cfg!(loom) { 1 } else { 8 };
+const WORDS: usize = if cfg!(feature = "loom") { 1 } else { 8 };

@@ -8,7 +8,7 @@ use std::time::Duration;
 use oka_ipc::{Mapping, create_memory, sealed_size};
 use rustix::fs::{SealFlags, fcntl_add_seals};
 use rustix::mm::{MapFlags, ProtFlags};
-#[cfg(not(loom))]
+#[cfg(not(feature = "loom"))]
 use rustix::thread::futex;
 use thiserror::Error;
 
@@ -127,7 +127,7 @@ unsafe impl Bell for SharedBell {
         unsafe { &*self.mapping.start().add(MARKS_OFFSET).cast() }
     }
 
-    #[cfg(not(loom))]
+    #[cfg(not(feature = "loom"))]
     fn sleep(&self, expected: u32, timeout: Option<Duration>) {
         let timeout = timeout.and_then(|timeout| timeout.try_into().ok());
         // It fails when the word has changed, the time is over or a signal came: all are wake-ups.
@@ -139,17 +139,17 @@ unsafe impl Bell for SharedBell {
         );
     }
 
-    #[cfg(not(loom))]
+    #[cfg(not(feature = "loom"))]
     fn wake(&self) {
         let _ = futex::wake(self.word(), futex::Flags::empty(), 1);
     }
 
-    #[cfg(loom)]
+    #[cfg(feature = "loom")]
     fn sleep(&self, _expected: u32, _timeout: Option<Duration>) {
         unreachable!("loom checks heap memory only");
     }
 
-    #[cfg(loom)]
+    #[cfg(feature = "loom")]
     fn wake(&self) {
         unreachable!("loom checks heap memory only");
     }
@@ -213,7 +213,7 @@ const MARKS_OFFSET: usize = 128;
 /// Pages of 4 KiB; mappings on systems with larger ones fail with an error.
 const PAGE: usize = 4096;
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(feature = "loom")))]
 mod tests {
     use std::sync::Arc;
     use std::thread;

@@ -202,6 +202,19 @@ impl Client {
         self.upload(key, source, interrupted)
     }
 
+    /// Writes an object unless the key has one, and says whether it did. Of several at once, on any
+    /// machines, one does. After an error nobody knows.
+    pub fn create(
+        &self,
+        key: &str,
+        data: Bytes,
+        interrupted: Interrupt<'_>,
+    ) -> Result<bool, Failure> {
+        let path = self.path(key)?;
+        let work = upload::if_absent(&self.store, &path, data);
+        self.wait(work, interrupted)
+    }
+
     /// Removes objects; those that there are not do not matter.
     pub fn delete(&self, keys: &[String], interrupted: Interrupt<'_>) -> Result<(), Failure> {
         let paths: Result<Vec<_>, _> = keys.iter().map(|key| self.path(key)).collect();

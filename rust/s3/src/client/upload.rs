@@ -6,7 +6,7 @@ use futures::{StreamExt, TryStreamExt};
 use object_store::aws::AmazonS3;
 use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
-use object_store::{MultipartId, ObjectStore, PutOptions, PutPayload};
+use object_store::{MultipartId, ObjectStore, PutMode, PutOptions, PutPayload};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -71,6 +71,31 @@ pub(crate) async fn object(
     Ok(())
 }
 
+/// Writes the object in one request unless there is one, and says whether it did.
+pub(crate) async fn if_absent(store: &AmazonS3, path: &Path, data: Bytes) -> Result<bool, Failure> {
+    let payload = PutPayload::from(data);
+    for _ in 0..CONFLICTS {
+        let options = PutOptions::from(PutMode::Create);
+        match store.put_opts(path, payload.clone(), options).await {
+            Ok(_) => return Ok(true),
+            // The condition was not met; a conflict, which looks alike, says nothing of the object.
+            Err(object_store::Error::AlreadyExists { source, .. })
+                if source.is::<object_store::Error>() =>
+            {
+                return Ok(false);
+            }
+            // Another request for the key was under way.
+            Err(error) if error.to_string().contains("ConditionalRequestConflict") => {}
+            Err(error) => return Err(Failure::of(error)),
+        }
+        tokio::time::sleep(CONFLICT_PAUSE).await;
+    }
+    Err(Failure::Answered {
+        code: "ConditionalRequestConflict".to_owned(),
+        message: "other requests for the key are under way all the time".to_owned(),
+    })
+}
+
 impl Unfinished {
     /// Tells S3 to forget the parts, if there are any; for a few seconds at most.
     pub async fn abort(&self, store: &AmazonS3, path: &Path) {
@@ -126,3 +151,5 @@ fn read_range(file: &File, range: &Range<u64>) -> io::Result<Bytes> {
 const LEAST_PART: u64 = 5 << 20;
 const MOST_PARTS: u64 = 10_000;
 const PATIENCE: Duration = Duration::from_secs(5);
+const CONFLICTS: usize = 20;
+const CONFLICT_PAUSE: Duration = Duration::from_millis(100);

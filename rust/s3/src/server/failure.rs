@@ -32,6 +32,7 @@ impl From<Failed> for S3Error {
                 S3ErrorCode::Custom("KeyConflict".into()),
                 Some(StatusCode::CONFLICT),
             ),
+            FolderError::KeyExists => (S3ErrorCode::PreconditionFailed, None),
             FolderError::KeyOutside => (S3ErrorCode::AccessDenied, None),
             FolderError::NoRoom(_) => (
                 S3ErrorCode::Custom("InsufficientStorage".into()),

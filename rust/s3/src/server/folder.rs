@@ -44,6 +44,8 @@ pub(crate) enum FolderError {
     KeyUnfit,
     #[error("A part of the key is an object already, or the key is the beginning of others.")]
     KeyTaken,
+    #[error("The key is that of an object already.")]
+    KeyExists,
     #[error("The key leads out of the bucket or to something that is no file.")]
     KeyOutside,
     #[error("There is no room for the object: {0}.")]
@@ -220,11 +222,21 @@ impl Folder {
     }
 
     /// The file becomes the object, instead of the one that the key named before.
-    pub fn publish(
+    pub fn publish(&self, partial: Partial, bucket: &str, key: &str) -> Result<About, FolderError> {
+        self.rename(partial, bucket, key, RenameFlags::empty())
+    }
+
+    /// The file becomes the object of a key that names none; of several at once, one does.
+    pub fn create(&self, partial: Partial, bucket: &str, key: &str) -> Result<About, FolderError> {
+        self.rename(partial, bucket, key, RenameFlags::NOREPLACE)
+    }
+
+    fn rename(
         &self,
         mut partial: Partial,
         bucket: &str,
         key: &str,
+        flags: RenameFlags,
     ) -> Result<About, FolderError> {
         check_key(key)?;
         self.stamp(&partial.file)?;
@@ -232,19 +244,24 @@ impl Folder {
         let folder = self.open_bucket(bucket)?;
         let (parent, name) = key.rsplit_once('/').unwrap_or((".", key));
         // A deletion beside this may take the new folders away again, as long as they are empty.
-        for _ in 0..ATTEMPTS {
-            make_folders(&folder, parent)?;
+        for attempt in 1..=ATTEMPTS {
+            match make_folders(&folder, parent) {
+                Err(FolderError::KeyTaken) if attempt < ATTEMPTS => continue,
+                other => other?,
+            }
             let parent = match beneath(&folder, parent, DIRECTORY) {
                 Err(FolderError::NoSuchKey) => continue,
                 other => other?,
             };
-            match rustix::fs::renameat_with(CWD, &partial.path, &parent, name, RenameFlags::empty())
-            {
+            match rustix::fs::renameat_with(CWD, &partial.path, &parent, name, flags) {
                 Ok(()) => {
                     partial.kept = true;
                     return Ok(about);
                 }
                 Err(Errno::NOENT) => {}
+                Err(Errno::EXIST) if flags == RenameFlags::NOREPLACE => {
+                    return Err(FolderError::KeyExists);
+                }
                 Err(Errno::ISDIR | Errno::NOTEMPTY | Errno::EXIST) => {
                     return Err(FolderError::KeyTaken);
                 }

@@ -2,7 +2,7 @@
 
 use crate::server::body::{FileBlocks, receive};
 use crate::server::failure::{Failed, blocking};
-use crate::server::folder::{About, Folder, FolderError, Partial};
+use crate::server::folder::{About, Folder, Partial};
 use crate::server::listing::{Page, Query};
 use crate::server::uploads::UploadError;
 use crate::server::{Counters, Region};
@@ -485,29 +485,15 @@ async fn publish(
     key: String,
     (if_match, if_none_match): (Option<ETagCondition>, Option<ETagCondition>),
 ) -> S3Result<About> {
-    if if_match.is_some() || if_none_match.is_some() {
+    if if_none_match.is_some() {
+        return blocking(move || folder.create(partial, &bucket, &key)).await;
+    }
+    if let Some(if_match) = if_match {
         let (folder, bucket, key) = (folder.clone(), bucket.clone(), key.clone());
-        let now = blocking(move || match folder.open_object(&bucket, &key) {
-            Ok((_, about)) => Ok(Some(about)),
-            Err(FolderError::NoSuchKey) => Ok(None),
-            Err(error) => Err(error),
-        })
-        .await?;
-        match now {
-            Some(about) => check_conditions(&about, if_match.as_ref(), None)
-                .and_then(|()| check_absent(if_none_match.as_ref()))?,
-            None if if_match.is_some() => return Err(s3_error!(NoSuchKey)),
-            None => {}
-        }
+        let now = blocking(move || Ok(folder.open_object(&bucket, &key)?.1)).await?;
+        check_conditions(&now, Some(&if_match), None)?;
     }
     blocking(move || folder.publish(partial, &bucket, &key)).await
-}
-
-fn check_absent(if_none_match: Option<&ETagCondition>) -> S3Result<()> {
-    if if_none_match.is_some() {
-        return Err(s3_error!(PreconditionFailed));
-    }
-    Ok(())
 }
 
 fn check_conditions(

@@ -1,0 +1,97 @@
+//! Keys of a table that only grows, in the order of entries.
+
+use oka_compute::{ByteStrings, Values};
+
+use crate::Entries;
+use crate::entries::sort;
+
+/// The keys of a table by their numbers, sorted once: entries of the same keys then take a look at
+/// values alone.
+#[derive(Debug, Default)]
+pub struct Placed {
+    /// The numbers of keys in the order of entries.
+    order: Vec<u32>,
+    /// With no values.
+    entries: Entries,
+}
+
+impl Placed {
+    pub fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
+    /// Takes in the keys behind those so far, with their hashes.
+    pub fn add(&mut self, hashes: &[u64], keys: &ByteStrings) {
+        if keys.is_empty() {
+            return;
+        }
+        let known = self.order.len();
+        let before = self.entries.iter().map(|(hash, ..)| hash);
+        let mut order: Vec<_> = before.zip(self.order.iter().copied()).collect();
+        order.extend(hashes.iter().copied().zip(known as u32..));
+        let mut rows = vec![0; known];
+        for (row, number) in self.order.iter().enumerate() {
+            rows[*number as usize] = row;
+        }
+        let key = |number: u32| match rows.get(number as usize) {
+            Some(row) => self.entries.get(*row).1,
+            None => keys.get(number as usize - known),
+        };
+        sort(&mut order, key);
+        let hashes: Vec<_> = order.iter().map(|(hash, _)| *hash).collect();
+        let sorted = order.iter().map(|(_, number)| key(*number)).collect();
+        self.entries = Entries::sorted(hashes, sorted);
+        self.order = order.into_iter().map(|(_, number)| number).collect();
+    }
+
+    /// Entries of the keys with these values, which may be those of a time when there were fewer.
+    pub fn entries(&self, values: &Values) -> Entries {
+        let numbers = self.order.iter().map(|number| *number as usize);
+        if values.len() == self.order.len() {
+            return self.entries.with_values(values.gather(numbers));
+        }
+        let rows: Vec<_> = (numbers.enumerate())
+            .filter(|(_, number)| *number < values.len())
+            .collect();
+        let keys = rows.iter().map(|(row, _)| self.entries.get(*row));
+        let (hashes, keys): (Vec<_>, Vec<_>) = keys.map(|(hash, key, _)| (hash, key)).unzip();
+        Entries::sorted(hashes, keys.into_iter().collect())
+            .with_values(values.gather(rows.iter().map(|(_, number)| *number)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn entries_are_those_that_a_sort_of_all_gives(
+            parts in prop::collection::vec(prop::collection::vec(0..6_u64, 0..20), 1..4),
+            fewer in any::<prop::sample::Index>(),
+        ) {
+            let mut placed = Placed::default();
+            let (mut hashes, mut keys) = (Vec::new(), Vec::new());
+            for part in parts {
+                let new = (0..part.len()).map(|at| vec![(97 * (keys.len() + at)) as u8]);
+                let new: Vec<_> = new.collect();
+                placed.add(&part, &new.iter().collect());
+                hashes.extend(part);
+                keys.extend(new);
+            }
+            for count in [hashes.len(), fewer.index(hashes.len() + 1)] {
+                let numbers: Vec<_> = (0..count as i64).collect();
+                let encoded = (0..count).map(|number| [number as u8]).collect();
+                let keys = keys[..count].iter().collect();
+                let expected = Entries::new(&hashes[..count], &keys, &encoded);
+                prop_assert_eq!(placed.entries(&Values::Small(numbers)), expected.clone());
+                prop_assert_eq!(placed.entries(&Values::Encoded(encoded)), expected);
+            }
+        }
+    }
+}
