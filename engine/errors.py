@@ -101,6 +101,14 @@ class JobCancelled(EngineError):
     """The job was stopped by `JobHandle.cancel` or Ctrl-C."""
 
 
+class JobStopped(JobCancelled):
+    """The job ended behind the savepoint of this name, as somebody asked."""
+
+    def __init__(self, message: str, hint: str, savepoint: str) -> None:
+        super().__init__(message, hint)
+        self.savepoint = savepoint
+
+
 class StartError(EngineError):
     """The workers could not be started or could not reach each other."""
 
@@ -109,10 +117,19 @@ class ModelError(EngineError):
     """A model cannot be packed, moved or read: the message names the model or its file."""
 
 
-class StorageError(EngineError):
-    """A request to S3, or a server of it, failed.
+class CheckpointError(EngineError):
+    """A checkpoint cannot be read, or does not suit the job: the message names file or operator."""
 
-    `code` is S3's own word where it answered, such as `NoSuchKey` or `SignatureDoesNotMatch`.
+
+class Fenced(CheckpointError):
+    """Another driver has taken the job over: this one may store and commit nothing more."""
+
+
+class StorageError(EngineError):
+    """A request to S3, a server of it, or a file of a checkpoint's folder failed.
+
+    `code` is S3's own word where it answered, such as `NoSuchKey` or `SignatureDoesNotMatch`, or
+    that of the operating system, such as `ENOSPC`.
     """
 
     def __init__(self, message: str, hint: str | None = None, *, code: str | None = None) -> None:

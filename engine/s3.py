@@ -134,6 +134,14 @@ class S3:
         with _flat(data) as flat, self._told(key):
             self._client.put(key, flat)
 
+    def create(self, key: str, data: Buffer) -> bool:
+        """Write an object in one request unless the key has one; whether this call did.
+
+        Of any number of callers on any machines one hears True. After an error nobody knows.
+        """
+        with _flat(data) as flat, self._told(key):
+            return self._client.create(key, flat)
+
     def put_file(self, key: str, path: str | os.PathLike[str]) -> None:
         """Write a file's content as an object, without holding it all in memory."""
         with self._told(key):

@@ -1,0 +1,210 @@
+"""The log of a job: epochs and drivers in one order, which all drivers agree on.
+
+    log/00000001        a claim or an epoch, created conditionally
+    data/00000007/…     snapshots of tasks at epoch 7
+    committed/00000009  the sinks have committed the epoch of log/00000009
+
+A driver claims the next number before it starts. Whoever it took the job over from then finds that
+number taken, and is fenced. So of two drivers that both believe to be the one, one goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from engine.checkpoint.entries import Entries, View, entry
+from engine.checkpoint.manifest import Manifest
+from engine.checkpoint.requests import Requests
+from engine.checkpoint.storage import Storage
+from engine.errors import CheckpointError, ConfigError, Fenced
+
+KEEP = 3
+"""Epochs that stay beside savepoints."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A driver's right to go on with the job, until another claims it."""
+
+    generation: int
+    """Counts drivers from 1."""
+    next_epoch: int
+    """Above every epoch that was ever stored."""
+    manifest: Manifest | None
+    """What it goes on from; None is the beginning."""
+
+
+class CheckpointLog:
+    """The epochs of one job, as one driver sees them. One thread at a time.
+
+    Invariant: what `store` returned from is what every later driver goes on from, or later.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._entries = Entries(storage)
+        self._requests = Requests(storage)
+        self._next = 0  # the number of the log that this driver has to create
+        self._generation = 0
+        self._number_of: dict[int, int] = {}  # of epochs, in the log
+
+    def claim(self, resume: str | int | None = None, *, job: str = "") -> Claim:
+        """Take the job over, to go on from what `resume` names; before any task is started.
+
+        "latest" is the last epoch, or the beginning where there is none; else the name of a
+        savepoint or the number of an epoch. None is the beginning, and ConfigError where there are
+        epochs. What former drivers left half done is removed.
+        """
+        while True:
+            view = self._entries.view()
+            base = _resumed(resume, view)
+            number, generation = view.last + 1, view.generation + 1
+            content = {"generation": generation, "base": base, "job": job}
+            # Where others have come further meanwhile, the number may have been free again.
+            if self._entries.create(number, "claim", content) and self._entries.last() == number:
+                break
+        self._next, self._generation = number + 1, generation
+        manifest = None if base is None else view.epochs[base]
+        self._number_of = {each.epoch: number for number, each in view.epochs.items()}
+        if base is not None and manifest is not None:
+            self._number_of[manifest.epoch] = base
+        self._sweep()
+        self._storage.sweep()
+        self._requests.refuse_all("the job's driver began anew meanwhile: ask again")
+        return Claim(generation, 1 + max(self._number_of, default=0), manifest)
+
+    def store(self, manifest: Manifest) -> None:
+        """Make an epoch what later drivers go on from. Raises Fenced, StorageError.
+
+        After a StorageError it may be stored or not; the same manifest may be stored again, or the
+        next.
+        """
+        assert self._next, "a driver claims the job before it stores"
+        content = {**manifest.to_dict(), "generation": self._generation}
+        while not self._entries.create(self._next, "epoch", content):
+            found = self._entries.read(self._next)
+            if found is None:  # removed since
+                continue
+            if found["kind"] == "claim" or found["generation"] != self._generation:
+                raise self._fenced()
+            # One of its own, by a call that failed: this epoch, or the one before it.
+            if found["epoch"] == manifest.epoch:
+                break
+            self._number_of[found["epoch"]] = self._next
+            self._next += 1
+        if self._entries.last() > self._next:  # the claim that had this number is gone again
+            raise self._fenced()
+        self._number_of[manifest.epoch] = self._next
+        self._next += 1
+
+    def mark_committed(self, epoch: int) -> None:
+        """Say that all sinks have committed the epoch."""
+        self._storage.put(_marker(self._number_of[epoch]), b"")
+
+    def committed(self) -> set[int]:
+        """The epochs that all sinks have committed."""
+        marked = {name.rpartition("/")[2] for name in self._storage.list("committed")}
+        epochs = self._entries.view().epochs
+        return {each.epoch for number, each in epochs.items() if f"{number:08}" in marked}
+
+    @property
+    def exists(self) -> bool:
+        """Whether any driver ever claimed the job."""
+        return self._entries.last() > 0
+
+    def find(self, wanted: str | int | None = None) -> Manifest:
+        """The epoch of this number, the savepoint of this name, or the last; else ConfigError."""
+        view = self._entries.view()
+        if wanted is None and view.epochs:
+            return view.epochs[max(view.epochs)]
+        return view.epochs[view.find("latest" if wanted is None else wanted)]
+
+    def manifests(self) -> list[Manifest]:
+        """All epochs that are kept, the oldest first."""
+        return list(self._entries.view().epochs.values())
+
+    def savepoints(self) -> dict[str, Manifest]:
+        """Epochs with a name."""
+        return {each.savepoint: each for each in self.manifests() if each.savepoint is not None}
+
+    def retain(self, keep: int = KEEP) -> None:
+        """Remove all but the newest epochs, savepoints, and what a driver goes on from."""
+        view = self._entries.view()
+        unnamed = [number for number, each in view.epochs.items() if each.savepoint is None]
+        old = unnamed[: max(0, len(unnamed) - keep)]
+        self._sweep([number for number in old if number != view.base], view)
+
+    def delete(self, epoch: str | int) -> None:
+        """Remove an epoch by its number or a savepoint by its name.
+
+        ConfigError if there is none, or if it is what the job goes on from.
+        """
+        view = self._entries.view()
+        number = view.find(epoch)
+        if number == view.base:
+            raise ConfigError(
+                f"{str(epoch)!r} is the epoch that the job goes on from, expected another",
+                "`oka checkpoint delete --all` removes all, if the job is not to go on",
+            )
+        self._sweep([number], view)
+
+    def delete_all(self) -> None:
+        """Remove everything: the next driver begins anew."""
+        for part in ("requests", "answers", "committed", "log", "data"):
+            self._storage.delete(self._storage.list(part))
+
+    def _sweep(self, gone: Collection[int] = (), view: View | None = None) -> None:
+        """Remove these epochs, and what none needs or can need.
+
+        Nobody stores any more what a driver before this one wrote. Of its own, data of later epochs
+        than the last stays, and so does all of drivers that came behind it unseen.
+        """
+        view = view or self._entries.view()
+        self._storage.delete(map(entry, gone))  # first: what is half removed is no epoch
+        self._storage.delete(map(_marker, gone))
+        kept = [each for number, each in view.epochs.items() if number not in gone]
+        needed = {file.name for each in kept for task in each.tasks for file in task.files}
+        stored = max((each.epoch for each in view.epochs.values()), default=0)
+        until = (self._generation or view.generation, stored + 1)
+        data = self._storage.list("data")
+        unneeded = [name for name in data if name not in needed and _made_by(name) < until]
+        self._storage.delete([*unneeded, *view.passed])
+
+    def _fenced(self) -> Fenced:
+        return Fenced(
+            f"another driver has taken over the job of {self._storage.url} from that of "
+            f"generation {self._generation}",
+            "this one ends and leaves nothing; the other goes on",
+        )
+
+
+def _resumed(resume: str | int | None, view: View) -> int | None:
+    """The number in the log of the epoch that `resume` names; None is the beginning."""
+    if resume is None:
+        if not view.epochs:
+            return None
+        last = view.epochs[max(view.epochs)].epoch
+        raise ConfigError(
+            f"{view.url} has epochs of a job, the last of them {last}, and resume is None, "
+            "expected a folder without",
+            "resume='latest' (`--resume latest`) goes on with it; else take another folder",
+        )
+    if resume != "latest":
+        return view.find(resume)
+    if view.base is not None and view.base not in view.epochs:
+        raise CheckpointError(
+            f"{view.url} lacks {entry(view.base)}, which the job goes on from",
+            "`oka checkpoint list` shows other epochs: go on from one of these by its number",
+        )
+    return view.base
+
+
+def _made_by(data: str) -> tuple[int, int]:
+    """The generation that wrote a file of data, and for which epoch."""
+    _, epoch, name = data.split("/")
+    return int(name.partition("-")[0]), int(epoch)
+
+
+def _marker(number: int) -> str:
+    return f"committed/{number:08}"

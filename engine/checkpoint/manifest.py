@@ -1,0 +1,143 @@
+"""The manifest of an epoch: which files of which tasks are one state of the job.
+
+It is JSON that a person can read, and says its own checksum.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from hashlib import blake2b
+from typing import Any
+
+from engine.errors import CheckpointError
+
+FORMAT = 2
+"""Of manifests and snapshot files; one that reads a format reads all before it."""
+
+
+@dataclass(frozen=True)
+class SnapshotFile:
+    """A file of a task's snapshot, as it has to be."""
+
+    name: str
+    bytes: int
+    checksum: str
+
+
+@dataclass(frozen=True)
+class SnapshotEntry:
+    """One task of an epoch: where its snapshot is, and what is in it."""
+
+    vertex: str
+    index: int
+    parallelism: int
+    finished: bool
+    shares: int
+    files: tuple[SnapshotFile, ...]
+    operators: tuple[str, ...] = ()
+    """Identities of all that the task ran, in their order."""
+    keys: Mapping[str, int] = field(default_factory=dict)
+    """Identities of those that have state, and how many keys each has."""
+    sources: tuple[str, ...] = ()
+    """Identities of those that have positions."""
+    sinks: tuple[str, ...] = ()
+    """Identities of those that have prepared output."""
+
+    @property
+    def bytes(self) -> int:
+        """Of all its files."""
+        return sum(file.bytes for file in self.files)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> SnapshotEntry:
+        """From `to_dict`, or what JSON makes of it."""
+        return cls(
+            **{
+                **data,
+                "files": tuple(SnapshotFile(**file) for file in data["files"]),
+                "operators": tuple(data["operators"]),
+                "sources": tuple(data["sources"]),
+                "sinks": tuple(data["sinks"]),
+            }
+        )
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """An epoch that is whole: all tasks of the job at one barrier."""
+
+    job: str
+    epoch: int
+    generation: int
+    tasks: tuple[SnapshotEntry, ...]
+    savepoint: str | None = None
+    """The name under which it stays until a person deletes it."""
+    started: float = 0.0
+    """When its barriers began, in seconds since 1970."""
+    ended: float = 0.0
+    """When its last task had written."""
+
+    @property
+    def bytes(self) -> int:
+        """Of all its files."""
+        return sum(task.bytes for task in self.tasks)
+
+    @property
+    def operators(self) -> dict[str, int]:
+        """Identities of all operators of the job, with their parallelism."""
+        return {name: task.parallelism for task in self.tasks for name in task.operators}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Manifest:
+        """From `to_dict`, or what JSON makes of it."""
+        tasks = tuple(SnapshotEntry.of(task) for task in data["tasks"])
+        return cls(**{**data, "tasks": tasks})
+
+
+def seal(kind: str, content: Mapping[str, Any]) -> bytes:
+    """JSON of plain data with its kind, format and checksum."""
+    told = {"format": FORMAT, "kind": kind, **content}
+    return json.dumps({"checksum": _checksum(told), **told}, indent=1).encode() + b"\n"
+
+
+def unseal(name: str, data: bytes) -> dict[str, Any]:
+    """What was sealed, with its `kind`; CheckpointError, naming the file, for anything else."""
+    try:
+        told = json.loads(data)
+        checksum = told.pop("checksum")
+        version = told["format"]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise damaged(name, "it is no whole JSON object with a checksum and a format") from None
+    if not isinstance(version, int) or version > FORMAT:
+        raise CheckpointError(
+            f"{name} is of format {version!r}, expected at most {FORMAT}",
+            "it was written by a newer version of Oka: run the job with that",
+        )
+    if _checksum(told) != checksum:
+        raise damaged(name, f"its checksum is {_checksum(told)}, expected {checksum}")
+    del told["format"]
+    kept: dict[str, Any] = told
+    return kept
+
+
+def damaged(name: str, why: str) -> CheckpointError:
+    """The error for a file that is not as it was written."""
+    return CheckpointError(
+        f"{name} is damaged: {why}",
+        "`oka checkpoint list` shows other epochs: go on from one of these by its number",
+    )
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return blake2b(text.encode(), digest_size=16).hexdigest()

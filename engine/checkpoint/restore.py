@@ -1,0 +1,95 @@
+"""Which snapshots a task goes on with: operators by identity, keys by hash, shares by number.
+
+Pure: a manifest and the tasks of the job to be, in; what each of them reads, out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from engine.checkpoint.manifest import Manifest, SnapshotEntry
+from engine.errors import CheckpointError
+
+
+@dataclass(frozen=True)
+class RestoredTask:
+    """A task to be, and what it reads."""
+
+    entries: tuple[SnapshotEntry, ...]
+    """Snapshots with anything for the task, in the order of vertices and indexes. Of keyed state it
+    goes on with the keys whose hashes come to it, of positions with the shares j for which j modulo
+    its parallelism is its index, and so it commits what was prepared by the tasks of such an index.
+    """
+    finished: bool
+    """Whether all of these had ended: it ends at once, too, with its sink's commit."""
+
+
+def plan_restore(
+    manifest: Manifest,
+    tasks: Sequence[tuple[Collection[str], int, int]],
+    drop: Iterable[str] = (),
+    *,
+    committed: bool = False,
+) -> list[RestoredTask]:
+    """What each of `tasks` reads: of (identities of its operators, index, parallelism) each.
+
+    Operators that the manifest does not have start empty. CheckpointError for what an
+    operator kept that no task has and `drop` does not name: state, a position, or output, unless
+    that was `committed`.
+    """
+    wanted = {identity for operators, _, _ in tasks for identity in operators}
+    _check_all_wanted(manifest, wanted, set(drop), committed)
+    entries_of: dict[str, list[SnapshotEntry]] = {}
+    for entry in manifest.tasks:
+        for identity in entry.operators:
+            entries_of.setdefault(identity, []).append(entry)
+    return [
+        _restored(manifest, {name: entries_of.get(name, []) for name in operators}, index, count)
+        for operators, index, count in tasks
+    ]
+
+
+def _restored(
+    manifest: Manifest, entries_of: Mapping[str, Sequence[SnapshotEntry]], index: int, count: int
+) -> RestoredTask:
+    found = {
+        id(entry)
+        for entries in entries_of.values()
+        for entry in entries
+        if _has_part_of(entry, index, count)
+    }
+    read = tuple(entry for entry in manifest.tasks if id(entry) in found)
+    return RestoredTask(read, bool(read) and all(entry.finished for entry in read))
+
+
+def _has_part_of(entry: SnapshotEntry, index: int, count: int) -> bool:
+    """Whether there may be something in it for the task of this index, of so many."""
+    overlaps = entry.index * count < (index + 1) * entry.parallelism and (
+        index * entry.parallelism < (entry.index + 1) * count
+    )
+    shares = range(entry.index, entry.shares, entry.parallelism)
+    return overlaps or entry.index % count == index or any(j % count == index for j in shares)
+
+
+def _check_all_wanted(
+    manifest: Manifest, wanted: set[str], drop: set[str], committed: bool
+) -> None:
+    kept: dict[str, str] = {}
+    for entry in manifest.tasks:
+        for identity, keys in entry.keys.items():
+            kept[identity] = f"the state of {keys} keys"
+        kept |= dict.fromkeys(entry.sources, "the position of a source")
+        if not committed:
+            kept |= dict.fromkeys(entry.sinks, "output that is not committed yet")
+    left = sorted(kept.keys() - wanted - drop)
+    if not left:
+        return
+    new = sorted(wanted - manifest.operators.keys())
+    raise CheckpointError(
+        f"epoch {manifest.epoch} has {kept[left[0]]} of operator {left[0]!r}, which the pipeline "
+        "does not have" + (f"; so it is with {', '.join(map(repr, left[1:]))}" if left[1:] else ""),
+        (f"is it now {' or '.join(map(repr, new))}? " if new else "")
+        + "Operators keep their state by name: give it the name again with .name(…), or drop the "
+        f"state with drop_state={left!r}",
+    )

@@ -1,0 +1,221 @@
+"""Files by name in one place, which drivers and tasks of all machines see alike."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from engine.errors import ConfigError, StorageError
+
+
+class Storage(ABC):
+    """Files by name, such as `log/00000001`. Thread-safe; every call raises StorageError.
+
+    Invariant: what `create` makes is there whole or not at all, and once. A file of `put` may be
+    torn by a death in the middle, so something else has to say that it is whole.
+    """
+
+    @property
+    @abstractmethod
+    def url(self) -> str:
+        """Where it is, as `open_storage` takes it."""
+
+    @abstractmethod
+    def put(self, name: str, data: bytes) -> None:
+        """Write a file, over one of this name; it outlives the machine when this returns."""
+
+    @abstractmethod
+    def get(self, name: str) -> bytes:
+        """A whole file; a StorageError that `is_missing` if there is none."""
+
+    @abstractmethod
+    def create(self, name: str, data: bytes) -> bool:
+        """Write a file unless there is one of this name; whether this call wrote it.
+
+        Of any number of callers on any machines one hears True.
+        """
+
+    @abstractmethod
+    def list(self, prefix: str) -> list[str]:
+        """Names of all files below this folder of names, in order."""
+
+    @abstractmethod
+    def delete(self, names: Iterable[str]) -> None:
+        """Remove files; those that there are not do not matter."""
+
+    def sweep(self) -> None:  # noqa: B027 - most leave nothing
+        """Remove what was left by a `create` whose process died in the middle of it."""
+
+
+def open_storage(url: str | os.PathLike[str]) -> Storage:
+    """The storage of a folder, which need not be there yet; ConfigError for what is none."""
+    text = os.fspath(url)
+    if not text:
+        raise ConfigError("the place of checkpoints is '', expected a folder or s3://bucket/prefix")
+    if text.startswith("s3://"):
+        from engine.checkpoint.s3 import S3Storage  # here: most jobs never talk to S3
+
+        return S3Storage(text)
+    if "://" in text:
+        raise ConfigError(
+            f"the place of checkpoints is {text!r}, expected a folder or s3://bucket/prefix"
+        )
+    return FolderStorage(Path(text))
+
+
+def is_missing(error: StorageError) -> bool:
+    """Whether it says that there is no such file."""
+    return error.code in ("NotFound", "NoSuchKey")
+
+
+class FolderStorage(Storage):
+    """Files below a folder that all machines of the job see.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     storage = FolderStorage(Path(folder))
+    ...     storage.create("log/1", b"mine"), storage.create("log/1", b"yours"), storage.list("log")
+    (True, False, ['log/1'])
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder.absolute()
+
+    @property
+    def url(self) -> str:
+        """The folder."""
+        return str(self._folder)
+
+    def put(self, name: str, data: bytes) -> None:
+        """As the base says."""
+        path = self._folder / name
+        with _told(path):
+            _in_folder(path.parent, lambda: _write(path, data))
+
+    def get(self, name: str) -> bytes:
+        """As the base says."""
+        path = self._folder / name
+        with _told(path):
+            return path.read_bytes()
+
+    def create(self, name: str, data: bytes) -> bool:
+        """As the base says. A death in the middle leaves a file that is not listed."""
+        path = self._folder / name
+        partial = path.with_name(f"{path.name}{_PARTIAL}{secrets.token_hex(4)}")
+
+        def write() -> None:
+            try:
+                _write(partial, data)
+                os.link(partial, path)
+            finally:
+                partial.unlink(missing_ok=True)
+
+        with _told(path):
+            try:
+                _in_folder(path.parent, write)
+            except FileExistsError:
+                return False
+        return True
+
+    def list(self, prefix: str) -> list[str]:
+        """As the base says."""
+        return [name for name in _files(self._folder, prefix) if _PARTIAL not in name]
+
+    def sweep(self) -> None:
+        """As the base says; a `create` that is under way begins again."""
+        self.delete(name for name in _files(self._folder, "") if _PARTIAL in name)
+
+    def delete(self, names: Iterable[str]) -> None:
+        """As the base says; folders that it leaves empty go, too."""
+        for name in names:
+            path = self._folder / name
+            with _told(path):
+                path.unlink(missing_ok=True)
+            parent = path.parent
+            while parent != self._folder:
+                try:
+                    parent.rmdir()
+                except OSError:  # it is not empty, or another was faster
+                    break
+                parent = parent.parent
+
+
+def _files(root: Path, prefix: str) -> list[str]:
+    top = root / prefix
+    with _told(top):
+        return sorted(
+            Path(folder, name).relative_to(root).as_posix()
+            for folder, _, names in os.walk(top, onerror=_raise_unless_missing)
+            for name in names
+        )
+
+
+def _in_folder(folder: Path, write: Callable[[], None]) -> None:
+    """Write there, in a folder that is made where it is missing; names outlive the machine."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            write()
+            _sync_folder(folder)
+            return
+        except FileNotFoundError:  # `delete` found the folder empty
+            if attempt == _ATTEMPTS - 1:
+                raise
+
+
+def _write(path: Path, data: bytes) -> None:
+    try:
+        with path.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError:
+        with suppress(OSError):  # what is torn by a full disk gives its space back
+            path.unlink(missing_ok=True)
+        raise
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _raise_unless_missing(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        number = error.errno or 0
+        code = errno.errorcode.get(number, "Unknown")
+        code = "NotFound" if isinstance(error, FileNotFoundError) else code
+        raise StorageError(
+            f"{path}: {os.strerror(number) if number else error}", _HINTS.get(number), code=code
+        ) from None
+
+
+_ATTEMPTS = 20
+_PARTIAL = "~"
+"""In names of files that `create` has not made whole yet."""
+_HINTS = {
+    errno.ENOSPC: "the disk is full: free some of it, or take another folder for checkpoints",
+    errno.EDQUOT: "the quota is used up: free some of it, or take another folder for checkpoints",
+    errno.EACCES: "all machines of the job write there: check the folder's owner and mode",
+    errno.EROFS: "the file system is read-only: take another folder for checkpoints",
+    errno.ENOENT: "do all machines of the job see the same folder?",
+    errno.ENOTDIR: "a file is where a folder is needed: take another folder for checkpoints",
+    errno.EPERM: "the file system has no hard links: take another, or S3",
+    errno.ENOTSUP: "the file system has no hard links: take another, or S3",
+}

@@ -1,0 +1,175 @@
+"""Drivers that take a job over from each other at any moment, some of them not dead at all.
+
+Every call of the storage waits for its turn, and may then fail, before or behind what it does, or
+be the last of its driver. What a driver was told that it has stored, all later ones go on from.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from engine.checkpoint import CheckpointLog, Manifest, SnapshotEntry, SnapshotFile, Storage
+from engine.errors import Fenced, StorageError
+
+
+class Killed(BaseException):
+    """The driver is dead."""
+
+
+class World:
+    """Files that all see, and whose turn it is."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.files: dict[str, bytes] = {}
+        self.back = threading.Event()
+
+    def run(self, drivers: list[Driver]) -> None:
+        for driver in drivers:
+            self.back.clear()
+            driver.start()
+            assert self.back.wait(10)
+        waiting = list(drivers)
+        while waiting:
+            driver = waiting[min(int(self.random.expovariate(1.5)), len(waiting) - 1)]
+            self.back.clear()
+            driver.turn.set()
+            assert self.back.wait(10)
+            if driver.error is not None:
+                raise driver.error
+            waiting = [each for each in waiting if not each.ended]
+
+
+class Driver(threading.Thread, Storage):
+    """One driver: a thread that moves on only when it is its turn."""
+
+    url = "memory"
+
+    def __init__(self, world: World, work: Callable[[Driver], None]) -> None:
+        super().__init__(daemon=True)
+        self.world, self.work = world, work
+        self.turn, self.ended = threading.Event(), False
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            self.step()
+            self.work(self)
+        except Killed:
+            pass
+        except BaseException as error:  # noqa: BLE001 - raised by `run` of the world
+            self.error = error
+        finally:
+            self.ended = True
+            self.world.back.set()
+
+    def step(self) -> None:
+        self.world.back.set()
+        assert self.turn.wait(30)
+        self.turn.clear()
+
+    def call(self, work: Callable[[], object]) -> object:
+        self.step()
+        fate = self.world.random.random()
+        if fate < 0.005:
+            raise Killed
+        if fate < 0.015:
+            raise StorageError("503")
+        done = work()
+        if fate < 0.02:
+            raise Killed
+        if fate < 0.03:
+            raise StorageError("the answer was lost")
+        return done
+
+    def put(self, name: str, data: bytes) -> None:
+        self.call(lambda: self.world.files.__setitem__(name, data))
+
+    def get(self, name: str) -> bytes:
+        found = self.call(lambda: self.world.files.get(name))
+        if found is None:
+            raise StorageError("none", code="NotFound")
+        return found
+
+    def create(self, name: str, data: bytes) -> bool:
+        def create() -> bool:
+            is_new = name not in self.world.files
+            self.world.files.setdefault(name, data)
+            return is_new
+
+        return self.call(create)
+
+    def list(self, prefix: str) -> list[str]:
+        return self.call(
+            lambda: sorted(name for name in self.world.files if name.startswith(f"{prefix}/"))
+        )
+
+    def delete(self, names: Iterable[str]) -> None:
+        for name in names:
+            self.call(lambda name=name: self.world.files.pop(name, None))
+
+
+@pytest.mark.parametrize("first", range(0, 400, 100))
+def test_what_was_stored_is_gone_on_from(first):
+    stored = sum(check(seed) for seed in range(first, first + 100))
+    assert stored > 500
+
+
+def check(seed: int) -> int:
+    world = World(seed)
+    promised: list[int] = [0]
+    """The last epoch that a driver knows to be stored."""
+    epochs: list[int] = []
+    claimed: list[int] = []
+
+    def work(driver: Driver) -> None:
+        while True:
+            log = CheckpointLog(driver)
+            before = promised[-1]
+            try:
+                claim = log.claim("latest")
+            except StorageError:
+                continue
+            base = 0 if claim.manifest is None else claim.manifest.epoch
+            assert base >= before, f"seed {seed}: from {base}, {before} was stored"
+            assert claim.generation not in claimed, f"seed {seed}: two are {claim.generation}"
+            claimed.append(claim.generation)
+            break
+        if claim.manifest is not None:
+            needed = claim.manifest.tasks[0].files[0].name
+            is_last = max(generations(world)) == claim.generation
+            assert needed in world.files or not is_last, f"seed {seed}: {needed} is gone"
+        for epoch in range(claim.next_epoch, claim.next_epoch + 6):
+            name = f"data/{epoch:08}/{claim.generation}-{id(driver)}"
+            try:
+                driver.put(name, b"")
+                files = (SnapshotFile(name, 0, ""),)
+                entry = SnapshotEntry("v", 0, 1, False, 0, files)
+                newest = max(claimed)
+                log.store(Manifest("job", epoch, claim.generation, (entry,)))
+            except StorageError:
+                continue
+            except Fenced:
+                return
+            assert newest == claim.generation, f"seed {seed}: {claim.generation} is a zombie"
+            promised.append(epoch)
+            epochs.append(epoch)
+            try:
+                log.mark_committed(epoch)
+                log.retain()
+            except StorageError:
+                continue
+
+    world.run([Driver(world, work) for _ in range(6)])
+    assert epochs == sorted(set(epochs)), f"seed {seed}: {epochs}"
+    return len(epochs)
+
+
+def generations(world: World) -> list[int]:
+    entries = (json.loads(data) for name, data in world.files.items() if name.startswith("log/"))
+    return [entry["generation"] for entry in entries]

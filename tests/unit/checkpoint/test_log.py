@@ -1,0 +1,205 @@
+"""The log of epochs and drivers, on a folder."""
+
+import threading
+
+import pytest
+
+from engine.checkpoint import (
+    CheckpointLog,
+    Manifest,
+    Storage,
+    TaskSnapshot,
+    read_snapshot,
+    write_snapshot,
+)
+from engine.errors import CheckpointError, ConfigError, Fenced, StorageError
+from engine.state import KeyedState
+
+SNAPSHOT = TaskSnapshot(
+    vertex="words -> count",
+    index=1,
+    parallelism=2,
+    chain=("words", "count"),
+    operators={
+        "count": KeyedState.of({("to", 1): 2, "be": 1.5}.items(), shared=["x"]),
+        "none": KeyedState.of([]),
+    },
+    watermarks={"": 17, "count": -(1 << 63)},
+    positions={"words": {0: (3, "file", b"\xff", None), 2: 5}},
+    shares=3,
+    prepared={"lines": {"path": "part-1"}},
+)
+
+
+def epoch(storage: Storage, log_epoch: int, generation: int = 1, savepoint=None) -> Manifest:
+    entry = write_snapshot(storage, log_epoch, generation, SNAPSHOT)
+    return Manifest("job", log_epoch, generation, (entry,), savepoint)
+
+
+def started(storage: Storage, resume=None) -> tuple[CheckpointLog, int]:
+    log = CheckpointLog(storage)
+    return log, log.claim(resume).generation
+
+
+def test_snapshot_comes_back_as_it_was(storage):
+    entry = write_snapshot(storage, 7, 2, SNAPSHOT)
+    assert read_snapshot(storage, entry) == SNAPSHOT
+    assert entry.keys == {"count": 2, "none": 0}
+    assert entry.sources == ("words",)
+    assert entry.sinks == ("lines",)
+    assert type(entry).of(entry.to_dict()) == entry
+
+
+def test_every_bit_of_a_snapshot_counts(storage, tmp_path):
+    entry = write_snapshot(storage, 1, 1, SNAPSHOT)
+    name = entry.files[0].name
+    whole = storage.get(name)
+    for at in range(0, len(whole), 41):
+        flipped = bytearray(whole)
+        flipped[at] ^= 1 << at % 8
+        for data in (bytes(flipped), whole[:at]):
+            storage.put(name, data)
+            with pytest.raises(CheckpointError, match=name):
+                read_snapshot(storage, entry)
+
+
+def test_driver_goes_on_from_the_last_epoch(storage):
+    log, _ = started(storage, "latest")
+    for number in (1, 2):
+        log.store(epoch(storage, number))
+        log.mark_committed(number)
+    again = CheckpointLog(storage)
+    claim = again.claim("latest")
+    assert (claim.generation, claim.next_epoch, claim.manifest.epoch) == (2, 3, 2)
+    assert again.committed() == {1, 2}
+    assert read_snapshot(storage, claim.manifest.tasks[0]) == SNAPSHOT
+
+
+def test_old_driver_is_fenced(storage):
+    old, _ = started(storage)
+    old.store(epoch(storage, 1))
+    new, generation = started(storage, "latest")
+    with pytest.raises(Fenced, match="generation 1"):
+        old.store(epoch(storage, 2))
+    for number in range(2, 9):
+        new.store(epoch(storage, number, generation))
+        new.retain()
+    with pytest.raises(Fenced):  # its number is free again
+        old.store(epoch(storage, 2))
+    new.store(epoch(storage, 9, generation))
+    new.retain()
+    assert [each.epoch for each in new.manifests()] == [7, 8, 9]
+
+
+def test_new_driver_sees_what_the_old_one_stored_first(storage):
+    old, _ = started(storage)
+    create = storage.create
+
+    def slow(name, data):
+        storage.create = create
+        old.store(epoch(storage, 1))
+        return create(name, data)
+
+    storage.create = slow
+    assert CheckpointLog(storage).claim("latest").manifest.epoch == 1
+
+
+def test_what_is_stored_twice_is_stored_once(storage):
+    log, _ = started(storage)
+    manifest = epoch(storage, 1)
+    create = storage.create
+
+    def lost(name, data):
+        storage.create = create
+        create(name, data)
+        raise StorageError("the answer was lost")
+
+    storage.create = lost
+    with pytest.raises(StorageError):
+        log.store(manifest)
+    log.store(manifest)
+    log.store(epoch(storage, 2))
+    assert [each.epoch for each in log.manifests()] == [1, 2]
+
+
+def test_retention_keeps_three_savepoints_and_nothing_else(storage):
+    log, _ = started(storage)
+    for number in range(1, 9):
+        write_snapshot(storage, number, 1, SNAPSHOT)  # of an attempt that died
+        log.store(epoch(storage, number, savepoint="before" if number == 2 else None))
+        log.mark_committed(number)
+        log.retain()
+    write_snapshot(storage, 9, 1, SNAPSHOT)
+    log.retain()
+    assert [each.epoch for each in log.manifests()] == [2, 6, 7, 8]
+    assert list(log.savepoints()) == ["before"]
+    assert len(storage.list("committed")) == 4
+    assert len(storage.list("data")) == 5  # with that of epoch 9, which is under way
+    assert len(storage.list("log")) == 4
+    started(storage, "latest")
+    assert len(storage.list("data")) == 4
+
+
+def test_rollback_to_a_savepoint_lasts(storage):
+    log, _ = started(storage)
+    for number in range(1, 7):
+        log.store(epoch(storage, number, savepoint="good" if number == 1 else None))
+    assert CheckpointLog(storage).claim("good").manifest.epoch == 1
+    claim = (again := CheckpointLog(storage)).claim("latest")
+    assert (claim.manifest.epoch, claim.next_epoch) == (1, 7)
+    again.store(epoch(storage, 7))
+    assert CheckpointLog(storage).claim("latest").manifest.epoch == 7
+    assert CheckpointLog(storage).claim("5").manifest.epoch == 5
+
+
+def test_epochs_are_not_passed_over(storage):
+    log, _ = started(storage)
+    started(storage)  # nothing stored: another may begin
+    log, _ = started(storage)
+    log.store(epoch(storage, 1))
+    with pytest.raises(ConfigError, match="resume is None"):
+        started(storage)
+    with pytest.raises(ConfigError, match="'7', expected one of: 1"):
+        started(storage, "7")
+
+
+def test_delete(storage):
+    log, _ = started(storage)
+    for number in (1, 2, 3):
+        log.store(epoch(storage, number, savepoint="a" if number == 1 else None))
+    log.delete("a")
+    log.delete(2)
+    assert [each.epoch for each in log.manifests()] == [3]
+    assert len(storage.list("data")) == 1
+    with pytest.raises(ConfigError, match="goes on from"):
+        log.delete(3)
+
+
+def test_damaged_entry_is_named(storage):
+    log, _ = started(storage)
+    log.store(epoch(storage, 1))
+    whole = storage.get("log/00000002")
+    assert b'"epoch": 1' in whole
+    for data in (whole[:-9], b"", whole.replace(b'"epoch": 1', b'"epoch": 2')):
+        storage.put("log/00000002", data)
+        with pytest.raises(CheckpointError, match="log/00000002 is damaged"):
+            CheckpointLog(storage).claim("latest")
+
+
+def test_folder_that_is_emptied_beside_a_write(storage):
+    written, ended = [], threading.Event()
+
+    def empty():
+        while not ended.is_set():
+            storage.delete([written.pop() for _ in range(len(written))])
+
+    emptier = threading.Thread(target=empty)
+    emptier.start()
+    try:
+        for number in range(200):
+            name = f"data/{number}/file"
+            assert storage.create(name, b"")
+            written.append(name)
+    finally:
+        ended.set()
+        emptier.join()

@@ -1,0 +1,127 @@
+"""Storages: the same contract, on a folder and in S3."""
+
+import os
+import resource
+import threading
+
+import pytest
+
+from engine.checkpoint import CheckpointLog, open_storage
+from engine.checkpoint.storage import is_missing
+from engine.errors import ConfigError, StorageError
+
+
+def names(folder):
+    return [path.name for path in folder.iterdir()]
+
+
+def test_put_get_list_delete(storage):
+    assert storage.list("") == storage.list("data") == []
+    storage.put("data/1/a b%", b"first")
+    storage.put("data/1/a b%", b"second")
+    storage.put("data/2", b"")
+    storage.put("database", b"x")
+    assert storage.get("data/1/a b%") == b"second"
+    assert storage.get("data/2") == b""
+    assert storage.list("data") == ["data/1/a b%", "data/2"]
+    storage.delete(["data/1/a b%", "data/none"])
+    assert storage.list("") == ["data/2", "database"]
+    storage.delete([])
+    with pytest.raises(StorageError) as raised:
+        storage.get("data/1/a b%")
+    assert is_missing(raised.value)
+
+
+def test_create_is_of_one(storage):
+    assert storage.create("log/1", b"first")
+    assert not storage.create("log/1", b"second")
+    assert storage.get("log/1") == b"first"
+    assert storage.list("") == ["log/1"]
+    storage.delete(["log/1"])
+    assert storage.create("log/1", b"third")
+
+
+def test_of_many_at_once_one_creates(storage):
+    for round_ in range(10):
+        wrote, start = [], threading.Barrier(8)
+
+        def create(number, round_=round_, wrote=wrote, start=start):
+            start.wait()
+            if storage.create(f"log/{round_}", b"%d" % number):
+                wrote.append(b"%d" % number)
+
+        threads = [threading.Thread(target=create, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert wrote == [storage.get(f"log/{round_}")]
+
+
+def test_disk_that_is_full(tmp_path, monkeypatch):
+    storage = open_storage(tmp_path)
+    real = os.fsync
+
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    for write in (storage.put, storage.create):
+        with pytest.raises(StorageError, match="No space left on device") as raised:
+            write("data/1", b"x" * 100)
+        assert raised.value.code == "ENOSPC"
+        assert "the disk is full" in raised.value.hint
+    monkeypatch.setattr(os, "fsync", real)
+    assert storage.list("") == []
+
+
+def test_file_that_may_not_grow(tmp_path, monkeypatch):
+    """A real write that ends in the middle."""
+    import signal
+
+    storage = open_storage(tmp_path)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, before[1]))
+    try:
+        with pytest.raises(StorageError, match="data/1: File too large"):
+            storage.put("data/1", b"x" * (1 << 20))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert storage.list("") == []
+
+
+def test_create_that_is_under_way_is_no_file(tmp_path, monkeypatch):
+    storage = open_storage(tmp_path)
+    link, seen = os.link, []
+
+    def late(partial, path):
+        monkeypatch.setattr(os, "link", link)
+        seen.append((names(tmp_path / "log"), storage.list("")))
+        storage.sweep()  # as another driver does
+        link(partial, path)
+
+    monkeypatch.setattr(os, "link", late)
+    assert storage.create("log/1", b"whole")
+    ((there, listed),) = seen
+    assert len(there) == 1
+    assert listed == []
+    assert storage.get("log/1") == b"whole"
+    assert names(tmp_path / "log") == ["1"]
+
+
+def test_what_a_dead_process_left_is_swept(tmp_path):
+    (tmp_path / "log").mkdir()
+    (tmp_path / "log/1~0badcafe").touch()
+    CheckpointLog(open_storage(tmp_path)).claim()
+    assert names(tmp_path / "log") == ["00000001"]
+
+
+def test_places_that_are_none(tmp_path):
+    for url in ("", "gs://bucket/prefix", "s3:///prefix"):
+        with pytest.raises(ConfigError, match="expected"):
+            open_storage(url)
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match="Not a directory"):
+        open_storage(tmp_path / "file").put("log/1", b"")
