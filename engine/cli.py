@@ -1,4 +1,4 @@
-"""The command line: `oka run`, `oka plan`, `oka bench`, `oka s3` and what belongs to measuring.
+"""The command line: `oka run`, `oka plan`, `oka checkpoint`, `oka bench`, and what belongs to them.
 
 Exit status: 0 done, 1 the job failed, 2 wrong usage, 130 Ctrl-C, 143 SIGTERM.
 """
@@ -24,7 +24,7 @@ from engine.cli_help import Group
 from engine.cli_pipeline import PipelineCommand
 from engine.config import JobConfig, Progress, Runtime, Strategy, Transport
 from engine.distribution import DISTRIBUTION
-from engine.errors import ConfigError, EngineError, is_debugging
+from engine.errors import ConfigError, EngineError, JobStopped, is_debugging
 from engine.job import Plan, execute, open_launcher
 from engine.program import load_pipeline, split_assignment
 
@@ -87,19 +87,23 @@ class Lazy(Group):
         """The command; loads the module that has it."""
         if cmd_name not in self._modules:
             return super().get_command(ctx, cmd_name)
-        module = importlib.import_module(self._modules[cmd_name])
-        command: click.Command = module.command
+        module, _, name = self._modules[cmd_name].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), name or "command")
         return command
 
 
 _TOOLS = {
+    "checkpoint": "engine.cli_checkpoint",
     "k8s": "k8s.command",
     "report": "benchmarks.report",
+    "rescale": "engine.cli_savepoint:rescale",
     "s3": "engine.cli_s3",
+    "savepoint": "engine.cli_savepoint:savepoint",
     "testbed": "benchmarks.testbed.command",
 }
 _BENCHMARKS = {
     "broadcast": "benchmarks.broadcast.command",
+    "checkpoints": "benchmarks.checkpoints",
     "convert": "benchmarks.convert",
     "guard": "benchmarks.guard",
     "hot-swap": "benchmarks.hot_swap",
@@ -173,6 +177,8 @@ def job_options(command: Command) -> Command:
 @commands.command(cls=PipelineCommand)
 @job_options
 @click.option("--json", "as_json", is_flag=True, help="A JSON line per second, then the result.")
+@click.option("--checkpoints", metavar="URL", help="Folder or s3://bucket/prefix of checkpoints.")
+@click.option("--resume", metavar="NAME", help="latest, an epoch's number or a savepoint's name.")
 @click.option(
     "--progress", type=click.Choice(get_args(Progress)), help="[auto: a line on a terminal]"
 )
@@ -192,7 +198,11 @@ def run(target: str, arguments: tuple[str, ...], as_json: bool, top: int, **opti
     if as_json:
         options["progress"] = "json"
     pipeline, name = load_pipeline(target, arguments)
-    result = execute(pipeline, read_config(name, options))
+    try:
+        result = execute(pipeline, read_config(name, options))
+    except JobStopped as stopped:
+        console.write(f"{stopped}\n")
+        return
     if as_json:
         click.echo(json.dumps(result.to_dict()))
         return

@@ -11,15 +11,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-import yaml
-
 from engine.errors import ConfigError
 from engine.resources import check_names
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 Runtime = Literal["local", "ray"]
 Strategy = Literal["operator_first", "parallelism_first"]
@@ -80,6 +73,20 @@ class JobConfig:
 
     progress: once a second: a line (`auto`: on a terminal), a JSON line, or nothing.
 
+    checkpoints: where checkpoints go, a folder or "s3://bucket/prefix". None: none are taken, and
+    the job fails with the first worker.
+
+    checkpoint_interval_seconds: seconds from one checkpoint to the next. Smaller: less is done
+    again after a failure, and output becomes final sooner; each is the whole state.
+
+    resume: what of `checkpoints` to go on from: "latest", which is the beginning where there is
+    none, the number of an epoch, or the name of a savepoint. None: there must not be any.
+
+    restarts: failures that a job with checkpoints goes on after, from the last one; counted anew
+    with each that is stored.
+
+    drop_state: identities of operators whose state in `resume` may be dropped.
+
     ray_address: cluster to connect to: `host:port`, `ray://host:port`, `auto`, or `local` for a new
     one here. None: the connected one, that of RAY_ADDRESS, the last that `ray start` has started on
     this machine, or a new local. For the runtime `ray` alone.
@@ -112,6 +119,11 @@ class JobConfig:
     resources: Mapping[str, Mapping[str, float]] = dataclasses.field(default_factory=dict)
     progress: Progress = "auto"
     ray_address: str | None = None
+    checkpoints: str | None = None
+    checkpoint_interval_seconds: float = 10.0
+    resume: str | None = None
+    restarts: int = 10
+    drop_state: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for field, choices in _CHOICES.items():
@@ -142,6 +154,15 @@ class JobConfig:
             _is_text,
         )
         _expect("ray_address", self.ray_address, _ADDRESS, lambda v: v is None or _is_text(v))
+        _expect("checkpoints", self.checkpoints, _CHECKPOINTS, lambda v: v is None or _is_text(v))
+        _expect("resume", self.resume, _RESUME, lambda v: v is None or _is_text(v))
+        _expect("drop_state", self.drop_state, _DROP_STATE, _are_texts)
+        if self.resume is not None and self.checkpoints is None:
+            raise ConfigError(
+                f"resume is {self.resume!r} and checkpoints is None, expected the folder to resume "
+                "from",
+                "add --checkpoints FOLDER (checkpoints='folder')",
+            )
         if self.ray_address is not None and self.runtime != "ray":
             raise ConfigError(
                 f"ray_address is {self.ray_address!r} and runtime is {self.runtime!r}, "
@@ -178,6 +199,13 @@ class JobConfig:
     @classmethod
     def read(cls, path: str | Path, **overrides: Any) -> JobConfig:
         """The config in a TOML or YAML file, told apart by suffix; `overrides` win."""
+        import yaml  # not above, as tomllib: it is a tenth of what a worker imports
+
+        if sys.version_info >= (3, 11):
+            import tomllib
+        else:
+            import tomli as tomllib
+
         path = Path(path)
         readers = {".toml": tomllib.loads, ".yaml": yaml.safe_load, ".yml": yaml.safe_load}
         if path.suffix not in readers:
@@ -204,6 +232,10 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str) and value != ""
 
 
+def _are_texts(value: object) -> bool:
+    return isinstance(value, tuple | list) and all(map(_is_text, value))
+
+
 def _are_resources(value: object) -> bool:
     return isinstance(value, Mapping) and all(
         isinstance(operator, str)
@@ -221,6 +253,9 @@ def _are_resources(value: object) -> bool:
 
 _PORT_RANGE = 'None or two ports from 1024 to 65535, the lower one first, as in "20000-20999"'
 _ADDRESS = "None or an address such as '10.0.0.1:6379'"
+_CHECKPOINTS = "None, a folder or 's3://bucket/prefix'"
+_RESUME = "None, 'latest', the number of an epoch or the name of a savepoint"
+_DROP_STATE = "identities of operators in a tuple"
 _RESOURCES = "amounts of at least 0 by resource by operator, as in {'*': {'operator_slot': 1}}"
 _CHOICES: dict[str, tuple[str, ...]] = {
     "runtime": get_args(Runtime),
@@ -239,6 +274,8 @@ _LIMITS: dict[str, tuple[Any, str, Any]] = {
     "linger_ms": _NOT_NEGATIVE,
     "warmup_seconds": _NOT_NEGATIVE,
     "connect_timeout_seconds": _POSITIVE,
+    "checkpoint_interval_seconds": _POSITIVE,
+    "restarts": (int, "an integer of at least 0", lambda value: value >= 0),
     "reconnect_timeout_seconds": _POSITIVE,
     "channel_window_bytes": (int, "an integer of at least 65536", lambda value: value >= 65536),
     "send_buffer_bytes": (int, "an integer of at least 65536", lambda value: value >= 65536),

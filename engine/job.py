@@ -9,8 +9,11 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any
+from uuid import uuid4
 
 from engine import broadcast
+from engine.checkpoint import Request
+from engine.checkpoint.requests import Stop
 from engine.config import JobConfig
 from engine.distribution import install_hint
 from engine.errors import ConfigError, JobCancelled, OperatorError, without_frames
@@ -76,9 +79,17 @@ class Plan:
         """Plan without starting anything; raises GraphError and ConfigError."""
         logical = logical_graph(pipelines)
         logical.validate_ends(here=config.runtime == "local")
+        if config.checkpoints is not None:
+            logical.validate_positions()
         broadcast.check(logical.operators, config)
         _check_pickling(logical, config)
         return cls(config, logical, expand(chain(logical, config.parallelism, config.resources)))
+
+    def rescaled(self, parallelism: int, savepoint: str) -> Plan:
+        """As it is, to go on from a savepoint with another parallelism."""
+        config = replace(self.config, parallelism=parallelism, resume=savepoint)
+        job = chain(self.logical, parallelism, config.resources)
+        return replace(self, config=config, execution=expand(job))
 
     @property
     def resources(self) -> Mapping[str, float]:
@@ -126,7 +137,9 @@ class JobHandle:
     """A running job. It runs in a thread of the driver and ends with the driver."""
 
     def __init__(self, plan: Plan, launcher: Launcher) -> None:
+        self._plan = plan
         self._config = plan.config
+        self._is_cancelled = False
         self._sinks = {
             operator.name: operator.operator
             for operator in plan.logical.operators
@@ -135,22 +148,9 @@ class JobHandle:
         self._started = time.monotonic()
         self._ended: float | None = None
         self._finished: Future[JobResult] = Future()
-        try:
-            self._progress = ProgressLine(plan.config.progress, self.cancel)
-            placement = plan.place(launcher)
-            for note in placement.notes:
-                logger.log(logging.WARNING if note == plan.in_vain else logging.INFO, note)
-            self._master = JobMaster(
-                plan.execution,
-                placement,
-                plan.config,
-                launcher,
-                self._progress.tell,
-            )
-            self._progress.watch(self._master.statistics)
-        except BaseException:
-            launcher.shutdown()
-            raise
+        self._progress = ProgressLine(plan.config.progress, self.cancel)
+        self._master = self._made(plan, launcher)
+        self._progress.watch(lambda: self._master.statistics())
         self._thread = threading.Thread(target=self._run, name="oka-master", daemon=True)
         self._thread.start()
 
@@ -167,11 +167,32 @@ class JobHandle:
         """
         self._master.stop()
 
+    @without_frames
+    def savepoint(self, name: str, *, stop: Stop = "no", timeout: float | None = None) -> int:
+        """Keep what the job is now under this name, for `resume`; the number of the epoch.
+
+        `stop`: whether the job ends behind it: "now", as by `cancel`, or "drain", as by `stop`.
+        Raises ConfigError for a name that cannot be, CheckpointError where there is no savepoint
+        in the end, TimeoutError after so many seconds; it may then be made all the same.
+        """
+        return self._master.savepoint(Request(name, stop)).result(timeout).made
+
+    @without_frames
+    def rescale(self, parallelism: int, *, timeout: float | None = None) -> None:
+        """Go on with so many tasks of each operator that has no parallelism of its own.
+
+        The job stops with a savepoint and starts from that; returns when it has stopped. Raises as
+        `savepoint`.
+        """
+        request = Request(f"rescaled-{uuid4().hex[:12]}", parallelism=parallelism)
+        _ = self._master.savepoint(request).result(timeout).made
+
     def cancel(self) -> None:
         """Stop the job: `wait_finished` then raises JobCancelled, within two seconds.
 
         The output of its sinks is dropped; `stop` keeps it.
         """
+        self._is_cancelled = True
         self._master.cancel()
 
     @without_frames
@@ -198,14 +219,41 @@ class JobHandle:
             return "finished"
         return "cancelled" if isinstance(error, JobCancelled) else f"failed, {type(error).__name__}"
 
+    def _made(self, plan: Plan, launcher: Launcher) -> JobMaster:
+        try:
+            placement = plan.place(launcher)
+            for note in placement.notes:
+                logger.log(logging.WARNING if note == plan.in_vain else logging.INFO, note)
+            tell = self._progress.tell
+            return JobMaster(plan.execution, placement, plan.config, launcher, tell)
+        except BaseException:
+            launcher.shutdown()
+            raise
+
+    def _report(self) -> JobReport:
+        """How the job ended, with as many tasks as were asked for last."""
+        while True:
+            try:
+                return self._master.run()
+            except JobCancelled:
+                request = self._master.rescaled
+                if request is None or request.parallelism is None or self._is_cancelled:
+                    raise
+            self._plan = self._plan.rescaled(request.parallelism, request.savepoint)
+            self._config = self._plan.config
+            self._master = self._made(self._plan, open_launcher(self._plan))
+            if self._is_cancelled:
+                self._master.cancel()
+
     def _run(self) -> None:
         try:
-            report = self._master.run()
+            report = self._report()
             result = self._result(report)
         except BaseException as error:  # noqa: BLE001 - it is raised by wait_finished
             self._progress.clear()
-            for sink in self._sinks.values():
-                sink.abort()
+            if self._config.checkpoints is None:  # else it may go on from what they prepared
+                for sink in self._sinks.values():
+                    sink.abort()
             self._ended = time.monotonic()
             self._finished.set_exception(error)
         else:

@@ -98,6 +98,48 @@ class Metrics:
         text="{} kept",
         progress=True,
     )
+    restarts: int = _metric(
+        "sum",
+        "",
+        "Failures that the job went on after, from its last checkpoint.",
+        row="restarts",
+        progress=True,
+    )
+    checkpoints: int = _metric(
+        "sum", "", "Checkpoints that were stored.", row="checkpoints", text="{} stored"
+    )
+    checkpoint_ms: float = _metric(
+        "max",
+        "ms",
+        "How long the last checkpoint took, from its barriers until it was stored.",
+        row="checkpoints",
+        text="the last in {}",
+        alone=False,
+    )
+    checkpoint_bytes: int = _metric(
+        "max",
+        "byte",
+        "Size of the last checkpoint: the files of all tasks.",
+        row="checkpoints",
+        text="of {}",
+        alone=False,
+    )
+    checkpoint_pause_ms: float = _metric(
+        "max",
+        "ms",
+        "The longest time for which a task held records to gather what it was for a checkpoint.",
+        row="checkpoints",
+        text="longest pause {}",
+        alone=False,
+    )
+    checkpoint_age_ms: float = _metric(
+        "max",
+        "ms",
+        "How long ago the last checkpoint was stored: so much would be done again after a failure.",
+        row="checkpoint age",
+        alone=False,
+        progress=True,
+    )
     cpu_seconds: float = _metric(
         "sum", "s", "User and system time of the workers, all threads, while their tasks ran."
     )

@@ -10,7 +10,6 @@ import subprocess
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -239,6 +238,8 @@ def machine() -> dict[str, Any]:
 @cache
 def versions() -> dict[str, str]:
     """Versions of Oka, Python and the packages that take part."""
+    from importlib import metadata  # as much to import as the rest of this module
+
     found = {"python": platform.python_version()}
     names = {name: name for name in ("ray", "numpy", "pyarrow", "msgpack", "pyzmq")}
     for package, name in {"oka": DISTRIBUTION, **names}.items():

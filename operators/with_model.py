@@ -37,7 +37,9 @@ class MapBatchesWithModel(BatchOperator):
     load_in_background: bool = True
     on_load_error: OnLoadError = "keep"
 
-    properties = Properties(accepts_columns=True, side_input=True, holds_records=True)
+    properties = Properties(
+        accepts_columns=True, side_input=True, holds_records=True, goes_on=False
+    )
 
     def __post_init__(self) -> None:
         check_function("map_batches_with_model", self.load, 1, "a function of a model")

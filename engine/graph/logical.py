@@ -61,6 +61,24 @@ class LogicalGraph:
         """The edges that begin at the operator, in the order of declaration."""
         return tuple(edge for edge in self.edges if edge.source == operator.id)
 
+    def validate_positions(self) -> None:
+        """Raise `GraphError` for an operator that cannot go on where it was."""
+        for operator in self.operators:
+            kind = operator.operator
+            if kind.properties.goes_on:
+                continue
+            if not isinstance(kind, SourceOperator):
+                raise GraphError(
+                    f"{operator.name}: {type(kind).__name__} does not keep its model, expected "
+                    "operators that go on where they were in a job with checkpoints",
+                    hint="leave checkpoints out",
+                )
+            raise GraphError(
+                f"{operator.name}: source {type(kind).__name__} does not tell where it is, "
+                "expected one that does in a job with checkpoints",
+                hint="a Function that yields At(position, records) does; or leave checkpoints out",
+            )
+
     def validate_ends(self, here: bool = False) -> None:
         """Let every source and sink check what it needs outside: files, folders.
 

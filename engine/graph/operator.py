@@ -67,6 +67,8 @@ class TaskContext:
     """The task's clock, which only goes forward: nanoseconds since some moment."""
     is_virtual: bool = False
     """Whether that is the clock of a test, which stands still while tasks work."""
+    checkpoints: bool = False
+    """Whether the job writes checkpoints: sinks then make final what they have epoch by epoch."""
     drift: "Drift | None" = field(default=None, compare=False, repr=False)
     """Of the last operator of a source's task that has a `max_drift_us`: what holds the source."""
 
@@ -132,6 +134,9 @@ class Properties:
     never_waits: bool = False
     """Of a source, whether it has its next record at once, or has ended: it waits for nothing
     outside. No other thread then iterates in front of operators with timers."""
+
+    goes_on: bool = True
+    """Whether it can be in a job with checkpoints; a source that can gives a `SourceReader`."""
 
     beside_source: bool = False
     """Whether it runs in the tasks of a source, with no channel between."""
@@ -418,11 +423,18 @@ class Gate(Protocol):
 
 
 class SinkWriter(ABC):
-    """One task's end of a stream. Its last call is a `commit` that returns, or `abort`.
+    """One task's end of a stream.
 
     What it has taken becomes final in two steps: all tasks of the job prepare, then all commit. So
     a task that cannot prepare leaves nothing of the others'. Epochs count from 1 what becomes final
-    together; a job has one.
+    together. A job without checkpoints has one; its last call is a `commit` that returns, or
+    `abort`.
+
+    With checkpoints (`TaskContext.checkpoints`) there are more, of rising numbers: `write` goes on
+    behind a `prepare`, and what that returned is stored. An epoch that could not be stored is
+    committed with a later one, each with its own number and what was prepared for it. After a
+    failure, a new writer is first given what those before it had prepared, by `restore`; that may
+    have been committed.
     """
 
     @abstractmethod
@@ -433,19 +445,34 @@ class SinkWriter(ABC):
         """
 
     def prepare(self, epoch: int) -> Any:  # noqa: B027 - most writers have nothing to do
-        """Make what was written last, but not final; what it returns goes to `commit`."""
+        """Make what was written last, but not final; what it returns goes to `commit`.
+
+        With checkpoints it has to be a record, such as a name in a tuple. None is nothing.
+        """
 
     def commit(self, epoch: int, prepared: Any) -> Any:  # noqa: ARG002 - for those that override it
         """Make it final, with as little left that could fail as can be.
 
-        What it returns goes to the driver, to `SinkOperator.commit`.
+        What it returns goes to the driver, to `SinkOperator.commit`; of several epochs, what the
+        last one returned. With checkpoints it comes from another thread than `write`, and may come
+        again.
         """
         return prepared
+
+    def restore(self, epoch: int, prepared: list[tuple[int, Any]]) -> None:  # noqa: ARG002 - as above
+        """Go on behind this epoch, which is stored; before the first `write`.
+
+        `prepared` are the epochs up to it that may not be final, and what was prepared for each, by
+        tasks whose place this one takes. What was prepared for later epochs is for nobody.
+        """
+        for each, made in prepared:
+            self.commit(each, made)
 
     def abort(self) -> None:  # noqa: B027 - most writers hold nothing that could stay behind
         """Leave nothing behind: the job failed or was cancelled, or `prepare` or `commit` raised.
 
-        When the driver was killed, it comes from another thread, maybe in the middle of `write`.
+        With checkpoints, what was prepared stays, since it may be stored. When the driver was
+        killed, it comes from another thread, maybe in the middle of `write`.
         """
 
 

@@ -28,18 +28,21 @@ class Ahead:
         """And those that were received; only the other thread counts them."""
         self._filled = Event()
         self._room = Event()
-        self._closed = False
+        self._closed = self._woken = False
         Thread(target=self._run, name="oka-source", daemon=True).start()
 
     def receive(self, timeout_seconds: float | None = None) -> Any:
         """The next pair of an item and what belongs to it; None or an exception at the end.
 
-        Raises TimeoutError.
+        Raises TimeoutError, and InterruptedError where `wake` was called and nothing is there.
         """
         while not self._waiting:
             self._filled.clear()
             if self._waiting:
                 break
+            if self._woken:
+                self._woken = False
+                raise InterruptedError
             if timeout_seconds is not None:  # one that looks all the time would keep the GIL
                 timeout_seconds = max(timeout_seconds, _LEAST_WAIT_SECONDS)
             if not self._filled.wait(timeout_seconds):
@@ -49,6 +52,11 @@ class Ahead:
         if not self._room.is_set() and 2 * (self._given - self._taken) <= self._most:
             self._room.set()
         return item
+
+    def wake(self) -> None:
+        """Let what waits for an item, or the next that would, look at something else first."""
+        self._woken = True
+        self._filled.set()
 
     def close(self) -> None:
         """Let the thread end, which has nobody to iterate for any more."""

@@ -23,14 +23,12 @@ from engine.columns import is_columns, refusal
 from engine.graph.failing import Failing
 from engine.graph.logical import LogicalOperator
 from engine.graph.operator import (
-    FIRST_EPOCH,
     START_OF_TIME,
     BatchFunction,
     BatchOperator,
     Properties,
     RecordOperator,
     SinkOperator,
-    SinkWriter,
     TaskContext,
     Watermark,
 )
@@ -38,6 +36,7 @@ from engine.network import Batch
 from engine.rescued import rescued
 from engine.runtime.description import OperatorStatistics
 from engine.runtime.reply import text_of
+from engine.runtime.sinks import Sinks
 from engine.runtime.source_alignment import aligned_operator
 from engine.state import KeyedState
 
@@ -77,8 +76,7 @@ class Chain:
         self._columns_hint: str | None = None
         self.process: Run = _unchanged
         self._contexts: dict[str, TaskContext] = {}
-        self._writers: dict[str, SinkWriter] = {}
-        self._prepared: dict[str, Any] = {}
+        self.sinks = Sinks(self.failing)
 
     def open(
         self,
@@ -232,27 +230,9 @@ class Chain:
         calls = {name: function.close for name, function in self.functions.items()}
         _call_all(calls, "operator {!r} could not be closed")
 
-    def prepare(self) -> None:
-        """Have the sinks prepare what they took."""
-        for name, writer in self._writers.items():
-            self.failing.operator = name
-            self._prepared[name] = writer.prepare(FIRST_EPOCH)
-        self.failing.operator = None
-
-    def commit(self) -> dict[str, Any]:
-        """Have the sinks make final what they prepared; their results by operator name."""
-        results = {}
-        for name, prepared in self._prepared.items():
-            self.failing.operator = name
-            results[name] = self._writers[name].commit(FIRST_EPOCH, prepared)
-            del self._writers[name]
-        return results
-
     def abort(self) -> None:
         """Drop what the sinks hold that have not committed; idempotent, and raises nothing."""
-        writers, self._writers = self._writers, {}
-        calls = {name: writer.abort for name, writer in writers.items()}
-        _call_all(calls, "sink {!r} could not drop its output")
+        _call_all(self.sinks.abort(), "sink {!r} could not drop its output")
 
     def statistics(self, records: int) -> list[OperatorStatistics]:
         """Records into and out of each operator, where `records` went into the first.
@@ -305,6 +285,17 @@ class Chain:
         self.failing.operator = None
         return kept
 
+    @property
+    def watermarks(self) -> dict[str, int]:
+        """How far event time is, by identities of those that make watermarks; "" is the inputs."""
+        told = {each.identity: each.watermark for each in self._stretches}
+        return {name: time_us for name, time_us in told.items() if time_us > START_OF_TIME}
+
+    def advance_to(self, watermarks: Mapping[str, int]) -> Iterator[Any]:
+        """Go on where event time was, as `watermarks` told; what leaves the chain meanwhile."""
+        for each in self._stretches:
+            yield from self.advance(watermarks.get(each.identity, START_OF_TIME), each)
+
     def restore(self, snapshots: Sequence[Mapping[str, KeyedState]]) -> None:
         """Go on where all tasks of the job were, however many; before the first batch."""
         for name, function in self.functions.items():
@@ -341,7 +332,7 @@ class Chain:
             self._places.append(place)
             self._stretches[-1].places.append(place)
             if kind.properties.makes_watermarks:
-                self._stretches.append(Stretch(function))
+                self._stretches.append(Stretch(function, context.identity))
             if type(function).on_timer is not BatchFunction.on_timer:
                 self._timed.append(place)
             process: Run = function.process
@@ -353,7 +344,8 @@ class Chain:
                 return process, None  # it is the first, which needs not tell of itself
             return _counted(process, counter, tell), None
         assert isinstance(kind, SinkOperator), f"unknown kind of operator {kind!r}"
-        writer = self._writers[operator.name] = kind.open(context)
+        writer = kind.open(context)
+        self.sinks.add(name, context.identity, writer)
         return _sink(writer.write, tell), None
 
 
@@ -373,8 +365,10 @@ class Stretch:
     The last of them is the maker of the next stretch, if there is one.
     """
 
-    def __init__(self, maker: BatchFunction | None = None) -> None:
+    def __init__(self, maker: BatchFunction | None = None, identity: str = "") -> None:
         self.maker = maker
+        self.identity = identity
+        """Of the maker."""
         self.places: list[_Place] = []
         self.watermark = START_OF_TIME
         """The last that they heard of."""

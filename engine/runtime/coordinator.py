@@ -5,12 +5,16 @@ of its tasks at once, and takes the next when every task is done with the one be
 failure decides how it ends: what is then still alive is cancelled and closed.
 
 All steps up to `commit` are those of an attempt. They may begin anew in the same workers: what the
-attempt before was at is cancelled, and what comes of it is for nobody.
+attempt before was at is cancelled, and what comes of it is for nobody. So a job with checkpoints
+goes on after a failure, as far as `Restarts` lets it: who died is replaced, and all begin behind
+the last epoch that `Epochs` knows to be stored. Its step `run` is over when the epoch is stored in
+which all tasks have finished.
 
-Invariants: no command to a worker that died; each of the others is told to close exactly once, and
-before that to cancel, once in each attempt, if the attempt or the job failed; of the failures that
-are known when the job ends, the error is a death before a user's error before a broken channel; a
-job ends, whatever its workers do or leave undone once they are told to cancel.
+Invariants: no command to a worker that died, but that it be replaced; each of the others is told to
+close exactly once, and before that to cancel, once in each attempt, if the attempt or the job
+failed; of the failures that are known when the job ends, the error is a death before a user's error
+before a broken channel; a job ends, whatever its workers do or leave undone once they are told to
+cancel.
 """
 
 from __future__ import annotations
@@ -24,13 +28,27 @@ from engine.errors import (
     ChannelLost,
     EngineError,
     JobCancelled,
+    JobStopped,
     OperatorError,
     StartError,
+    StorageError,
     WorkerLost,
 )
 from engine.graph.execution import ExecutionGraph
+from engine.runtime.epochs import (
+    Barrier,
+    CheckpointFailed,
+    Commit,
+    EpochCommand,
+    EpochEvent,
+    Epochs,
+    Mark,
+    Say,
+    Wanted,
+)
 from engine.runtime.limits import Limits
 from engine.runtime.needed import unneeded_sources
+from engine.runtime.restarts import Restarts
 from engine.runtime.source_alignment import SourceAlignment
 
 Step: TypeAlias = Literal["process_id", "deploy", "connect", "run", "commit", "cancel", "close"]
@@ -106,7 +124,16 @@ class Broken:
 
 
 Event: TypeAlias = (
-    Started | Done | Failed | Died | Reached | Progressed | Stopped | Cancelled | Broken
+    Started
+    | Done
+    | Failed
+    | Died
+    | Reached
+    | Progressed
+    | Stopped
+    | Cancelled
+    | Broken
+    | EpochEvent
 )
 
 
@@ -137,13 +164,13 @@ class RaiseLimit:
 
 
 @dataclass(frozen=True)
-class Say:
-    """Tell the user what takes its time."""
+class Replace:
+    """Start a worker in the place of that of a task, which died."""
 
-    text: str
+    task: int
 
 
-Command: TypeAlias = Call | EndSource | RaiseLimit | Say
+Command: TypeAlias = Call | EndSource | RaiseLimit | Replace | EpochCommand
 
 
 class Coordinator:
@@ -152,7 +179,7 @@ class Coordinator:
     The first that happens is `Started`.
     """
 
-    def __init__(self, graph: ExecutionGraph, config: JobConfig) -> None:
+    def __init__(self, graph: ExecutionGraph, config: JobConfig, first_epoch: int = 1) -> None:
         self.attempt = -1
         """Which deployment of the tasks this is, from 0."""
         self.step: Step | None = None
@@ -178,7 +205,17 @@ class Coordinator:
         """Of the step."""
         self._grace: float | None = None
         """Until when a death may still explain a broken channel."""
+        self._restart: float | None = None
+        """When the attempt after the one that failed begins."""
+        self.restarts = Restarts(config.restarts)
+        self.epochs = (
+            None
+            if config.checkpoints is None
+            else Epochs(graph, config.checkpoint_interval_seconds, first_epoch)
+        )
+        """None of a job without checkpoints, which fails with its first attempt."""
         self._next_word = 0.0
+        self._words: list[Command] = []
         self._unwanted: set[int] = set()
         """Those whose records get no further than an operator with a limit."""
         self._is_started = self._is_stopped = self._is_cancelled = False
@@ -186,29 +223,43 @@ class Coordinator:
     def handle(self, events: Sequence[Event], now: float) -> list[Command]:
         """Take in what happened since the last call; none is left out of what is then decided."""
         for event in events:
-            self._note(event)
+            if isinstance(event, EpochEvent):
+                self._note_epoch(event, now)
+            else:
+                self._note(event)
         commands = self._start(now) if self._is_due() else []
         while self.step is not None and (following := self._following(now)) != self.step:
             commands += self._begin(following, now)
         commands += self._go_on(now)
+        if self.epochs is not None and self.epochs.stopped is not None and self._is_running:
+            self.wake = now
         return commands
 
     def _is_due(self) -> bool:
         """Whether another attempt begins: not without a worker that died."""
         deaths = (error for error in self._failures.values() if isinstance(error, WorkerLost))
-        return self._is_started and self.error is None and not any(deaths)
+        is_storing = self.epochs is not None and self.epochs.is_storing
+        return self._is_started and self.error is None and not any(deaths) and not is_storing
 
     def _start(self, now: float) -> list[Command]:
         """The first step of a new attempt. No task is cancelled later than it is called anew."""
         before = [] if self.step is None else self._call("cancel")
         self._is_started = False
+        return [*before, *self._begin("process_id", now)]
+
+    def _begin_attempt(self, now: float) -> list[Command]:
+        """Forget what the tasks were at; who died is replaced."""
         self.attempt += 1
+        self._restart = None
         self._next_word = now + _TICK_SECONDS
         self._limits = Limits(self._graph)
         self._alignment, self._raised = SourceAlignment(self._graph), {}
         self._unwanted = set()
         self._sources = {each.id for each in self._graph.vertices if each.job_vertex.is_source}
-        return [*before, *self._begin("process_id", now)]
+        if self.epochs is not None:
+            self.epochs.begin_attempt(self.attempt, now)
+        alive, self._alive = self._alive, [task.id for task in self._graph.vertices]
+        return [Replace(task) for task in self._alive if task not in alive]
 
     def _call(self, step: Step) -> list[Command]:
         return [Call(task, step, self.attempt) for task in self._alive]
@@ -219,13 +270,50 @@ class Coordinator:
         is_over = not self._awaited
         if self.step in _ENDING:
             is_over |= self._deadline is not None and now >= self._deadline
+            if self._restart is not None and not self._is_cancelled and self.error is None:
+                return "process_id" if is_over and self._is_ready(now) else self.step
+            if self._restart is not None:
+                self.error = self.error or self._cancelled()
         else:
-            self.error = self.error or self._verdict(now)
-            if self.error is not None:
+            error = None if self.error else self._verdict(now)
+            if error is not None and not self._goes_on(error, now):
+                self.error = error
+            if self.error is not None or self._restart is not None:
                 return "cancel"
+            if self.step == "run" and self.epochs is not None:
+                is_over = is_over and self.epochs.is_over
+                if self.epochs.stopped is not None and not self.epochs.is_over:
+                    self.error = self._stopped(self.epochs.stopped)
+                    return "cancel"
         return _NEXT.get(self.step) if is_over else self.step
 
+    def _is_ready(self, now: float) -> bool:
+        """Whether the next attempt can begin: it is known which epoch is the last."""
+        assert self._restart is not None
+        assert self.epochs is not None
+        return now >= self._restart and not self.epochs.is_storing
+
+    def _goes_on(self, error: EngineError, now: float) -> bool:
+        """Whether there is to be another attempt."""
+        if self.epochs is None or self._is_cancelled:
+            return False
+        delay = self.restarts.delay_after(error)
+        if delay is not None:
+            self._restart = now + delay
+            told = error.message.partition("\n")[0]
+            count = f"{self.restarts.in_a_row} of {self.restarts.most}"
+            self._words.append(Say(f"restart {count} in {delay:g} s: {told}"))
+        return delay is not None
+
     def _begin(self, step: Step | None, now: float) -> list[Command]:
+        commands = self._words
+        self._words = []
+        if step == "process_id":
+            commands += self._begin_attempt(now)
+        elif self.epochs is not None and step == "cancel":
+            self.epochs.interrupt()
+        elif self.epochs is not None and self.step == "commit" and self.error is None:
+            commands.append(Mark(self.epochs.last))
         self.step = step
         self._awaited = set() if step is None else set(self._alive)
         self._failures = {}
@@ -236,7 +324,20 @@ class Coordinator:
             self._deadline = now + self._config.connect_timeout_seconds
         elif step in _WORDS:
             self._next_word = now + _TICK_SECONDS
-        return [] if step is None else self._call(step)
+        return commands if step is None else commands + self._call(step)
+
+    def _note_epoch(self, event: EpochEvent, now: float) -> None:
+        assert self.epochs is not None, f"{event} of a job without checkpoints"
+        stored = self.epochs.stored
+        match event:
+            case Wanted(_, "drain"):
+                self._is_stopped = True
+            case CheckpointFailed(task, attempt, _, error) if not isinstance(error, StorageError):
+                if (attempt, self.step) == (self.attempt, "run"):
+                    self._fail(task, error)  # what cannot be encoded cannot be so later
+        self.epochs.note(event, now)
+        if self.epochs.stored != stored:
+            self.restarts.progressed()
 
     def _note(self, event: Event) -> None:
         match event:
@@ -265,7 +366,7 @@ class Coordinator:
                 self._is_stopped = True
             case Cancelled():
                 self._is_cancelled = True
-            case Broken(error) if self.step not in _ENDING:
+            case Broken(error) if self.step not in _ENDING or self._restart is not None:
                 self.error = self.error or error
 
     def _fail(self, task: int, error: EngineError) -> None:
@@ -281,7 +382,7 @@ class Coordinator:
         if error is not None and not self._is_open(error, now):
             return error
         if self._is_cancelled:
-            return JobCancelled(f"job {self._config.name!r} was cancelled")
+            return self._cancelled()
         if self._awaited and self._deadline is not None and now >= self._deadline:
             return self._late()
         return None
@@ -299,6 +400,16 @@ class Coordinator:
             return False
         return bool(self._awaited) and now < self._grace
 
+    def _cancelled(self) -> JobCancelled:
+        return JobCancelled(f"job {self._config.name!r} was cancelled")
+
+    def _stopped(self, savepoint: str) -> JobStopped:
+        return JobStopped(
+            f"job {self._config.name!r} was stopped with the savepoint {savepoint!r}",
+            f"--resume {savepoint} (resume={savepoint!r}) goes on from it",
+            savepoint,
+        )
+
     def _late(self) -> StartError:
         late = [task.name for task in self._graph.vertices if task.id in self._awaited]
         return StartError(
@@ -310,8 +421,13 @@ class Coordinator:
     def _go_on(self, now: float) -> list[Command]:
         """What is due while a step is being taken; says when something is due again."""
         commands: list[Command] = []
-        wakes = [each for each in (self._deadline, self._grace) if each is not None]
-        if self.step == "run" and not self._failures:
+        if self.epochs is not None:
+            commands += self._of_epochs(self.epochs, now)
+        due = [self._deadline, self._grace, self._restart]
+        if self.epochs is not None:
+            due.append(self.epochs.wake)
+        wakes = [each for each in due if each is not None and each > now]
+        if self._is_running:
             commands += self._steer()
         elif self.step in _WORDS:
             if now >= self._next_word:
@@ -322,6 +438,19 @@ class Coordinator:
             wakes.append(self._next_word)
         self.wake = min(wakes, default=None)
         return commands
+
+    def _of_epochs(self, epochs: Epochs, now: float) -> list[Command]:
+        """What is due of checkpoints, by those who live."""
+        said = epochs.following(now, running=self._is_running)
+        return [
+            each
+            for each in said
+            if not isinstance(each, Barrier | Commit) or each.task in self._alive
+        ]
+
+    @property
+    def _is_running(self) -> bool:
+        return self.step == "run" and not self._failures
 
     def _steer(self) -> list[Command]:
         """End the sources that nobody needs, and let others read on."""

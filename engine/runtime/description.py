@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from engine.checkpoint import SnapshotEntry
 from engine.config import JobConfig
+from engine.errors import EngineError
 from engine.graph.logical import LogicalOperator
 from engine.graph.partitioner import Partitioner
 from engine.metric import Metrics
@@ -156,11 +158,47 @@ class SourceProgress:
 
 
 @dataclass(frozen=True)
+class Start:
+    """Where a task of a job with checkpoints begins, in one attempt."""
+
+    url: str
+    """Of its checkpoints."""
+    generation: int
+    """Of the driver."""
+    epoch: int
+    """What it goes on from; 0 is the beginning."""
+    last: int
+    """The last that any attempt has begun."""
+    entries: tuple[SnapshotEntry, ...] = ()
+    """What the task reads."""
+    is_finished: bool = False
+    """Whether it had ended: it has to make its output final, and ends."""
+
+
+@dataclass(frozen=True)
+class SnapshotWritten:
+    """What a worker says unasked: what its task was at the barrier of an epoch is written."""
+
+    attempt: int
+    epoch: int
+    entry: SnapshotEntry
+
+
+@dataclass(frozen=True)
+class SnapshotFailed:
+    """What a worker says unasked: that could not be written."""
+
+    attempt: int
+    epoch: int
+    error: EngineError
+
+
+@dataclass(frozen=True)
 class TaskFailure:
     """How a task ended that did not: data, so that it crosses every kind of control plane."""
 
     kind: str
-    """`operator`, `channel_lost` or `cancelled`."""
+    """`operator`, `channel_lost`, `checkpoint` or `cancelled`."""
     operator: str
     record: str | None
     error: str

@@ -15,24 +15,23 @@ from traceback import TracebackException
 from types import FrameType, TracebackType
 from typing import TypeVar
 
-from engine.errors import EngineError
+from engine.errors import CheckpointError, EngineError
+from engine.graph.failing import Failing
 from engine.network import AggregateError, Cancelled, ChannelLost, EncodeError, KeyExtractError
-from engine.runtime.chain import Chain
 from engine.runtime.description import TaskDescription, TaskFailure
 
 T = TypeVar("T")
 
 
-def describe(error: BaseException, description: TaskDescription, chain: Chain) -> TaskFailure:
+def describe(error: BaseException, description: TaskDescription, failing: Failing) -> TaskFailure:
     """What went wrong in this task, as data that can travel to the job master."""
     frames: list[FrameType] = _guarded(lambda: _frames(error), [])
     kind, text, hint = _kind(error), in_words(error), ""
-    if kind == "operator":
+    if kind in ("operator", "checkpoint"):
         text, _, hint = text.partition("\n\nhint: ")
     told, full = _tracebacks(error)
     if not (hint or told or issubclass(type(error), _TOLD)) and _ended_in_engine(frames):
         hint = "OKA_DEBUG=1 shows where in the engine that was"
-    failing = chain.failing
     return TaskFailure(
         kind=kind,
         operator=failing.operator or description.operators[0].name,
@@ -69,6 +68,8 @@ def shortened(value: object, limit: int = 200) -> str:
 def _kind(error: BaseException) -> str:
     if issubclass(type(error), Cancelled):
         return "cancelled"
+    if issubclass(type(error), CheckpointError):
+        return "checkpoint"
     return "channel_lost" if issubclass(type(error), ChannelLost) else "operator"
 
 

@@ -45,6 +45,11 @@ class JobFolder:
         _remove_dead_folders(Path(tempfile.gettempdir()))
         return cls(tempfile.mkdtemp(prefix=PREFIX))
 
+    def clear(self, task: int) -> None:
+        """Remove what a worker of the task left there that was killed."""
+        for path in Path(self.path).glob(f"{task}.*"):
+            path.unlink(missing_ok=True)
+
     def leave(self) -> None:
         """Let go of the folder; the last one to leave it empty removes it. Idempotent."""
         with contextlib.suppress(OSError):

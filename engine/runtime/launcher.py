@@ -55,6 +55,10 @@ class Launcher(ABC):
     def add(self, task: TaskDescription, node: Node) -> WorkerHandle:
         """Start one more worker for a task; also beside those of `launch`, while they work."""
 
+    def replacement(self, task: TaskDescription, node: Node) -> Node:  # noqa: ARG002 - as there
+        """Where the task can run whose worker on this node died."""
+        return node
+
     @abstractmethod
     def shutdown(self) -> None:
         """End every worker that still lives and remove the job's files; idempotent."""

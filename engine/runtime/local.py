@@ -27,8 +27,8 @@ class LocalLauncher(Launcher):
     """Worker processes of this machine, in a folder of their own for local sockets."""
 
     def __init__(self) -> None:
-        self._folder = JobFolder.create()
-        self.folder = self._folder.path
+        self._folder: JobFolder | None = None
+        """Made as late as can be: until the fork server runs, nobody removes it for the driver."""
         self._links: Links | None = None
 
     def nodes(self, resources: Collection[str]) -> Sequence[Node]:
@@ -40,6 +40,8 @@ class LocalLauncher(Launcher):
     ) -> Sequence[WorkerHandle]:
         """Start one process per task."""
         with _standard_descriptors_taken():
+            self._folder = JobFolder.create()
+            self.folder = self._folder.path
             self._links = Links(self.folder, _modules(tasks))
         return super().launch(tasks, placement)
 
@@ -53,7 +55,8 @@ class LocalLauncher(Launcher):
         """Kill what still lives, wait for it, and remove the folder."""
         if self._links is not None:
             self._links.close()
-        self._folder.remove()
+        if self._folder is not None:
+            self._folder.remove()
 
 
 class LocalWorker(WorkerHandle):

@@ -10,17 +10,26 @@ import pickle
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from engine import record_registry
+from engine.checkpoint import Answer, Request
 from engine.config import JobConfig
-from engine.errors import ChannelLost, EngineError, OperatorError, StartError, WorkerLost
+from engine.errors import (
+    ChannelLost,
+    CheckpointError,
+    EngineError,
+    OperatorError,
+    StartError,
+    WorkerLost,
+)
 from engine.graph.execution import ExecutionGraph
 from engine.placement import Placement
+from engine.runtime.checkpoints import Checkpoints
 from engine.runtime.coordinator import (
     Broken,
     Call,
@@ -35,16 +44,28 @@ from engine.runtime.coordinator import (
     Progressed,
     RaiseLimit,
     Reached,
-    Say,
+    Replace,
     Started,
     Step,
     Stopped,
 )
 from engine.runtime.description import (
     LimitReached,
+    SnapshotFailed,
+    SnapshotWritten,
     SourceProgress,
     TaskFailure,
     TaskStatistics,
+)
+from engine.runtime.epochs import (
+    Acknowledged,
+    Barrier,
+    CheckpointFailed,
+    Commit,
+    Committed,
+    Mark,
+    Say,
+    Store,
 )
 from engine.runtime.imports import ImportPath
 from engine.runtime.launcher import Launcher, WorkerDied, WorkerHandle
@@ -81,8 +102,18 @@ class JobMaster:
         self._tasks = describe_tasks(graph, placement, config)
         self._launcher = launcher
         self._tell = tell
-        self._coordinator = Coordinator(graph, config)
-        self._workers: Sequence[WorkerHandle] = ()
+        self._news: queue.SimpleQueue[Callable[[], Event | None]] = queue.SimpleQueue()
+        """What has happened, to be looked at by the thread of `run`."""
+        self._checkpoints = (
+            None
+            if config.checkpoints is None
+            else Checkpoints(
+                config, self._tasks, tell, lambda wanted: self._news.put(lambda: wanted)
+            )
+        )
+        first = 1 if self._checkpoints is None else self._checkpoints.first_epoch
+        self._coordinator = Coordinator(graph, config, first)
+        self._workers: list[WorkerHandle] = []
         self._arguments: dict[Step, Callable[[WorkerHandle], tuple[Any, ...]]] = {
             "deploy": self._of_deploy,
             "connect": self._of_connect,
@@ -91,8 +122,6 @@ class JobMaster:
         self._imports = ImportPath.of_this_process()
         self._answers: dict[Step, dict[int, Any]] = {"deploy": {}, "run": {}, "commit": {}}
         """What the workers returned, by the task's id, in the last attempt."""
-        self._news: queue.SimpleQueue[Callable[[], Event | None]] = queue.SimpleQueue()
-        """What has happened, to be looked at by the thread of `run`."""
         self._asking = threading.Lock()
         self._asked: dict[WorkerHandle, Future[bytes]] = {}
         self._last_statistics: dict[WorkerHandle, TaskStatistics] = {}
@@ -104,6 +133,8 @@ class JobMaster:
             self._drive()
         finally:
             self._launcher.shutdown()
+            if self._checkpoints is not None:
+                self._checkpoints.close()
         if self._coordinator.error is not None:
             raise self._coordinator.error
         statistics, outputs = self._answers["run"], self._answers["commit"]
@@ -111,11 +142,27 @@ class JobMaster:
         for worker in self._workers:
             for name, result in outputs[worker.task.id].items():
                 found.setdefault(name, []).append(_unpickle(worker, name, result))
-        return JobReport(tuple(statistics[worker.task.id] for worker in self._workers), found)
+        measured = self._measured(statistics[worker.task.id] for worker in self._workers)
+        return JobReport(tuple(measured), found)
 
     def stop(self) -> None:
         """End all sources: `run` then comes to its end as if they had no more; idempotent."""
         self._news.put(Stopped)
+
+    def savepoint(self, request: Request) -> Future[Answer]:
+        """Have a savepoint made; what became of it."""
+        answered: Future[Answer] = Future()
+        if self._checkpoints is None:
+            answered.set_result(Answer(error="it has no checkpoints"))
+        else:
+            self._checkpoints.ask(request, answered.set_result)
+        return answered
+
+    @property
+    def rescaled(self) -> Request | None:
+        """What `run` ended for, if the job is to go on from its savepoint with other tasks."""
+        is_stopped = self._coordinator.epochs is not None and self._coordinator.epochs.stopped
+        return self._checkpoints.rescaled if self._checkpoints and is_stopped else None
 
     def cancel(self) -> None:
         """Stop the job: `run` raises JobCancelled within two seconds; idempotent."""
@@ -132,12 +179,20 @@ class JobMaster:
         for worker, call in asked.items():
             if call.done() and isinstance(answer := _outcome(call), TaskStatistics):
                 self._last_statistics[worker] = answer
-        return list(self._last_statistics.values())
+        return self._measured(self._last_statistics.values())
+
+    def _measured(self, tasks: Iterable[TaskStatistics]) -> list[TaskStatistics]:
+        """These; what the driver has measured stands with the first."""
+        found = list(tasks)
+        if found and self._checkpoints is not None:
+            measured = self._checkpoints.metrics()
+            found[0] = replace(found[0], restarts=self._coordinator.restarts.count, **measured)
+        return found
 
     def _launch(self) -> None:
         self._pickled = pickle_descriptions(self._tasks)
         record_registry.trust(True)  # the driver takes records from its own workers alone
-        self._workers = self._launcher.launch(self._tasks, self._placement)
+        self._workers = list(self._launcher.launch(self._tasks, self._placement))
         for worker in self._workers:
             self._listen(worker)
 
@@ -168,6 +223,23 @@ class JobMaster:
                     self._workers[task].call("end_source", attempt)
                 case RaiseLimit(task, attempt, limit_us):
                     self._workers[task].call("raise_limit", attempt, limit_us)
+                case Barrier(task, attempt, epoch):
+                    self._workers[task].call("barrier", attempt, epoch)
+                case Commit(task, attempt, epoch):
+                    worker = self._workers[task]
+                    call = worker.call("commit_epoch", attempt, epoch)
+                    committed = partial(self._committed, worker, command)
+                    call.add_done_callback(lambda call: self._news.put(partial(committed, call)))
+                case Store():
+                    assert self._checkpoints is not None
+                    self._checkpoints.store(
+                        command, lambda outcome: self._news.put(lambda: outcome)
+                    )
+                case Mark(epoch):
+                    assert self._checkpoints is not None
+                    self._checkpoints.mark(epoch)
+                case Replace(task):
+                    self._replace(task)
                 case Say(text):
                     self._tell(text)
         except BaseException as error:  # noqa: BLE001 - the workers are ended all the same
@@ -187,13 +259,13 @@ class JobMaster:
         except queue.Empty:
             return events
 
-    def _answered(self, worker: WorkerHandle, command: Call, call: Future[bytes]) -> Event:
+    def _answered(self, worker: WorkerHandle, command: Call, call: Future[bytes]) -> Event | None:
         """What the end of a call is to the coordinator."""
         task, step, attempt = worker.task, command.step, command.attempt
         answer = _outcome(call)
         match answer:
             case WorkerDied():
-                return _lost(worker, answer)
+                return self._lost(worker, answer)
             case CallFailed():
                 intent = "" if step == "run" else f" could not {step}"
                 refused = StartError(f"task {task.name}{intent}: {answer}")
@@ -206,6 +278,41 @@ class JobMaster:
                 self._last_statistics[worker] = answer
         return Done(task.id, step, attempt)
 
+    def _committed(
+        self, worker: WorkerHandle, command: Commit, call: Future[bytes]
+    ) -> Event | None:
+        """What the end of a commit is to the coordinator, beside the task that runs."""
+        task, attempt = command.task, command.attempt
+        match _outcome(call):
+            case WorkerDied() as died:
+                return self._lost(worker, died)
+            case CallFailed() as failed:
+                refused = StartError(f"task {worker.task.name} could not commit: {failed}")
+                return Failed(task, "run", attempt, refused)
+            case TaskFailure() as failure:
+                return Failed(task, "run", attempt, _told(worker, failure))
+        return Committed(task, attempt, command.epoch)
+
+    def _replace(self, task: int) -> None:
+        """Start a worker in the place of the one that died."""
+        before, told = self._workers[task], self._tasks[task]
+        node = self._launcher.replacement(told, before.node)
+        if node.id != told.node:
+            self._tasks[task] = told = replace(told, node=node.id)
+            self._pickled = pickle_descriptions(self._tasks)
+        worker = self._workers[task] = self._launcher.add(told, node)
+        with self._asking:
+            self._asked.pop(before, None)
+            self._last_statistics.pop(before, None)
+        self._listen(worker)
+
+    def _lost(self, worker: WorkerHandle, died: WorkerDied) -> Died | None:
+        """That a worker is gone; nothing, if another has its place."""
+        if self._workers[worker.task.id] is not worker:
+            return None
+        lost = WorkerLost(worker.task.name, worker.node.id, died.status, died.log)
+        return Died(worker.task.id, lost)
+
     def _listen(self, worker: WorkerHandle) -> None:
         """Have the worker tell the next that it has to say."""
         told = partial(self._told_unasked, worker)
@@ -217,18 +324,28 @@ class JobMaster:
         task = worker.task
         match _outcome(call):
             case WorkerDied() as died:
-                return _lost(worker, died)
+                return self._lost(worker, died)
             case LimitReached(attempt, operator):
                 self._listen(worker)
                 return Reached(task.id, attempt, operator)
             case SourceProgress(attempt, watermark_us):
                 self._listen(worker)
                 return Progressed(task.id, attempt, watermark_us)
+            case SnapshotWritten(attempt, epoch, entry):
+                self._listen(worker)
+                return Acknowledged(task.id, attempt, epoch, entry)
+            case SnapshotFailed(attempt, epoch, error):
+                self._listen(worker)
+                return CheckpointFailed(task.id, attempt, epoch, error)
         return None
 
     def _of_deploy(self, worker: WorkerHandle) -> tuple[Any, ...]:
         pickled = self._pickled[worker.task.id]
-        return pickled, self._launcher.folder, worker.node.address, self._imports
+        given = pickled, self._launcher.folder, worker.node.address, self._imports
+        if self._checkpoints is None:
+            return given
+        assert self._coordinator.epochs is not None
+        return (*given, self._checkpoints.start(worker.task.id, self._coordinator.epochs.last))
 
     def _of_connect(self, worker: WorkerHandle) -> tuple[Any, ...]:
         task, endpoints = worker.task, self._answers["deploy"]
@@ -246,16 +363,14 @@ def _outcome(call: Future[bytes]) -> Any:
         return error
 
 
-def _lost(worker: WorkerHandle, died: WorkerDied) -> Died:
-    lost = WorkerLost(worker.task.name, worker.node.id, died.status, died.log)
-    return Died(worker.task.id, lost)
-
-
 def _told(worker: WorkerHandle, failure: TaskFailure) -> EngineError:
     """The error that a user is told."""
     name = worker.task.name
     if failure.kind == "channel_lost":
         return ChannelLost(f"task {name}: {failure.error}")
+    if failure.kind == "checkpoint":
+        told = failure.error.removeprefix("CheckpointError: ")
+        return CheckpointError(f"task {name}: {told}", failure.hint)
     if failure.kind == "cancelled":
         return StartError(f"task {name} was cancelled, expected it to run to its end")
     return OperatorError(

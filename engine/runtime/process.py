@@ -1,7 +1,8 @@
 """A local worker's process: it serves the calls of the job master from one socket.
 
 The main thread runs the task; a second one reads the socket, so that `statistics`, `end_source`
-and `cancel` are answered while the task runs; a third waits for what the worker has to say. When
+and `cancel` are answered while the task runs; others wait for what the worker has to say, or have
+sinks commit. When
 the driver closes the socket, or is gone, the process ends.
 """
 
@@ -46,7 +47,7 @@ def serve(control: socket.socket) -> NoReturn:
                     call: Call = (number, *pickle.loads(messages.read(size)))  # noqa: S301
                     if call[1] in _ANSWERED_WHILE_RUNNING:
                         answer(call)
-                    elif call[1] == "listen":
+                    elif call[1] in _ANSWERED_BESIDE:
                         threading.Thread(target=answer, args=(call,), daemon=True).start()
                     else:
                         calls.put(call)
@@ -60,5 +61,7 @@ def serve(control: socket.socket) -> NoReturn:
 
 
 _ANSWERED_WHILE_RUNNING = {
-    *("statistics", "end_source", "raise_limit", "cancel", "process_id"),
+    *("statistics", "end_source", "raise_limit", "barrier", "cancel", "process_id"),
 }
+_ANSWERED_BESIDE = {"listen", "commit_epoch"}
+"""What takes its time, in a thread of its own."""

@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import uuid
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -19,7 +19,7 @@ from ray.exceptions import RayActorError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from engine.config import JobConfig
-from engine.errors import StartError
+from engine.errors import PlacementError, StartError
 from engine.placement import Node
 from engine.runtime.description import TaskDescription
 from engine.runtime.launcher import Launcher, WorkerDied, WorkerHandle
@@ -66,6 +66,25 @@ class RayLauncher(Launcher):
         """Start an actor; the task's resources are reserved while it lives."""
         self._workers.append(RayWorker(task, node, self._logs))
         return self._workers[-1]
+
+    def replacement(self, task: TaskDescription, node: Node) -> Node:
+        """The same node if it lives, else the one with the fewest tasks of those that have room.
+
+        Raises PlacementError where there is none.
+        """
+        nodes = self.nodes(task.resources)
+        tasks = Counter(each.node.id for each in self._workers)
+        fits = [
+            each
+            for each in nodes
+            if all(each.resources[name] >= amount for name, amount in task.resources.items())
+        ]
+        if not fits:
+            raise PlacementError(
+                f"task {task.name} ran on node {node.id}, and none of {len(nodes)} nodes has what "
+                f"it takes: {dict(task.resources)}"
+            )
+        return min(fits, key=lambda each: (each.id != node.id, tasks[each.id]))
 
     def shutdown(self) -> None:
         """Kill the actors; leave Ray if it was joined for this job.
@@ -182,5 +201,6 @@ def _status(error: RayActorError) -> str:
 
 
 _RAY_NAMES = {"cpus": "CPU", "gpus": "GPU", "memory": "memory"}
-_CONCURRENT_CALLS = 6
-"""`run`, and beside it `listen`, `statistics`, `end_source`, `raise_limit` and `cancel`."""
+_CONCURRENT_CALLS = 9
+"""`run`, and beside it `listen`, `statistics`, `end_source`, `raise_limit`, `barrier`,
+`commit_epoch`, `cancel`, and the `deploy` of the next attempt."""

@@ -7,16 +7,17 @@ samples markers, paces an open-load source, and counts.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from engine.columns import check_columns, is_columns
-from engine.graph.operator import SourceOperator, SourceReader, TaskContext, Watermark
+from engine.graph.operator import SourceOperator, TaskContext, Watermark
 from engine.network import Control
 from engine.runtime.ahead import Ahead
 from engine.runtime.chain import Chain
 from engine.runtime.clock import Clock
 from engine.runtime.drift import Drift
+from engine.runtime.shares import Position, Shares
 from engine.runtime.timers import Timers
 from engine.runtime.window import SteadyWindow
 
@@ -38,6 +39,8 @@ class SourceLoop:
         marker_interval: int,
         clock: Clock,
         drift: Drift | None = None,
+        *,
+        has_barriers: bool = False,
     ) -> None:
         self.records = 0
         """How many the source has emitted; where it has no rate, as of the last marker."""
@@ -48,9 +51,24 @@ class SourceLoop:
         self._marker_interval = marker_interval
         self._clock = clock
         self._drift = drift
-        self._reader: SourceReader | None = None
+        self._has_barriers = has_barriers
+        self._asked = 0
+        """The last epoch whose barrier is to be sent."""
+        self._passed = 0
+        """The last whose barrier was sent."""
+        self._before: Mapping[int, Position] = {}
+        """The position in front of the item that the loop is at, where the source has a rate."""
+        self._is_early = False
+        """Whether that item is not due yet."""
+        self._restored: Mapping[int, Position] = {}
+        self.shares = 0
+        """Into how many shares the source is divided."""
+        self._reading: Shares | None = None
+        """Those of the task, where there are checkpoints and it is open."""
         self._ahead: tuple[Any, Any] | None = None
         """The last item and the position behind it, where the source is ahead of the loop."""
+        self._waking: Callable[[], None] | None = None
+        """Wakes the loop that waits for the source."""
         self._ended = False
         self._hurry = threading.Event()
         """Set when the source need not be on time any more."""
@@ -62,45 +80,80 @@ class SourceLoop:
         window: SteadyWindow,
         timers: Timers,
         pass_on: Callable[[Control], None],
-        position: Any = None,
     ) -> None:
-        """Take all that the source has through the chain.
-
-        From a position on, if there is one, which the loop of an earlier task had.
-        """
+        """Take all that the source has through the chain, or what it has from `restore` on."""
         self._timers, self._pass_on = timers, pass_on
-        items = self._source.open(context)
-        if isinstance(items, SourceReader):
-            self._reader = items
-        if position is not None:
-            if self._reader is None:
-                kind = type(self._source).__name__
-                raise TypeError(f"{kind} cannot go on at {position!r}, expected a SourceReader")
-            self._reader.restore(position)
+        items = self._open(context)
         self._window = window
         window.begin()
         rate = self._source.properties.rate
         batches = items
-        if self._chain.has_timers:
+        if self._chain.has_timers or (
+            self._has_barriers and not self._source.properties.never_waits
+        ):
             batches = self._between_timers(items, 2 * context.batch_size if rate is None else 2)
         if self._drift is not None:
             batches = self._held(batches, self._drift)
+        if self._has_barriers:
+            batches = self._between_barriers(batches)
         if rate is None:
             self._run_closed(batches, deliver)
         else:
-            self._run_open(batches, deliver, 1e9 * context.parallelism / rate)
+            part = 1 / context.parallelism if self._reading is None else self._reading.part
+            self._run_open(batches, deliver, 1e9 / (rate * part) if part else 0.0)
         if isinstance(batches, Generator):
             batches.close()  # it may have more, where the task was told to stop
         if self._drift is not None:
             self._drift.tell(None)
 
+    def restore(self, positions: Mapping[int, Position], shares: int) -> None:
+        """Go on where earlier loops were, by share, of so many in all; before `run`."""
+        self._restored, self.shares = positions, shares
+
     @property
-    def position(self) -> Any:
-        """Where the source goes on behind what has left; None if it does not tell.
+    def positions(self) -> Mapping[int, Position]:
+        """Where the source goes on behind what has left, by share.
 
         Asked between two batches, in the thread of the task.
         """
+        if self._reading is None:
+            return self._restored
+        return self._before if self._is_early else self._position
+
+    @property
+    def _position(self) -> Mapping[int, Position]:
         return self._ahead[1] if self._ahead is not None else self._read_to()
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Send the barrier of this epoch behind the batch that leaves now; from any thread."""
+        self._asked = max(self._asked, epoch)
+        if self._waking is not None:
+            self._waking()
+        if self._drift is not None:
+            self._drift.wake()
+
+    def _open(self, context: TaskContext) -> Iterable[Any]:
+        if not self._has_barriers:
+            return self._source.open(context)
+        self.shares = self.shares or context.parallelism
+        self._reading = Shares(self._source, context, self.shares, self._restored)
+        return self._reading
+
+    def _pass_barrier(self) -> None:
+        self._passed = self._asked
+        self._pass_on(Control.barrier(self._passed))
+
+    def _between_barriers(self, items: Iterable[Any]) -> Iterator[Any]:
+        """The items; a barrier is sent in between, where one is wanted."""
+        has_rate = self._source.properties.rate is not None
+        if has_rate:
+            self._before = self._position
+        for item in items:
+            yield item
+            if self._asked > self._passed:
+                self._pass_barrier()
+            if has_rate:
+                self._before = self._position
 
     def end(self) -> None:
         """Let the source end after its next batch, as if it had no more; idempotent."""
@@ -113,8 +166,8 @@ class SourceLoop:
         if self._drift is not None:
             self._drift.wake()
 
-    def _read_to(self) -> Any:
-        return None if self._reader is None else self._reader.position
+    def _read_to(self) -> Mapping[int, Position]:
+        return {} if self._reading is None else self._reading.positions
 
     def _between_timers(self, items: Iterable[Any], records_ahead: int) -> Iterator[Any]:
         """The items; timers are called in between, also while the source blocks."""
@@ -126,9 +179,16 @@ class SourceLoop:
         self._ahead = (None, self._read_to())
         pairs = ((item, self._read_to()) for item in items)
         ahead = Ahead(pairs, records_ahead)
+        self._waking = ahead.wake
 
-        def receive(seconds: float | None) -> Any:
-            return ahead.receive(None if self._clock.is_virtual else seconds)
+        def receive(seconds: float | None = None) -> Any:
+            while True:
+                if self._asked > self._passed:
+                    self._pass_barrier()
+                try:
+                    return ahead.receive(None if self._clock.is_virtual else seconds)
+                except InterruptedError:  # for a barrier
+                    continue
 
         try:
             for pair in iter(self._timers.around(receive), None):
@@ -146,6 +206,8 @@ class SourceLoop:
             if drift.is_ahead:
                 drift.is_held = True
                 while drift.is_ahead and not self._hurry.is_set():
+                    if self._asked > self._passed:
+                        self._pass_barrier()
                     drift.wait(self._timers.call())
                 drift.is_held = False
             if self._ended:
@@ -216,6 +278,12 @@ class SourceLoop:
             timer = self._timers.call()
             delay = max((due_ns - now_ns) / 1e9, _LEAST_WAIT_SECONDS)
             delay = delay if timer is None else min(delay, timer)
+            if self._has_barriers:
+                self._is_early = True
+                if self._asked > self._passed:
+                    self._pass_barrier()
+                self._is_early = False
+                delay = min(delay, _BARRIER_SECONDS)
             self._clock.wait(delay, self._hurry)
             self.waited_seconds += delay
             now_ns = self._clock.now_ns()
@@ -240,5 +308,7 @@ def control_of(watermark: Watermark) -> Control:
     return Control.idle() if time_us is None else Control.watermark(time_us)
 
 
+_BARRIER_SECONDS = 0.1
+"""Longest that a barrier waits for a batch that is not due."""
 _LEAST_WAIT_SECONDS = 50e-6
 """A wake-up takes over 10 µs of CPU: where batches are due more often, several leave at each."""

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from engine.checkpoint import TaskSnapshot
 from engine.graph.failing import Failing
 from engine.graph.logical import LogicalOperator
 from engine.graph.operator import (
@@ -41,7 +42,9 @@ from engine.runtime.drift import Drift
 from engine.runtime.measured import measured
 from engine.runtime.rescue import Rescuer
 from engine.runtime.services import Services
+from engine.runtime.shares import ENDED
 from engine.runtime.side import SideInput, drop_rest
+from engine.runtime.snapshots import Snapshots
 from engine.runtime.source import Deliver, SourceLoop, control_of
 from engine.runtime.source_alignment import aligned_operator
 from engine.runtime.thread_time import ThreadTime
@@ -61,13 +64,18 @@ class Task:
         network: Network,
         services: Services | None = None,
         clock: Clock = SYSTEM_CLOCK,
+        snapshots: Snapshots | None = None,
     ) -> None:
         config = description.config
         first, *rest = description.operators
         self.description = description
         self.chain = Chain()
         self._network = network
+        self._snapshots = snapshots
+        """Takes what the task is at barriers; None without checkpoints."""
         self._services = Services() if services is None else services
+        self._longest_pause = 0.0
+        """Seconds that it took to gather what it was."""
         self._gates: list[OutputGate] = []
         self._cancelled = threading.Event()
         self._clock = clock
@@ -75,7 +83,14 @@ class Task:
         self.drift = None if drift_us is None or clock.is_virtual else Drift(drift_us)
         """Holds the source, where its operators say how far it may be ahead of others."""
         self._source = (
-            SourceLoop(first.operator, self.chain, config.marker_interval, clock, self.drift)
+            SourceLoop(
+                first.operator,
+                self.chain,
+                config.marker_interval,
+                clock,
+                self.drift,
+                has_barriers=snapshots is not None,
+            )
             if isinstance(first.operator, SourceOperator)
             else None
         )
@@ -125,6 +140,7 @@ class Task:
             now_ns=self._clock.now_ns,
             is_virtual=self._clock.is_virtual,
             drift=self.drift,
+            checkpoints=self._snapshots is not None,
         )
         try:
             self._process(context, side)
@@ -138,7 +154,10 @@ class Task:
         self._network.finish()
         self._ended = self._now()
         self._last = self.statistics()
-        self.chain.prepare()
+        if self._snapshots is None:
+            self.chain.sinks.prepare()
+        else:
+            self._write_snapshot(self._snapshots.epoch + 1, is_finished=True)
         return self._last
 
     def _process(self, context: TaskContext, side: SideInput | None) -> None:
@@ -154,6 +173,9 @@ class Task:
         self._check_cancelled()  # from here on, `cancel` wakes what waits in the operators
         if makers := self.chain.makers:
             self._deliver = self._then_tell_time(self._deliver, makers)
+        if self._snapshots is not None and self._restore(self._snapshots):
+            self._drain(side)
+            return
         timers = Timers(self.chain, self._clock, self._fire)
         if self._source is not None:
             own = replace(context, identity=self.description.operators[0].identity)
@@ -176,9 +198,68 @@ class Task:
                 self.chain.fails_behind()
                 raise
 
-    def commit(self) -> dict[str, Any]:
-        """Make the sinks' output final; what each gathered, by operator name."""
-        return self.chain.commit()
+    def _restore(self, snapshots: Snapshots) -> bool:
+        """Go on where the tasks of the last checkpoint were; whether this one had ended."""
+        kept, description = snapshots.read(), self.description
+        self.chain.restore([each.operators for each in kept])
+        if self._source is not None:
+            identity = description.operators[0].identity
+            self._source.restore(
+                {
+                    share: ENDED if each.finished else position
+                    for each in kept
+                    for share, position in each.positions.get(identity, {}).items()
+                    if share % description.parallelism == description.index
+                },
+                max((each.shares for each in kept), default=0) or description.parallelism,
+            )
+        ours = (e.prepared for e in kept if e.index % description.parallelism == description.index)
+        self.chain.sinks.restore(snapshots.start.epoch, ours)
+        at_work = [each.watermarks for each in kept if not each.finished]
+        names = set.intersection(*map(set, at_work)) if at_work else ()
+        least = {name: min(each[name] for each in at_work) for name in names}
+        self._emit(self.chain.advance_to(least))
+        return snapshots.start.is_finished
+
+    def _drain(self, side: SideInput | None) -> None:
+        """Wait for the end of the inputs, which have ended before."""
+        if self._source is None:
+            if side is not None:
+                self._network.include_side_inputs()
+            while self._network.receive() is not None:
+                pass
+
+    def _write_snapshot(self, epoch: int, *, is_finished: bool = False) -> None:
+        """Gather what the task is between two elements; another thread writes it."""
+        assert self._snapshots is not None
+        description, source = self.description, self._source
+        first = description.operators[0].identity
+        began = time.monotonic()
+        self._snapshots.write(
+            epoch,
+            TaskSnapshot(
+                vertex=description.vertex,
+                index=description.index,
+                parallelism=description.parallelism,
+                finished=is_finished,
+                chain=tuple(operator.identity for operator in description.operators),
+                operators={} if is_finished else self.chain.snapshot(),
+                watermarks=self.chain.watermarks,
+                positions={} if source is None else {first: source.positions},
+                shares=0 if source is None else source.shares,
+                prepared=self.chain.sinks.prepare(epoch),
+            ),
+        )
+        self._longest_pause = max(self._longest_pause, time.monotonic() - began)
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Have the source send the barrier of an epoch behind its batch, unless it has ended."""
+        if self._source is not None:
+            self._source.begin_epoch(epoch)
+
+    def commit(self, epoch: int | None = None, failing: Failing | None = None) -> dict[str, Any]:
+        """Make the sinks' output final up to this epoch, or all; what each has, by operator."""
+        return self.chain.sinks.commit(epoch, failing)
 
     def abort(self) -> None:
         """Drop what the sinks hold, unless it has become final or was dropped; from any thread."""
@@ -230,6 +311,7 @@ class Task:
                 self.chain,
                 ended.process_seconds - started.process_seconds,
             ),
+            checkpoint_pause_ms=1e3 * self._longest_pause,
         )
 
     def _now(self) -> _Moment:
@@ -310,6 +392,8 @@ class Task:
             self._emit(self.chain.advance(control.time_us, stretch))
         elif control.epoch is None:
             self.chain.idle(stretch)
+        elif self._snapshots is not None:
+            self._write_snapshot(control.epoch)
         if control.epoch is not None or self.chain.reaches_outputs(stretch):
             for gate in self._gates:
                 gate.send_control(control)

@@ -1,10 +1,10 @@
 """A worker hosts one task. The same class runs in a local process and in a Ray actor.
 
 The job master calls, in this order: `deploy`, `connect`, `run`, `commit` and `close`, of which the
-first three may come again, in another attempt; `statistics`, `end_source`, `raise_limit` and
-`cancel` come at any time from another thread, and one waits in `listen` for what the worker says by
-itself. What is called of an attempt that another has replaced does nothing to that. All calls go
-through `answer`, which gives bytes.
+first three may come again, in another attempt; `statistics`, `end_source`, `raise_limit`,
+`barrier`, `commit_epoch` and `cancel` come at any time from another thread, and one waits in
+`listen` for what the worker says by itself. What is called of an attempt that another has replaced
+does nothing to that. All calls go through `answer`, which gives bytes.
 """
 
 from __future__ import annotations
@@ -23,11 +23,15 @@ import cloudpickle
 
 from engine import console, record_registry
 from engine.columns import import_pyarrow
+from engine.graph.failing import Failing
 from engine.network import Cancelled, Network
 from engine.runtime.clock import SYSTEM_CLOCK, Clock
 from engine.runtime.description import (
     LimitReached,
+    SnapshotFailed,
+    SnapshotWritten,
     SourceProgress,
+    Start,
     TaskFailure,
     TaskStatistics,
 )
@@ -40,10 +44,11 @@ from engine.runtime.ports import listen
 from engine.runtime.reply import pack, text_of
 from engine.runtime.services import Services
 from engine.runtime.side import SIDE
+from engine.runtime.snapshots import Snapshots
 from engine.runtime.task import Task
 from engine.service import Peer, Site
 
-Word: TypeAlias = LimitReached | SourceProgress
+Word: TypeAlias = LimitReached | SourceProgress | SnapshotWritten | SnapshotFailed
 
 
 class Worker:
@@ -59,6 +64,7 @@ class Worker:
         """The task that was deployed last, by its attempt."""
         self._network: Network | None = None
         self._services = Services()
+        self._snapshots: Snapshots | None = None
         self._folder: JobFolder | None = None
         self._words: queue.SimpleQueue[Callable[[], Word] | None] = queue.SimpleQueue()
         self._working = threading.Lock()
@@ -76,7 +82,13 @@ class Worker:
         return reply
 
     def deploy(
-        self, attempt: int, description: bytes, folder: str, address: str, imports: ImportPath
+        self,
+        attempt: int,
+        description: bytes,
+        folder: str,
+        address: str,
+        imports: ImportPath,
+        start: Start | None = None,
     ) -> dict[str, str]:
         """Take a task and open its endpoints; each kind's address, for the tasks that will connect.
 
@@ -88,16 +100,22 @@ class Worker:
         The endpoint of tcp has the public key of the task in it, which is made here; the secret key
         never leaves the process. `description` is a pickled TaskDescription, `folder`
         the job's folder for local sockets, `address` the host to listen on for tcp, `imports`
-        where the driver imports from.
+        where the driver imports from, `start` where a task of a job with checkpoints begins.
         """
         # A job that is cancelled now closes its workers from another thread.
         with self._working, self._lock:
             if self._closed:
                 raise Cancelled("the worker was closed before its job started")
-            return self._deploy(attempt, description, folder, address, imports)
+            return self._deploy(attempt, description, folder, address, imports, start)
 
     def _deploy(
-        self, attempt: int, description: bytes, folder: str, address: str, imports: ImportPath
+        self,
+        attempt: int,
+        description: bytes,
+        folder: str,
+        address: str,
+        imports: ImportPath,
+        start: Start | None,
     ) -> dict[str, str]:
         self._release()
         task = imports.unpickle(description, unpickle_description)
@@ -108,6 +126,7 @@ class Worker:
         if self._folder is None:
             self._folder = JobFolder(folder)
         self._folder.hold()
+        self._folder.clear(task.id)
         kinds = ("shm", "tcp") if config.transport == "auto" else (config.transport,)
         self._network = listen(
             address,
@@ -140,7 +159,11 @@ class Worker:
                 lambda open_at: listen(address, config.ports, task.id, open_at),
             ),
         )
-        made = Task(task, self._network, self._services, self._clock)
+        if start is not None:
+            pickle = any(operator.pickle for operator in task.operators)
+            say = lambda word: self._words.put(lambda: word)  # noqa: E731 - of one line
+            self._snapshots = Snapshots(start, attempt, pickle, say)
+        made = Task(task, self._network, self._services, self._clock, self._snapshots)
         made.chain.reached = lambda name: self._words.put(lambda: LimitReached(attempt, name))
         if (drift := made.drift) is not None:
             drift.say = lambda: self._words.put(lambda: _progress(attempt, drift))
@@ -196,6 +219,22 @@ class Worker:
                 return TaskFailure("operator", name, None, what, "")
         return pickled
 
+    def barrier(self, attempt: int, epoch: int) -> None:
+        """Have the task's source send the barrier of an epoch."""
+        if (task := self._tasks.get(attempt)) is not None:
+            task.begin_epoch(epoch)
+
+    def commit_epoch(self, attempt: int, epoch: int) -> TaskFailure | None:
+        """Make the sinks' output final up to this epoch, while the task goes on."""
+        if (task := self._tasks.get(attempt)) is None:
+            raise Cancelled(f"attempt {attempt} of the task is over")
+        failing = Failing()
+        try:
+            task.commit(epoch, failing)
+        except BaseException as error:  # noqa: BLE001 - whatever the user raised fails the job
+            return describe(error, task.description, failing)
+        return None
+
     def statistics(self) -> TaskStatistics:
         """What the task has done up to now."""
         (task,) = self._tasks.values()
@@ -247,6 +286,7 @@ class Worker:
         """Let go of what was bound before."""
         self._close_bound()
         self._tasks, self._network, self._services = {}, None, Services()
+        self._snapshots = None
 
     @contextmanager
     def _at_work(self, attempt: int) -> Iterator[Task]:
@@ -260,6 +300,8 @@ class Worker:
         for task in self._tasks.values():
             task.abort()
         self._services.close()
+        if self._snapshots is not None:
+            self._snapshots.close()
         if self._network is not None:
             self._network.close()
 
@@ -267,7 +309,7 @@ class Worker:
         """What went wrong. The sinks drop what they hold; a forked process ends before that."""
         self._end_fork()
         try:
-            return describe(error, task.description, task.chain)
+            return describe(error, task.description, task.chain.failing)
         finally:
             task.abort()
 

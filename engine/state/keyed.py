@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from heapq import merge
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from engine.network import Batch, keyed_entries
+from engine.network import Batch, KeyedEntries, keyed_entries
 
 
 @dataclass(frozen=True)
@@ -25,49 +23,75 @@ class KeyedState:
     [('be', 1), ('to', 2)]
     """
 
-    entries: list[tuple[int, bytes, bytes]]
-    """The 64-bit hash of a key, the key, its value."""
+    entries: KeyedEntries
+    """The 64-bit hash of a key, the key, its value; put in order by the first who reads them."""
     columns: bytes = b""
     """Where the operator's records were columns, an encoded batch of none of them."""
     encoded_shared: bytes = b""
     """What every task keeps as a whole, in the encoding of a record; empty if nothing."""
+    encoded_own: Mapping[int, bytes] = field(default_factory=dict)
+    """What is of a task and of no key, by its index, a list as a record. Of n tasks that go on,
+    task i has all of those whose index modulo n is i."""
+    all_columns: tuple[bytes, ...] = field(default=(), compare=False)
+    """Of a share, the different `columns` of the tasks that it is of."""
 
     @classmethod
     def of(
-        cls, pairs: Iterable[tuple[Any, Any]], *, pickle: bool = False, shared: Any = None
+        cls,
+        pairs: Iterable[tuple[Any, Any]],
+        *,
+        pickle: bool = False,
+        shared: Any = None,
+        own: tuple[int, list[Any]] | None = None,
     ) -> KeyedState:
-        """That of these pairs of a key and a value, and of what is no key's, which all tasks have.
+        """That of these pairs of a key and a value, and of what is no key's.
 
-        With `pickle`, as `TaskContext.pickle` says, what cannot be encoded otherwise is pickled.
+        All tasks go on with `shared`, one of them with `own`: the index of the task, and what it
+        keeps. With `pickle`, as `TaskContext.pickle` says, what cannot be encoded otherwise is
+        pickled.
         """
-        encoded = b"" if shared is None else keyed_entries([(None, shared)], pickle)[0][2]
-        return cls(keyed_entries(list(pairs), pickle), encoded_shared=encoded)
+        encoded = b"" if shared is None else encode_value(shared, pickle)
+        own_bytes = {} if own is None else {own[0]: encode_value(own[1], pickle)}
+        return cls(keyed_entries(list(pairs), pickle), b"", encoded, own_bytes)
 
     @classmethod
     def share(cls, states: Iterable[KeyedState], index: int, parallelism: int) -> KeyedState:
         """What the task of this index goes on with, out of `states` of all tasks so far."""
         states = list(states)
-        # The gate's choice is hash * parallelism >> 64.
-        first, end = (-(-(at << 64) // parallelism) for at in (index, index + 1))
-        slices = (
-            each.entries[bisect_left(each.entries, (first,)) : bisect_left(each.entries, (end,))]
-            for each in states
-        )
-        columns = next(filter(None, (each.columns for each in states)), b"")
+        entries = KeyedEntries.share([each.entries for each in states], index, parallelism)
+        columns = tuple(dict.fromkeys(each.columns for each in states if each.columns))
         shared = states[index % len(states)].encoded_shared if states else b""
-        return cls(list(merge(*slices)), columns, shared)
+        own = {
+            task: kept
+            for each in states
+            for task, kept in each.encoded_own.items()
+            if task % parallelism == index
+        }
+        return cls(entries, next(iter(columns), b""), shared, own, columns)
 
     @property
     def shared(self) -> Any:
         """What every task keeps as a whole, decoded; None if nothing."""
         if not self.encoded_shared:
             return None
-        return Batch.from_bytes(self.encoded_shared, 1).to_list()[0]
+        return decode_value(self.encoded_shared)
+
+    @property
+    def own(self) -> list[list[Any]]:
+        """What is of no key and of this task, decoded: a list of each task whose place it takes."""
+        return [decode_value(self.encoded_own[task]) for task in sorted(self.encoded_own)]
 
     def items(self) -> Iterator[tuple[Any, Any]]:
         """Keys and values, decoded; equal keys come once."""
-        keys, values = (
-            Batch.from_bytes(b"".join(parts), len(self.entries)).to_list()
-            for parts in ((key for _, key, _ in self.entries), (it for _, _, it in self.entries))
-        )
-        return zip(keys, values, strict=True)
+        return zip(self.entries.keys(), self.entries.values(), strict=True)
+
+
+def encode_value(value: Any, pickle: bool) -> bytes:
+    """One value, as a record is encoded."""
+    encoded: bytes = keyed_entries([(None, value)], pickle)[0][2]
+    return encoded
+
+
+def decode_value(encoded: bytes) -> Any:
+    """What `encode_value` was given."""
+    return Batch.from_bytes(encoded, 1).to_list()[0]

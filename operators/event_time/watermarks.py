@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import chain
 from typing import Any
 
 from engine.graph.operator import (
@@ -14,6 +15,7 @@ from engine.graph.operator import (
     TaskContext,
     Watermark,
 )
+from engine.state import KeyedState
 from operators.durations import ZERO, check_duration, microseconds, nanoseconds
 from operators.event_time.highest_time import HighestTime
 from operators.event_time.idleness import Idleness
@@ -75,6 +77,7 @@ class _Watermarks(BatchFunction):
         self._highest = HighestTime(None if max_jump is None else microseconds(max_jump))
         self._told: int | None = None
         """The highest time that a watermark was made of."""
+        self._index = context.index
         self._drift = context.drift
         self._failing = context.failing
         self._now_ns = context.now_ns
@@ -114,6 +117,16 @@ class _Watermarks(BatchFunction):
                 if self._drift is not None:
                     self._drift.tell(None)
         self._set_timer()
+
+    def snapshot(self) -> KeyedState | None:
+        """The highest time."""
+        highest = self._highest.value
+        return None if highest is None else KeyedState.of((), own=(self._index, [highest]))
+
+    def restore(self, state: KeyedState) -> None:
+        """Go on with the least of the highest times: later ones come again, if they were there."""
+        if state.own:
+            self._highest.see([min(chain.from_iterable(state.own))])
 
     def metrics(self) -> dict[str, Any]:
         """What was not believed."""

@@ -44,12 +44,13 @@ class JoinColumns:
         left, right = (b"" if of is None else of.serialize().to_pybytes() for of in self._schemas)
         return len(left).to_bytes(4, "big") + left + right
 
-    @schemas.setter
-    def schemas(self, encoded: bytes) -> None:
+    def learn(self, encoded: bytes) -> None:
+        """Take the schemas of sides that are not known, as `schemas` of another task tells them."""
         end = 4 + int.from_bytes(encoded[:4], "big")
+        parts = encoded[4:end], encoded[end:]
         self._schemas = [
-            pa.ipc.read_schema(pa.py_buffer(part)) if part else None
-            for part in (encoded[4:end], encoded[end:])
+            pa.ipc.read_schema(pa.py_buffer(part)) if part and known is None else known
+            for known, part in zip(self._schemas, parts, strict=True)
         ]
 
     def snapshot(self) -> Iterable[tuple[Any, Any]]:

@@ -63,8 +63,12 @@ class JoinState(Protocol):
 class ColumnState(JoinState, Protocol):
     """The same of columns, which remembers what columns there are."""
 
-    schemas: bytes
-    """Of both inputs, encoded."""
+    @property
+    def schemas(self) -> bytes:
+        """Those of both sides, as far as they are known."""
+
+    def learn(self, encoded: bytes) -> None:
+        """Take those that are not known of what another task's `schemas` tell."""
 
 
 @dataclass(frozen=True)
@@ -156,8 +160,8 @@ class JoinFunction(BatchFunction):
 
     def restore(self, state: KeyedState) -> None:
         """Go on with that."""
-        if state.columns:
-            self._take_columns().schemas = state.columns
+        for schemas in state.all_columns or filter(None, [state.columns]):
+            self._take_columns().learn(schemas)
         self._state.restore(state.items())
 
     def _state_of(self, records: Any) -> JoinState:

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import chain
 from typing import Any
 
 from engine.errors import GraphError
@@ -21,6 +22,7 @@ from engine.graph.operator import (
     Watermark,
 )
 from engine.network import Cancelled
+from engine.state import KeyedState
 from operators.durations import check_duration
 from operators.elementwise import check_arguments, checked_batch
 from operators.map_async.under_way import AsTheyCome, Call, InOrder, UnderWay
@@ -121,6 +123,28 @@ class _MapAsync(BatchFunction):
         while self._waiting or len(self._under_way):
             self._wait()
             yield self._step()
+
+    def snapshot(self) -> KeyedState:
+        """What has come in and not gone out, in its order: records in tuples, and watermarks."""
+        calls = deque((*self._under_way.calls(), *self._waiting))
+        kept: list[Any] = []
+        for span in self._spans:
+            while calls and calls[0].span is span:
+                kept.append((calls.popleft().record,))
+            if span.end is not None:
+                kept.append(span.end.time_us)
+        index = self._context.index
+        return KeyedState.of((), own=(index, kept), pickle=self._context.pickle)
+
+    def restore(self, state: KeyedState) -> None:
+        """Begin all calls again."""
+        for kept in chain.from_iterable(state.own):
+            if isinstance(kept, tuple):
+                self._spans[-1].results += 1
+                self._waiting.append(Call(kept[0], self._spans[-1]))
+            else:
+                self._hold(Watermark(kept))
+        self._step()  # has no result yet, and begins calls
 
     def cancel(self) -> None:
         with self._changed:

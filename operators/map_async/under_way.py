@@ -41,6 +41,10 @@ class UnderWay(ABC):
         """Whether a result can leave."""
 
     @abstractmethod
+    def calls(self) -> list[Call]:
+        """All of them, in the order in which they began."""
+
+    @abstractmethod
     def pop(self) -> Call | None:
         """The call whose result leaves next; None if none can now."""
 
@@ -65,6 +69,10 @@ class InOrder(UnderWay):
         """Whether the first is done."""
         return bool(self._calls) and self._calls[0].done
 
+    def calls(self) -> list[Call]:
+        """In the order in which they leave."""
+        return list(self._calls)
+
     def pop(self) -> Call | None:
         """The first, if it is done."""
         return self._calls.popleft() if self.is_ready() else None
@@ -74,15 +82,15 @@ class AsTheyCome(UnderWay):
     """Results leave in the order in which calls end."""
 
     def __init__(self) -> None:
-        self._count = 0
+        self._calls: dict[Call, None] = {}
         self._done: deque[Call] = deque()
 
     def __len__(self) -> int:
-        return self._count
+        return len(self._calls)
 
     def add(self, calls: list[Call]) -> None:
-        """Count them."""
-        self._count += len(calls)
+        """Put them behind those that began before."""
+        self._calls.update(dict.fromkeys(calls))
 
     def done(self, call: Call) -> None:
         """Put it behind those that were done before."""
@@ -92,9 +100,14 @@ class AsTheyCome(UnderWay):
         """Whether any is done."""
         return bool(self._done)
 
+    def calls(self) -> list[Call]:
+        """Those that are done among them."""
+        return list(self._calls)
+
     def pop(self) -> Call | None:
         """The first that was done."""
         if not self._done:
             return None
-        self._count -= 1
-        return self._done.popleft()
+        call = self._done.popleft()
+        del self._calls[call]
+        return call

@@ -6,6 +6,7 @@ from typing import Any
 from engine.columns import is_columns
 from engine.graph.operator import Properties, SinkOperator, SinkWriter, TaskContext
 from engine.network import Batch
+from operators.sinks.gathered import decoded, encoded, gathered, newest
 
 
 class Collect(SinkOperator[Any]):
@@ -21,7 +22,7 @@ class Collect(SinkOperator[Any]):
 
     def open(self, context: TaskContext) -> SinkWriter:
         """An empty list."""
-        return _CollectWriter(context.pickle)
+        return _CollectWriter(context)
 
     def commit(self, _epoch: int, committed: list[list[Any]]) -> list[Any]:
         """The lists of the tasks, one behind the other."""
@@ -35,15 +36,27 @@ class Collect(SinkOperator[Any]):
 
 
 class _CollectWriter(SinkWriter):
-    def __init__(self, pickle: bool) -> None:
+    def __init__(self, context: TaskContext) -> None:
+        self._context = context
         self._batches: list[Any] = []
-        self._pickle = pickle
+        self._encoded: list[tuple[int, bytes]] = []
+        """Those of the first batches, as checkpoints keep them."""
 
     def write(self, records: Any) -> None:
         if is_columns(records):
             self._batches.append(records)
         elif records:
-            self._batches.append(Batch.from_list(records, self._pickle))
+            self._batches.append(Batch.from_list(records, self._context.pickle))
 
-    def prepare(self, _epoch: int) -> list[Any]:
+    def prepare(self, _epoch: int) -> Any:
+        if not self._context.checkpoints:
+            return None
+        self._encoded += map(encoded, self._batches[len(self._encoded) :])
+        return gathered(self._context, list(self._encoded))
+
+    def commit(self, _epoch: int, _prepared: Any) -> list[Any]:
         return self._batches
+
+    def restore(self, _epoch: int, prepared: list[tuple[int, Any]]) -> None:
+        self._encoded = list(chain.from_iterable(newest(prepared)))
+        self._batches = list(map(decoded, self._encoded))

@@ -7,6 +7,7 @@ from engine.columns import is_columns
 from engine.graph.operator import Properties, SinkOperator, SinkWriter, TaskContext
 from engine.network import Batch, Latest
 from engine.record import dict_key
+from operators.sinks.gathered import decoded, encoded, gathered, newest
 
 _Result: TypeAlias = tuple[list[Batch], dict[Any, Any]]
 """Of one task: encoded pairs, and what came as columns."""
@@ -42,7 +43,7 @@ class _CountsWriter(SinkWriter):
         self._values: dict[Any, Any] = {}
         self._columns = Latest()
         self._of_columns: dict[Any, Any] = {}
-        self._pickle = context.pickle
+        self._context = context
         self._failing = context.failing
         self._is_checked = False
 
@@ -52,7 +53,9 @@ class _CountsWriter(SinkWriter):
             return
         if not self._is_checked and records:
             self._is_checked = True
-            Batch.from_list(records[:1], self._pickle)  # what cannot travel is told of at once
+            Batch.from_list(
+                records[:1], self._context.pickle
+            )  # what cannot travel is told of at once
         values, known = self._values, len(self._values)
         try:
             values.update(records)
@@ -80,11 +83,32 @@ class _CountsWriter(SinkWriter):
             self._failing.at(records, taken)
             raise
 
-    def prepare(self, _epoch: int) -> _Result:
+    def prepare(self, _epoch: int) -> Any:
         self._update(self._columns.take())
+        pieces = self._pieces()
+        if not self._context.checkpoints:
+            return pieces, self._of_columns
+        return gathered(self._context, (list(map(encoded, pieces)), dict(self._of_columns)))
+
+    def commit(self, _epoch: int, prepared: Any) -> _Result:
+        if not self._context.checkpoints:
+            result: _Result = prepared
+            return result
+        encodings, of_columns = prepared[2]
+        return list(map(decoded, encodings)), of_columns
+
+    def restore(self, _epoch: int, prepared: list[tuple[int, Any]]) -> None:
+        for encodings, of_columns in newest(prepared):
+            for batch in map(decoded, encodings):
+                self._values.update((dict_key(key), value) for key, value in batch.to_list())
+            self._of_columns.update(of_columns)
+
+    def _pieces(self) -> list[Batch]:
         pairs = list(self._values.items())
-        pieces = (pairs[start : start + _PIECE] for start in range(0, len(pairs), _PIECE))
-        return [Batch.from_list(piece, self._pickle) for piece in pieces], self._of_columns
+        return [
+            Batch.from_list(pairs[start : start + _PIECE], self._context.pickle)
+            for start in range(0, len(pairs), _PIECE)
+        ]
 
     def _write_columns(self, batch: Any) -> None:
         if batch.num_columns != 2:

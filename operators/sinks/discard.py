@@ -3,6 +3,7 @@
 from typing import Any
 
 from engine.graph.operator import Properties, SinkOperator, SinkWriter, TaskContext
+from operators.sinks.gathered import Gathered, gathered, newest
 
 
 class Discard(SinkOperator[Any]):
@@ -12,7 +13,7 @@ class Discard(SinkOperator[Any]):
 
     def open(self, context: TaskContext) -> SinkWriter:
         """A counter."""
-        return _DiscardWriter()
+        return _DiscardWriter(context)
 
     def commit(self, _epoch: int, committed: list[int]) -> int:
         """How many records all tasks dropped."""
@@ -20,11 +21,19 @@ class Discard(SinkOperator[Any]):
 
 
 class _DiscardWriter(SinkWriter):
-    def __init__(self) -> None:
+    def __init__(self, context: TaskContext) -> None:
+        self._context = context
         self._count = 0
 
     def write(self, records: Any) -> None:
         self._count += len(records)
 
-    def prepare(self, _epoch: int) -> int:
-        return self._count
+    def prepare(self, _epoch: int) -> Gathered:
+        return gathered(self._context, self._count)
+
+    def commit(self, _epoch: int, prepared: Gathered) -> int:
+        count: int = prepared[2]
+        return count
+
+    def restore(self, _epoch: int, prepared: list[tuple[int, Gathered]]) -> None:
+        self._count = sum(newest(prepared))

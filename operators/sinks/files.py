@@ -3,6 +3,9 @@
 Invariant: a file with its final name is whole. Until a task has written all it is to write, its
 file has a temporary name in the same folder; a job that fails or is cancelled removes that, also
 that of a task that was killed (where the driver sees the folder).
+
+With checkpoints there is a file for each task and epoch. What a task has prepared has a third name,
+which the epoch becomes final by: whoever goes on with the job gives it its last, or removes it.
 """
 
 import contextlib
@@ -11,7 +14,7 @@ import os
 import re
 from abc import abstractmethod
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TextIO
 from uuid import uuid4
 
 from engine.columns import is_columns, rows
@@ -60,8 +63,9 @@ class _Files(SinkOperator[Any]):
 class LineFiles(_Files):
     r"""One text file for each task, `part-00000.txt` and so on, with `str(record)` on each line.
 
-    Files of an earlier job in the folder are replaced. A line feed inside a record is written as
-    it is; `JsonLines` keeps such records apart.
+    Files of an earlier job in the folder are replaced; with checkpoints there must be none, and
+    each epoch has files of its own, `part-00000-00000007.txt`. A line feed inside a record is
+    written as it is; `JsonLines` keeps such records apart.
 
     >>> LineFiles("out").encode(["a", 1], Failing())
     'a\n1\n'
@@ -80,8 +84,8 @@ class LineFiles(_Files):
 class JsonLines(_Files):
     r"""One file for each task, `part-00000.jsonl` and so on, with a JSON value on each line.
 
-    Files of an earlier job in the folder are replaced. Tuples become arrays, rows of columns become
-    objects; a record that JSON cannot express (bytes, NaN) fails the job.
+    Files are as those of `LineFiles`. Tuples become arrays, rows of columns become objects; a
+    record that JSON cannot express (bytes, NaN) fails the job.
 
     >>> JsonLines("out").encode([("a", 1), {"b": None}], Failing())
     '["a",1]\n{"b":null}\n'
@@ -108,22 +112,30 @@ class JsonLines(_Files):
 
 class _FileWriter(SinkWriter):
     def __init__(self, sink: _Files, context: TaskContext) -> None:
-        folder = sink.folder
-        folder.mkdir(parents=True, exist_ok=True)  # the driver's may be another machine's
+        self._folder = sink.folder
+        self._folder.mkdir(parents=True, exist_ok=True)  # the driver's may be another machine's
         self._encode = sink.encode
         self._failing = context.failing
-        self._final = folder / f"part-{context.index:05}{sink.suffix}"
-        self._temporary = folder / f".{self._final.name}.{sink.job}.tmp"
+        self._index, self._parallelism = context.index, context.parallelism
+        self._suffix = sink.suffix
+        self._by_epoch = context.checkpoints
+        self._temporary = self._folder / f".part-{context.index:05}{sink.suffix}.{sink.job}.tmp"
+        self._file: TextIO | None = None
+        """Not yet final; an epoch without records has none."""
+        if not self._by_epoch:
+            self._open()
+
+    def _open(self) -> TextIO:
         self._file = self._temporary.open("x", encoding="utf-8", newline="\n")
-        self._parallelism = context.parallelism
-        self._removes = context.index == 0
+        return self._file
 
     def write(self, records: Any) -> None:
         if not len(records):
             return
         text = self._encode(records, self._failing)
+        file = self._file or self._open()
         try:
-            self._file.write(text)
+            file.write(text)
         except UnicodeEncodeError:
             for record in records:
                 try:
@@ -133,30 +145,75 @@ class _FileWriter(SinkWriter):
                     raise
             raise
 
-    def prepare(self, _epoch: int) -> None:
+    def prepare(self, epoch: int) -> str | None:
+        if self._file is None:
+            return None
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
+        self._file = None
+        number = f"-{epoch:08}" if self._by_epoch else ""
+        name = f"part-{self._index:05}{number}{self._suffix}"
+        if self._by_epoch:  # a name that only a task that goes on with the job removes
+            self._temporary.rename(self._prepared(name))
+            _sync_folder(self._folder)
+        return name
 
-    def commit(self, _epoch: int, _prepared: None) -> str:
-        self._temporary.replace(self._final)
-        if self._removes:
-            self._remove_parts_beyond()
-        _sync_folder(self._final.parent)
-        return str(self._final)
+    def commit(self, _epoch: int, prepared: str | None) -> str | None:
+        if prepared is None:
+            return None
+        final = self._folder / prepared
+        if not self._by_epoch:
+            self._temporary.replace(final)
+            if self._index == 0:
+                self._remove_parts_beyond()
+        else:
+            try:
+                self._prepared(prepared).replace(final)
+            except FileNotFoundError:
+                if not final.exists():
+                    raise
+        _sync_folder(self._folder)
+        return str(final)
+
+    def restore(self, epoch: int, prepared: list[tuple[int, Any]]) -> None:
+        """Make final what is stored, and remove what tasks of such an index had beyond it."""
+        super().restore(epoch, prepared)
+        for path in self._folder.iterdir():
+            left = _LEFT.fullmatch(path.name)
+            if left and left[2] == self._suffix and self._is_ours(int(left[1])):
+                path.unlink(missing_ok=True)
+            elif epoch == 0 and (found := self._final(path)) and self._is_ours(int(found[1])):
+                raise FileExistsError(
+                    f"{path} is of another job, expected a folder without such files\n\n"
+                    "hint: a job with checkpoints adds files to its folder: give it another one"
+                )
 
     def abort(self) -> None:
-        with contextlib.suppress(OSError):  # what cannot be flushed is removed all the same
-            self._file.close()
+        if self._file is not None:
+            with contextlib.suppress(OSError):  # what cannot be flushed is removed all the same
+                self._file.close()
         self._temporary.unlink(missing_ok=True)
+
+    def _prepared(self, name: str) -> Path:
+        return self._folder / f".{name}.prepared"
+
+    def _is_ours(self, index: int) -> bool:
+        return index % self._parallelism == self._index
+
+    def _final(self, path: Path) -> re.Match[str] | None:
+        return re.fullmatch(rf"part-(\d{{5,}})(-\d{{8,}})?{re.escape(self._suffix)}", path.name)
 
     def _remove_parts_beyond(self) -> None:
         """Parts that an earlier job with more tasks left would else pass for this job's."""
-        name = re.compile(rf"part-(\d{{5,}}){re.escape(self._final.suffix)}")
-        for path in self._final.parent.iterdir():
-            match = name.fullmatch(path.name)
-            if match and int(match[1]) >= self._parallelism:
+        for path in self._folder.iterdir():
+            found = self._final(path)
+            if found and (found[2] or int(found[1]) >= self._parallelism):
                 path.unlink(missing_ok=True)
+
+
+_LEFT = re.compile(r"\.part-(\d{5,})(?:-\d{8,})?(\.[a-z]+)\.(?:prepared|[0-9a-f]{32}\.tmp)")
+"""What is not final, of an index and with a suffix."""
 
 
 def _sync_folder(folder: Path) -> None:

@@ -2,15 +2,26 @@
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, TypeVar, overload
 
 from engine.columns import is_columns, slices
 from engine.errors import GraphError
-from engine.graph.operator import Properties, SourceOperator, TaskContext
+from engine.graph.operator import Properties, SourceOperator, SourceReader, TaskContext
 from operators.sources.batches import batches
 from operators.sources.rate import check_rate
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class At:
+    """What a source function gives next, and the position from which it would go on behind it."""
+
+    position: Any
+    """Numbers and texts, in tuples; not None."""
+    item: Any
+    """A record, a list of them, or a `pyarrow.RecordBatch`."""
 
 
 class Function(SourceOperator[T]):
@@ -24,6 +35,21 @@ class Function(SourceOperator[T]):
     ...     yield from range(context.index, 10, context.parallelism)
     >>> list(Function(numbers).open(TaskContext("function[1]", 1, 3, 100, "job")))
     [1, 4, 7]
+
+    In a job with checkpoints it has a second parameter, `position`: where it begins, None at
+    first. With all that it gives it tells the position behind that, as `At`. From a position it
+    has to give the same again; the context stays that of its share, however many tasks there are.
+
+    >>> def pairs(context, position):
+    ...     for number in range(position or 0, 6, 2):
+    ...         yield At(number + 2, [number, number + 1])
+    >>> first = Function(pairs).open(context := TaskContext("function[0]", 0, 1, 100, "job"))
+    >>> next(iter(first))
+    [0, 1]
+    >>> second = Function(pairs).open(context)
+    >>> second.restore(first.position)
+    >>> list(second)
+    [[2, 3], [4, 5]]
     """
 
     @overload
@@ -35,33 +61,82 @@ class Function(SourceOperator[T]):
     def __init__(self, function: Callable[..., Iterable[Any]], rate: float | None = None) -> None:
         check_rate(rate)
         self.function = function
-        self.takes_context = _takes_context(function)
+        self.parameters = _parameters(function)
         self.rate = rate
 
     @property
     def properties(self) -> Properties:
-        """Its rate."""
-        return Properties(rate=self.rate)
+        """Its rate, and whether it tells where it is."""
+        return Properties(rate=self.rate, goes_on=self.parameters == 2)
 
-    def open(self, context: TaskContext) -> Iterator[Any]:
+    def open(self, context: TaskContext) -> Iterable[Any]:
         """What the function gives; its lists divided into batches."""
-        given = self.function(context) if self.takes_context else self.function()
-        if not isinstance(given, Iterable):
-            raise TypeError(
-                f"the source function returned {type(given).__name__} {given!r:.80}, "
-                "expected a generator or another iterable"
-            )
-        size = context.batch_size
-        for item in given:
-            if type(item) is list and len(item) > size:
-                yield from batches(item, size)
-            elif is_columns(item):
-                yield from slices(item, size)
-            else:
-                yield item
+        if self.parameters == 2:
+            return _Reader(self.function, context)
+        return self._batches(context)
+
+    def _batches(self, context: TaskContext) -> Iterator[Any]:
+        for item in _called(self.function, *(context,) * self.parameters):
+            yield from _cut(item, context.batch_size)
 
 
-def _takes_context(function: object) -> bool:
+class _Reader(SourceReader):
+    """A position is one of the function's, and how many records of its next item were given."""
+
+    def __init__(self, function: Callable[..., Iterable[At]], context: TaskContext) -> None:
+        self._function = function
+        self._context = context
+        self._at: tuple[Any, int] = (None, 0)
+
+    @property
+    def position(self) -> tuple[Any, int]:
+        return self._at
+
+    def restore(self, position: tuple[Any, int]) -> None:
+        self._at = position
+
+    def __iter__(self) -> Iterator[Any]:
+        begin, skipped = self._at
+        for at in _called(self._function, self._context, begin):
+            if not isinstance(at, At):
+                raise TypeError(
+                    f"the source function gave {type(at).__name__} {at!r:.80}, expected At(…): it "
+                    "has a parameter for the position"
+                )
+            item, records = at.item, skipped
+            if skipped:
+                item = item.slice(skipped) if is_columns(item) else item[skipped:]
+            cut = _cut(item, self._context.batch_size)
+            for number, batch in enumerate(cut, 1):
+                if number == len(cut):
+                    begin, records = at.position, 0
+                else:
+                    records += len(batch)
+                self._at = begin, records
+                yield batch
+            skipped = 0
+            begin = at.position
+            self._at = begin, 0
+
+
+def _called(function: Callable[..., Iterable[Any]], *arguments: Any) -> Iterable[Any]:
+    given = function(*arguments)
+    if not isinstance(given, Iterable):
+        raise TypeError(
+            f"the source function returned {type(given).__name__} {given!r:.80}, "
+            "expected a generator or another iterable"
+        )
+    return given
+
+
+def _cut(item: Any, size: int) -> list[Any]:
+    if type(item) is list and len(item) > size:
+        return batches(item, size)
+    return list(slices(item, size)) if is_columns(item) else [item]
+
+
+def _parameters(function: object) -> int:
+    """How many it is called with: none, the context, or that and a position."""
     if not callable(function) or isinstance(function, type):
         raise GraphError(
             f"Function got {type(function).__name__} {function!r:.80}, "
@@ -73,13 +148,15 @@ def _takes_context(function: object) -> bool:
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # some built-in functions do not tell
-        return False
-    for arguments in ((None,), ()):
+        return 0
+    most = 2 if "position" in signature.parameters else 1
+    for count in range(most, -1, -1):
         try:
-            signature.bind(*arguments)
+            signature.bind(*[None] * count)
         except TypeError:
             continue
-        return bool(arguments)
+        return count
     raise GraphError(
-        f"Function got a function of {signature}, expected no argument or one, the TaskContext"
+        f"Function got a function of {signature}, expected no argument, "
+        "the TaskContext, or that and position"
     )

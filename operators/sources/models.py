@@ -30,7 +30,7 @@ class Models(SourceOperator[Any]):
     [b'first', b'second']
     """
 
-    properties = Properties(parallelism=1)
+    properties = Properties(parallelism=1, goes_on=False)
 
     def __init__(
         self,

@@ -1,0 +1,215 @@
+"""The checkpoints of one job, as its driver sees them: the log, and where tasks begin."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from engine.checkpoint import (
+    Answer,
+    CheckpointLog,
+    Manifest,
+    Request,
+    Requests,
+    RestoredTask,
+    open_storage,
+    plan_restore,
+)
+from engine.config import JobConfig
+from engine.errors import StorageError
+from engine.runtime.coordinator import Broken
+from engine.runtime.description import Start, TaskDescription
+from engine.runtime.epochs import Store, Stored, StoreFailed, Wanted
+from engine.runtime.reply import text_of
+
+Outcome = Callable[[Stored | StoreFailed | Broken], None]
+
+
+class Checkpoints:
+    """The log of a job that this driver has claimed. A thread of its own writes to it.
+
+    Raises ConfigError, CheckpointError and StorageError where the job cannot go on as it is told.
+    """
+
+    def __init__(
+        self,
+        config: JobConfig,
+        tasks: Sequence[TaskDescription],
+        say: Callable[[str], None],
+        want: Callable[[Wanted], None],
+    ) -> None:
+        assert config.checkpoints is not None
+        storage = open_storage(config.checkpoints)
+        self._url = storage.url
+        self._name = config.name
+        self._drop = config.drop_state
+        self._tasks = tasks
+        self._log = CheckpointLog(storage)
+        claim = self._log.claim(config.resume, job=config.name)
+        self.first_epoch = claim.next_epoch
+        self._generation = claim.generation
+        self._manifest = claim.manifest
+        self._is_committed = (
+            claim.manifest is not None and claim.manifest.epoch in self._log.committed()
+        )
+        self._made: Manifest | None = None
+        """The last that is to be stored."""
+        self._planned: tuple[Manifest | None, list[RestoredTask]] = (None, [])
+        self._say = say
+        self._want = want
+        self._requests = Requests(storage)
+        self._asked: dict[str, tuple[Request, Callable[[Answer], None]]] = {}
+        """Whoever waits for a savepoint, by its name."""
+        self.rescaled: Request | None = None
+        """Behind whose savepoint the job goes on with another parallelism."""
+        self._stored = 0
+        self._ended: float | None = None
+        """When the last was stored."""
+        self._is_closed = False
+        self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="oka-checkpoints", daemon=True)
+        self._plan(claim.manifest)
+        self._thread.start()
+
+    def start(self, task: int, last: int) -> Start:
+        """Where a task begins: behind the last epoch that is stored; `last` has begun."""
+        manifest = self._manifest
+        if manifest is None:
+            return Start(self._url, self._generation, 0, last)
+        own = self._plan(manifest)[task]
+        return Start(self._url, self._generation, manifest.epoch, last, own.entries, own.finished)
+
+    def store(self, epoch: Store, tell: Outcome) -> None:
+        """Put an epoch into the log, and tell what came of it; returns at once."""
+        if self._made is None or self._made.epoch != epoch.epoch:  # else it is tried again
+            self._made = self._make(epoch)
+        manifest = self._made
+        self._work.put(lambda: tell(self._store(manifest)))
+
+    def mark(self, epoch: int) -> None:
+        """All sinks have committed the epoch: what is older can go."""
+
+        def mark() -> None:
+            self._log.mark_committed(epoch)
+            self._log.retain()
+
+        self._work.put(mark)
+
+    def ask(self, request: Request, answer: Callable[[Answer], None]) -> None:
+        """Have a savepoint made, and say what became of it; from any thread."""
+
+        def ask() -> None:
+            if self._is_closed:
+                answer(Answer(error="the job has ended"))
+            elif request.savepoint in self._asked or request.savepoint in self._log.savepoints():
+                answer(Answer(error=f"there is a savepoint {request.savepoint!r}"))
+            else:
+                self._asked[request.savepoint] = request, answer
+                stop = request.stop if request.parallelism is None else "now"
+                self._want(Wanted(request.savepoint, stop))
+
+        self._work.put(ask)
+        if self._is_closed:
+            self._refuse()
+
+    def metrics(self) -> dict[str, Any]:
+        """What is known of its checkpoints, by the names of `Metrics`; from any thread."""
+        made, ended = self._made, self._ended
+        if made is None or ended is None:
+            return {}
+        return {
+            "checkpoints": self._stored,
+            "checkpoint_ms": 1e3 * (made.ended - made.started),
+            "checkpoint_bytes": made.bytes,
+            "checkpoint_age_ms": 1e3 * (time.monotonic() - ended),
+        }
+
+    def close(self) -> None:
+        """Wait for what is under way, if that does not take long."""
+        self._work.put(None)
+        self._thread.join(_PATIENCE_SECONDS)
+        self._is_closed = True
+        self._refuse()
+        for _, answer in self._asked.values():
+            answer(Answer(error="the job ended before"))
+
+    def _refuse(self) -> None:
+        """Answer what came too late."""
+        with suppress(queue.Empty):
+            while True:
+                if (work := self._work.get_nowait()) is not None:
+                    work()
+
+    def _plan(self, manifest: Manifest | None) -> list[RestoredTask]:
+        if manifest is not None and manifest is not self._planned[0]:
+            told = [
+                (tuple(each.identity for each in task.operators), task.index, task.parallelism)
+                for task in self._tasks
+            ]
+            restored = plan_restore(manifest, told, self._drop, committed=self._is_committed)
+            self._planned = manifest, restored
+        return self._planned[1]
+
+    def _make(self, epoch: Store) -> Manifest:
+        ended = time.time()
+        return Manifest(
+            job=self._name,
+            epoch=epoch.epoch,
+            generation=self._generation,
+            tasks=tuple(epoch.entries[task.id] for task in self._tasks),
+            savepoint=epoch.savepoint,
+            started=ended - epoch.seconds,
+            ended=ended,
+        )
+
+    def _store(self, manifest: Manifest) -> Stored | StoreFailed | Broken:
+        try:
+            self._log.store(manifest)
+        except StorageError as error:
+            return StoreFailed(manifest.epoch, error)
+        except BaseException as error:  # noqa: BLE001 - such as Fenced: the job cannot go on
+            return Broken(error)
+        self._manifest = manifest
+        self._stored += 1
+        self._ended = time.monotonic()
+        if manifest.savepoint is not None and manifest.savepoint in self._asked:
+            request, answer = self._asked.pop(manifest.savepoint)
+            if request.parallelism is not None:
+                self.rescaled = request
+            answer(Answer(manifest.epoch))
+        return Stored(manifest.epoch)
+
+    def _look_for_requests(self) -> None:
+        for request in self._requests.take():
+            self.ask(request, partial(self._requests.answer, request))
+
+    def _run(self) -> None:
+        looked = time.monotonic()
+        while True:
+            try:
+                work = self._work.get(timeout=_PERIOD_SECONDS)
+            except queue.Empty:
+                work = _nothing
+            if work is None:
+                return
+            try:
+                work()
+                if time.monotonic() - looked >= _PERIOD_SECONDS:
+                    self._look_for_requests()
+                    looked = time.monotonic()
+            except Exception as error:  # noqa: BLE001 - it is told; what is left goes later
+                self._say(f"checkpoints: {text_of(error)}")
+
+
+def _nothing() -> None:
+    """Nothing was to be done for a while."""
+
+
+_PERIOD_SECONDS = 1.0
+"""Between two looks at what is asked of the job."""
+_PATIENCE_SECONDS = 10.0

@@ -1,0 +1,297 @@
+"""Which epoch is under way, and what is done about it: a state machine without I/O or a clock.
+
+What tasks and the log of checkpoints tell goes in; commands come out of `following`. An epoch goes
+on in steps: barriers flow until every task has acknowledged, the epoch is stored, its sinks commit.
+At most one is under way.
+
+Invariants: an epoch is stored only with what every task was at its barrier, and once it is being
+stored, nothing else is until that is known; sinks commit what is stored; numbers rise, and none is
+taken twice, in whichever attempt. A task that has finished is in all later epochs as it was then;
+the epoch of an attempt in which all have is the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from engine.checkpoint import SnapshotEntry
+from engine.checkpoint.requests import Stop
+from engine.errors import EngineError
+from engine.graph.execution import ExecutionGraph
+from engine.graph.operator import SinkOperator
+
+
+@dataclass(frozen=True)
+class Acknowledged:
+    """A task has written what it was at the barrier, or at its end: the entry says which.
+
+    At its end, the epoch is the one behind the last whose barrier it has seen.
+    """
+
+    task: int
+    attempt: int
+    epoch: int
+    entry: SnapshotEntry
+
+
+@dataclass(frozen=True)
+class CheckpointFailed:
+    """A task could not write."""
+
+    task: int
+    attempt: int
+    epoch: int
+    error: EngineError
+
+
+@dataclass(frozen=True)
+class Stored:
+    """The epoch is in the log."""
+
+    epoch: int
+
+
+@dataclass(frozen=True)
+class StoreFailed:
+    """Nobody knows whether the epoch is in the log: it has to be tried again."""
+
+    epoch: int
+    error: EngineError
+
+
+@dataclass(frozen=True)
+class Committed:
+    """The sinks of a task have made the epoch final."""
+
+    task: int
+    attempt: int
+    epoch: int
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Somebody wants an epoch that is kept under a name."""
+
+    savepoint: str
+    stop: Stop = "no"
+    """Whether the job ends behind it: now, or when it has worked off what it has taken in."""
+
+
+EpochEvent: TypeAlias = Acknowledged | CheckpointFailed | Stored | StoreFailed | Committed | Wanted
+
+
+@dataclass(frozen=True)
+class Barrier:
+    """Have the source of a task send the barrier of an epoch."""
+
+    task: int
+    attempt: int
+    epoch: int
+
+
+@dataclass(frozen=True)
+class Store:
+    """Put an epoch into the log."""
+
+    epoch: int
+    entries: Mapping[int, SnapshotEntry] = field(compare=False)
+    """What each task was, by its id."""
+    seconds: float = field(compare=False)
+    """Since its barriers began."""
+    savepoint: str | None = None
+    """The name under which it is kept."""
+
+
+@dataclass(frozen=True)
+class Commit:
+    """Have the sinks of a task make an epoch final."""
+
+    task: int
+    attempt: int
+    epoch: int
+
+
+@dataclass(frozen=True)
+class Mark:
+    """All sinks have made the epoch final."""
+
+    epoch: int
+
+
+@dataclass(frozen=True)
+class Say:
+    """Tell the user what goes on."""
+
+    text: str
+
+
+EpochCommand: TypeAlias = Barrier | Store | Commit | Mark | Say
+
+
+class Epochs:
+    """The epochs of one job. `note` what happened, then carry out what `following` says."""
+
+    def __init__(self, graph: ExecutionGraph, interval_seconds: float, first: int = 1) -> None:
+        self.last = first - 1
+        """The last that has begun."""
+        self.stored = 0
+        """The last that this driver knows to be in the log; 0 is none."""
+        self.is_over = False
+        """Whether an epoch of this attempt is stored in which all tasks have finished."""
+        self.wake: float | None = None
+        """When `following` has to be called at the latest."""
+        self._tasks = {each.id for each in graph.vertices}
+        self._sources = [each.id for each in graph.vertices if each.job_vertex.is_source]
+        self._sinks = [
+            each.id
+            for each in graph.vertices
+            if any(isinstance(it.operator, SinkOperator) for it in each.job_vertex.operators)
+        ]
+        self._interval = interval_seconds
+        self._attempt = -1
+        self._is_interrupted = False
+        """Whether the attempt was given up."""
+        self._next = 0.0
+        """When the next begins."""
+        self._finished: dict[int, SnapshotEntry] = {}
+        self._step: _EpochStep | None = None
+        """What the epoch that began last is at; None where none is under way."""
+        self._entries: dict[int, SnapshotEntry] = {}
+        self._awaited: set[int] = set()
+        """Those whose sinks have not committed."""
+        self._began = 0.0
+        self.stopped: str | None = None
+        """The savepoint behind which the job ends now: it is final."""
+        self._wanted: list[Wanted] = []
+        """Savepoints that no epoch is yet."""
+        self._savepoint: Wanted | None = None
+        """What the epoch is that is under way."""
+        self._again: float | None = None
+        """When storing is tried again."""
+        self._commands: list[EpochCommand] = []
+
+    @property
+    def is_storing(self) -> bool:
+        """Whether an epoch may be in the log or not: nobody may go on from an earlier one."""
+        return self._step == "storing"
+
+    def begin_attempt(self, attempt: int, now: float) -> None:
+        """All tasks begin anew, from the last epoch that is stored."""
+        assert not self.is_storing, f"epoch {self.last} may be stored"
+        if attempt > 0:
+            self.last += 1  # that may be the one of tasks of the attempt before which had finished
+        self._attempt = attempt
+        self._finished, self._step, self._commands = {}, None, []
+        self.is_over = self._is_interrupted = False
+        self._next = now + self._interval
+
+    def interrupt(self) -> None:
+        """The attempt is over, whatever its tasks were at."""
+        self._is_interrupted = True
+        if not self.is_storing:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        self._step = None
+        if self._savepoint is not None:
+            self._wanted.insert(0, self._savepoint)
+            self._savepoint = None
+
+    def note(self, event: EpochEvent, now: float) -> None:
+        """Take in what happened; what is not of this attempt and epoch is for nobody."""
+        match event:
+            case Acknowledged(task, attempt, epoch, entry) if attempt == self._attempt:
+                if entry.finished:
+                    self._finished[task] = entry
+                is_for_it = epoch <= self.last if entry.finished else epoch == self.last
+                if self._step == "aligning" and is_for_it:
+                    self._entries.setdefault(task, entry)
+            case CheckpointFailed(_, attempt, epoch, error) if attempt == self._attempt:
+                if self._step == "aligning" and epoch == self.last:
+                    self._give_up()
+                    self._say(f"checkpoint {epoch} is given up", error)
+            case Stored(epoch) if self.is_storing and epoch == self.last:
+                self.stored = epoch
+                self._begin_commit()
+            case StoreFailed(epoch, error) if self.is_storing and epoch == self.last:
+                self._again = now + _AGAIN_SECONDS
+                self._say(f"checkpoint {epoch} waits for its storage", error)
+            case Committed(task, attempt, epoch) if attempt == self._attempt:
+                if self._step == "committing" and epoch == self.last:
+                    self._awaited.discard(task)
+            case Wanted():
+                self._wanted.append(event)
+
+    def following(self, now: float, *, running: bool = True) -> list[EpochCommand]:
+        """What is to be done now; `running` unless the tasks of the attempt are going to end."""
+        said, self._commands = self._commands, []
+        if self.is_storing:
+            if self._again is not None and now >= self._again:
+                said.append(self._store(now))
+        elif running:
+            said += self._go_on(now)
+        self.wake = self._again if self.is_storing else self._next if running else None
+        if self._step in ("aligning", "committing") or self.is_over:
+            self.wake = None
+        return said
+
+    def _go_on(self, now: float) -> list[EpochCommand]:
+        said: list[EpochCommand] = []
+        if self._step == "committing" and not self._awaited:
+            said.append(Mark(self.last))
+            self._end()
+        is_last = len(self._finished) == len(self._tasks)
+        wanted = next((each for each in self._wanted if is_last or each.stop != "drain"), None)
+        is_due = is_last or wanted is not None or now >= self._next
+        if self._step is None and is_due and not self.is_over and self.stopped is None:
+            if wanted is not None:
+                self._wanted.remove(wanted)
+            self._savepoint = wanted
+            said += self._begin(now)
+        if self._step == "aligning" and self._entries.keys() == self._tasks:
+            said.append(self._store(now))
+        return said
+
+    def _begin(self, now: float) -> list[EpochCommand]:
+        self.last += 1
+        self._step, self._began = "aligning", now
+        self._next = now + self._interval
+        self._entries = dict(self._finished)
+        return [
+            Barrier(task, self._attempt, self.last)
+            for task in self._sources
+            if task not in self._finished
+        ]
+
+    def _end(self) -> None:
+        """The epoch is final, or will be with the job."""
+        if self._savepoint is not None and self._savepoint.stop == "now":
+            self.stopped = self._savepoint.savepoint
+        self._step = self._savepoint = None
+
+    def _say(self, what: str, error: EngineError) -> None:
+        self._commands.append(Say(f"{what}: {error.message}"))
+
+    def _store(self, now: float) -> Store:
+        self._step, self._again = "storing", None
+        savepoint = None if self._savepoint is None else self._savepoint.savepoint
+        return Store(self.last, dict(self._entries), now - self._began, savepoint)
+
+    def _begin_commit(self) -> None:
+        """The last epoch is committed with the job; others by those who go on from it."""
+        if self._is_interrupted:
+            self._end()
+            return
+        if all(entry.finished for entry in self._entries.values()):
+            self._end()
+            self.is_over = True
+            return
+        self._step, self._awaited = "committing", set(self._sinks)
+        self._commands += [Commit(task, self._attempt, self.last) for task in self._sinks]
+
+
+_EpochStep: TypeAlias = Literal["aligning", "storing", "committing"]
+_AGAIN_SECONDS = 1.0
+"""Between two tries to store an epoch; storage tries by itself for longer."""

@@ -1,0 +1,92 @@
+"""The sinks of one task: what they have prepared, epoch by epoch, until it is committed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
+
+from engine.graph.failing import Failing
+from engine.graph.operator import FIRST_EPOCH, SinkWriter
+
+Prepared: TypeAlias = Mapping[str, list[tuple[int, Any]]]
+"""What is not known to be final, by the identity of the sink: epochs, and what it prepared."""
+
+
+class Sinks:
+    """The writers of a task. The task's thread prepares; `commit` and `abort` come from any.
+
+    An epoch that was prepared is committed, or kept: with checkpoints it may be stored.
+    """
+
+    def __init__(self, failing: Failing) -> None:
+        self._failing = failing
+        self._writers: dict[str, SinkWriter] = {}
+        """By operator name, of those that have not committed the last epoch."""
+        self._identities: dict[str, str] = {}
+        self._prepared: dict[str, list[tuple[int, Any]]] = {}
+        self._results: dict[str, Any] = {}
+        self._lock = threading.RLock()
+        """Held by whoever makes final or drops."""
+
+    def add(self, name: str, identity: str, writer: SinkWriter) -> None:
+        """Take in the writer of an operator."""
+        self._writers[name] = writer
+        self._identities[name] = identity
+        self._prepared[name] = []
+
+    def restore(self, epoch: int, of_earlier: Iterable[Prepared]) -> None:
+        """Have writers go on behind this epoch, where others prepared this; before any record."""
+        kept = list(of_earlier)
+        for name, writer in self._writers.items():
+            self._failing.operator = name
+            identity = self._identities[name]
+            prepared = sorted(
+                ((number, made) for each in kept for number, made in each.get(identity, ())),
+                key=lambda each: each[0],
+            )
+            writer.restore(epoch, prepared)
+        self._failing.operator = None
+
+    def prepare(self, epoch: int = FIRST_EPOCH) -> Prepared:
+        """Have them prepare what they took; all that is prepared and was not committed."""
+        for name, writer in self._writers.items():
+            self._failing.operator = name
+            made = writer.prepare(epoch)
+            with self._lock:
+                self._prepared[name].append((epoch, made))
+        self._failing.operator = None
+        with self._lock:
+            return {self._identities[name]: list(made) for name, made in self._prepared.items()}
+
+    def commit(self, epoch: int | None = None, failing: Failing | None = None) -> dict[str, Any]:
+        """Have them make final what they prepared up to this epoch; None is all, and the last.
+
+        What each has come to, by operator name.
+        """
+        with self._lock:
+            for name in list(self._writers):
+                (failing or self._failing).operator = name
+                self._commit(name, epoch)
+            return dict(self._results)
+
+    def _commit(self, name: str, epoch: int | None) -> None:
+        prepared = self._prepared[name]
+        while prepared and (epoch is None or prepared[0][0] <= epoch):
+            self._results[name] = self._writers[name].commit(*prepared[0])
+            del prepared[0]
+        if epoch is None:
+            del self._writers[name]
+
+    def abort(self) -> dict[str, Callable[[], None]]:
+        """How each drops what it holds and has not committed; to be called, once."""
+        with self._lock:
+            writers, self._writers = self._writers, {}
+        return {name: self._locked(writer.abort) for name, writer in writers.items()}
+
+    def _locked(self, abort: Callable[[], None]) -> Callable[[], None]:
+        def call() -> None:
+            with self._lock:
+                abort()
+
+        return call

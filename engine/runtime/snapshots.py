@@ -1,0 +1,82 @@
+"""What one task was at barriers: written by a thread of its own, while the task goes on."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from typing import TypeAlias
+
+from engine.checkpoint import TaskSnapshot, open_storage, read_snapshot, write_snapshot
+from engine.errors import CheckpointError, EngineError, StorageError
+from engine.runtime.description import SnapshotFailed, SnapshotWritten, Start
+from engine.runtime.reply import text_of
+
+Say: TypeAlias = Callable[[SnapshotWritten | SnapshotFailed], None]
+
+
+class Snapshots:
+    """The snapshots of one task in one attempt. `close` may come from any thread.
+
+    They are written in order. One that cannot be is given up, with its epoch; that of a task that
+    has finished is tried again until it is written: no other takes its place.
+    """
+
+    def __init__(self, start: Start, attempt: int, pickle: bool, say: Say) -> None:
+        self.start = start
+        self.epoch = start.last
+        """The last that the task has taken part in; the thread of the task counts it."""
+        self._storage = open_storage(start.url)
+        self._attempt = attempt
+        self._pickle = pickle
+        self._say = say
+        self._waiting: queue.SimpleQueue[tuple[int, TaskSnapshot] | None] = queue.SimpleQueue()
+        self._closed = threading.Event()
+        threading.Thread(target=self._run, name="oka-snapshots", daemon=True).start()
+
+    def read(self) -> list[TaskSnapshot]:
+        """What the task goes on from; CheckpointError or StorageError that names the file."""
+        return [read_snapshot(self._storage, entry) for entry in self.start.entries]
+
+    def write(self, epoch: int, snapshot: TaskSnapshot) -> None:
+        """Have it written; returns at once."""
+        self.epoch = epoch
+        self._waiting.put((epoch, snapshot))
+
+    def close(self) -> None:
+        """Write nothing more; idempotent."""
+        self._closed.set()
+        self._waiting.put(None)
+
+    def _run(self) -> None:
+        while (work := self._waiting.get()) is not None and not self._closed.is_set():
+            self._write(*work)
+
+    def _write(self, epoch: int, snapshot: TaskSnapshot) -> None:
+        while not self._closed.is_set():
+            try:
+                entry = write_snapshot(
+                    self._storage, epoch, self.start.generation, snapshot, pickle=self._pickle
+                )
+            except BaseException as error:  # noqa: BLE001 - records are the user's: it may be any
+                self._say(SnapshotFailed(self._attempt, epoch, _told(snapshot, error)))
+                if not (snapshot.finished and isinstance(error, StorageError)):
+                    return
+            else:
+                self._say(SnapshotWritten(self._attempt, epoch, entry))
+                return
+            self._closed.wait(_AGAIN_SECONDS)
+
+
+def _told(snapshot: TaskSnapshot, error: BaseException) -> EngineError:
+    if isinstance(error, EngineError):
+        return error
+    what = f"{type(error).__name__}: {text_of(error)}"
+    return CheckpointError(
+        f"task {snapshot.vertex}[{snapshot.index}] cannot write what it keeps: {what}",
+        "checkpoints hold what channels take: plain data, registered classes, or, with "
+        ".with_pickle(), what can be pickled",
+    )
+
+
+_AGAIN_SECONDS = 1.0

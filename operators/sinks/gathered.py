@@ -1,0 +1,48 @@
+"""What driver sinks have gathered, as a record: checkpoints keep it whole with each epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+from engine.columns import import_pyarrow, is_columns
+from engine.graph.operator import TaskContext
+from engine.network import Batch
+
+Gathered: TypeAlias = tuple[int, int, Any]
+"""Index and parallelism of a task, and all that it has gathered."""
+
+
+def gathered(context: TaskContext, what: Any) -> Gathered:
+    """What a task prepares for an epoch."""
+    return context.index, context.parallelism, what
+
+
+def newest(prepared: Iterable[tuple[int, Gathered]]) -> list[Any]:
+    """What each of the tasks had gathered that prepared these, epoch by epoch."""
+    of_task = {(index, parallelism): what for _, (index, parallelism, what) in prepared}
+    return list(of_task.values())
+
+
+def encoded(batch: Any) -> tuple[int, bytes]:
+    """Records, or columns, as bytes; the number is that of records, or -1.
+
+    >>> decoded(encoded(Batch.from_list(["a", "b"]))).to_list()
+    ['a', 'b']
+    """
+    if not is_columns(batch):
+        frames: list[tuple[int, bytes]] = batch.__reduce__()[1][0]
+        return sum(count for count, _ in frames), b"".join(data for _, data in frames)
+    pa = import_pyarrow("a stream of columns")
+    stream = pa.BufferOutputStream()
+    with pa.ipc.new_stream(stream, batch.schema) as writer:
+        writer.write_batch(batch)
+    return -1, stream.getvalue().to_pybytes()
+
+
+def decoded(kept: tuple[int, bytes]) -> Any:
+    """The batch again."""
+    records, data = kept
+    if records >= 0:
+        return Batch.from_bytes(data, records)
+    return import_pyarrow("a stream of columns").ipc.open_stream(data).read_next_batch()
