@@ -49,14 +49,19 @@ def pytest_unconfigure() -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before those of pytest-xdist, which read the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where tests run in several processes, one has all that need Ray, and so the only cluster.
+    """Where tests run in several processes, one has all that share a Ray cluster.
 
+    Those that start clusters of their own come one after the other, too: a third would be too much.
     The tests of any other file stay together, as their fixtures want it.
     """
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
-        needs_ray = item.get_closest_marker("ray") or "ray_cluster" in fixtures
-        group = "ray" if needs_ray else str(item.path)
+        if not (item.get_closest_marker("ray") or "ray_cluster" in fixtures):
+            group = str(item.path)
+        elif {"ray_cluster", "runtime", "request"}.intersection(fixtures):  # by `request`, at last
+            group = "ray"
+        else:
+            group = "ray of its own"
         item.add_marker(pytest.mark.xdist_group(group))
 
 

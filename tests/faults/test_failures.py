@@ -39,12 +39,10 @@ def test_a_lambda_that_raises_on_the_millionth_record(runtime: str) -> None:
     assert "engine/runtime" not in error.user_traceback
 
 
-def test_a_reduce_that_raises_names_its_record(runtime: str) -> None:
+def test_a_reduce_that_raises_names_its_record() -> None:
     pairs = source(Collection([("a", 1), ("a", None)])).key_by(0)
     with pytest.raises(engine.OperatorError, match=r"operator 'reduce' .* on record \('a', None\)"):
-        engine.execute(
-            pairs.reduce(lambda a, b: (a[0], a[1] + b[1])).sink(Counts()), runtime=runtime
-        )
+        engine.execute(pairs.reduce(lambda a, b: (a[0], a[1] + b[1])).sink(Counts()))
 
 
 def test_a_source_and_a_sink_that_raise(runtime: str) -> None:
@@ -134,29 +132,29 @@ def test_what_cannot_work_fails_before_any_worker_starts(
         engine.execute(build(), runtime=runtime)
 
 
-def test_parallelism_zero(runtime: str) -> None:
+def test_parallelism_zero() -> None:
     with pytest.raises(engine.ConfigError, match="parallelism is 0, expected"):
-        engine.execute(endless_words(), runtime=runtime, parallelism=0)
+        engine.execute(endless_words(), parallelism=0)
 
 
-def test_a_record_that_cannot_be_encoded(runtime: str) -> None:
+def test_a_record_that_cannot_be_encoded() -> None:
     pipeline = source(Collection([1, 2])).map(lambda n: object()).rebalance().sink(Discard())
     with pytest.raises(engine.OperatorError, match=r"operator 'map' .*object") as caught:
-        engine.execute(pipeline, runtime=runtime)
+        engine.execute(pipeline)
     assert "hint:" in str(caught.value)
 
 
-def test_a_record_that_is_too_large_names_the_setting(runtime: str) -> None:
+def test_a_record_that_is_too_large_names_the_setting() -> None:
     pipeline = source(Collection([10, 200_000])).map(lambda n: "x" * n).rebalance().sink(Discard())
     message = (
         r"operator 'map' .* EncodeError: record 1 of the batch, 'xxx.*': it takes 200005 bytes, "
         r"expected at most 100000\n\nhint: raise max_record_bytes, or split it$"
     )
     with pytest.raises(engine.OperatorError, match=message):
-        engine.execute(pipeline, runtime=runtime, max_record_bytes=100_000)
+        engine.execute(pipeline, max_record_bytes=100_000)
 
 
-def test_what_a_record_raises_while_it_is_encoded(runtime: str) -> None:
+def test_what_a_record_raises_while_it_is_encoded() -> None:
     class Zone(datetime.tzinfo):
         def __repr__(self) -> str:
             raise KeyError("mine")
@@ -164,13 +162,13 @@ def test_what_a_record_raises_while_it_is_encoded(runtime: str) -> None:
     zone = datetime.datetime(2020, 1, 1, tzinfo=Zone())
     pipeline = source(Collection([1])).map(lambda _: zone).rebalance().sink(Discard())
     with pytest.raises(engine.OperatorError, match=r"operator 'map' .*failed: KeyError: 'mine'"):
-        engine.execute(pipeline, runtime=runtime)
+        engine.execute(pipeline)
 
 
-def test_a_key_that_is_not_there(runtime: str) -> None:
+def test_a_key_that_is_not_there() -> None:
     pipeline = source(Collection([("a", 1), ("b",)])).key_by(1).count().sink(Counts())
     with pytest.raises(engine.OperatorError, match=r"\('b',\)"):
-        engine.execute(pipeline, runtime=runtime, parallelism=2)
+        engine.execute(pipeline, parallelism=2)
 
 
 def test_an_empty_input_and_a_large_record(runtime: str) -> None:

@@ -138,14 +138,11 @@ def test_printing_where_nobody_reads_is_an_error(
     assert done.stderr.startswith(told)
 
 
-@pytest.mark.parametrize("parallelism", [1, 3])
-def test_all_nan_are_one_key_of_a_job(runtime: str, parallelism: int) -> None:
+def test_all_nan_are_one_key_of_a_job(runtime: str) -> None:
     nans = [math.nan, np.float32("nan"), Decimal("NaN"), Decimal("sNaN"), complex("nan")]
     records = [(nan, 1) for nan in nans * 3] + [(1, 1)]
     stream = source(Collection(records)).with_parallelism(1)
     for key in (0, lambda record: record[0]):
         counted = stream.key_by(key).reduce(lambda a, b: (a[0], a[1] + b[1]))
-        output = engine.execute(
-            counted.sink(Counts()), runtime=runtime, parallelism=parallelism
-        ).output
+        output = engine.execute(counted.sink(Counts()), runtime=runtime, parallelism=3).output
         assert output == {math.nan: 15, 1: 1}

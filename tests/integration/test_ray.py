@@ -58,20 +58,20 @@ def test_parallelism_first_keeps_both_vertices_on_the_same_nodes() -> None:
     assert senders == receivers
 
 
-@pytest.mark.parametrize("parallelism", [1, 8])
-@pytest.mark.parametrize("api", ["per_record", "native"])
+@pytest.mark.parametrize(("parallelism", "api"), [(1, "per_record"), (5, "native")])
 def test_counts_of_a_real_text_over_tcp_between_nodes(parallelism: int, api: str) -> None:
     result = engine.execute(
         word_count(api=api),
         runtime="ray",
         parallelism=parallelism,
-        connect_timeout_seconds=120.0,  # 16 processes begin at once
+        connect_timeout_seconds=120.0,  # 10 processes begin at once
     )
     assert result.output == expected_counts()
 
 
-@pytest.mark.parametrize("transport", ["shm", "ipc", "tcp"])
-@pytest.mark.parametrize("batch_size", [1, 10_000])
+@pytest.mark.parametrize(
+    ("transport", "batch_size"), [("shm", 1), ("ipc", 10_000), ("tcp", 1)]
+)  # every batch size over each: tests/integration/test_word_count.py
 def test_any_channel_on_one_node(transport: str, batch_size: int) -> None:
     words = ["a", "b", "a", "c"] * 500
     result = engine.execute(
@@ -234,7 +234,7 @@ def test_a_cluster_that_is_stopped_or_has_died_is_named(
     assert f"hint: the cluster that wrote it has ended: `ray stop` or `rm {file}`" in told
 
 
-@pytest.mark.parametrize("after", [0.0, 0.3, 0.6, 0.9, 1.2])
+@pytest.mark.parametrize("after", [0.0, 0.6, 1.2])
 def test_a_job_cancelled_while_it_starts_leaves_nothing(after: float) -> None:
     handle = engine.submit(
         random_word_count(60, 8, api="native"), runtime="ray", placement="parallelism_first"

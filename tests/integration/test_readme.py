@@ -98,7 +98,13 @@ def test_a_program(number: int, folder: Path, variables: dict[str, str]) -> None
         assert "records at the sinks" in done.stdout
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(each, id=each, marks=[pytest.mark.ray] if "--runtime ray" in each else [])
+        for each in COMMANDS
+    ],
+)
 def test_a_command(command: str, request: pytest.FixtureRequest) -> None:
     for step in re.split(r" && | \| ", re.sub(r"\s+#.*", "", command)):
         rule = next((rule for pattern, rule in RULES.items() if re.match(pattern, step)), None)
@@ -171,6 +177,7 @@ def parse(command: str) -> None:
 
 RULES: dict[str, Callable[[str, pytest.FixtureRequest], None]] = {
     r"(oka|ray|python FILE|oka run FILE.*|kubectl apply -f -)$": is_a_mention,
+    r"oka (checkpoint|savepoint|rescale)$": is_a_mention,
     r"(source|\.venv/bin/maturin) |pip install ['\"](/path|\$)": is_done_by_the_first_hour,
     r"pip install 'oka-streams\[": is_an_extra,
     r"make\b": is_a_target,

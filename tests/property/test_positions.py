@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import engine
+from engine.errors import GraphError
 from engine.graph.logical import LogicalOperator
 from engine.graph.operator import (
     BatchFunction,
@@ -30,7 +32,7 @@ from engine.runtime.window import SteadyWindow
 from engine.testing import run
 from operators import source
 from operators.sinks import Collect
-from operators.sources import Collection, Function, RandomWords, TextFiles
+from operators.sources import At, Collection, Function, Models, RandomWords, TextFiles
 
 
 def records(batch: Any) -> list[Any]:
@@ -90,6 +92,33 @@ def test_collections_of_columns(
 ) -> None:
     batches = [pa.RecordBatch.from_pydict({"n": list(range(count))}) for count in counts]
     check(Collection(batches), cuts, size, share)
+
+
+@pytest.mark.parametrize("columnar", [False, True])
+@given(st.lists(st.integers(0, 9), max_size=6), cuts, sizes)
+def test_functions(columnar: bool, counts: list[int], cuts: tuple[int, ...], size: int) -> None:
+    def numbers(context: TaskContext, position: int | None) -> Iterator[At]:
+        for at, count in enumerate(counts[position or 0 :], position or 0):
+            block = list(range(100 * at, 100 * at + count))
+            yield At(at + 1, pa.RecordBatch.from_pydict({"n": block}) if columnar else block)
+
+    check(Function(numbers), cuts, size)
+
+
+def test_a_function_with_a_position_has_to_give_one() -> None:
+    reader = Function(lambda context, position: iter("ab")).open(CONTEXT)
+    with pytest.raises(TypeError, match=r"gave str 'a', expected At\(…\)"):
+        list(reader)
+
+
+@pytest.mark.parametrize("of", [Function(lambda: iter("ab")), Models(b"model")])
+def test_a_source_without_a_position_is_refused_before_any_worker(
+    tmp_path: Path, of: SourceOperator[Any]
+) -> None:
+    pipeline = source(of).sink(Collect())
+    with pytest.raises(GraphError, match=r"source (Function|Models) does not tell where it is"):
+        engine.submit(pipeline, checkpoints=str(tmp_path / "checkpoints"))
+    assert not (tmp_path / "checkpoints").exists()
 
 
 @pytest.mark.parametrize("columnar", [False, True])
@@ -178,7 +207,7 @@ def test_the_loop_of_a_source_goes_on_where_another_was(
         operators = [LogicalOperator(1, "later", Later(), None, {})] if timed else []
         chain.open(operators, CONTEXT, encoded=False)
         timers = Timers(chain, SYSTEM_CLOCK, lambda given: left.extend(given))
-        return SourceLoop(kind(range(20)), chain, 100, SYSTEM_CLOCK), timers
+        return SourceLoop(kind(range(20)), chain, 100, SYSTEM_CLOCK, has_barriers=True), timers
 
     first, timers = loop()
 
@@ -191,23 +220,11 @@ def test_the_loop_of_a_source_goes_on_where_another_was(
         first.run(CONTEXT, deliver, WINDOW, timers, left.append)
     assert left == list(range(2 * cut))
     second, timers = loop()
-    position = first.position if cut else None
-    second.run(
-        CONTEXT,
-        lambda out, stamps=None: left.extend(out),
-        WINDOW,
-        timers,
-        left.append,
-        position,
-    )
+    if cut:
+        assert first.positions.keys() == {0}
+        second.restore(first.positions, 1)
+    second.run(CONTEXT, lambda out, stamps=None: left.extend(out), WINDOW, timers, left.append)
     assert left == list(range(20))
-
-
-def test_a_source_without_a_position_says_so() -> None:
-    chain = Chain()
-    loop = SourceLoop(Function(lambda: iter("ab")), chain, 100, SYSTEM_CLOCK)
-    with pytest.raises(TypeError, match=r"Function cannot go on at 7, expected a SourceReader"):
-        loop.run(CONTEXT, print, WINDOW, Timers(chain, SYSTEM_CLOCK, list), print, 7)
 
 
 CONTEXT = TaskContext("t[0]", 0, 1, 2, "job")

@@ -12,12 +12,20 @@ import pytest
 
 import engine
 from engine import errors, network
-from engine.errors import EngineError, OperatorError, StorageError, WorkerLost, without_frames
+from engine.errors import (
+    EngineError,
+    JobStopped,
+    OperatorError,
+    StorageError,
+    WorkerLost,
+    without_frames,
+)
 from engine.runtime.launcher import WorkerDied
 
 EXAMPLES: dict[type[EngineError], EngineError] = {
     OperatorError: OperatorError("map", "map[0]", "5", "ValueError: v", "  File …", "h", "full"),
     WorkerLost: WorkerLost("map[0]", "node", "killed by SIGKILL", "last words"),
+    JobStopped: JobStopped("it was stopped", "go on with --resume s", "s"),
     StorageError: StorageError("s3://b/k: no", "check the key", code="NoSuchKey"),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,17 @@ import pytest
 from engine import record_registry
 from engine.graph.logical import LogicalOperator
 from engine.graph.operator import BatchFunction, BatchOperator, RecordOperator, TaskContext
-from engine.network import Aggregate, AggregateError, EncodeError, KeyExtractError, partition
+from engine.network import (
+    Aggregate,
+    AggregateError,
+    Batch,
+    DecodeError,
+    EncodeError,
+    KeyedEntries,
+    KeyExtractError,
+    partition,
+)
+from engine.record import dict_key
 from engine.runtime.chain import Chain
 from engine.state import KeyedState
 from operators.reduce import Reduce
@@ -27,7 +38,7 @@ def test_each_task_has_the_keys_that_a_gate_sends_it(parallelism: int) -> None:
     found = []
     for index in range(parallelism):
         share = KeyedState.share(halves, index, parallelism)
-        assert share.entries == sorted(share.entries)
+        assert list(share.entries) == sorted(share.entries)
         pairs = list(share.items())
         assert all(value == str(key) for key, value in pairs)
         keys = [key for key, _ in pairs]
@@ -39,10 +50,48 @@ def test_each_task_has_the_keys_that_a_gate_sends_it(parallelism: int) -> None:
 def test_the_ends_of_a_share_are_exact() -> None:
     edge = (1 << 64) // 2
     entries = [(number, b"\x01", b"\x02") for number in (0, edge - 1, edge, (1 << 64) - 1)]
-    state = KeyedState(entries)
-    assert [KeyedState.share([state], at, 2).entries for at in (0, 1)] == [entries[:2], entries[2:]]
+    state = KeyedState(KeyedEntries(entries))
+    shares = [list(KeyedState.share([state], at, 2).entries) for at in (0, 1)]
+    assert shares == [entries[:2], entries[2:]]
     assert KeyedState.share([state], 0, 1) == state
-    assert KeyedState.share([], 0, 1) == KeyedState([])
+    assert KeyedState.share([], 0, 1) == KeyedState(KeyedEntries())
+
+
+def test_entries_are_in_order_and_their_bytes_are_checked() -> None:
+    rows = [(3, b"\x03", b"\x01"), (1, b"\x02", b"\x01"), (1, b"\x01", b"\x02")]
+    entries = KeyedEntries(rows)
+    assert (list(entries), entries[-1]) == (sorted(rows), rows[0])
+    assert (entries.keys(), entries.values()) == ([1, 2, 3], [2, 1, 1])
+    written = entries.to_bytes()
+    assert KeyedEntries.from_bytes(written, 3) == entries != KeyedEntries(rows[1:])
+    for data, length in [(written[:-1], 3), (written, 2), (b"", 3), (written[8:], 3)]:
+        with pytest.raises(DecodeError):
+            KeyedEntries.from_bytes(data, length)
+    with pytest.raises(IndexError, match="entry 3 of 3"):
+        entries[3]
+
+
+def test_a_snapshot_is_of_its_time_whoever_reads_it_when() -> None:
+    aggregate = Aggregate([[]], [("count", [])])
+    taken = []
+    for part in (KEYS[:100], KEYS[50:], [], ["new"], KEYS):
+        pairs = KeyedState.of((key, None) for key in part).entries
+        aggregate.add(Batch.from_bytes(b"".join(key for _, key, _ in pairs), len(part)))
+        taken.append(aggregate.snapshot()[1])
+    late = [
+        dict(zip(map(dict_key, each.keys()), each.values(), strict=True)) for each in taken[::-1]
+    ]
+    assert [len(each) for each in late] == [len(each) for each in taken[::-1]]
+    assert [each.get(77) for each in late] == [3, 2, 2, 2, 1]
+    assert [each.get("new") for each in late] == [1, 1, None, None, None]
+    assert [each.get(400) for each in late] == [2, 1, 1, 1, None]
+
+
+def test_entries_are_read_by_many_threads_at_once() -> None:
+    entries = KeyedState.of((key, str(key)) for key in KEYS).entries
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: entries.to_bytes(), range(32)))
+    assert set(found) == {entries.to_bytes()}
 
 
 @pytest.fixture
@@ -69,7 +118,7 @@ def test_a_state_of_another_kind_is_refused() -> None:
         with pytest.raises(AggregateError, match=f"cannot go on here: {told}.*\n\nhint: is it"):
             aggregate.restore(b"", KeyedState.of([("a", value)]).entries, False)
     with pytest.raises(AggregateError, match="a list cannot be a key"):
-        aggregate.restore(b"", [(0, b"\xc7\x01\x01\x90", b"\x01")], False)
+        aggregate.restore(b"", KeyedEntries([(0, b"\xc7\x01\x01\x90", b"\x01")]), False)
     several = Aggregate([[0]], [("sum", [1]), ("count", [])], ["s", "n"])
     with pytest.raises(AggregateError, match="other than 2 parts"):
         several.restore(b"", KeyedState.of([("a", 1)]).entries, False)

@@ -82,7 +82,7 @@ def test_a_function_that_returns_nothing(task: Task) -> None:
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (lambda a, b: [], "got a function of .*, expected no argument or one"),
+        (lambda a, b: [], "got a function of .*, expected no argument, the TaskContext"),
         ([1, 2], r"Function got list \[1, 2\], expected a generator function"),
         ((n for n in [1]), "Function got generator .*, expected a generator function"),
     ],

@@ -24,8 +24,8 @@ def opened(*operators: Any) -> Chain:
 
 
 def committed(chain: Chain, sink: str) -> Any:
-    chain.prepare()
-    return Collect().commit(1, [chain.commit()[sink]])
+    chain.sinks.prepare()
+    return Collect().commit(1, [chain.sinks.commit()[sink]])
 
 
 def test_a_batch_goes_through_all_operators_and_is_counted() -> None:

@@ -67,7 +67,7 @@ def told(
     if not declared:
         declared = (LogicalOperator(0, "operator-0", Collection([]), None, {}),)
     description = TaskDescription(0, "vertex", 0, 1, declared, {}, (), (), JobConfig())
-    failure = describe(error, description, chain or Chain())
+    failure = describe(error, description, (chain or Chain()).failing)
     found: TaskFailure = pickle.loads(pickle.dumps(failure))
     assert found == failure
     for text in (found.operator, found.record, found.error, found.traceback, found.full_traceback):
@@ -392,10 +392,10 @@ class _Task:
 
     def run(self) -> Any:
         self.chain.process([1])
-        self.chain.prepare()
+        self.chain.sinks.prepare()
 
     def commit(self) -> Any:
-        return self.chain.commit()
+        return self.chain.sinks.commit()
 
     def abort(self) -> None:
         self.chain.abort()

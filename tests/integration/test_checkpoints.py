@@ -1,0 +1,234 @@
+"""Jobs that go on where they were, whoever dies: what is final at the end is what has to be."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from random import Random
+
+import psutil
+import pytest
+from click.testing import CliRunner
+
+import engine
+from engine import ConfigError, JobCancelled, JobConfig, OperatorError
+from engine.checkpoint import CheckpointLog, open_storage
+from engine.cli import commands
+from engine.errors import CheckpointError
+from engine.graph.operator import SourceOperator, TaskContext
+from operators import source
+from operators.sinks import Collect
+from operators.sources import Collection
+from tests.integration import checkpointed
+from tests.integration.checkpointed import expected, found, left_over
+
+RECORDS = 8000
+
+
+def driver(folder: Path, **settings: object) -> subprocess.Popen[bytes]:
+    """The job in a process of its own."""
+    program = [sys.executable, "-m", checkpointed.__name__, str(folder), str(RECORDS)]
+    return subprocess.Popen([*program, json.dumps(settings)])
+
+
+def wait_for_epoch(folder: Path, epoch: int) -> None:
+    deadline = time.monotonic() + 30
+    while newest(folder) < epoch:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_job_with_checkpoints_makes_its_output_final_epoch_by_epoch(tmp_path: Path) -> None:
+    result = checkpointed.run(tmp_path, RECORDS)
+    assert result.statistics.source_records == RECORDS
+    assert found(tmp_path / "out") == expected(RECORDS)
+    assert left_over(tmp_path / "out") == []
+    log = CheckpointLog(open_storage(tmp_path / "checkpoints"))
+    last = log.manifests()[-1]
+    assert last.epoch > 3
+    assert all(task.finished for task in last.tasks)
+    assert len(log.manifests()) == 3
+    assert last.epoch in log.committed()
+
+
+def test_a_job_goes_on_after_its_driver_was_killed(tmp_path: Path) -> None:
+    with driver(tmp_path) as first:
+        wait_for_epoch(tmp_path, 2)
+        first.send_signal(signal.SIGKILL)
+    assert found(tmp_path / "out") != expected(RECORDS)
+    checkpointed.run(tmp_path, RECORDS, resume="latest")
+    assert found(tmp_path / "out") == expected(RECORDS)
+    assert left_over(tmp_path / "out") == []
+
+
+def test_a_job_that_is_over_ends_again_with_the_same(tmp_path: Path) -> None:
+    checkpointed.run(tmp_path, RECORDS)
+    again = checkpointed.run(tmp_path, RECORDS, resume="latest")
+    assert again.statistics.source_records == 0
+    assert found(tmp_path / "out") == expected(RECORDS)
+
+
+def workers(runtime: str) -> list[int]:
+    """The processes of the job that runs in this one."""
+    if runtime == "ray":
+        started = psutil.Process().children(recursive=True)
+        return [each.pid for each in started if each.name().startswith("ray::Worker")]
+    (server,) = psutil.Process().children()
+    return [each.pid for each in server.children()]
+
+
+@pytest.mark.usefixtures("nothing_left")
+@pytest.mark.parametrize("seed", range(2))
+def test_a_job_goes_on_in_place_of_workers_that_are_killed(
+    tmp_path: Path, runtime: str, seed: int
+) -> None:
+    random = Random(seed)
+    job = engine.submit(*checkpointed.job(tmp_path, RECORDS, restarts=3, runtime=runtime))
+    wait_for_epoch(tmp_path, 1)
+    survivors = set(workers(runtime))
+    for epoch in (1, 4):
+        wait_for_epoch(tmp_path, epoch)
+        time.sleep(random.random() * 0.1)
+        assert survivors <= set(workers(runtime))
+        killed = random.choice(workers(runtime))
+        os.kill(killed, signal.SIGKILL)
+        survivors.discard(killed)
+    result = job.wait_finished(60)
+    assert result.statistics.restarts == 2
+    assert result.statistics.checkpoints > 4
+    assert "restarts" in str(result)
+    assert found(tmp_path / "out") == expected(RECORDS)
+    assert left_over(tmp_path / "out") == []
+
+
+@pytest.mark.parametrize("parallelisms", [(2, 4, 3), (3, 1)])
+def test_a_job_goes_on_with_another_parallelism(
+    tmp_path: Path, parallelisms: tuple[int, ...]
+) -> None:
+    *stopped, last = parallelisms
+    name = None
+    for parallelism in stopped:
+        job = engine.submit(
+            *checkpointed.job(tmp_path, RECORDS, parallelism=parallelism, resume=name)
+        )
+        wait_for_epoch(tmp_path, newest(tmp_path) + 1)
+        name = f"of-{parallelism}"
+        job.savepoint(name, stop="now", timeout=30)
+        with pytest.raises(JobCancelled, match="was stopped with the savepoint"):
+            job.wait_finished(30)
+    checkpointed.run(tmp_path, RECORDS, parallelism=last, resume="latest")
+    assert found(tmp_path / "out") == expected(RECORDS)
+    assert left_over(tmp_path / "out") == []
+
+
+def test_a_running_job_is_rescaled(tmp_path: Path) -> None:
+    job = engine.submit(*checkpointed.job(tmp_path, 2 * RECORDS))
+    for parallelism in (4, 3):
+        wait_for_epoch(tmp_path, newest(tmp_path) + 2)
+        job.rescale(parallelism, timeout=30)
+    result = job.wait_finished(60)
+    assert result.config.parallelism == 3
+    assert found(tmp_path / "out") == expected(2 * RECORDS)
+    assert left_over(tmp_path / "out") == []
+
+
+def test_a_savepoint_stays_and_its_name_is_taken_once(tmp_path: Path) -> None:
+    job = engine.submit(*checkpointed.job(tmp_path, 10 * RECORDS))
+    epoch = job.savepoint("kept", timeout=30)
+    with pytest.raises(CheckpointError, match="there is a savepoint 'kept'"):
+        job.savepoint("kept", timeout=30)
+    last = job.savepoint("end", stop="drain", timeout=30)
+    job.wait_finished(30)
+    log = CheckpointLog(open_storage(tmp_path / "checkpoints"))
+    assert {name: each.epoch for name, each in log.savepoints().items()} == {
+        "kept": epoch,
+        "end": last,
+    }
+    assert all(task.finished for task in log.savepoints()["end"].tasks)
+    with pytest.raises(CheckpointError, match="the job has ended"):
+        job.savepoint("late", timeout=30)
+
+
+def test_a_job_is_rescaled_while_it_runs(tmp_path: Path) -> None:
+    job = engine.submit(*checkpointed.job(tmp_path, 10 * RECORDS, parallelism=2))
+    folder = str(tmp_path / "checkpoints")
+    while not newest(tmp_path):
+        time.sleep(0.01)
+    for parallelism in ("4", "3"):
+        done = CliRunner().invoke(commands, ["rescale", folder, "-p", parallelism])
+        assert done.exit_code == 0, done.exception
+        before = newest(tmp_path)
+        while newest(tmp_path) < before + 2:  # it goes on: a request meanwhile is refused
+            time.sleep(0.01)
+    assert job.wait_finished(60).config.parallelism == 3
+    assert found(tmp_path / "out") == expected(10 * RECORDS)
+    assert left_over(tmp_path / "out") == []
+
+
+def test_a_driver_that_is_stopped_with_a_savepoint_has_not_failed(tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text(PROGRAM)
+    folder = str(tmp_path / "checkpoints")
+    command = [sys.executable, "-c", "from engine.cli import main; main()"]
+    run = [*command, "run", str(tmp_path / "job.py"), "--checkpoints", folder]
+    with subprocess.Popen(run, stderr=subprocess.PIPE, text=True) as driver:
+        while not newest(tmp_path):
+            time.sleep(0.01)
+        done = CliRunner().invoke(commands, ["savepoint", folder, "--name", "here", "--stop"])
+        assert done.output == "here\n"
+        _, told = driver.communicate(timeout=60)
+    assert driver.returncode == 0
+    assert "stopped with the savepoint 'here'" in told
+    assert "--resume here" in told
+
+
+PROGRAM = """
+from operators import source
+from operators.sinks import Counts
+from operators.sources import RandomWords
+
+pipeline = source(RandomWords(seconds=60, rate=1000)).key_by(None).count().sink(Counts())
+"""
+
+
+def test_a_record_that_fails_again_and_again_is_named(tmp_path: Path) -> None:
+    def failing(number: int) -> int:
+        if number == 777:
+            raise ValueError("no")
+        return number
+
+    config = JobConfig(checkpoints=str(tmp_path / "checkpoints"))
+    with pytest.raises(OperatorError, match="on record 777"):
+        engine.execute(source(Collection(range(1000))).map(failing).sink(Collect()), config)
+
+
+def test_a_source_without_positions_is_refused_at_once(tmp_path: Path) -> None:
+    config = JobConfig(checkpoints=str(tmp_path / "checkpoints"))
+    with pytest.raises(CheckpointError, match="Unplaced does not tell where it is") as raised:
+        engine.execute(source(Unplaced()).sink(Collect()), config)
+    assert raised.value.hint is not None
+
+
+class Unplaced(SourceOperator[int]):
+    def open(self, context: TaskContext) -> Iterable[int]:
+        return iter(range(10))
+
+
+def test_a_folder_of_another_job_is_not_written_over(tmp_path: Path) -> None:
+    checkpointed.run(tmp_path, 100)
+    with pytest.raises(ConfigError, match="resume is None, expected a folder without"):
+        checkpointed.run(tmp_path, 100)
+
+
+def newest(folder: Path) -> int:
+    """The last epoch that all sinks have committed."""
+    return max((int(each.name) for each in committed(folder)), default=0)
+
+
+def committed(folder: Path) -> list[Path]:
+    return list((folder / "checkpoints" / "committed").glob("*"))

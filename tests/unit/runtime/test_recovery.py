@@ -1,0 +1,452 @@
+"""A job with checkpoints in a world of the test's: whoever dies, each record is final once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cache
+from random import Random
+from typing import Any
+
+import pytest
+
+from engine.config import JobConfig
+from engine.errors import (
+    ChannelLost,
+    CheckpointError,
+    EngineError,
+    JobCancelled,
+    OperatorError,
+    StorageError,
+    WorkerLost,
+)
+from engine.graph import chain, logical_graph
+from engine.graph.execution import ExecutionGraph, expand
+from engine.runtime.coordinator import (
+    Broken,
+    Call,
+    Cancelled,
+    Coordinator,
+    Died,
+    Done,
+    EndSource,
+    Failed,
+    Replace,
+    Started,
+)
+from engine.runtime.epochs import (
+    Acknowledged,
+    Barrier,
+    CheckpointFailed,
+    Commit,
+    Committed,
+    Mark,
+    Say,
+    Store,
+    Stored,
+    StoreFailed,
+)
+from engine.runtime.restarts import Restarts
+from operators import source
+from operators.sinks import Collect
+from operators.sources import Collection
+
+RECORDS = 100
+"""Of each source; all of them go to one sink, which has the same index."""
+
+
+@cache
+def graph(parallelism: int) -> ExecutionGraph:
+    numbers = source(Collection([1])).rebalance().map(str)
+    return expand(chain(logical_graph(numbers.sink(Collect())), parallelism))
+
+
+def config(**settings: Any) -> JobConfig:
+    return JobConfig(
+        name="tried",
+        connect_timeout_seconds=5.0,
+        checkpoints="folder",
+        **{"checkpoint_interval_seconds": 1.0, "restarts": 1000, **settings},
+    )
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a task was, as far as anybody looks at it."""
+
+    finished: bool
+    position: int
+    """Of the source; of a sink, up to where it has taken records."""
+    prepared: tuple[tuple[int, range], ...] = ()
+
+
+@dataclass
+class Worker:
+    """One task in one attempt."""
+
+    attempt: int
+    last: int
+    """The last epoch that it has taken part in."""
+    position: int = 0
+    prepared: list[tuple[int, range]] = field(default_factory=list)
+    finished: Entry | None = None
+    runs: bool = False
+    barriers: dict[int, int] = field(default_factory=dict)
+    """Of a source, where it was at each."""
+
+
+class World:
+    """Workers and a log that do what chance has them do."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.width = self.random.randint(1, 3)
+        self.coordinator = Coordinator(
+            graph(self.width),
+            config(checkpoint_interval_seconds=self.random.choice([0.1, 1.0])),
+        )
+        self.trouble = self.random.choice([0, 1, 3, 12])
+        """Failures that are still to come."""
+        self.now = 100.0
+        self.coming: list[tuple[float, int, Any]] = []
+        self.order = 0
+        self.log: dict[int, dict[int, Entry]] = {}
+        self.trying: Store | None = None
+        self.marked: list[int] = []
+        self.begun: list[int] = []
+        self.dead: set[int] = set()
+        self.workers: dict[int, Worker] = {}
+        self.final: dict[tuple[int, int], range] = {}
+        """What is final, by sink and the epoch for which it was prepared."""
+
+    def run(self) -> None:
+        self.carry_out(self.coordinator.handle([Started()], self.now))
+        for _ in range(20_000):
+            if self.coordinator.step is None:
+                return
+            self.go_on()
+        raise AssertionError("the job does not end")
+
+    def go_on(self) -> None:
+        wake = self.coordinator.wake
+        self.coming.sort(key=lambda each: each[:2])
+        assert self.coming or wake is not None, "it waits for nothing"
+        first = self.coming[0][0] if self.coming else float("inf")
+        self.now = max(self.now, min(first, float("inf") if wake is None else wake))
+        due = [each for at, _, each in self.coming if at <= self.now]
+        self.coming = [each for each in self.coming if each[0] > self.now]
+        events = [event for each in due for event in (each() if callable(each) else [each])]
+        self.carry_out(self.coordinator.handle(events, self.now))
+
+    def later(self, event: Any, seconds: float = 0.5) -> None:
+        self.order += 1
+        self.coming.append((self.now + seconds * self.random.random(), self.order, event))
+
+    def carry_out(self, commands: list[Any]) -> None:
+        for command in commands:
+            task = getattr(command, "task", None)
+            assert task not in self.dead or isinstance(command, Replace), command
+            match command:
+                case Replace():
+                    assert task in self.dead
+                    self.dead.discard(task)
+                    self.workers.pop(task, None)
+                case Call(_, step, attempt):
+                    self.take(task, step, attempt)
+                case Barrier(_, attempt, epoch):
+                    assert attempt == self.coordinator.attempt
+                    self.later(lambda a=(task, attempt, epoch): self.pass_barrier(*a))
+                case Store():
+                    self.store(command)
+                case Commit(_, attempt, epoch):
+                    assert epoch in self.log
+                    self.later(lambda a=(task, attempt, epoch): self.commit(*a))
+                case Mark(epoch):
+                    assert epoch in self.log
+                    self.marked.append(epoch)
+                case EndSource() | Say():
+                    pass
+                case _:
+                    raise AssertionError(command)
+
+    def fails(self) -> bool:
+        if self.trouble and self.random.random() < 0.15:
+            self.trouble -= 1
+            return True
+        return False
+
+    def die(self, task: int) -> list[Any]:
+        if task in self.dead or task not in range(2 * self.width):
+            return []
+        self.dead.add(task)
+        return [Died(task, WorkerLost(f"t[{task}]", "n", "killed"))]
+
+    def at_work(self, task: int, attempt: int) -> Worker | None:
+        worker = self.workers.get(task)
+        if task in self.dead or worker is None or worker.attempt != attempt:
+            return None
+        return worker
+
+    def take(self, task: int, step: str, attempt: int) -> None:
+        if step == "deploy":
+            self.workers[task] = Worker(attempt, self.coordinator.epochs.last)  # type: ignore[union-attr]
+            self.restored(task)
+        if step == "cancel" and (worker := self.workers.get(task)) is not None:
+            worker.runs = False
+        if step in ("deploy", "connect", "run") and self.fails():
+            kind = self.random.choice(["dies", "cut off", "raises"])
+            if kind == "dies":
+                self.later(lambda: self.die(task))
+                return
+            if step == "run":
+                error: EngineError = ChannelLost("cut off")
+                if kind == "raises":
+                    error = OperatorError("map", f"t[{task}]", None, "ValueError", "")
+                self.later(Failed(task, step, attempt, error), 3.0)
+        if step == "run":
+            self.workers[task].runs = True
+            if task < self.width:
+                self.later(lambda: self.finish(task, attempt), 5.0)
+            return
+        if step == "commit":
+            self.later(lambda: self.commit(task, attempt, None))
+            return
+        self.later(Done(task, step, attempt))  # type: ignore[arg-type]
+
+    def restored(self, task: int) -> None:
+        if not self.log:
+            return
+        entry = self.log[max(self.log)][task]
+        worker = self.workers[task]
+        worker.position = entry.position
+        for epoch, records in entry.prepared:
+            self.finalize(task, epoch, records)
+
+    def pass_barrier(self, task: int, attempt: int, epoch: int) -> list[Any]:
+        """The source has come somewhere, and says so; all sinks are told."""
+        worker = self.at_work(task, attempt)
+        if worker is None or not worker.runs or worker.last >= epoch:
+            return []
+        worker.position = self.random.randint(worker.position, RECORDS)
+        worker.barriers[epoch] = worker.position
+        worker.last = epoch
+        for sink in range(self.width, 2 * self.width):
+            self.later(lambda sink=sink: self.receive(sink, attempt, epoch))
+        return self.written(task, attempt, epoch, Entry(False, worker.position))
+
+    def receive(self, task: int, attempt: int, epoch: int) -> list[Any]:
+        """The sink has all in front of the barrier, once all sources have passed it or ended."""
+        worker = self.at_work(task, attempt)
+        if worker is None or not worker.runs or worker.last >= epoch:
+            return []
+        for index in range(self.width):
+            other = self.at_work(index, attempt)
+            if other is None:
+                return []
+            if epoch not in other.barriers and max(other.barriers, default=0) > epoch:
+                return []  # it was given up; the newer one takes its place
+            if epoch not in other.barriers and other.finished is None:
+                self.later(lambda: self.receive(task, attempt, epoch))
+                return []
+        ours = self.at_work(task - self.width, attempt)
+        assert ours is not None
+        end = ours.barriers.get(epoch, ours.position)
+        self.prepare(worker, epoch, end)
+        return self.written(task, attempt, epoch, Entry(False, end, tuple(worker.prepared)))
+
+    def prepare(self, worker: Worker, epoch: int, end: int) -> None:
+        worker.prepared.append((epoch, range(worker.position, end)))
+        worker.position, worker.last = end, epoch
+
+    def written(self, task: int, attempt: int, epoch: int, entry: Entry) -> list[Any]:
+        if not entry.finished and self.fails():
+            self.later(CheckpointFailed(task, attempt, epoch, StorageError("disk full")))
+            return []
+        if self.fails():
+            return self.die(task)
+        self.later(Acknowledged(task, attempt, epoch, entry))  # type: ignore[arg-type]
+        return []
+
+    def finish(self, task: int, attempt: int) -> list[Any]:
+        """The source has come to its end, or the sink behind it."""
+        worker = self.at_work(task, attempt)
+        if worker is None or not worker.runs:
+            return []
+        if task < self.width:
+            worker.position, worker.last = RECORDS, worker.last + 1
+            worker.finished = Entry(True, RECORDS)
+            self.later(lambda: self.finish(task + self.width, attempt))
+        else:
+            ends = [self.at_work(index, attempt) for index in range(self.width)]
+            if any(end is None for end in ends):
+                return []
+            if any(
+                end.finished is None or max(end.barriers, default=0) > worker.last
+                for end in ends
+                if end is not None
+            ):
+                self.later(lambda: self.finish(task, attempt))
+                return []
+            if worker.finished is not None:
+                return []
+            self.prepare(worker, worker.last + 1, RECORDS)
+            worker.finished = Entry(True, RECORDS, tuple(worker.prepared))
+        self.later(Done(task, "run", attempt))
+        return self.written(task, attempt, worker.last, worker.finished)
+
+    def commit(self, task: int, attempt: int, epoch: int | None) -> list[Any]:
+        worker = self.at_work(task, attempt)
+        if worker is None:
+            return []
+        for number, records in list(worker.prepared):
+            if epoch is None or number <= epoch:
+                self.finalize(task, number, records)
+                worker.prepared.remove((number, records))
+                if self.fails():
+                    return self.die(task)
+        done = Done(task, "commit", attempt)
+        return [done if epoch is None else Committed(task, attempt, epoch)]
+
+    def finalize(self, task: int, epoch: int, records: range) -> None:
+        assert self.final.setdefault((task, epoch), records) == records
+
+    def store(self, command: Store) -> None:
+        if self.trying is None:
+            assert command.epoch > max(self.log, default=0)
+            assert set(command.entries) == set(range(2 * self.width))
+            self.trying = command
+        assert self.trying.epoch == command.epoch, "two are being stored"
+
+        def end() -> list[Any]:
+            assert self.trying is not None
+            if self.random.random() < 0.2:
+                if self.random.random() < 0.5:
+                    self.log[command.epoch] = command.entries  # type: ignore[assignment]
+                return [StoreFailed(command.epoch, StorageError("503"))]
+            self.log[command.epoch] = self.trying.entries  # type: ignore[assignment]
+            self.trying = None
+            return [Stored(command.epoch)]
+
+        self.later(end)
+
+
+def check(world: World) -> None:
+    if world.coordinator.error is not None:
+        raise AssertionError(repr(world.coordinator.error))
+    found = Counter((task, record) for (task, _), each in world.final.items() for record in each)
+    sinks = range(world.width, 2 * world.width)
+    assert found == Counter((task, record) for task in sinks for record in range(RECORDS))
+    assert world.marked == sorted(set(world.marked))
+    assert world.marked[-1] == max(world.log)
+    assert all(entry.finished for entry in world.log[max(world.log)].values())
+
+
+@pytest.mark.parametrize("block", range(20))
+def test_whoever_dies_each_record_is_final_once(block: int) -> None:
+    for seed in range(block * 500, block * 500 + 500):
+        world = World(seed)
+        try:
+            world.run()
+            check(world)
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
+
+
+class Job:
+    """A coordinator at work, and what it said last."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.coordinator = Coordinator(graph(1), config(**settings))
+        self.now = 100.0
+        self.said: list[Any] = self.coordinator.handle([Started()], self.now)
+        self.start()
+
+    def start(self) -> None:
+        for step in ("process_id", "deploy", "connect"):
+            self.handle(*(Done(task, step, self.coordinator.attempt) for task in (0, 1)))  # type: ignore[arg-type]
+        assert self.coordinator.step == "run"
+
+    def handle(self, *events: Any, after: float = 0.0) -> list[Any]:
+        self.now += after
+        self.said = self.coordinator.handle(events, self.now)
+        return self.said
+
+    def fail(self, error: EngineError) -> None:
+        """A failure of a task that lives, and the next attempt where there is one."""
+        attempt = self.coordinator.attempt
+        self.handle(Failed(1, "run", attempt, error))
+        self.handle(*(Done(task, "cancel", attempt) for task in (0, 1)))
+        if self.coordinator.error is None:
+            self.handle(after=10.0)
+            assert self.coordinator.attempt == attempt + 1
+            self.start()
+
+
+def raised(record: str | None) -> OperatorError:
+    return OperatorError("map", "t[1]", record, "ValueError", "")
+
+
+def test_a_record_that_fails_again_ends_the_job_and_is_named() -> None:
+    job = Job()
+    job.fail(raised("7"))
+    job.fail(raised("8"))
+    job.fail(raised("7"))
+    assert job.coordinator.error is None
+    job.fail(raised("7"))
+    assert isinstance(job.coordinator.error, OperatorError)
+    assert "on record 7" in str(job.coordinator.error)
+
+
+def test_restarts_are_counted_anew_with_each_checkpoint() -> None:
+    job = Job(restarts=2)
+    for _ in range(3):
+        job.fail(raised(None))
+        attempt = job.coordinator.attempt
+        job.handle(after=1.0)
+        epoch = job.coordinator.epochs.last  # type: ignore[union-attr]
+        assert Barrier(0, attempt, epoch) in job.said
+        entry: Any = Entry(False, 1)
+        said = job.handle(*(Acknowledged(task, attempt, epoch, entry) for task in (0, 1)))
+        assert said == [Store(epoch, {}, 0.0)]
+        job.handle(Stored(epoch))
+        job.handle(Committed(1, attempt, epoch))
+        assert job.said == [Mark(epoch)]
+    for _ in range(2):
+        job.fail(raised(None))
+    assert job.coordinator.error is None
+    job.fail(raised(None))
+    assert isinstance(job.coordinator.error, OperatorError)
+
+
+def test_what_cannot_be_written_ever_ends_the_job() -> None:
+    job = Job()
+    job.handle(after=1.0)
+    job.handle(CheckpointFailed(1, 0, 1, CheckpointError("a lambda cannot travel")))
+    assert isinstance(job.coordinator.error, CheckpointError)
+
+
+def test_a_job_that_waits_to_begin_again_is_cancelled_at_once() -> None:
+    job = Job()
+    job.handle(Died(1, WorkerLost("t[1]", "n", "killed")))
+    assert Say("restart 1 of 1000 in 0.1 s: worker of task t[1] on node n was lost: killed") in (
+        job.said
+    )
+    job.handle(Cancelled())
+    assert isinstance(job.coordinator.error, JobCancelled)
+    job.handle(Done(0, "cancel", 0))
+    assert job.said == [Call(0, "close", 0)]
+    job = Job()
+    job.handle(Died(1, WorkerLost("t[1]", "n", "killed")))
+    job.handle(Broken(RuntimeError("fenced")))
+    assert str(job.coordinator.error) == "fenced"
+
+
+def test_who_waits_to_begin_again_waits_longer_each_time() -> None:
+    restarts = Restarts(10)
+    error = WorkerLost("t[0]", "n", "killed")
+    delays = [restarts.delay_after(error) for _ in range(11)]
+    assert delays == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0, 10.0, None]
+    restarts.progressed()
+    assert restarts.delay_after(error) == 0.1
+    assert restarts.count == 11
+    assert Restarts(3).delay_after(CheckpointError("torn")) is None
