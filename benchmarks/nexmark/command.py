@@ -15,8 +15,9 @@ from pathlib import Path
 
 import click
 
+from benchmarks.flink import FLINK
 from benchmarks.nexmark import sql
-from benchmarks.nexmark.systems import FLINK, FLINK_SQL, OKA, QueryCase, Systems
+from benchmarks.nexmark.systems import FLINK_SQL, OKA, QueryCase, Systems
 from benchmarks.options import Choices, Numbers, file_options, parallelism_option
 from benchmarks.result import Result, Row
 from benchmarks.results_file import check_writable

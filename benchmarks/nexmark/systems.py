@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import ClassVar, cast
 
 import engine
+from benchmarks.flink import FLINK, Found, run_flink
 from benchmarks.measurement import Case, Measurement, Run
 from benchmarks.nexmark import sql
 from benchmarks.peers.jvm import JvmPeer
-from benchmarks.peers.peer import ENVIRONMENTS
 from operators.sinks import Discard
 from pipelines.nexmark.events import Events
 from pipelines.nexmark.queries import query
 from pipelines.nexmark.source import Api, Tables
 
-OKA, FLINK = "oka", "flink_java"
+OKA = "oka"
 FLINK_SQL = JvmPeer(FLINK, "sql", "columnar", None, "oka-peers.jar", needs_jar=True)
 """For what it needs and how that is installed."""
 
@@ -36,15 +32,6 @@ class QueryCase(Case):
     def label(self) -> str:
         """The case in words."""
         return f"{self.query} {self.system} {self.api}, parallelism {self.parallelism}"
-
-
-@dataclass(frozen=True)
-class Found:
-    """What one run took, and how many rows it came to."""
-
-    seconds: float
-    cpu_seconds: float
-    rows: int
 
 
 class Systems:
@@ -92,42 +79,10 @@ def run_oka(case: QueryCase, events: Events) -> Found:
     return Found(statistics.elapsed_seconds, statistics.cpu_seconds, statistics.records)
 
 
-def run_flink(case: QueryCase, events: Events) -> Found:
-    """Run it several times in one JVM, the last of which counts: the code is compiled then."""
-    with tempfile.TemporaryDirectory(prefix="oka-nexmark-") as folder:
-        result = Path(folder) / "result.json"
-        settings: dict[str, Any] = {
-            "runs": _FLINK_RUNS,
-            "result": str(result),
-            "parallelism": case.parallelism,
-            "configuration": sql.CONFIGURATION,
-            "statements": sql.statements(events),
-            "query": sql.QUERIES[case.query],
-        }
-        options = [*_JVM_OPTIONS, f"-Djava.io.tmpdir={folder}"]
-        flink = ENVIRONMENTS / "flink"
-        program = ["-cp", f"{flink / 'oka-peers.jar'}:{flink / 'lib'}/*", "oka.peers.Nexmark"]
-        done = subprocess.run(
-            ["java", *options, *program, json.dumps(settings)],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=_LONGEST_SECONDS,
-        )
-        if not result.exists():
-            lines = (done.stdout + done.stderr).splitlines()
-            told = "\n".join([line for line in lines if not line.startswith("\tat ")][-15:])
-            raise RuntimeError(f"flink sql ended with status {done.returncode}:\n{told}")
-        return Found(**json.loads(result.read_text()))
+def run_sql(case: QueryCase, events: Events) -> Found:
+    """Run it several times in one JVM, the last of which counts."""
+    statements = {"statements": sql.statements(events), "query": sql.QUERIES[case.query]}
+    return run_flink("Nexmark", case.parallelism, sql.CONFIGURATION, statements)
 
 
-_SYSTEMS: dict[str, Callable[[QueryCase, Events], Found]] = {OKA: run_oka, FLINK: run_flink}
-_FLINK_RUNS = 6
-_JVM_OPTIONS = (
-    *("-Xms1g", "-Xmx4g"),
-    # The parallel collector costs less CPU per event than G1.
-    *("-XX:+UseParallelGC", "-XX:-UsePerfData"),
-    "--add-opens=java.base/java.nio=ALL-UNNAMED",  # Arrow's memory
-)
-_LONGEST_SECONDS = 600
+_SYSTEMS: dict[str, Callable[[QueryCase, Events], Found]] = {OKA: run_oka, FLINK: run_sql}

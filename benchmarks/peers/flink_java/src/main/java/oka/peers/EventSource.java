@@ -64,7 +64,7 @@ final class EventSource extends UnsplitSource<RowData> {
 
         @Override
         public void start() {
-            Nexmark.begin();
+            Repeated.begin();
             try {
                 file = new ArrowFileReader(FileChannel.open(Path.of(source.path)), allocator);
                 batch = file.getVectorSchemaRoot();

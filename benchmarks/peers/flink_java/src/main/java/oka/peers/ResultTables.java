@@ -76,7 +76,7 @@ public final class ResultTables implements DynamicTableSinkFactory {
         @Override
         public void flush(boolean endOfInput) {
             if (endOfInput) {
-                Nexmark.end(rows);
+                Repeated.end(rows);
             }
         }
 

@@ -1,0 +1,74 @@
+"""Jobs of Flink that run several times in one JVM, the last of which counts.
+
+Its code is compiled then (`peers/flink_java/`, `Repeated`).
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.peers.peer import ENVIRONMENTS
+
+FLINK = "flink_java"
+RUNS = 6
+
+
+@dataclass(frozen=True)
+class Found:
+    """What one run took, and how many rows it came to."""
+
+    seconds: float
+    cpu_seconds: float
+    rows: int
+
+
+def run_flink(
+    program: str,
+    parallelism: int,
+    configuration: Mapping[str, str],
+    settings: Mapping[str, Any],
+    runs: int = RUNS,
+) -> Found:
+    """Run a class of the jar with settings of its own and Flink's; raises RuntimeError."""
+    with tempfile.TemporaryDirectory(prefix="oka-flink-") as folder:
+        result = Path(folder) / "result.json"
+        every: dict[str, Any] = {
+            "runs": runs,
+            "result": str(result),
+            "parallelism": parallelism,
+            "configuration": {
+                name: value.format(folder=folder) for name, value in configuration.items()
+            },
+            **settings,
+        }
+        options = [*_JVM_OPTIONS, f"-Djava.io.tmpdir={folder}"]
+        flink = ENVIRONMENTS / "flink"
+        classes = ["-cp", f"{flink / 'oka-peers.jar'}:{flink / 'lib'}/*", f"oka.peers.{program}"]
+        done = subprocess.run(
+            ["java", *options, *classes, json.dumps(every)],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_LONGEST_SECONDS,
+        )
+        if not result.exists():
+            lines = (done.stdout + done.stderr).splitlines()
+            told = "\n".join([line for line in lines if not line.startswith("\tat ")][-15:])
+            raise RuntimeError(f"flink {program} ended with status {done.returncode}:\n{told}")
+        return Found(**json.loads(result.read_text()))
+
+
+_JVM_OPTIONS = (
+    *("-Xms1g", "-Xmx4g"),
+    # The parallel collector costs less CPU per event than G1.
+    *("-XX:+UseParallelGC", "-XX:-UsePerfData"),
+    "--add-opens=java.base/java.nio=ALL-UNNAMED",  # Arrow's memory
+)
+_LONGEST_SECONDS = 600
