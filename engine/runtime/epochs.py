@@ -7,7 +7,7 @@ At most one is under way.
 Invariants: an epoch is stored only with what every task was at its barrier, and once it is being
 stored, nothing else is until that is known; sinks commit what is stored; numbers rise, and none is
 taken twice, in whichever attempt. A task that has finished is in all later epochs as it was then;
-the epoch of an attempt in which all have is the last.
+the epoch of an attempt in which all have is the last, unless one is still wanted.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class Epochs:
         """The last that has begun."""
         self.stored = 0
         """The last that this driver knows to be in the log; 0 is none."""
-        self.is_over = False
+        self._is_last_stored = False
         """Whether an epoch of this attempt is stored in which all tasks have finished."""
         self.wake: float | None = None
         """When `following` has to be called at the latest."""
@@ -173,6 +173,11 @@ class Epochs:
         self._commands: list[EpochCommand] = []
 
     @property
+    def is_over(self) -> bool:
+        """Whether an epoch of this attempt is stored in which all have finished, and none wanted."""
+        return self._is_last_stored and self._step is None and not self._wanted
+
+    @property
     def is_storing(self) -> bool:
         """Whether an epoch may be in the log or not: nobody may go on from an earlier one."""
         return self._step == "storing"
@@ -184,7 +189,7 @@ class Epochs:
             self.last += 1  # that may be the one of tasks of the attempt before which had finished
         self._attempt = attempt
         self._finished, self._step, self._commands = {}, None, []
-        self.is_over = self._is_interrupted = False
+        self._is_last_stored = self._is_interrupted = False
         self._next = now + self._interval
 
     def interrupt(self) -> None:
@@ -194,10 +199,10 @@ class Epochs:
             self._give_up()
 
     def _give_up(self) -> None:
-        self._step = None
-        if self._savepoint is not None:
+        if self._step == "aligning" and self._savepoint is not None:
             self._wanted.insert(0, self._savepoint)
             self._savepoint = None
+        self._end()
 
     def note(self, event: EpochEvent, now: float) -> None:
         """Take in what happened; what is not of this attempt and epoch is for nobody."""
@@ -286,7 +291,7 @@ class Epochs:
             return
         if all(entry.finished for entry in self._entries.values()):
             self._end()
-            self.is_over = True
+            self._is_last_stored = True
             return
         self._step, self._awaited = "committing", set(self._sinks)
         self._commands += [Commit(task, self._attempt, self.last) for task in self._sinks]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from random import Random
 from typing import Any
 
@@ -45,6 +45,7 @@ from engine.runtime.epochs import (
     Store,
     Stored,
     StoreFailed,
+    Wanted,
 )
 from engine.runtime.restarts import Restarts
 from operators import source
@@ -118,9 +119,13 @@ class World:
         self.workers: dict[int, Worker] = {}
         self.final: dict[tuple[int, int], range] = {}
         """What is final, by sink and the epoch for which it was prepared."""
+        self.wanted: set[str] = set()
+        self.savepoints: set[str] = set()
 
     def run(self) -> None:
         self.carry_out(self.coordinator.handle([Started()], self.now))
+        for name in "abc"[: self.random.randint(0, 3)]:
+            self.later(partial(self.want, name), 10.0)
         for _ in range(20_000):
             if self.coordinator.step is None:
                 return
@@ -137,6 +142,14 @@ class World:
         self.coming = [each for each in self.coming if each[0] > self.now]
         events = [event for each in due for event in (each() if callable(each) else [each])]
         self.carry_out(self.coordinator.handle(events, self.now))
+
+    def want(self, name: str) -> list[Any]:
+        """A savepoint, unless the job is about to end."""
+        assert self.coordinator.epochs is not None
+        if self.coordinator.epochs.is_over:
+            return []
+        self.wanted.add(name)
+        return [Wanted(name, self.random.choice(["no", "drain"]))]
 
     def later(self, event: Any, seconds: float = 0.5) -> None:
         self.order += 1
@@ -324,6 +337,9 @@ class World:
                     self.log[command.epoch] = command.entries  # type: ignore[assignment]
                 return [StoreFailed(command.epoch, StorageError("503"))]
             self.log[command.epoch] = self.trying.entries  # type: ignore[assignment]
+            if command.savepoint is not None:
+                assert command.savepoint not in self.savepoints
+                self.savepoints.add(command.savepoint)
             self.trying = None
             return [Stored(command.epoch)]
 
@@ -336,6 +352,7 @@ def check(world: World) -> None:
     found = Counter((task, record) for (task, _), each in world.final.items() for record in each)
     sinks = range(world.width, 2 * world.width)
     assert found == Counter((task, record) for task in sinks for record in range(RECORDS))
+    assert world.savepoints == world.wanted
     assert world.marked == sorted(set(world.marked))
     assert world.marked[-1] == max(world.log)
     assert all(entry.finished for entry in world.log[max(world.log)].values())
