@@ -66,6 +66,8 @@ class ThreadWorker(WorkerHandle):
         answer: Future[bytes] = Future()
 
         def work() -> None:
+            if method == "run" and self._clock is not None:
+                self._clock.run_task(self.task.id)
             reply = self._worker.answer(method, *arguments)
             if method == "run" and self._clock is not None:
                 self._clock.end_task()

@@ -13,8 +13,10 @@ class VirtualClock:
     """Time that stands still while any task works, and costs a test nothing.
 
     When all tasks wait and nothing is on its way to any of them, it jumps to the first moment that
-    one of them waits for. So what each does before it and behind it does not depend on the machine.
-    That holds with channels in shared memory, the usual ones: what is sent there is there at once.
+    one of them waits for. Of tasks that wait for the same moment, the last in the graph goes on
+    first, alone: a timer is called before a record comes that is due at that moment. So what each
+    does before it and behind it does not depend on the machine. That holds with channels in shared
+    memory, the usual ones: what is sent there is there at once.
     """
 
     is_virtual = True
@@ -28,11 +30,19 @@ class VirtualClock:
         """Counts what tasks begin and end to wait for: who has looked before must look again."""
         self._idle: dict[int, tuple[int, int | None]] = {}
         """Of each waiting thread: the moves before it looked in vain, and what it waits for."""
+        self._order: dict[int, int] = {}
+        """The number of the task that each thread runs."""
+        self._turn: int | None = None
+        """The thread whose moment has come."""
 
     def begin_task(self) -> None:
         """Do not jump before this task waits, too."""
         with self._lock:
             self._tasks += 1
+
+    def run_task(self, number: int) -> None:
+        """The task with this number in the graph waits in the thread that calls."""
+        self._order[threading.get_ident()] = number
 
     def end_task(self) -> None:
         """Go on without a task that has ended."""
@@ -66,6 +76,7 @@ class VirtualClock:
     def _wait(self, seconds: float | None, look: Callable[[float], Any]) -> Any:
         me = threading.get_ident()
         due = None if seconds is None else self._now_ns + round(seconds * 1e9)
+        is_due = due is not None and due <= self._now_ns
         self._move(me)
         try:
             while True:
@@ -73,7 +84,7 @@ class VirtualClock:
                 try:
                     return look(_LOOK_SECONDS)
                 except TimeoutError:
-                    if due is not None and due <= self._now_ns:
+                    if is_due or self._turn == me:
                         raise
                 with self._lock:
                     self._idle[me] = (moves, due)
@@ -85,14 +96,22 @@ class VirtualClock:
         with self._lock:
             self._moves += 1
             self._idle.pop(me, None)
+            if self._turn == me:
+                self._turn = None
 
     def _jump(self) -> None:
         """To the next moment, if all have looked since the last of them began to wait."""
-        waits = self._idle.values()
-        due = [due for _, due in waits if due is not None]
-        if due and len(waits) == self._tasks and all(moves == self._moves for moves, _ in waits):
-            self._now_ns = min(due)
+        due = [
+            (due, -self._order.get(thread, 0), thread)
+            for thread, (_, due) in self._idle.items()
+            if due is not None
+        ]
+        if due and len(self._idle) == self._tasks and self._all_have_looked():
+            self._now_ns, _, self._turn = min(due)
             self._moves += 1
+
+    def _all_have_looked(self) -> bool:
+        return all(moves == self._moves for moves, _ in self._idle.values())
 
 
 _LOOK_SECONDS = 0.0002

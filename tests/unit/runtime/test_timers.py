@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -142,3 +143,26 @@ def test_virtual_time_jumps_when_all_tasks_wait() -> None:
     clock.end_task()
     thread.join()
     assert at == [1.0, 3.0]
+
+
+def test_of_tasks_that_wait_for_the_same_moment_the_last_in_the_graph_goes_first() -> None:
+    clock = VirtualClock()
+    event = threading.Event()
+    turns: list[tuple[int, float]] = []
+    for _ in range(3):
+        clock.begin_task()
+
+    def task(number: int) -> None:
+        clock.run_task(number)
+        for _ in range(20):
+            clock.wait(1.0, event)
+            turns.append((number, clock.now_ns() / SECOND))
+            time.sleep(0.0001 * number)
+        clock.end_task()
+
+    threads = [threading.Thread(target=task, args=(number,)) for number in (1, 0, 2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert turns == [(number, float(at)) for at in range(1, 21) for number in (2, 1, 0)]
