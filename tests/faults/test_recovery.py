@@ -80,7 +80,7 @@ class Runs:
             return
         before = self._files()
         number = self._chance.randint(1, 12)
-        wait_until(lambda: self._has_ended() or len(self._files() - before) >= number, seconds=60)
+        wait_until(lambda: self._has_ended() or len(self._files() - before) >= number, seconds=200)
 
     def _files(self) -> set[Path]:
         return set((self.folder / "checkpoints").rglob("*"))
@@ -95,7 +95,7 @@ class Runs:
 
     def end(self) -> dict[str, Any]:
         """What the driver tells when the job has ended."""
-        told, _ = self.driver.process.communicate(timeout=120)
+        told, _ = self.driver.process.communicate(timeout=200)
         assert self.driver.process.returncode == 0, (self.folder / "errors").read_text()
         return dict(json.loads(told.splitlines()[-1]))  # Ray tells of the dead in front of it
 
@@ -107,7 +107,7 @@ def kill(process: psutil.Process) -> None:
         return
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", seeds("0-1"))
 @pytest.mark.parametrize("runtime", ["local", pytest.param("ray", marks=pytest.mark.ray)])
 def test_what_was_killed_has_lost_and_doubled_nothing(

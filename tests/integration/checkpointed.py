@@ -6,6 +6,8 @@ import json
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import engine
 from engine import JobConfig, JobResult
 from engine.graph.operator import SinkOperator, SinkWriter, TaskContext
 from operators import source
-from operators.sources import Collection
+from operators.sources import At, Function
 
 
 class EpochFiles(SinkOperator[Any]):
@@ -72,15 +74,40 @@ def left_over(folder: Path) -> list[str]:
     return [each.name for each in folder.iterdir() if each.name.startswith(".")]
 
 
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Its jobs do not come to their end, unless they are drained."""
+    folder.mkdir(exist_ok=True)
+    hold = folder / HOLD
+    hold.touch()
+    try:
+        yield
+    finally:
+        hold.unlink()
+
+
 def pipeline(folder: Path, records: int) -> Any:
     """Counts of remainders, each count as it rises: every one is made final once."""
+    hold = folder / HOLD
+
+    def numbers(context: TaskContext, position: int | None) -> Iterator[At]:
+        begin, end = (
+            records * index // context.parallelism for index in (context.index, context.index + 1)
+        )
+        for first in range(begin if position is None else position, end, BATCH):
+            while hold.exists() and first + BATCH >= end:
+                time.sleep(0.005)
+                yield At(first, [])
+            last = min(first + BATCH, end)
+            yield At(last, list(range(first, last)))
 
     def keyed(number: int) -> tuple[int, int]:
         time.sleep(0.0002)
         return number % KEYS, 1
 
-    counted = source(Collection(list(range(records)))).map(keyed).key_by(0)
-    return counted.reduce(lambda one, other: (one[0], one[1] + other[1])).sink(EpochFiles(folder))
+    counted = source(Function(numbers)).map(keyed).key_by(0)
+    counts = counted.reduce(lambda one, other: (one[0], one[1] + other[1]))
+    return counts.sink(EpochFiles(folder / "out"))
 
 
 def expected(records: int) -> Counter[tuple[int, int]]:
@@ -102,12 +129,12 @@ def job(folder: Path, records: int, **settings: Any) -> tuple[Any, JobConfig]:
     """What to execute; its checkpoints are beside what it makes."""
     config = {
         "parallelism": 2,
-        "batch_size": 20,
+        "batch_size": BATCH,
         "checkpoints": str(folder / "checkpoints"),
         "checkpoint_interval_seconds": 0.1,
         **settings,
     }
-    return pipeline(folder / "out", records), JobConfig.of(config)
+    return pipeline(folder, records), JobConfig.of(config)
 
 
 def run(folder: Path, records: int, **settings: Any) -> JobResult:
@@ -115,7 +142,7 @@ def run(folder: Path, records: int, **settings: Any) -> JobResult:
     return engine.execute(*job(folder, records, **settings))
 
 
-KEYS = 97
+KEYS, BATCH, HOLD = 97, 20, "hold"
 
 if __name__ == "__main__":
     run(Path(sys.argv[1]), int(sys.argv[2]), **json.loads(sys.argv[3]))

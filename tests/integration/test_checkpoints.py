@@ -26,7 +26,8 @@ from operators import source
 from operators.sinks import Collect
 from operators.sources import Collection
 from tests.integration import checkpointed
-from tests.integration.checkpointed import expected, found, left_over
+from tests.integration.checkpointed import expected, found, held, left_over
+from tests.waiting import wait_until
 
 RECORDS = 8000
 
@@ -38,10 +39,7 @@ def driver(folder: Path, **settings: object) -> subprocess.Popen[bytes]:
 
 
 def wait_for_epoch(folder: Path, epoch: int) -> None:
-    deadline = time.monotonic() + 30
-    while newest(folder) < epoch:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(lambda: newest(folder) >= epoch, seconds=60)
 
 
 def test_a_job_with_checkpoints_makes_its_output_final_epoch_by_epoch(tmp_path: Path) -> None:
@@ -58,7 +56,7 @@ def test_a_job_with_checkpoints_makes_its_output_final_epoch_by_epoch(tmp_path: 
 
 
 def test_a_job_goes_on_after_its_driver_was_killed(tmp_path: Path) -> None:
-    with driver(tmp_path) as first:
+    with held(tmp_path), driver(tmp_path) as first:
         wait_for_epoch(tmp_path, 2)
         first.send_signal(signal.SIGKILL)
     assert found(tmp_path / "out") != expected(RECORDS)
@@ -89,16 +87,18 @@ def test_a_job_goes_on_in_place_of_workers_that_are_killed(
     tmp_path: Path, runtime: str, seed: int
 ) -> None:
     random = Random(seed)
-    job = engine.submit(*checkpointed.job(tmp_path, RECORDS, restarts=3, runtime=runtime))
-    wait_for_epoch(tmp_path, 1)
-    survivors = set(workers(runtime))
-    for epoch in (1, 4):
-        wait_for_epoch(tmp_path, epoch)
-        time.sleep(random.random() * 0.1)
-        assert survivors <= set(workers(runtime))
-        killed = random.choice(workers(runtime))
-        os.kill(killed, signal.SIGKILL)
-        survivors.discard(killed)
+    with held(tmp_path):
+        job = engine.submit(*checkpointed.job(tmp_path, RECORDS, restarts=3, runtime=runtime))
+        wait_for_epoch(tmp_path, 1)
+        survivors = set(workers(runtime))
+        for epoch in (1, 4):
+            wait_for_epoch(tmp_path, epoch)
+            time.sleep(random.random() * 0.1)
+            assert survivors <= set(workers(runtime))
+            killed = random.choice(workers(runtime))
+            os.kill(killed, signal.SIGKILL)
+            survivors.discard(killed)
+        wait_for_epoch(tmp_path, newest(tmp_path) + 1)  # it has noticed
     result = job.wait_finished(60)
     assert result.statistics.restarts == 2
     assert result.statistics.checkpoints > 4
@@ -113,37 +113,40 @@ def test_a_job_goes_on_with_another_parallelism(
 ) -> None:
     *stopped, last = parallelisms
     name = None
-    for parallelism in stopped:
-        job = engine.submit(
-            *checkpointed.job(tmp_path, RECORDS, parallelism=parallelism, resume=name)
-        )
-        wait_for_epoch(tmp_path, newest(tmp_path) + 1)
-        name = f"of-{parallelism}"
-        job.savepoint(name, stop="now", timeout=30)
-        with pytest.raises(JobCancelled, match="was stopped with the savepoint"):
-            job.wait_finished(30)
+    with held(tmp_path):
+        for parallelism in stopped:
+            job = engine.submit(
+                *checkpointed.job(tmp_path, RECORDS, parallelism=parallelism, resume=name)
+            )
+            wait_for_epoch(tmp_path, newest(tmp_path) + 1)
+            name = f"of-{parallelism}"
+            job.savepoint(name, stop="now", timeout=30)
+            with pytest.raises(JobCancelled, match="was stopped with the savepoint"):
+                job.wait_finished(30)
     checkpointed.run(tmp_path, RECORDS, parallelism=last, resume="latest")
     assert found(tmp_path / "out") == expected(RECORDS)
     assert left_over(tmp_path / "out") == []
 
 
 def test_a_running_job_is_rescaled(tmp_path: Path) -> None:
-    job = engine.submit(*checkpointed.job(tmp_path, 2 * RECORDS))
-    for parallelism in (4, 3):
-        wait_for_epoch(tmp_path, newest(tmp_path) + 2)
-        job.rescale(parallelism, timeout=30)
+    with held(tmp_path):
+        job = engine.submit(*checkpointed.job(tmp_path, RECORDS))
+        for parallelism in (4, 3):
+            wait_for_epoch(tmp_path, newest(tmp_path) + 2)
+            job.rescale(parallelism, timeout=30)
     result = job.wait_finished(60)
     assert result.config.parallelism == 3
-    assert found(tmp_path / "out") == expected(2 * RECORDS)
+    assert found(tmp_path / "out") == expected(RECORDS)
     assert left_over(tmp_path / "out") == []
 
 
 def test_a_savepoint_stays_and_its_name_is_taken_once(tmp_path: Path) -> None:
-    job = engine.submit(*checkpointed.job(tmp_path, 10 * RECORDS))
-    epoch = job.savepoint("kept", timeout=30)
-    with pytest.raises(CheckpointError, match="there is a savepoint 'kept'"):
-        job.savepoint("kept", timeout=30)
-    last = job.savepoint("end", stop="drain", timeout=30)
+    with held(tmp_path):
+        job = engine.submit(*checkpointed.job(tmp_path, RECORDS))
+        epoch = job.savepoint("kept", timeout=30)
+        with pytest.raises(CheckpointError, match="there is a savepoint 'kept'"):
+            job.savepoint("kept", timeout=30)
+        last = job.savepoint("end", stop="drain", timeout=30)
     job.wait_finished(30)
     log = CheckpointLog(open_storage(tmp_path / "checkpoints"))
     assert {name: each.epoch for name, each in log.savepoints().items()} == {
@@ -156,18 +159,16 @@ def test_a_savepoint_stays_and_its_name_is_taken_once(tmp_path: Path) -> None:
 
 
 def test_a_job_is_rescaled_while_it_runs(tmp_path: Path) -> None:
-    job = engine.submit(*checkpointed.job(tmp_path, 10 * RECORDS, parallelism=2))
     folder = str(tmp_path / "checkpoints")
-    while not newest(tmp_path):
-        time.sleep(0.01)
-    for parallelism in ("4", "3"):
-        done = CliRunner().invoke(commands, ["rescale", folder, "-p", parallelism])
-        assert done.exit_code == 0, done.exception
-        before = newest(tmp_path)
-        while newest(tmp_path) < before + 2:  # it goes on: a request meanwhile is refused
-            time.sleep(0.01)
+    with held(tmp_path):
+        job = engine.submit(*checkpointed.job(tmp_path, RECORDS, parallelism=2))
+        wait_for_epoch(tmp_path, 1)
+        for parallelism in ("4", "3"):
+            done = CliRunner().invoke(commands, ["rescale", folder, "-p", parallelism])
+            assert done.exit_code == 0, done.exception
+            wait_for_epoch(tmp_path, newest(tmp_path) + 2)  # a request meanwhile is refused
     assert job.wait_finished(60).config.parallelism == 3
-    assert found(tmp_path / "out") == expected(10 * RECORDS)
+    assert found(tmp_path / "out") == expected(RECORDS)
     assert left_over(tmp_path / "out") == []
 
 
@@ -177,8 +178,7 @@ def test_a_driver_that_is_stopped_with_a_savepoint_has_not_failed(tmp_path: Path
     command = [sys.executable, "-c", "from engine.cli import main; main()"]
     run = [*command, "run", str(tmp_path / "job.py"), "--checkpoints", folder]
     with subprocess.Popen(run, stderr=subprocess.PIPE, text=True) as driver:
-        while not newest(tmp_path):
-            time.sleep(0.01)
+        wait_for_epoch(tmp_path, 1)
         done = CliRunner().invoke(commands, ["savepoint", folder, "--name", "here", "--stop"])
         assert done.output == "here\n"
         _, told = driver.communicate(timeout=60)
