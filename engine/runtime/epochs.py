@@ -174,7 +174,7 @@ class Epochs:
 
     @property
     def is_over(self) -> bool:
-        """Whether an epoch of this attempt is stored in which all have finished, and none wanted."""
+        """Whether an epoch is stored in which all have finished, and no other is wanted."""
         return self._is_last_stored and self._step is None and not self._wanted
 
     @property
