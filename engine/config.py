@@ -255,7 +255,7 @@ _PORT_RANGE = 'None or two ports from 1024 to 65535, the lower one first, as in 
 _ADDRESS = "None or an address such as '10.0.0.1:6379'"
 _CHECKPOINTS = "None, a folder or 's3://bucket/prefix'"
 _RESUME = "None, 'latest', the number of an epoch or the name of a savepoint"
-_DROP_STATE = "identities of operators in a tuple"
+_DROP_STATE = """names of operators in a list, as in '["totals"]'"""
 _RESOURCES = "amounts of at least 0 by resource by operator, as in {'*': {'operator_slot': 1}}"
 _CHOICES: dict[str, tuple[str, ...]] = {
     "runtime": get_args(Runtime),

@@ -5,6 +5,7 @@ Pure: a manifest and the tasks of the job to be, in; what each of them reads, ou
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -90,6 +91,6 @@ def _check_all_wanted(
         f"epoch {manifest.epoch} has {kept[left[0]]} of operator {left[0]!r}, which the pipeline "
         "does not have" + (f"; so it is with {', '.join(map(repr, left[1:]))}" if left[1:] else ""),
         (f"is it now {' or '.join(map(repr, new))}? " if new else "")
-        + "Operators keep their state by name: give it the name again with .name(…), or drop the "
-        f"state with drop_state={left!r}",
+        + "Operators keep their state by name: give it the name again with .named(…), or drop the "
+        f"state with drop_state={left!r} (`--set drop_state='{json.dumps(left)}'`)",
     )
