@@ -198,11 +198,16 @@ def run(target: str, arguments: tuple[str, ...], as_json: bool, top: int, **opti
     if as_json:
         options["progress"] = "json"
     pipeline, name = load_pipeline(target, arguments)
+    config = read_config(name, options)
     try:
-        result = execute(pipeline, read_config(name, options))
+        result = execute(pipeline, config)
     except JobStopped as stopped:
         console.write(f"{stopped}\n")
         return
+    except KeyboardInterrupt:
+        if config.checkpoints is not None:
+            console.write("--resume latest goes on behind its last checkpoint\n")
+        raise
     if as_json:
         click.echo(json.dumps(result.to_dict()))
         return

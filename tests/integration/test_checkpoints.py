@@ -185,6 +185,13 @@ def test_a_driver_that_is_stopped_with_a_savepoint_has_not_failed(tmp_path: Path
     assert driver.returncode == 0
     assert "stopped with the savepoint 'here'" in told
     assert "--resume here" in told
+    before = newest(tmp_path)
+    with subprocess.Popen([*run, "--resume", "here"], stderr=subprocess.PIPE, text=True) as driver:
+        wait_for_epoch(tmp_path, before + 1)
+        driver.send_signal(signal.SIGINT)
+        _, told = driver.communicate(timeout=60)
+    assert driver.returncode == 130
+    assert told.endswith("--resume latest goes on behind its last checkpoint\nstopped\n")
 
 
 PROGRAM = """
