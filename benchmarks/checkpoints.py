@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -47,9 +48,13 @@ class StateCase(Case):
     @property
     def label(self) -> str:
         """The case in words."""
-        interval = self.interval_seconds
-        told = f"a checkpoint each {interval:g} s" if interval else "no checkpoints"
+        told = told_of(self.interval_seconds)
         return f"{self.system} {self.api}, {self.keys:,} keys, {told}"
+
+
+def told_of(interval_seconds: float | None) -> str:
+    """The interval in words."""
+    return f"a checkpoint each {interval_seconds:g} s" if interval_seconds else "no checkpoints"
 
 
 class Keys(SourceOperator[int]):
@@ -186,11 +191,7 @@ def run(case: StateCase, share: float) -> Measurement:
 
 def _run_oka(case: StateCase, records: int) -> Found:
     keys = Keys(records, case.keys)
-    settings: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory(prefix="oka-checkpoints-") as folder:
-        if case.interval_seconds is not None:
-            settings["checkpoints"] = folder
-            settings["checkpoint_interval_seconds"] = case.interval_seconds
+    with checkpoint_settings(case.interval_seconds) as settings:
         result = engine.execute(
             APIS[case.api][0](keys),
             name=case.api,
@@ -203,6 +204,17 @@ def _run_oka(case: StateCase, records: int) -> Found:
     statistics = result.statistics
     counted = next(each for each in statistics.operators if each.name in ("count", "reduce"))
     return Found(statistics.elapsed_seconds, statistics.cpu_seconds, counted.records_in)
+
+
+@contextmanager
+def checkpoint_settings(interval_seconds: float | None) -> Iterator[dict[str, Any]]:
+    """Of a job with checkpoints in a folder of its own, or without any."""
+    with tempfile.TemporaryDirectory(prefix="oka-checkpoints-") as folder:
+        yield (
+            {}
+            if interval_seconds is None
+            else {"checkpoints": folder, "checkpoint_interval_seconds": interval_seconds}
+        )
 
 
 def _run_flink(case: StateCase, records: int) -> Found:

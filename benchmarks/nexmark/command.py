@@ -65,6 +65,13 @@ from pipelines.nexmark.queries import QUERIES
     help="Runs of each case, alternating between the systems.",
 )
 @click.option(
+    "--checkpoint-each",
+    "interval",
+    metavar="SECONDS",
+    type=click.FloatRange(0, min_open=True),
+    help="Run Oka with checkpoints, too, in turn with none. [no]",
+)
+@click.option(
     "--folder",
     type=click.Path(file_okay=False, path_type=Path),
     help="Of the files of events: those that are there are used, where none are they are written. "
@@ -79,6 +86,7 @@ def command(
     parallelism: tuple[int, ...],
     peers: bool,
     repeats: int,
+    interval: float | None,
     folder: Path | None,
     json_file: Path | None,
     fresh: bool,
@@ -93,7 +101,7 @@ def command(
     if absent:
         click.echo(f"left out: {absent}; {FLINK_SQL.setup}", err=True)
     cells = [
-        _cell(name, batch_size, tasks, peers and not absent)
+        _cell(name, batch_size, tasks, interval, peers and not absent)
         for tasks, batch_size, name in itertools.product(parallelism, batch, queries)
     ]
     chosen = {"events": events, "disorder": disorder, "repeats": repeats}
@@ -106,13 +114,20 @@ def command(
     result.raise_failures(every_case(cells))
 
 
-def _cell(name: str, batch_size: int, tasks: int, with_flink: bool) -> Cell:
-    def case(system: str, api: str, runtime: str, transport: str) -> QueryCase:
+def _cell(name: str, batch_size: int, tasks: int, interval: float | None, with_flink: bool) -> Cell:
+    def case(
+        system: str, api: str, runtime: str, transport: str, seconds: float | None = None
+    ) -> QueryCase:
         return QueryCase(
-            *(system, api, runtime, transport, _BID_BYTES, batch_size, tasks), query=name
+            *(system, api, runtime, transport, _BID_BYTES, batch_size, tasks),
+            query=name,
+            interval_seconds=seconds,
         )
 
-    cases = [case(OKA, api, "local", "shm") for api in QUERIES[name].apis]
+    intervals = (None,) if interval is None else (None, interval)
+    cases = [
+        case(OKA, api, "local", "shm", each) for api in QUERIES[name].apis for each in intervals
+    ]
     if with_flink and name in sql.QUERIES:
         cases.append(case(FLINK, "sql", OWN, OWN))
     return Cell(tuple(cases), ("closed",))
@@ -138,22 +153,36 @@ def _files(asked: Events, folder: Path | None, stack: ExitStack) -> Events:
 
 
 def report(rows: Sequence[Row]) -> str:
-    """A line for each way of each query, with its ratios to Flink SQL of the same cell."""
+    """A line for each way of each query, with its ratios to Flink SQL of the same cell.
+
+    With checkpoints, the ratios are to the same without.
+    """
     flink = {_place(found): found for found in rows if found["system"] == FLINK}
-    return table(_COLUMNS, [_line(found, flink.get(_place(found))) for found in rows], keys=5)
+    without = {(*_place(it), it["api"]): it for it in rows if not it.get("interval_seconds")}
+    lines = [
+        _line(
+            it,
+            without.get((*_place(it), it["api"]))
+            if it["interval_seconds"]
+            else flink.get(_place(it)),
+        )
+        for it in rows
+    ]
+    return table(_COLUMNS, lines, keys=6)
 
 
-def _line(found: Row, flink: Row | None) -> tuple[str, ...]:
+def _line(found: Row, other: Row | None) -> tuple[str, ...]:
     fields = ("query", "system", "api", "batch_size", "parallelism")
-    place = tuple(str(found[field]) for field in fields)
+    interval = found.get("interval_seconds")
+    place = (*(str(found[field]) for field in fields), f"{interval:g} s" if interval else "never")
     throughput, cpu = found["throughput"], found["cpu_seconds_per_million"]
     if throughput is None:
         return (*place, "failed", "", "", "", "")
     ratios = ("", "")
-    if flink and flink["throughput"] and flink is not found:
+    if other and other["throughput"] and other is not found:
         ratios = (
-            f"{throughput['median'] / flink['throughput']['median']:.2f}",
-            f"{flink['cpu_seconds_per_million']['median'] / cpu['median']:.2f}",
+            f"{throughput['median'] / other['throughput']['median']:.2f}",
+            f"{other['cpu_seconds_per_million']['median'] / cpu['median']:.2f}",
         )
     return (
         *place,
@@ -170,8 +199,8 @@ def _place(found: Row) -> tuple[object, ...]:
 
 
 _COLUMNS = (
-    *("query", "system", "api", "batch", "p"),
-    *("events/s", "min-max", "x Flink", "cpu s/M", "x less"),
+    *("query", "system", "api", "batch", "p", "checkpoint each"),
+    *("events/s", "min-max", "x other", "cpu s/M", "x less"),
 )
 _BID_BYTES = 100
 """About, as the generator has it."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, cast
 
 import engine
+from benchmarks.checkpoints import checkpoint_settings, told_of
 from benchmarks.flink import FLINK, Found, run_flink
 from benchmarks.measurement import Case, Measurement, Run
 from benchmarks.nexmark import sql
@@ -26,12 +27,15 @@ class QueryCase(Case):
     """A query, in one way of one system. `payload_bytes` is how large a bid is about."""
 
     query: str = ""
+    interval_seconds: float | None = None
+    """Between checkpoints; None: there are none."""
     unit: ClassVar[str] = "events/s"
 
     @property
     def label(self) -> str:
         """The case in words."""
-        return f"{self.query} {self.system} {self.api}, parallelism {self.parallelism}"
+        told = f"{self.query} {self.system} {self.api}, parallelism {self.parallelism}"
+        return f"{told}, {told_of(self.interval_seconds)}" if self.interval_seconds else told
 
 
 class Systems:
@@ -63,15 +67,17 @@ class Systems:
 def run_oka(case: QueryCase, events: Events) -> Found:
     """Run it once, from the first task's begin to the last one's end."""
     stream = query(case.query).of(Tables(events, cast(Api, case.api)))
-    result = engine.execute(
-        stream.sink(Discard()),
-        name=case.query,
-        runtime="local",
-        transport="shm",
-        parallelism=case.parallelism,
-        batch_size=case.batch_size,
-        progress="none",
-    )
+    with checkpoint_settings(case.interval_seconds) as settings:
+        result = engine.execute(
+            stream.sink(Discard()),
+            name=case.query,
+            runtime="local",
+            transport="shm",
+            parallelism=case.parallelism,
+            batch_size=case.batch_size,
+            progress="none",
+            **settings,
+        )
     statistics = result.statistics
     late = sum(each.late for each in statistics.operators)
     if late:

@@ -110,6 +110,22 @@ def test_without_flink_oka_runs_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "flink_java" not in ended.output.split("events/s")[-1]
 
 
+def test_a_query_with_checkpoints_is_compared_with_itself_without(tmp_path: Path) -> None:
+    file = tmp_path / "nexmark.json"
+    ended = bench("--query", "q5", "--no-peers", "--checkpoint-each", 0.05, "--json", file)
+    assert ended.exit_code == 0, ended.output
+    rows = results_file.read(file)["rows"]
+    assert [(row["api"], row["interval_seconds"]) for row in rows] == [
+        *(("per_record", None), ("per_record", 0.05), ("columnar", None), ("columnar", 0.05))
+    ]
+    without, with_them = (row["throughput"]["median"] for row in rows[:2])
+    lines = [line.split() for line in ended.output.splitlines() if line.strip().startswith("q5 ")]
+    assert f"{with_them / without:.2f}" in lines[1]
+    assert [len(line) for line in lines] == [9, 12, 9, 12]
+    (drawing,) = plots.draw(results_file.read(file))
+    assert [len(panel.patches) for panel in drawing.figure.axes] == [2, 2]
+
+
 def test_every_query_has_its_sql_and_every_column_its_type(tmp_path: Path) -> None:
     assert set(sql.QUERIES) == set(QUERIES) - {"q13"}  # Flink's table on the side is of a connector
     statements = sql.statements(Events(1000, disorder=50).write(tmp_path))
