@@ -14,12 +14,15 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
+from engine.s3 import S3Server
+from tests.conftest import S3_CREDENTIALS
 from tests.drivers import Driver
 from tests.faults.recovery_job import FOLDERS, SECONDS, expected
 from tests.faults.test_chaos import (
@@ -32,17 +35,35 @@ from tests.faults.test_chaos import (
 from tests.waiting import wait_until
 
 MOST_KILLS = 5
+S3_KEYS = {
+    "access_key": S3_CREDENTIALS["AWS_ACCESS_KEY_ID"],
+    "secret_key": S3_CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
+}
 KILLS: list[str] = []
 
 
 class Runs:
     """A job, and whoever drives it now: the same command after each driver that was killed."""
 
-    def __init__(self, folder: Path, runtime: str, transport: str, chance: random.Random) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        runtime: str,
+        transport: str,
+        chance: random.Random,
+        s3: S3Server | None = None,
+    ) -> None:
         self.folder = folder
+        self._checkpoints = folder / "checkpoints"
+        """Where their files are; an S3 server keeps them below the bucket."""
+        self._environment = {"RAY_ADDRESS": ray_address()} if runtime == "ray" else {}
+        checkpoints = str(self._checkpoints)
+        if s3 is not None:
+            checkpoints = "s3://checkpoints"
+            self._environment |= {**S3_CREDENTIALS, "AWS_ENDPOINT_URL": s3.endpoint}
         self._command = [
             *(sys.executable, "-m", "tests.faults.recovery_job"),
-            *(str(folder / "out"), str(folder / "checkpoints"), runtime, transport),
+            *(str(folder / "out"), checkpoints, runtime, transport),
         ]
         self._runtime = runtime
         self._chance = chance
@@ -54,7 +75,7 @@ class Runs:
         return kind(
             self._command,
             self.folder,
-            env={"RAY_ADDRESS": ray_address()} if self._runtime == "ray" else {},
+            env=self._environment,
             stdout=subprocess.PIPE,
             stderr=self._errors,
             text=True,
@@ -84,7 +105,7 @@ class Runs:
         wait_until(lambda: self._has_ended() or len(self._files() - before) >= number, seconds=200)
 
     def _files(self) -> set[str]:
-        walked = os.walk(self.folder / "checkpoints")  # folders go meanwhile
+        walked = os.walk(self._checkpoints)  # folders go meanwhile
         return {f"{path}/{name}" for path, _, names in walked for name in names}
 
     def _has_ended(self) -> bool:
@@ -119,13 +140,19 @@ def test_what_was_killed_has_lost_and_doubled_nothing(
         request.getfixturevalue("ray_cluster")
     chance = random.Random(f"recovery {runtime} {seed}")
     transport = chance.choice(["shm", "tcp"]) if runtime == "local" else "auto"
-    runs = Runs(tmp_path, runtime, transport, chance)
     moments = [
         (chance.choice(["worker", "driver"]), chance.choice(["any time", "a new file"]))
         for _ in range(chance.randint(1, MOST_KILLS))
     ]
-    print(f"seed {seed}: {runtime}, {transport}, {moments}")
-    try:
+    storage = chance.choice(["folder", "s3"]) if runtime == "local" else "folder"
+    print(f"seed {seed}: {runtime}, {transport}, {storage}, {moments}")
+    with ExitStack() as stack:
+        s3 = None
+        if storage == "s3":
+            (tmp_path / "checkpoints").mkdir()
+            s3 = stack.enter_context(S3Server(tmp_path, **S3_KEYS))
+        runs = Runs(tmp_path, runtime, transport, chance, s3)
+        stack.callback(runs.close)
         for what, when in moments:
             runs.wait_for(when)
             runs.kill(what)
@@ -133,8 +160,6 @@ def test_what_was_killed_has_lost_and_doubled_nothing(
         told = runs.end()
         runs.driver.wait_nothing_left()
         wait_until(lambda: not job_folders(runs.driver))
-    finally:
-        runs.close()
     assert told.pop("late") == 0
     check(tmp_path / "out", told)
 
