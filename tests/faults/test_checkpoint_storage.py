@@ -19,7 +19,7 @@ import pytest
 import engine
 from tests.drivers import ROOT
 from tests.integration import checkpointed
-from tests.integration.checkpointed import expected, found, held, left_over
+from tests.integration.checkpointed import expected, found, held, left_over, newest
 from tests.s3_proxy import Away, s3_behind_proxy
 from tests.waiting import wait_until
 
@@ -65,7 +65,6 @@ def test_a_disk_that_is_full_costs_checkpoints_and_nothing_else(tmp_path: Path) 
             assert job.wait(60) == 0, told.read_text()
         finally:
             job.kill()
-            (tmp_path / checkpointed.HOLD).touch()
     assert "restart" not in told.read_text()
     assert found(tmp_path / "out") == expected(RECORDS)
     assert left_over(tmp_path / "out") == []
@@ -83,12 +82,6 @@ def fill(path: Path) -> None:
                     file.write(bytes(size))
             except OSError:
                 continue
-
-
-def newest(folder: Path) -> int:
-    """The last epoch there that all sinks have committed."""
-    paths = (folder / "checkpoints" / "committed").glob("*")
-    return max((int(each.name) for each in paths), default=0)
 
 
 @pytest.mark.timeout(300)

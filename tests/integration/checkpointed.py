@@ -69,6 +69,12 @@ def final(folder: Path) -> list[Any]:
     return [json.loads(line) for line in lines]
 
 
+def newest(folder: Path) -> int:
+    """The last epoch of its job in this folder that all sinks have committed."""
+    paths = (folder / "checkpoints" / "committed").glob("*")
+    return max((int(each.name) for each in paths), default=0)
+
+
 def left_over(folder: Path) -> list[str]:
     """Names of what the sink has not made final."""
     return [each.name for each in folder.iterdir() if each.name.startswith(".")]
@@ -83,7 +89,7 @@ def held(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        hold.unlink()
+        hold.unlink(missing_ok=True)
 
 
 def pipeline(folder: Path, records: int) -> Any:

@@ -26,7 +26,7 @@ from operators import source
 from operators.sinks import Collect
 from operators.sources import Collection
 from tests.integration import checkpointed
-from tests.integration.checkpointed import expected, found, held, left_over
+from tests.integration.checkpointed import expected, found, held, left_over, newest
 from tests.waiting import wait_until
 
 RECORDS = 8000
@@ -230,12 +230,3 @@ def test_a_folder_of_another_job_is_not_written_over(tmp_path: Path) -> None:
     checkpointed.run(tmp_path, 100)
     with pytest.raises(ConfigError, match="resume is None, expected a folder without"):
         checkpointed.run(tmp_path, 100)
-
-
-def newest(folder: Path) -> int:
-    """The last epoch that all sinks have committed."""
-    return max((int(each.name) for each in committed(folder)), default=0)
-
-
-def committed(folder: Path) -> list[Path]:
-    return list((folder / "checkpoints" / "committed").glob("*"))

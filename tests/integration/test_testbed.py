@@ -25,6 +25,7 @@ from benchmarks.testbed.network import Host, Network, exists, remove
 from benchmarks.testbed.rate import parse_rate, show_rate
 from engine.errors import ConfigError, StartError
 from tests.hosts import NAME, needs_hosts
+from tests.integration import checkpointed
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -416,6 +417,52 @@ def test_a_job_outlives_a_link_that_is_cut(cluster: Cluster) -> None:
     assert outcome["counted"] == outcome["emitted"] > 0
     assert outcome["interruption_ms"] >= 900
     assert cluster.nodes().keys() == {host.address for host in cluster.network.hosts}
+
+
+@needs_hosts
+@pytest.mark.ray
+@pytest.mark.parametrize("patience", [60.0, 1.0], ids=["reconnects", "restarts"])
+def test_a_job_with_checkpoints_outlives_a_link_that_is_cut(
+    cluster: Cluster, patience: float, tmp_path: Path
+) -> None:
+    settings = {
+        "runtime": "ray",
+        "parallelism": 1,
+        "strict_placement": True,
+        "reconnect_timeout_seconds": patience,
+        "progress": "line",
+    }
+    program = [sys.executable, "-m", checkpointed.__name__]
+    second = cluster.network.hosts[1]
+    told = tmp_path / "told"
+    with (
+        checkpointed.held(tmp_path),
+        told.open("w") as stderr,
+        cluster.head.start(
+            *(*program, str(tmp_path), str(RECORDS), json.dumps(settings)),
+            env=cluster.environment(),
+            cwd=ROOT,
+            stderr=stderr,
+        ) as job,
+    ):
+        try:
+            wait_until(lambda: checkpointed.newest(tmp_path) >= 2, seconds=60)
+            second.cut_off()
+            time.sleep(SECONDS_CUT)
+            second.plug_in()
+            before = checkpointed.newest(tmp_path)
+            wait_until(lambda: checkpointed.newest(tmp_path) >= before + 2, seconds=90)
+            (tmp_path / checkpointed.HOLD).unlink()
+            assert job.wait(60) == 0, told.read_text()
+        finally:
+            job.kill()
+    assert ("restart 1 of" in told.read_text()) == (patience < SECONDS_CUT)
+    assert checkpointed.found(tmp_path / "out") == checkpointed.expected(RECORDS)
+    assert checkpointed.left_over(tmp_path / "out") == []
+
+
+RECORDS = 4000
+SECONDS_CUT = 30.0 if "CHAOS_SEEDS" in os.environ else 3.0
 
 
 @needs_hosts
