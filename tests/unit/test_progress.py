@@ -9,7 +9,9 @@ import pytest
 
 from engine.config import JobConfig
 from engine.job import JobHandle, Plan
-from engine.progress import telling
+from engine.network import LatencyHistogram
+from engine.progress import ProgressLine, telling
+from engine.runtime.description import OperatorStatistics, TaskStatistics, Window
 from engine.runtime.threads import ThreadLauncher
 from operators import source
 from operators.sinks import Collect
@@ -82,3 +84,30 @@ def test_what_goes_on_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     with telling("connecting to Ray", "none"):
         pass
     assert capsys.readouterr().err == "connecting to Ray\n"
+
+
+def test_rates_behind_a_restart_are_those_of_the_new_tasks(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    line = ProgressLine("line")
+    for seconds, records in ((10.0, 5_000), (2.0, 300)):
+        line._show([sink(seconds, records)])
+    before, behind = capsys.readouterr().err.splitlines()
+    assert "500 records/s" in before
+    assert "150 records/s" in behind
+
+
+def sink(seconds: float, records: int) -> TaskStatistics:
+    return TaskStatistics(
+        vertex="sink",
+        index=0,
+        operators=(OperatorStatistics("sink", records, records),),
+        elapsed_seconds=seconds,
+        busy_seconds=seconds,
+        waiting_seconds=0.0,
+        idle_seconds=0.0,
+        blocked_seconds=0.0,
+        source_window=None,
+        sink_window=Window(0, int(seconds * 1e9), records, records),
+        latency=LatencyHistogram().to_bytes(),
+    )
