@@ -30,7 +30,7 @@ class Deliver(Protocol):
 
 
 class SourceLoop:
-    """A source at work in one task. `end` and `hurry` may be called from any thread."""
+    """A source at work in one task. `end` and `cancel` may be called from any thread."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class SourceLoop:
         """The last item and the position behind it, where the source is ahead of the loop."""
         self._waking: Callable[[], None] | None = None
         """Wakes the loop that waits for the source."""
-        self._ended = False
+        self._ended = self._cancelled = False
         self._hurry = threading.Event()
         """Set when the source need not be on time any more."""
 
@@ -160,6 +160,13 @@ class SourceLoop:
         self._ended = True
         self.hurry()
 
+    def cancel(self) -> None:
+        """Let `run` end now, also where the source waits for its next; idempotent."""
+        self._cancelled = True
+        self.end()
+        if self._waking is not None:
+            self._waking()
+
     def hurry(self) -> None:
         """Wait no more, for the moments that the rate intends or for other sources."""
         self._hurry.set()
@@ -182,13 +189,14 @@ class SourceLoop:
         self._waking = ahead.wake
 
         def receive(seconds: float | None = None) -> Any:
-            while True:
+            while not self._cancelled:
                 if self._asked > self._passed:
                     self._pass_barrier()
                 try:
                     return ahead.receive(None if self._clock.is_virtual else seconds)
-                except InterruptedError:  # for a barrier
+                except InterruptedError:  # for a barrier, or for good
                     continue
+            return None
 
         try:
             for pair in iter(self._timers.around(receive), None):

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from random import Random
 
@@ -24,7 +24,7 @@ from engine.errors import CheckpointError
 from engine.graph.operator import SourceOperator, TaskContext
 from operators import source
 from operators.sinks import Collect
-from operators.sources import Collection
+from operators.sources import At, Collection, Function
 from tests.integration import checkpointed
 from tests.integration.checkpointed import expected, found, held, left_over, newest
 from tests.waiting import wait_until
@@ -105,6 +105,39 @@ def test_a_job_goes_on_in_place_of_workers_that_are_killed(
     assert "restarts" in str(result)
     assert found(tmp_path / "out") == expected(RECORDS)
     assert left_over(tmp_path / "out") == []
+
+
+@pytest.mark.usefixtures("nothing_left")
+@pytest.mark.parametrize("gives", ["nothing", "empty batches"])
+def test_a_source_that_waits_does_not_hold_up_a_job_that_begins_again(
+    tmp_path: Path, gives: str
+) -> None:
+    """Its worker lives, and is told to do something else."""
+
+    def numbers(context: TaskContext, position: int | None) -> Iterator[At]:
+        for number in range(position or 0, 2):
+            while number == 1 and (tmp_path / "hold").exists():
+                time.sleep(0.01)
+                if gives == "empty batches":
+                    yield At(1, [])
+            yield At(number + 1, [number])
+
+    with held(tmp_path):
+        doubled = source(Function(numbers)).rebalance().map(lambda number: 2 * number)
+        job = engine.submit(
+            doubled.sink(Collect()),
+            JobConfig(
+                checkpoints=str(tmp_path / "checkpoints"),
+                checkpoint_interval_seconds=0.1,
+                connect_timeout_seconds=10.0,
+            ),
+        )
+        for _ in range(2):
+            wait_for_epoch(tmp_path, newest(tmp_path) + 2)
+            os.kill(workers("local")[-1], signal.SIGKILL)
+            wait_for_epoch(tmp_path, newest(tmp_path) + 2)
+    assert job.wait_finished(60).output == [0, 2]
+    assert job.statistics().restarts == 2
 
 
 @pytest.mark.parametrize("parallelisms", [(2, 4, 3), (3, 1)])
