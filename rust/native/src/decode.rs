@@ -580,7 +580,7 @@ static CACHE: Mutex<Option<(TextCache, RecordCache, References)>> = Mutex::new(S
     RecordCache::new(),
     References::new(),
 )));
-/// Every NaN decodes to this object, so that all NaN are one key of a dict.
 /// The arguments of a constructor that takes none.
 static EMPTY: PyOnceLock<Py<PyTuple>> = PyOnceLock::new();
+/// Every NaN decodes to this object, so that all NaN are one key of a dict.
 static NAN: PyOnceLock<Py<PyFloat>> = PyOnceLock::new();

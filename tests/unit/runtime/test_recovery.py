@@ -51,6 +51,7 @@ from engine.runtime.restarts import Restarts
 from operators import source
 from operators.sinks import Collect
 from operators.sources import Collection
+from tests.faults.test_chaos import seeds
 
 RECORDS = 100
 """Of each source; all of them go to one sink, which has the same index."""
@@ -358,7 +359,7 @@ def check(world: World) -> None:
     assert all(entry.finished for entry in world.log[max(world.log)].values())
 
 
-@pytest.mark.parametrize("block", range(20))
+@pytest.mark.parametrize("block", seeds("0-19"))  # `make chaos` has more
 def test_whoever_dies_each_record_is_final_once(block: int) -> None:
     for seed in range(block * 500, block * 500 + 500):
         world = World(seed)
