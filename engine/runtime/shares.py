@@ -39,6 +39,7 @@ class Shares:
         self._times: dict[int, int | None] = {}
         """How far event time is in each share that is read; None where it is idle."""
         self._told: int | None = START_OF_TIME
+        self._gives_again = source.properties.gives_again
         own = range(context.index, shares, context.parallelism)
         self.part = len(own) / shares
         """How much of the source's rate is the task's."""
@@ -72,8 +73,8 @@ class Shares:
 
     def _end(self, share: int) -> Iterator[Any]:
         """Note that a share has no more, when what was given last has left."""
-        del self._readers[share]
-        self._ended[share] = ENDED
+        reader = self._readers.pop(share)
+        self._ended[share] = (reader.position,) if self._gives_again else ENDED
         return
         yield
 

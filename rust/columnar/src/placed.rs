@@ -11,11 +11,19 @@ use crate::entries::sort;
 pub struct Placed {
     /// The numbers of keys in the order of entries.
     order: Vec<u32>,
-    /// With no values.
+    /// Whatever their values are.
     entries: Entries,
 }
 
 impl Placed {
+    /// The keys of these, numbered in their order.
+    pub fn behind(entries: Entries) -> Self {
+        Self {
+            order: (0..).take(entries.len()).collect(),
+            entries,
+        }
+    }
+
     pub fn len(&self) -> usize {
         self.order.len()
     }

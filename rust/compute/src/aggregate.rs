@@ -93,6 +93,11 @@ impl Aggregate {
         self.groups.values()
     }
 
+    /// Makes room for so many keys; called before the first record.
+    pub fn reserve(&mut self, keys: usize) {
+        self.groups = Groups::with_room(&self.wanted, keys);
+    }
+
     /// Goes on with a key that another has exported, as if its records had come here.
     pub fn import(&mut self, key: &[u8], values: &[u8]) -> Result<(), Problem> {
         let canonical = key::canonical(key, &mut self.scratch)?;

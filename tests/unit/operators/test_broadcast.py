@@ -217,7 +217,7 @@ def test_a_watched_folder_is_published_when_it_has_changed_and_rests(
     left = iter(contents)
     monkeypatch.setattr("operators.sources.models._LOOK_SECONDS", 0.0)
     monkeypatch.setattr("operators.sources.models._content", lambda path: next(left))
-    items = Models(watch="/").open(task())
+    items = iter(Models(watch="/").open(task()))
     looks = []
     for _ in range(3):
         assert next(items) == Path("/")
@@ -234,7 +234,7 @@ def test_a_path_that_is_not_there_is_not_watched(task: Task, tmp_path: Path) -> 
     assert str(planned.value).startswith(f"models: {told}")
     Plan.of(pipeline, JobConfig(runtime="ray"))  # its task may run on another machine
     with pytest.raises(ModelError) as opened:
-        next(models.open(task()))
+        next(iter(models.open(task())))
     assert str(opened.value).startswith(told)
     (tmp_path / "typo").mkdir()
     Plan.of(pipeline, JobConfig())
@@ -247,7 +247,7 @@ def test_a_watched_folder_without_a_model_says_so_again_and_again(
     monkeypatch.setattr("operators.sources.models._SAY_SECONDS", 0.01)
     folder = tmp_path / "models"
     folder.mkdir()
-    items = Models(watch=folder, seconds=30).open(task())
+    items = iter(Models(watch=folder, seconds=30).open(task()))
 
     def said() -> str:
         caplog.clear()
