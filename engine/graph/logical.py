@@ -65,7 +65,9 @@ class LogicalGraph:
         """Raise `GraphError` for an operator that cannot go on where it was."""
         for operator in self.operators:
             kind = operator.operator
-            if kind.properties.gives_again and not all(map(self._publishes, self.outputs(operator))):
+            if kind.properties.gives_again and not all(
+                map(self._publishes, self.outputs(operator))
+            ):
                 raise GraphError(
                     f"{operator.name}: source {type(kind).__name__} does not tell where it is but "
                     "to broadcast(via=…), expected that right behind it in a job with checkpoints",

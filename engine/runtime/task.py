@@ -180,6 +180,7 @@ class Task:
         if self._source is not None:
             own = replace(context, identity=self.description.operators[0].identity)
             self._source.run(own, self._deliver, self._window, timers, self._pass_on)
+            self._check_cancelled()
         else:
             receive = timers.around(self._clock.around(self._network.receive))
             if side is None:
@@ -273,8 +274,7 @@ class Task:
     def cancel(self) -> None:
         """Make `run` raise Cancelled at its next batch; idempotent."""
         self._cancelled.set()
-        if self._source is not None:
-            self._source.hurry()
+        self.end_source()  # one that emits nothing for long would not notice
         self._network.cancel()
         self._services.cancel()
         self.chain.cancel()

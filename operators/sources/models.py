@@ -30,8 +30,8 @@ class Models(SourceOperator[Any]):
     >>> list(Models(b"first", b"second").open(context))
     [b'first', b'second']
 
-    In a job with checkpoints, which goes on after a failure, the one that was given last comes again
-    first, with its version. Of a watched path that has changed meanwhile it is what is there now,
+    In a job with checkpoints that goes on after a failure, the one that was given last comes first,
+    again, with its version. Of a watched path that has changed meanwhile it is what is there now,
     with the next version.
 
     >>> reader = Models(b"first", b"second", b"third").open(context)

@@ -8,7 +8,7 @@ use crate::results::{Shown, exported, value};
 use crate::state::{KeyedEntries, Snapshots};
 use crate::wanted::{PathStep, Said, Wanted, key_path, over_columns, path};
 use oka_columnar::Columns;
-use oka_compute::{Aggregation, Path, Update};
+use oka_compute::{Aggregation, Path, Problem, Update};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 use std::sync::Mutex;
