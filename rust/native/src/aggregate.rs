@@ -188,9 +188,7 @@ impl Aggregate {
         }
         let aggregate = &mut state.aggregate;
         let imported = py.detach(|| {
-            aggregate.reserve(entries.len());
-            let mut pairs = entries.iter().map(|(_, key, values)| (key, values));
-            pairs.try_for_each(|(key, values)| aggregate.import(key, values))?;
+            aggregate.import_all(entries.iter().map(|(_, key, values)| (key, values)))?;
             if !touched {
                 drop(aggregate.take_updates());
             }
