@@ -94,7 +94,8 @@ impl Aggregate {
         self.groups.values()
     }
 
-    /// Goes on with the keys that another has exported; called before the first record.
+    /// Goes on with keys that others have exported, as if their records had come here; called before
+    /// the first record.
     pub fn import_all<'a>(
         &mut self,
         mut pairs: impl ExactSizeIterator<Item = (&'a [u8], &'a [u8])>,
@@ -115,8 +116,7 @@ impl Aggregate {
         Ok(())
     }
 
-    /// Goes on with a key that another has exported, as if its records had come here.
-    pub fn import(&mut self, key: &[u8], values: &[u8]) -> Result<(), Problem> {
+    fn import(&mut self, key: &[u8], values: &[u8]) -> Result<(), Problem> {
         let canonical = key::canonical(key, &mut self.scratch)?;
         self.groups.import(&self.wanted, (key, canonical), values)
     }
