@@ -39,7 +39,6 @@ class Shares:
         self._times: dict[int, int | None] = {}
         """How far event time is in each share that is read; None where it is idle."""
         self._told: int | None = START_OF_TIME
-        self._gives_again = source.properties.gives_again
         own = range(context.index, shares, context.parallelism)
         self.part = len(own) / shares
         """How much of the source's rate is the task's."""
@@ -73,8 +72,8 @@ class Shares:
 
     def _end(self, share: int) -> Iterator[Any]:
         """Note that a share has no more, when what was given last has left."""
-        reader = self._readers.pop(share)
-        self._ended[share] = (reader.position,) if self._gives_again else ENDED
+        del self._readers[share]
+        self._ended[share] = ENDED
         return
         yield
 

@@ -30,11 +30,11 @@ def of_values(folder: Path, **settings: Any) -> tuple[Any, JobConfig]:
 
 
 def of_one(folder: Path, **settings: Any) -> tuple[Any, JobConfig]:
-    """As `job`, with one model, behind which its source ends."""
-    return _answered(folder, Models(b"1")), _config(folder, **settings)
+    """As `job`, with one model, behind which its source ends, as does the first of its tasks."""
+    return _answered(folder, Models(b"1"), first_held=1), _config(folder, **settings)
 
 
-def _answered(folder: Path, models: Models) -> Any:
+def _answered(folder: Path, models: Models, first_held: int = 0) -> Any:
     hold = folder / HOLD
 
     def numbers(context: TaskContext, position: int | None) -> Iterator[At]:
@@ -42,7 +42,7 @@ def _answered(folder: Path, models: Models) -> Any:
             RECORDS * index // context.parallelism for index in (context.index, context.index + 1)
         )
         for first in range(begin if position is None else position, end, BATCH):
-            while hold.exists():
+            while hold.exists() and context.index >= first_held:
                 time.sleep(0.03)
                 if first + BATCH < end:  # slowly, so that models change on the way
                     break
