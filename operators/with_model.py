@@ -30,6 +30,8 @@ class MapBatchesWithModel(BatchOperator):
 
     Where a later one cannot be loaded, or could not be published, the one before is kept
     (`on_load_error`), or the job fails. Without a first one it fails in any case.
+
+    It keeps nothing for a checkpoint: models come again, and records wait for the first as ever.
     """
 
     load: Callable[[Any], Any]

@@ -65,19 +65,41 @@ class LogicalGraph:
         """Raise `GraphError` for an operator that cannot go on where it was."""
         for operator in self.operators:
             kind = operator.operator
+            if kind.properties.gives_again and not all(
+                map(self._publishes, self.outputs(operator))
+            ):
+                raise GraphError(
+                    f"{operator.name}: source {type(kind).__name__} does not tell where it is but "
+                    "to broadcast(via=…), expected that right behind it in a job with checkpoints",
+                    hint="a Function that yields At(position, records) does; or leave checkpoints "
+                    "out",
+                )
             if kind.properties.goes_on:
                 continue
-            if not isinstance(kind, SourceOperator):
+            if isinstance(kind, SourceOperator):
+                raise GraphError(
+                    f"{operator.name}: source {type(kind).__name__} does not tell where it is, "
+                    "expected one that does in a job with checkpoints",
+                    hint="a Function that yields At(position, records) does; or leave checkpoints "
+                    "out",
+                )
+            if not self._is_given_again(operator):
                 raise GraphError(
                     f"{operator.name}: {type(kind).__name__} does not keep its model, expected "
-                    "operators that go on where they were in a job with checkpoints",
-                    hint="leave checkpoints out",
+                    "models that are published again in a job with checkpoints",
+                    hint="source(Models(…)).broadcast(via=…) does that; or leave checkpoints out",
                 )
-            raise GraphError(
-                f"{operator.name}: source {type(kind).__name__} does not tell where it is, "
-                "expected one that does in a job with checkpoints",
-                hint="a Function that yields At(position, records) does; or leave checkpoints out",
-            )
+
+    def _publishes(self, edge: LogicalEdge) -> bool:
+        """Whether it leads to an operator that publishes models."""
+        return self.operators[edge.target].operator.properties.publishes is not None
+
+    def _is_given_again(self, operator: LogicalOperator) -> bool:
+        """Whether the side input of the operator is what one such source has published."""
+        sides = [edge for edge in self.inputs(operator) if edge.input == 1]
+        published = [edge for side in sides for edge in self.inputs(self.operators[side.source])]
+        sources = [self.operators[edge.source].operator for edge in published]
+        return len(sides) == len(sources) == 1 and sources[0].properties.gives_again
 
     def validate_ends(self, here: bool = False) -> None:
         """Let every source and sink check what it needs outside: files, folders.

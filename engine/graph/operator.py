@@ -136,7 +136,12 @@ class Properties:
     outside. No other thread then iterates in front of operators with timers."""
 
     goes_on: bool = True
-    """Whether it can be in a job with checkpoints; a source that can gives a `SourceReader`."""
+    """Whether it can be in a job with checkpoints; a source that can gives a `SourceReader`. An
+    operator that does not keep what its side input brought can, where that gives it again."""
+
+    gives_again: bool = False
+    """Of a source, whether it begins with the record that it gave last when it goes on: whoever
+    reads it needs no more than that. No barrier then comes in front of its first."""
 
     beside_source: bool = False
     """Whether it runs in the tasks of a source, with no channel between."""

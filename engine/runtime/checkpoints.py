@@ -81,8 +81,12 @@ class Checkpoints:
         manifest = self._manifest
         if manifest is None:
             return Start(self._url, self._generation, 0, last)
-        own = self._plan(manifest)[task]
-        return Start(self._url, self._generation, manifest.epoch, last, own.entries, own.finished)
+        planned = self._plan(manifest)
+        own = planned[task]
+        first = self._tasks[task].operators[0].operator
+        who = planned if first.properties.gives_again else [own]  # whoever is at work reads it
+        finished = all(each.finished for each in who)
+        return Start(self._url, self._generation, manifest.epoch, last, own.entries, finished)
 
     def store(self, epoch: Store, tell: Outcome) -> None:
         """Put an epoch into the log, and tell what came of it; returns at once."""

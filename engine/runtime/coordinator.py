@@ -336,8 +336,8 @@ class Coordinator:
                 if (attempt, self.step) == (self.attempt, "run"):
                     self._fail(task, error)  # what cannot be encoded cannot be so later
         self.epochs.note(event, now)
-        if self.epochs.stored != stored:
-            self.restarts.progressed()
+        if self.epochs.stored not in (stored, self.epochs.first):
+            self.restarts.progressed()  # the first is stored however soon the job fails again
 
     def _note(self, event: Event) -> None:
         match event:

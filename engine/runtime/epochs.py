@@ -136,6 +136,8 @@ class Epochs:
     def __init__(self, graph: ExecutionGraph, interval_seconds: float, first: int = 1) -> None:
         self.last = first - 1
         """The last that has begun."""
+        self.first = first
+        """The first of this attempt; of an attempt behind another it begins at once."""
         self.stored = 0
         """The last that this driver knows to be in the log; 0 is none."""
         self._is_last_stored = False
@@ -190,7 +192,8 @@ class Epochs:
         self._attempt = attempt
         self._finished, self._step, self._commands = {}, None, []
         self._is_last_stored = self._is_interrupted = False
-        self._next = now + self._interval
+        self.first = self.last + 1
+        self._next = now if attempt > 0 else now + self._interval
 
     def interrupt(self) -> None:
         """The attempt is over, whatever its tasks were at."""

@@ -25,14 +25,14 @@ class Restarts:
         """All of them."""
         self.most = most
         self.in_a_row = 0
-        """Those since the last checkpoint."""
+        """Those since the last checkpoint that was not the first behind a failure."""
         self._starts = 0
         """Those in a row in which tasks did not begin to work."""
         self._record: tuple[str, str] | None = None
         """The operator and the record of the last failure, if it was one."""
 
     def progressed(self) -> None:
-        """A checkpoint was stored."""
+        """A checkpoint was stored, and the job had worked since the one before."""
         self.in_a_row = self._starts = 0
 
     def delay_after(self, error: EngineError) -> float | None:

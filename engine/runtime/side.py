@@ -66,17 +66,22 @@ class SideInput:
 
 
 def drop_rest(network: Network, services: Services) -> None:
-    """Take what still comes of the side input, to its end, for nobody.
+    """Take what still comes, to its end, for nobody.
 
     Its senders, who may have other readers, are held up by no task that has ended. What records
     stand for is let go of as they come: a service may keep it until every task has taken it.
     """
     network.include_side_inputs()
+    while (element := network.receive()) is not None:
+        if services and isinstance(element, Batch):
+            with suppress(Exception):  # what cannot be decoded holds up nobody either
+                element.to_list()
+
+
+def drop_rest_beside(network: Network, services: Services) -> None:
+    """As `drop_rest`, in a thread of its own, behind a task that has ended."""
     with services.entered(), suppress(Cancelled, ChannelLost):  # the job is ending, or fails
-        while (element := network.receive()) is not None:
-            if services and isinstance(element, Batch):
-                with suppress(Exception):  # what cannot be decoded holds up nobody either
-                    element.to_list()
+        drop_rest(network, services)
 
 
 def _tells_time(element: Batch | Control | None) -> bool:

@@ -56,6 +56,8 @@ class SourceLoop:
         """The last epoch whose barrier is to be sent."""
         self._passed = 0
         """The last whose barrier was sent."""
+        self._has_given = not source.properties.gives_again
+        """Whether a barrier may come: not in front of what everybody waits for."""
         self._before: Mapping[int, Position] = {}
         """The position in front of the item that the loop is at, where the source has a rate."""
         self._is_early = False
@@ -139,6 +141,10 @@ class SourceLoop:
         self._reading = Shares(self._source, context, self.shares, self._restored)
         return self._reading
 
+    @property
+    def _is_asked(self) -> bool:
+        return self._asked > self._passed and self._has_given
+
     def _pass_barrier(self) -> None:
         self._passed = self._asked
         self._pass_on(Control.barrier(self._passed))
@@ -150,7 +156,8 @@ class SourceLoop:
             self._before = self._position
         for item in items:
             yield item
-            if self._asked > self._passed:
+            self._has_given = self._has_given or type(item) is not list or bool(item)
+            if self._is_asked:
                 self._pass_barrier()
             if has_rate:
                 self._before = self._position
@@ -190,7 +197,7 @@ class SourceLoop:
 
         def receive(seconds: float | None = None) -> Any:
             while not self._cancelled:
-                if self._asked > self._passed:
+                if self._is_asked:
                     self._pass_barrier()
                 try:
                     return ahead.receive(None if self._clock.is_virtual else seconds)
@@ -214,7 +221,7 @@ class SourceLoop:
             if drift.is_ahead:
                 drift.is_held = True
                 while drift.is_ahead and not self._hurry.is_set():
-                    if self._asked > self._passed:
+                    if self._is_asked:
                         self._pass_barrier()
                     drift.wait(self._timers.call())
                 drift.is_held = False
@@ -288,7 +295,7 @@ class SourceLoop:
             delay = delay if timer is None else min(delay, timer)
             if self._has_barriers:
                 self._is_early = True
-                if self._asked > self._passed:
+                if self._is_asked:
                     self._pass_barrier()
                 self._is_early = False
                 delay = min(delay, _BARRIER_SECONDS)

@@ -43,7 +43,7 @@ from engine.runtime.measured import measured
 from engine.runtime.rescue import Rescuer
 from engine.runtime.services import Services
 from engine.runtime.shares import ENDED
-from engine.runtime.side import SideInput, drop_rest
+from engine.runtime.side import SideInput, drop_rest, drop_rest_beside
 from engine.runtime.snapshots import Snapshots
 from engine.runtime.source import Deliver, SourceLoop, control_of
 from engine.runtime.source_alignment import aligned_operator
@@ -174,7 +174,7 @@ class Task:
         if makers := self.chain.makers:
             self._deliver = self._then_tell_time(self._deliver, makers)
         if self._snapshots is not None and self._restore(self._snapshots):
-            self._drain(side)
+            self._drain()
             return
         timers = Timers(self.chain, self._clock, self._fire)
         if self._source is not None:
@@ -204,12 +204,13 @@ class Task:
         kept, description = snapshots.read(), self.description
         self.chain.restore([each.operators for each in kept])
         if self._source is not None:
-            identity = description.operators[0].identity
+            first = description.operators[0]
+            ends = not first.operator.properties.gives_again
             self._source.restore(
                 {
-                    share: ENDED if each.finished else position
+                    share: ENDED if each.finished and ends else position
                     for each in kept
-                    for share, position in each.positions.get(identity, {}).items()
+                    for share, position in each.positions.get(first.identity, {}).items()
                     if share % description.parallelism == description.index
                 },
                 max((each.shares for each in kept), default=0) or description.parallelism,
@@ -222,13 +223,10 @@ class Task:
         self._emit(self.chain.advance_to(least))
         return snapshots.start.is_finished
 
-    def _drain(self, side: SideInput | None) -> None:
+    def _drain(self) -> None:
         """Wait for the end of the inputs, which have ended before."""
         if self._source is None:
-            if side is not None:
-                self._network.include_side_inputs()
-            while self._network.receive() is not None:
-                pass
+            drop_rest(self._network, self._services)
 
     def _write_snapshot(self, epoch: int, *, is_finished: bool = False) -> None:
         """Gather what the task is between two elements; another thread writes it."""
@@ -435,7 +433,10 @@ class Task:
         if side.is_awaited:
             return
         threading.Thread(
-            target=drop_rest, args=(self._network, self._services), name="oka-side", daemon=True
+            target=drop_rest_beside,
+            args=(self._network, self._services),
+            name="oka-side",
+            daemon=True,
         ).start()
 
 

@@ -2,12 +2,13 @@
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 from engine.errors import GraphError, ModelError
-from engine.graph.operator import Properties, SourceOperator, TaskContext
+from engine.graph.operator import Properties, SourceOperator, SourceReader, TaskContext
 from engine.model.folder import FileOnDisk, list_folder, read_status
 
 logger = logging.getLogger("oka")
@@ -28,9 +29,18 @@ class Models(SourceOperator[Any]):
     >>> context = TaskContext("models[0]", 0, 1, 100, "job")
     >>> list(Models(b"first", b"second").open(context))
     [b'first', b'second']
+
+    In a job with checkpoints that goes on after a failure, the one that was given last comes first,
+    again, with its version. Of a watched path that has changed meanwhile it is what is there now,
+    with the next version.
+
+    >>> reader = Models(b"first", b"second", b"third").open(context)
+    >>> reader.restore((2, ""))
+    >>> list(reader)
+    [(2, b'second'), b'third']
     """
 
-    properties = Properties(parallelism=1, goes_on=False)
+    properties = Properties(parallelism=1, gives_again=True)
 
     def __init__(
         self,
@@ -64,42 +74,90 @@ class Models(SourceOperator[Any]):
         if self.watch is not None and not self.watch.exists():
             raise GraphError(_missing(self.watch), hint=_MISSING)
 
-    def open(self, context: TaskContext) -> Iterator[Any]:
+    def open(self, context: TaskContext) -> SourceReader:
         """The models, in the first task; others have none."""
-        if context.index > 0:
-            return
-        if self.watch is None:
-            for number, value in enumerate(self.values):
-                if number and self.every is not None:
-                    yield from _pause(self.every)
-                yield value
-        else:
-            if not self.watch.exists():
-                raise ModelError(_missing(self.watch), _MISSING)
-            yield from _changes(self.watch, self.seconds, context.task_name)
+        return _Reader(self, context)
 
 
-def _changes(path: Path, seconds: float | None, task: str) -> Iterator[Any]:
-    end = None if seconds is None else time.monotonic() + seconds
-    published = None
-    seen = _content(path)  # what is there at the start is whole
-    said = time.monotonic()
-    while end is None or time.monotonic() < end:
-        now = _content(path)
-        if now is not None and now != published and now == seen:
-            yield path
-            published = now
-        seen = now
-        if now is not None:
-            said = time.monotonic()
-        elif time.monotonic() - said >= _SAY_SECONDS:
-            said = time.monotonic()
-            logger.warning(
-                f"task {task} watches {str(path)!r} for models: {_trouble(path)}; "
-                + ("the last one stays" if published else "there was none yet")
-            )
-        left = _LOOK_SECONDS if end is None else min(_LOOK_SECONDS, end - time.monotonic())
-        yield from _pause(left)
+class _Reader(SourceReader):
+    """A position is the version of the model that was given last, and what tells its content.
+
+    The version of one of several values is their number, unless they bring their own.
+    """
+
+    def __init__(self, models: Models, context: TaskContext) -> None:
+        self._models = models
+        self._context = context
+        self._given = 0
+        self._content = ""
+        """Of a watched path."""
+
+    @property
+    def position(self) -> tuple[int, str]:
+        return self._given, self._content
+
+    def restore(self, position: tuple[int, str]) -> None:
+        self._given, self._content = position
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._context.index > 0:
+            return iter(())
+        return self._values() if self._models.watch is None else self._changes(self._models.watch)
+
+    def _values(self) -> Iterator[Any]:
+        values, every = self._models.values, self._models.every
+        again = min(self._given, len(values)) - 1
+        for number in range(max(again, 0), len(values)):
+            if number > max(again, 0) and every is not None:
+                yield from _pause(every)
+            self._given = number + 1
+            value = values[number]
+            is_plain = number == again and not isinstance(value, tuple)
+            yield (_version(values[: number + 1]), value) if is_plain else value
+
+    def _changes(self, path: Path) -> Iterator[Any]:
+        if not path.exists():
+            raise ModelError(_missing(path), _MISSING)
+        seconds = self._models.seconds
+        end = None if seconds is None else time.monotonic() + seconds
+        published = None
+        is_again = self._given > 0
+        seen = _content(path)  # what is there at the start is whole
+        if is_again and _told(seen) != self._content:
+            seen = None  # it may be on its way
+        said = time.monotonic()
+        while end is None or time.monotonic() < end:
+            now = _content(path)
+            if now is not None and now != published and now == seen:
+                if not is_again or _told(now) != self._content:
+                    self._given, self._content = self._given + 1, _told(now)
+                yield (self._given, path) if is_again else path
+                published, is_again = now, False
+            seen = now
+            if now is not None:
+                said = time.monotonic()
+            elif time.monotonic() - said >= _SAY_SECONDS:
+                said = time.monotonic()
+                logger.warning(
+                    f"task {self._context.task_name} watches {str(path)!r} for models: "
+                    f"{_trouble(path)}; "
+                    + ("the last one stays" if published else "there was none yet")
+                )
+            left = _LOOK_SECONDS if end is None else min(_LOOK_SECONDS, end - time.monotonic())
+            yield from _pause(left)
+
+
+def _version(values: Sequence[Any]) -> int:
+    """That of the last of them."""
+    last = 0
+    for value in values:
+        last = value[0] if isinstance(value, tuple) and value else last + 1
+    return last
+
+
+def _told(content: list[FileOnDisk] | None) -> str:
+    """What tells a content, in short."""
+    return blake2b(repr(content).encode(), digest_size=16).hexdigest()
 
 
 def _content(path: Path) -> list[FileOnDisk] | None:

@@ -87,6 +87,23 @@ def test_a_snapshot_is_of_its_time_whoever_reads_it_when() -> None:
     assert [each.get(400) for each in late] == [2, 1, 1, 1, None]
 
 
+def test_a_native_aggregate_goes_on_as_if_all_had_come_to_it() -> None:
+    def encoded(keys: list[Any]) -> Batch:
+        entries = KeyedState.of((key, None) for key in keys).entries
+        return Batch.from_bytes(b"".join(key for _, key, _ in entries), len(keys))
+
+    whole, then = (Aggregate([[]], [("count", [])]) for _ in range(2))
+    whole.update(encoded(KEYS[:300]))
+    layout, entries = whole.snapshot()
+    then.restore(layout, entries, False)
+    assert then.snapshot() == (layout, entries)
+    for part in (KEYS[200:], ["new"], []):
+        assert sorted(whole.update(encoded(part)), key=repr) == sorted(
+            then.update(encoded(part)), key=repr
+        )
+        assert then.snapshot() == whole.snapshot()
+
+
 def test_entries_are_read_by_many_threads_at_once() -> None:
     entries = KeyedState.of((key, str(key)) for key in KEYS).entries
     with ThreadPoolExecutor(8) as pool:

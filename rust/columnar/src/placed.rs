@@ -11,11 +11,19 @@ use crate::entries::sort;
 pub struct Placed {
     /// The numbers of keys in the order of entries.
     order: Vec<u32>,
-    /// With no values.
+    /// Whatever their values are.
     entries: Entries,
 }
 
 impl Placed {
+    /// The keys of these, numbered in their order.
+    pub fn behind(entries: Entries) -> Self {
+        Self {
+            order: (0..).take(entries.len()).collect(),
+            entries,
+        }
+    }
+
     pub fn len(&self) -> usize {
         self.order.len()
     }
@@ -70,6 +78,24 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #[test]
+        fn keys_that_are_in_order_need_no_sort(
+            mut known in prop::collection::vec(0..6_u64, 0..20),
+            new in prop::collection::vec(0..6_u64, 0..20),
+        ) {
+            known.sort_unstable();
+            let keys = |numbers: std::ops::Range<usize>| numbers.map(|number| [number as u8]).collect();
+            let (old, added) = (keys(0..known.len()), keys(known.len()..known.len() + new.len()));
+            let mut behind = Placed::behind(Entries::new(&known, &old, &old));
+            let mut added_all = Placed::default();
+            added_all.add(&known, &old);
+            for placed in [&mut behind, &mut added_all] {
+                placed.add(&new, &added);
+            }
+            let values = Values::Small((0..behind.len() as i64).collect());
+            prop_assert_eq!(behind.entries(&values), added_all.entries(&values));
+        }
+
         #[test]
         fn entries_are_those_that_a_sort_of_all_gives(
             parts in prop::collection::vec(prop::collection::vec(0..6_u64, 0..20), 1..4),

@@ -11,6 +11,7 @@ use crate::groups::{Groups, Update, Wanted};
 use crate::key;
 use crate::path::Path;
 use crate::problem::{AggregateError, Problem};
+use crate::short::hash;
 use crate::strings::ByteStrings;
 use crate::value::Reader;
 use std::ops::Range;
@@ -93,8 +94,29 @@ impl Aggregate {
         self.groups.values()
     }
 
-    /// Goes on with a key that another has exported, as if its records had come here.
-    pub fn import(&mut self, key: &[u8], values: &[u8]) -> Result<(), Problem> {
+    /// Goes on with keys that others have exported, as if their records had come here; called before
+    /// the first record.
+    pub fn import_all<'a>(
+        &mut self,
+        mut pairs: impl ExactSizeIterator<Item = (&'a [u8], &'a [u8])>,
+    ) -> Result<(), Problem> {
+        self.groups = Groups::with_room(&self.wanted, pairs.len());
+        let mut hashes = Vec::with_capacity(AHEAD);
+        while pairs.len() > 0 {
+            let some: Vec<_> = pairs.by_ref().take(AHEAD).collect();
+            hashes.clear();
+            for (key, _) in &some {
+                hashes.push(hash(key::canonical(key, &mut self.scratch)?));
+            }
+            self.groups.read_ahead(&hashes);
+            for (key, values) in some {
+                self.import(key, values)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn import(&mut self, key: &[u8], values: &[u8]) -> Result<(), Problem> {
         let canonical = key::canonical(key, &mut self.scratch)?;
         self.groups.import(&self.wanted, (key, canonical), values)
     }
@@ -110,6 +132,9 @@ impl Aggregate {
         groups.add(wanted, (key, canonical), value, record)
     }
 }
+
+/// So many keys look for their places together: else each would wait for memory by itself.
+const AHEAD: usize = 64;
 
 #[cfg(test)]
 mod tests {

@@ -222,6 +222,11 @@ impl Groups {
         numbers.map(|number| update(number, entries, table, further))
     }
 
+    /// Reads the places of keys with these hashes.
+    pub(crate) fn read_ahead(&self, hashes: &[u64]) {
+        self.table.read_ahead(hashes);
+    }
+
     /// Takes in what an update has encoded, of a key that is not here; it counts as touched.
     pub(crate) fn import(
         &mut self,

@@ -102,7 +102,7 @@ fn values(aggregate: &Aggregate) -> HashMap<Vec<u8>, (Vec<u8>, Vec<Accumulated>)
 proptest! {
     #[test]
     fn others_go_on(
-        before in prop::collection::vec((keys(), any::<i64>()), 0..60),
+        before in prop::collection::vec((keys(), any::<i64>()), 0..200),
         after in prop::collection::vec((keys(), any::<i64>()), 0..60),
         parts in 1_usize..5,
     ) {
@@ -114,11 +114,15 @@ proptest! {
         let mut others: Vec<_> = (0..parts).map(|_| aggregate()).collect();
         let (kept, values_of) = (first.keys(0), first.values());
         let states = values_of.gather(0..values_of.len());
+        let mut given = vec![Vec::new(); parts];
         for number in 0..kept.len() {
             let (key, state) = (kept.get(number), states.get(number));
-            let other = &mut others[place(&canonical(key))];
-            other.import(key, state).expect("what was exported");
-            prop_assert_eq!(other.import(key, state), Err(Problem::Twice));
+            given[place(&canonical(key))].push((key, state));
+            let twice = [(key, state); 2].into_iter();
+            prop_assert_eq!(aggregate().import_all(twice), Err(Problem::Twice));
+        }
+        for (other, pairs) in others.iter_mut().zip(given) {
+            other.import_all(pairs.into_iter()).expect("what was exported");
         }
         let mut whole = aggregate();
         let mut sums: HashMap<Vec<u8>, i128> = HashMap::new();

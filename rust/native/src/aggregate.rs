@@ -8,7 +8,7 @@ use crate::results::{Shown, exported, value};
 use crate::state::{KeyedEntries, Snapshots};
 use crate::wanted::{PathStep, Said, Wanted, key_path, over_columns, path};
 use oka_columnar::Columns;
-use oka_compute::{Aggregation, Path, Update};
+use oka_compute::{Aggregation, Path, Problem, Update};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 use std::sync::Mutex;
@@ -32,7 +32,7 @@ pub(crate) struct Aggregate {
 struct State {
     aggregate: oka_compute::Aggregate,
     /// The key objects that were shown, by the number of the key.
-    keys: Vec<Py<PyAny>>,
+    keys: Vec<Option<Py<PyAny>>>,
     /// The aggregate over columns, once there are some.
     columns: Option<oka_columnar::Aggregate>,
     key: Vec<Vec<PathStep>>,
@@ -186,15 +186,16 @@ impl Aggregate {
             }
             return Ok(());
         }
-        let mut decoder = Decoder::new(py);
-        for (_, key, values) in entries.iter() {
-            let imported = state.aggregate.import(key, values);
-            imported.map_err(|problem| raise_columns(&problem.into()))?;
-            state.keys.push(decoder.first(key)?.unbind());
-        }
-        if !touched {
-            drop(state.aggregate.take_updates());
-        }
+        let aggregate = &mut state.aggregate;
+        let imported = py.detach(|| {
+            aggregate.import_all(entries.iter().map(|(_, key, values)| (key, values)))?;
+            if !touched {
+                drop(aggregate.take_updates());
+            }
+            Ok(())
+        });
+        imported.map_err(|problem: Problem| raise_columns(&problem.into()))?;
+        state.snapshots = Snapshots::behind(entries.clone());
         Ok(())
     }
 
@@ -277,16 +278,20 @@ impl State {
 fn pairs<'py, 'a>(
     py: Python<'py>,
     updates: impl Iterator<Item = Update<'a>>,
-    keys: &mut Vec<Py<PyAny>>,
+    keys: &mut Vec<Option<Py<PyAny>>>,
     shown: Shown,
 ) -> PyResult<Bound<'py, PyList>> {
     let mut pairs = Vec::with_capacity(updates.size_hint().0);
     for update in updates {
-        if update.number == keys.len() {
-            keys.push(Decoder::new(py).first(update.key)?.unbind());
+        if update.number >= keys.len() {
+            keys.resize_with(update.number + 1, || None);
         }
         let value = value(py, &update, shown)?;
-        pairs.push((keys[update.number].bind(py), value).into_pyobject(py)?);
+        let key = match &mut keys[update.number] {
+            Some(key) => key,
+            unknown => unknown.insert(Decoder::new(py).first(update.key)?.unbind()),
+        };
+        pairs.push((key.bind(py), value).into_pyobject(py)?);
     }
     PyList::new(py, pairs)
 }

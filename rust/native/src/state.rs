@@ -228,6 +228,17 @@ struct Shared {
 }
 
 impl Snapshots {
+    /// Of a table that has begun with these, numbered in their order.
+    pub(crate) fn behind(entries: Entries) -> Self {
+        Self {
+            copied: entries.len(),
+            shared: Arc::new(Shared {
+                new: Mutex::default(),
+                placed: Placed::behind(entries).into(),
+            }),
+        }
+    }
+
     /// The number of the first key that the next snapshot has to copy.
     pub(crate) fn copied(&self) -> usize {
         self.copied

@@ -1,7 +1,7 @@
 """Streams of models: what is declared, what is refused, and which versions models get."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -217,12 +217,53 @@ def test_a_watched_folder_is_published_when_it_has_changed_and_rests(
     left = iter(contents)
     monkeypatch.setattr("operators.sources.models._LOOK_SECONDS", 0.0)
     monkeypatch.setattr("operators.sources.models._content", lambda path: next(left))
-    items = Models(watch="/").open(task())
+    items = iter(Models(watch="/").open(task()))
     looks = []
     for _ in range(3):
         assert next(items) == Path("/")
         looks.append(len(contents) - left.__length_hint__())  # type: ignore[attr-defined]
     assert looks == [2, 5, 12]
+
+
+@pytest.mark.parametrize(("changed", "version"), [(False, 2), (True, 3)])
+def test_a_watched_folder_is_published_again_with_its_version(
+    task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: bool, version: int
+) -> None:
+    monkeypatch.setattr("operators.sources.models._LOOK_SECONDS", 0.001)
+    weights = tmp_path / "weights"
+
+    def given(reader: Any) -> Iterator[Any]:
+        return (item for item in reader if item != [])
+
+    reader = Models(watch=tmp_path, seconds=30).open(task())
+    items = given(reader)
+    for content in (b"one", b"two!"):
+        weights.write_bytes(content)
+        assert next(items) == tmp_path
+    if changed:
+        weights.write_bytes(b"three")
+    again = Models(watch=tmp_path, seconds=30).open(task())
+    again.restore(reader.position)
+    items = given(again)
+    assert next(items) == (version, tmp_path)
+    weights.write_bytes(b"fourth")
+    assert next(items) == tmp_path
+    assert again.position[0] == version + 1
+
+
+def test_models_that_bring_versions_keep_them(task: Task) -> None:
+    models = Models(b"a", (7, b"b"), b"c", b"d")
+    for given, expected in [
+        (0, [b"a", (7, b"b"), b"c", b"d"]),
+        (1, [(1, b"a"), (7, b"b"), b"c", b"d"]),
+        (2, [(7, b"b"), b"c", b"d"]),
+        (3, [(8, b"c"), b"d"]),
+        (4, [(9, b"d")]),
+        (5, [(9, b"d")]),
+    ]:
+        reader = models.open(task())
+        reader.restore((given, ""))
+        assert list(reader) == expected
 
 
 def test_a_path_that_is_not_there_is_not_watched(task: Task, tmp_path: Path) -> None:
@@ -234,7 +275,7 @@ def test_a_path_that_is_not_there_is_not_watched(task: Task, tmp_path: Path) -> 
     assert str(planned.value).startswith(f"models: {told}")
     Plan.of(pipeline, JobConfig(runtime="ray"))  # its task may run on another machine
     with pytest.raises(ModelError) as opened:
-        next(models.open(task()))
+        next(iter(models.open(task())))
     assert str(opened.value).startswith(told)
     (tmp_path / "typo").mkdir()
     Plan.of(pipeline, JobConfig())
@@ -247,7 +288,7 @@ def test_a_watched_folder_without_a_model_says_so_again_and_again(
     monkeypatch.setattr("operators.sources.models._SAY_SECONDS", 0.01)
     folder = tmp_path / "models"
     folder.mkdir()
-    items = Models(watch=folder, seconds=30).open(task())
+    items = iter(Models(watch=folder, seconds=30).open(task()))
 
     def said() -> str:
         caplog.clear()

@@ -399,6 +399,17 @@ class Job:
             assert self.coordinator.attempt == attempt + 1
             self.start()
 
+    def checkpoint(self) -> None:
+        """The epoch that has just begun, to its end."""
+        attempt, epoch = self.coordinator.attempt, self.coordinator.epochs.last  # type: ignore[union-attr]
+        assert Barrier(0, attempt, epoch) in self.said
+        entry: Any = Entry(False, 1)
+        said = self.handle(*(Acknowledged(task, attempt, epoch, entry) for task in (0, 1)))
+        assert said == [Store(epoch, {}, 0.0)]
+        self.handle(Stored(epoch))
+        self.handle(Committed(1, attempt, epoch))
+        assert self.said == [Mark(epoch)]
+
 
 def raised(record: str | None) -> OperatorError:
     return OperatorError("map", "t[1]", record, "ValueError", "")
@@ -415,22 +426,27 @@ def test_a_record_that_fails_again_ends_the_job_and_is_named() -> None:
     assert "on record 7" in str(job.coordinator.error)
 
 
-def test_restarts_are_counted_anew_with_each_checkpoint() -> None:
+def test_the_first_checkpoint_behind_a_failure_begins_at_once() -> None:
+    job = Job()
+    assert not any(isinstance(each, Barrier) for each in job.said)
+    job.fail(raised(None))
+    job.checkpoint()
+    job.handle(after=0.9)
+    assert job.said == []
+    job.handle(after=0.1)
+    job.checkpoint()
+
+
+def test_restarts_are_counted_anew_with_each_checkpoint_but_the_first() -> None:
     job = Job(restarts=2)
     for _ in range(3):
         job.fail(raised(None))
-        attempt = job.coordinator.attempt
+        job.checkpoint()
         job.handle(after=1.0)
-        epoch = job.coordinator.epochs.last  # type: ignore[union-attr]
-        assert Barrier(0, attempt, epoch) in job.said
-        entry: Any = Entry(False, 1)
-        said = job.handle(*(Acknowledged(task, attempt, epoch, entry) for task in (0, 1)))
-        assert said == [Store(epoch, {}, 0.0)]
-        job.handle(Stored(epoch))
-        job.handle(Committed(1, attempt, epoch))
-        assert job.said == [Mark(epoch)]
+        job.checkpoint()
     for _ in range(2):
         job.fail(raised(None))
+        job.checkpoint()
     assert job.coordinator.error is None
     job.fail(raised(None))
     assert isinstance(job.coordinator.error, OperatorError)
