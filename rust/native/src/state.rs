@@ -132,13 +132,14 @@ impl KeyedEntries {
         py: Python<'_>,
         changes: Vec<(Py<Self>, Bound<'_, PyBytes>)>,
     ) -> PyResult<Self> {
-        let told = changes.iter().map(|(changed, removed)| {
-            let changed = changed.get().entries(py)?.clone();
-            let (removed, []) = removed.as_bytes().as_chunks() else {
+        let told = changes.into_iter().map(|(entries, hashes)| {
+            let (hashes, []) = hashes.as_bytes().as_chunks() else {
                 return Err(not_columns(&oka_columnar::DecodeError::Malformed));
             };
-            let removed = removed.iter().copied().map(u64::from_le_bytes).collect();
-            Ok(Changes { changed, removed })
+            Ok(Changes {
+                changed: entries.get().entries(py)?.clone(),
+                removed: hashes.iter().copied().map(u64::from_le_bytes).collect(),
+            })
         });
         let told = told.collect::<PyResult<Vec<_>>>()?;
         let entries = self.entries(py)?;
