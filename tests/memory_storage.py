@@ -25,7 +25,9 @@ class MemoryStorage(Storage):
         return self.files[name]
 
     def create(self, name: str, data: bytes) -> bool:
-        return self.files.setdefault(name, data) is data
+        is_new = name not in self.files
+        self.files.setdefault(name, data)
+        return is_new
 
     def list(self, prefix: str) -> list[str]:
         return sorted(name for name in self.files if name.startswith(f"{prefix}/"))

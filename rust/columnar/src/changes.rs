@@ -1,10 +1,8 @@
 //! What has changed in entries since an earlier time, and the later entries out of that.
 
-use std::ops::Range;
-
 use arrow_array::UInt64Array;
 use oka_compute::ByteStrings;
-use xxhash_rust::xxh3::xxh3_128_with_seed;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_128_with_seed};
 
 use crate::Entries;
 
@@ -27,13 +25,7 @@ pub struct Changes {
 
 impl Digests {
     pub fn of(entries: &Entries) -> Self {
-        let mut together = Vec::new();
-        let digest = |(_, key, value): (u64, &[u8], &[u8])| {
-            together.clear();
-            together.extend_from_slice(key);
-            together.extend_from_slice(value);
-            xxh3_128_with_seed(&together, key.len() as u64)
-        };
+        let digest = |(_, key, value): (u64, &[u8], &[u8])| xxh3_128_with_seed(value, xxh3_64(key));
         Self {
             digests: entries.iter().map(digest).collect(),
             hashes: entries.hashes().clone(),
@@ -45,41 +37,31 @@ impl Digests {
     pub fn changes(&self, now: &Self, entries: &Entries, most: usize) -> Option<Changes> {
         assert_eq!(now.len(), entries.len(), "these are of the entries");
         let (mut rows, mut removed, mut bytes) = (Vec::new(), Vec::new(), 0);
+        let (before, after) = (self.hashes.values(), now.hashes.values());
         let (mut old, mut new) = (0..0, 0..0);
-        loop {
-            let ahead = [self.hash(old.end), now.hash(new.end)];
-            let Some(hash) = ahead.into_iter().flatten().min() else {
-                break;
-            };
-            old = self.rows_of(hash, old.end);
-            new = now.rows_of(hash, new.end);
+        while let Some(hash) = first(before.get(old.end), after.get(new.end)) {
+            old = old.end..end(before, old.end, hash);
+            new = new.end..end(after, new.end, hash);
             if new.is_empty() {
                 removed.push(hash);
                 bytes += size_of::<u64>();
             } else if self.digests[old.clone()] != now.digests[new.clone()] {
                 bytes += new.clone().map(|row| size(entries.get(row))).sum::<usize>();
-                rows.extend(new.clone());
+                rows.extend(new.start as u32..new.end as u32);
             }
             if bytes > most {
                 return None;
             }
         }
-        let changed = of(rows.len(), rows.into_iter().map(|row| entries.get(row)));
+        let changed = of(
+            rows.len(),
+            rows.into_iter().map(|row| entries.get(row as usize)),
+        );
         Some(Changes { changed, removed })
     }
 
     fn len(&self) -> usize {
         self.hashes.len()
-    }
-
-    fn hash(&self, row: usize) -> Option<u64> {
-        self.hashes.values().get(row).copied()
-    }
-
-    /// Those from this row on that have the hash.
-    fn rows_of(&self, hash: u64, first: usize) -> Range<usize> {
-        let hashes = &self.hashes.values()[first..];
-        first..first + hashes.iter().take_while(|each| **each == hash).count()
     }
 }
 
@@ -124,6 +106,22 @@ impl Changes {
         let changed = self.changed.iter().map(|(hash, ..)| hash);
         changed.chain(self.removed.iter().copied())
     }
+}
+
+/// The hash that comes first, unless both have come to their end.
+fn first(one: Option<&u64>, other: Option<&u64>) -> Option<u64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(*one.min(other)),
+        (one, other) => one.or(other).copied(),
+    }
+}
+
+/// The end of the rows from this one on that have the hash.
+fn end(hashes: &[u64], mut row: usize, hash: u64) -> usize {
+    while hashes.get(row) == Some(&hash) {
+        row += 1;
+    }
+    row
 }
 
 /// Entries of these rows, which are in order, and about so many.
