@@ -16,8 +16,8 @@ class MemoryStorage(Storage):
     def __init__(self, files: dict[str, bytes] | None = None) -> None:
         self.files = {} if files is None else files
 
-    def put(self, name: str, data: bytes) -> None:
-        self.files[name] = data
+    def put(self, name: str, *parts: bytes) -> None:
+        self.files[name] = b"".join(parts)
 
     def get(self, name: str) -> bytes:
         if name not in self.files:

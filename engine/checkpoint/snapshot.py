@@ -73,12 +73,12 @@ class SnapshotWriter:
         digests = {
             identity: state.entries.digests() for identity, state in snapshot.operators.items()
         }
-        base, data = self._encode(snapshot, digests)
+        base, parts = self._encode(snapshot, digests)
         slug = re.sub(r"[^A-Za-z0-9]+", "-", snapshot.vertex).strip("-")[:60] or "task"
         token = secrets.token_hex(4)  # so that no late writer of a former attempt writes over it
         name = f"data/{epoch:08}/{self._generation}-{slug}-{snapshot.index}-{token}.oka"
-        self._storage.put(name, data)
-        self._files = (*base, SnapshotFile(name, len(data), checksum(data)))
+        self._storage.put(name, *parts)
+        self._files = (*base, SnapshotFile(name, _size(parts), parts[-1].hex()))
         self._digests = digests
         return SnapshotEntry(
             vertex=snapshot.vertex,
@@ -95,20 +95,20 @@ class SnapshotWriter:
 
     def _encode(
         self, snapshot: TaskSnapshot, digests: Mapping[str, Digests]
-    ) -> tuple[tuple[SnapshotFile, ...], bytes]:
-        """The files that the next is based on, if any, and its bytes."""
+    ) -> tuple[tuple[SnapshotFile, ...], list[bytes]]:
+        """The files that the next is based on, if any, and its bytes, in parts."""
         head, parts = _head(snapshot), dict(_parts(snapshot, self._pickle))
         deltas = self._files[1:]
         if snapshot.operators and self._files and len(deltas) < _MOST_DELTAS:
             most = self._files[0].bytes // 2 - sum(file.bytes for file in deltas)
             changes = self._changes(snapshot, digests, most)
             if changes is not None:
-                data = pack(
+                packed = pack(
                     {**head, "based_on": self._files[-1].checksum, "changed": changes[0]},
                     {**parts, **changes[1]},
                 )
-                if len(data) <= most:
-                    return self._files, data
+                if _size(packed) <= most:
+                    return self._files, packed
         for identity, state in snapshot.operators.items():
             parts["entries", identity] = state.entries.to_bytes()
         return (), pack(head, parts)
@@ -200,6 +200,10 @@ def _parts(snapshot: TaskSnapshot, pickle: bool) -> Iterator[tuple[tuple[str, st
         yield ("columns", identity), state.columns
         yield ("shared", identity), state.encoded_shared
         yield ("own", identity), encode_value(dict(state.encoded_own), pickle)
+
+
+def _size(parts: Iterable[bytes]) -> int:
+    return sum(map(len, parts))
 
 
 def _get(storage: Storage, file: SnapshotFile) -> bytes:

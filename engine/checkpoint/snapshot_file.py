@@ -25,15 +25,15 @@ Parts: TypeAlias = Mapping[tuple[str, str], bytes]
 """By their kind, and the operator that they are of, or ""."""
 
 
-def pack(head: Mapping[str, Any], parts: Parts) -> bytes:
-    """The bytes of a file."""
+def pack(head: Mapping[str, Any], parts: Parts) -> list[bytes]:
+    """The bytes of a file, in parts of which none is copied; the last is the checksum."""
     told = {"format": FORMAT, **head, "parts": [[*name, len(part)] for name, part in parts.items()]}
     encoded = json.dumps(told).encode()
-    whole = (_MAGIC, len(encoded).to_bytes(4, "little"), encoded, *parts.values())
+    whole = [_MAGIC, len(encoded).to_bytes(4, "little"), encoded, *parts.values()]
     digest = blake2b(digest_size=_DIGEST)
     for part in whole:
         digest.update(part)
-    return b"".join((*whole, digest.digest()))
+    return [*whole, digest.digest()]
 
 
 def unpack(name: str, data: bytes) -> tuple[dict[str, Any], Parts]:

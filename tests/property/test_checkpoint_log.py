@@ -97,8 +97,8 @@ class Driver(threading.Thread, Storage):
             raise StorageError("the answer was lost")
         return done
 
-    def put(self, name: str, data: bytes) -> None:
-        self.call(lambda: self.world.files.__setitem__(name, data))
+    def put(self, name: str, *parts: bytes) -> None:
+        self.call(lambda: self.world.files.__setitem__(name, b"".join(parts)))
 
     def get(self, name: str) -> bytes:
         found = self.call(lambda: self.world.files.get(name))

@@ -105,8 +105,9 @@ class Job:
                 del self.storage.put
         return entries if len(entries) == self.parallelism else None
 
-    def fail(self, name: str, data: bytes) -> None:
+    def fail(self, name: str, *parts: bytes) -> None:
         """What fails leaves nothing, a part, or all."""
+        data = b"".join(parts)
         for size in (0, len(data) // 2, len(data))[: self.random.randint(0, 2) + 1]:
             self.storage.files[name] = data[:size]
         raise StorageError("the disk is full")
