@@ -1,7 +1,7 @@
 from typing import Any, SupportsFloat, SupportsIndex, final
 from typing_extensions import disjoint_base
 
-__all__ = ["Aggregate", "AggregateError", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "EncodeError", "InputStatistics", "KeyExtractError", "KeyedEntries", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "ResourceError", "S3Client", "S3Server", "StorageFailed", "WindowAggregate", "keyed_entries", "partition", "register_extensions", "use_precise_timers"]
+__all__ = ["Aggregate", "AggregateError", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "Digests", "EncodeError", "InputStatistics", "KeyExtractError", "KeyedEntries", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "ResourceError", "S3Client", "S3Server", "StorageFailed", "WindowAggregate", "keyed_entries", "partition", "register_extensions", "use_precise_timers"]
 
 @final
 class Aggregate:
@@ -309,6 +309,12 @@ class DecodeError(ValueError):
     """
     def __new__(cls, /, message: "str") -> DecodeError: ...
 
+@final
+class Digests:
+    """
+    What entries of keyed state were at one time: 16 bytes for each.
+    """
+
 @disjoint_base
 class EncodeError(TypeError):
     """
@@ -373,6 +379,16 @@ class KeyedEntries:
         """
         Of these, which are in any order.
         """
+    def changes(self, /, before: "Digests", now: "Digests", most: "int") -> "tuple[KeyedEntries, bytes] | None":
+        """
+        What has come to those of `before` until they were these, whose digests are `now`: all entries of
+        the hashes of which any is new or another, and the hashes of which there is none any more, as
+        little-endian numbers. None if that takes more than so many bytes.
+        """
+    def digests(self, /) -> "Digests":
+        """
+        What they are, for `changes` of a later time.
+        """
     @staticmethod
     def from_bytes(data: "bytes", length: "int") -> "KeyedEntries":
         """
@@ -394,6 +410,10 @@ class KeyedEntries:
     def values(self, /) -> "list[Any]":
         """
         What is kept of each of them, decoded.
+        """
+    def with_changes(self, /, changes: "list[tuple[KeyedEntries, bytes]]") -> "KeyedEntries":
+        """
+        What they are after these `changes`, the oldest first. Raises DecodeError.
         """
 
 @final

@@ -58,12 +58,23 @@ def list_(folder: str, as_json: bool) -> None:
             str(len(each.tasks)),
             f"{sum(sum(task.keys.values()) for task in each.tasks):,}",
             measure(each.bytes, "byte"),
+            measure(each.written, "byte"),
             duration((each.ended - each.started) * 1e6),
             "yes" if each.epoch in committed else "no",
         )
         for each in manifests
     ]
-    columns = ("epoch", "savepoint", "stored", "tasks", "keys", "size", "took", "committed")
+    columns = (
+        "epoch",
+        "savepoint",
+        "stored",
+        "tasks",
+        "keys",
+        "size",
+        "written",
+        "took",
+        "committed",
+    )
     click.echo(table(columns, rows, names=3))
 
 
@@ -95,7 +106,7 @@ def show(folder: str, epoch: str | None, operator: str | None, top: int, as_json
         f"{counted(len(read), 'task')}, {measure(manifest.bytes, 'byte')}"
     )
     click.echo(table(("operator", "tasks", "keys", "keeps"), _operator_rows(manifest), names=1))
-    columns = ("task", "size", "keys", "finished", "event time")
+    columns = ("task", "files", "size", "keys", "finished", "event time")
     click.echo(table(columns, [_task_row(*each) for each in read], names=1))
     for _, snapshot in read:
         for source, shares in snapshot.positions.items():
@@ -132,7 +143,12 @@ def _log(folder: str) -> CheckpointLog:
 
 def _figures(manifest: Manifest) -> dict[str, int]:
     keys = sum(sum(task.keys.values()) for task in manifest.tasks)
-    return {"tasks": len(manifest.tasks), "keys": keys, "bytes": manifest.bytes}
+    return {
+        "tasks": len(manifest.tasks),
+        "keys": keys,
+        "bytes": manifest.bytes,
+        "written": manifest.written,
+    }
 
 
 def _operator_rows(manifest: Manifest) -> list[tuple[str, ...]]:
@@ -154,6 +170,7 @@ def _task_row(entry: SnapshotEntry, snapshot: TaskSnapshot) -> Sequence[str]:
     times = [time_us for time_us in snapshot.watermarks.values() if abs(time_us) < 1 << 62]
     return (
         f"{entry.vertex}[{entry.index}]",
+        str(len(entry.files)),
         measure(entry.bytes, "byte"),
         f"{sum(entry.keys.values()):,}",
         "yes" if entry.finished else "no",

@@ -77,7 +77,7 @@ class JobConfig:
     the job fails with the first worker.
 
     checkpoint_interval_seconds: seconds from one checkpoint to the next. Smaller: less is done
-    again after a failure, and output becomes final sooner; each is the whole state.
+    again after a failure, and output becomes final sooner; each writes what has changed.
 
     resume: what of `checkpoints` to go on from: "latest", which is the beginning where there is
     none, the number of an epoch, or the name of a savepoint. None: there must not be any.

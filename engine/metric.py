@@ -119,7 +119,7 @@ class Metrics:
     checkpoint_bytes: int = _metric(
         "max",
         "byte",
-        "Size of the last checkpoint: the files of all tasks.",
+        "What the last checkpoint wrote: a file for each task.",
         row="checkpoints",
         text="of {}",
         alone=False,

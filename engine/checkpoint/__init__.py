@@ -1,6 +1,6 @@
 """Checkpoints of a job in a folder or in S3: tasks as they were at a barrier, epoch by epoch.
 
-`Storage` holds files by name, `snapshot` is one task's file, `manifest` says which of them are an
+`Storage` holds files by name, `snapshot` is one task's files, `manifest` says which of them are an
 epoch, `CheckpointLog` orders epochs and drivers, `plan_restore` gives tasks what they go on with.
 Nothing here knows how a job runs.
 """
@@ -9,7 +9,7 @@ from engine.checkpoint.log import CheckpointLog, Claim
 from engine.checkpoint.manifest import Manifest, SnapshotEntry, SnapshotFile
 from engine.checkpoint.requests import Answer, Request, Requests
 from engine.checkpoint.restore import RestoredTask, plan_restore
-from engine.checkpoint.snapshot import TaskSnapshot, read_snapshot, write_snapshot
+from engine.checkpoint.snapshot import SnapshotWriter, TaskSnapshot, read_snapshot
 from engine.checkpoint.storage import Storage, open_storage
 
 __all__ = [
@@ -22,10 +22,10 @@ __all__ = [
     "RestoredTask",
     "SnapshotEntry",
     "SnapshotFile",
+    "SnapshotWriter",
     "Storage",
     "TaskSnapshot",
     "open_storage",
     "plan_restore",
     "read_snapshot",
-    "write_snapshot",
 ]

@@ -158,7 +158,8 @@ class CheckpointLog:
         """Remove these epochs, and what none needs or can need.
 
         Nobody stores any more what a driver before this one wrote. Of its own, data of later epochs
-        than the last stays, and so does all of drivers that came behind it unseen.
+        than the last stays, for tasks base on it what they write next, stored or not; and so does
+        all of drivers that came behind it unseen.
         """
         view = view or self._entries.view()
         self._storage.delete(map(entry, gone))  # first: what is half removed is no epoch

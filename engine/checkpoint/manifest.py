@@ -13,7 +13,7 @@ from typing import Any
 
 from engine.errors import CheckpointError
 
-FORMAT = 2
+FORMAT = 3
 """Of manifests and snapshot files; one that reads a format reads all before it."""
 
 
@@ -49,6 +49,11 @@ class SnapshotEntry:
     def bytes(self) -> int:
         """Of all its files."""
         return sum(file.bytes for file in self.files)
+
+    @property
+    def written(self) -> int:
+        """Bytes of its last file: the others were there before."""
+        return self.files[-1].bytes
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
@@ -87,6 +92,11 @@ class Manifest:
     def bytes(self) -> int:
         """Of all its files."""
         return sum(task.bytes for task in self.tasks)
+
+    @property
+    def written(self) -> int:
+        """Bytes of the last file of each task."""
+        return sum(task.written for task in self.tasks)
 
     @property
     def operators(self) -> dict[str, int]:

@@ -19,9 +19,9 @@ class S3Storage(Storage):
         """As it was given."""
         return self._s3.url
 
-    def put(self, name: str, data: bytes) -> None:
+    def put(self, name: str, *parts: bytes) -> None:
         """As the base says; no object is ever torn."""
-        self._s3.put(name, data)
+        self._s3.put(name, b"".join(parts))
 
     def get(self, name: str) -> bytes:
         """As the base says."""

@@ -1,30 +1,24 @@
-"""One task at a barrier, and the file that it is kept in.
+"""One task at a barrier, and the files that it is kept in.
 
-A file is a head, parts and the checksum of both:
-
-    8 bytes   "OKA-SNAP"
-    4 bytes   length of the head, little-endian
-    head      JSON: format, what the task was, and name and length of each part, in their order
-    parts     entries of operators as Arrow IPC streams; other values as encoded records
-    16 bytes  BLAKE2b of all before
+The first file has all. Each of those behind it has what is of no key, and of keyed state what has
+changed since the file before: of each 64-bit hash of a key by which something has, the entries that
+there are now. It names the checksum of the file that it is based on.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import secrets
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from itertools import accumulate, pairwise
 from typing import Any
 
-from engine.checkpoint.manifest import FORMAT, SnapshotEntry, SnapshotFile, damaged
+from engine.checkpoint.manifest import SnapshotEntry, SnapshotFile, damaged
+from engine.checkpoint.snapshot_file import Parts, checksum, pack, readable, unpack
 from engine.checkpoint.storage import Storage
-from engine.errors import CheckpointError
-from engine.network import DecodeError, KeyedEntries
+from engine.network import Digests, KeyedEntries
 from engine.state import KeyedState, decode_value, encode_value
 
 
@@ -52,96 +46,111 @@ class TaskSnapshot:
     """What sinks by identity are to commit."""
 
 
-def write_snapshot(
-    storage: Storage, epoch: int, generation: int, snapshot: TaskSnapshot, *, pickle: bool = False
-) -> SnapshotEntry:
-    """Write a task's file and say what the manifest has to hold of it.
+class SnapshotWriter:
+    """Writes the snapshots of one task in one attempt. One thread at a time.
 
-    With `pickle`, as `TaskContext.pickle` says, what cannot be encoded otherwise is pickled. Raises
-    StorageError, and EncodeError where a position or prepared output cannot travel.
+    A file is based on the one that was written before, whether or not an epoch was stored with
+    that: a file of the attempt under way stays until an epoch behind it is stored, and then as long
+    as a manifest names it. With `pickle`, as `TaskContext.pickle` says, what cannot be encoded
+    otherwise is pickled. Of what was written last it keeps 24 bytes in memory for each key.
     """
-    data = encode_snapshot(snapshot, pickle=pickle)
-    slug = re.sub(r"[^A-Za-z0-9]+", "-", snapshot.vertex).strip("-")[:60] or "task"
-    token = secrets.token_hex(4)  # so that no late writer of a former attempt writes over it
-    name = f"data/{epoch:08}/{generation}-{slug}-{snapshot.index}-{token}.oka"
-    storage.put(name, data)
-    return SnapshotEntry(
-        vertex=snapshot.vertex,
-        index=snapshot.index,
-        parallelism=snapshot.parallelism,
-        finished=snapshot.finished,
-        shares=snapshot.shares,
-        operators=snapshot.chain,
-        files=(SnapshotFile(name, len(data), data[-_DIGEST:].hex()),),
-        keys={identity: len(state.entries) for identity, state in snapshot.operators.items()},
-        sources=tuple(snapshot.positions),
-        sinks=tuple(snapshot.prepared),
-    )
+
+    def __init__(self, storage: Storage, generation: int, *, pickle: bool = False) -> None:
+        self._storage = storage
+        self._generation = generation
+        self._pickle = pickle
+        self._files: tuple[SnapshotFile, ...] = ()
+        """All that the last snapshot needs."""
+        self._digests: dict[str, Digests] = {}
+        """What it had of keyed state."""
+
+    def write(self, epoch: int, snapshot: TaskSnapshot) -> SnapshotEntry:
+        """Write a file and say what the manifest has to hold of the task.
+
+        Raises StorageError, and EncodeError where a position or prepared output cannot travel; the
+        next is then based on what was written before.
+        """
+        digests = {
+            identity: state.entries.digests() for identity, state in snapshot.operators.items()
+        }
+        base, parts = self._encode(snapshot, digests)
+        slug = re.sub(r"[^A-Za-z0-9]+", "-", snapshot.vertex).strip("-")[:60] or "task"
+        token = secrets.token_hex(4)  # so that no late writer of a former attempt writes over it
+        name = f"data/{epoch:08}/{self._generation}-{slug}-{snapshot.index}-{token}.oka"
+        self._storage.put(name, *parts)
+        self._files = (*base, SnapshotFile(name, _size(parts), parts[-1].hex()))
+        self._digests = digests
+        return SnapshotEntry(
+            vertex=snapshot.vertex,
+            index=snapshot.index,
+            parallelism=snapshot.parallelism,
+            finished=snapshot.finished,
+            shares=snapshot.shares,
+            operators=snapshot.chain,
+            files=self._files,
+            keys={identity: len(state.entries) for identity, state in snapshot.operators.items()},
+            sources=tuple(snapshot.positions),
+            sinks=tuple(snapshot.prepared),
+        )
+
+    def _encode(
+        self, snapshot: TaskSnapshot, digests: Mapping[str, Digests]
+    ) -> tuple[tuple[SnapshotFile, ...], list[bytes]]:
+        """The files that the next is based on, if any, and its bytes, in parts."""
+        head, parts = _head(snapshot), dict(_parts(snapshot, self._pickle))
+        deltas = self._files[1:]
+        if snapshot.operators and self._files and len(deltas) < _MOST_DELTAS:
+            most = self._files[0].bytes // 2 - sum(file.bytes for file in deltas)
+            changes = self._changes(snapshot, digests, most)
+            if changes is not None:
+                packed = pack(
+                    {**head, "based_on": self._files[-1].checksum, "changed": changes[0]},
+                    {**parts, **changes[1]},
+                )
+                if _size(packed) <= most:
+                    return self._files, packed
+        for identity, state in snapshot.operators.items():
+            parts["entries", identity] = state.entries.to_bytes()
+        return (), pack(head, parts)
+
+    def _changes(
+        self, snapshot: TaskSnapshot, digests: Mapping[str, Digests], most: int
+    ) -> tuple[dict[str, int], dict[tuple[str, str], bytes]] | None:
+        """What has changed since the last, with the numbers of entries; None if it is too much."""
+        counts: dict[str, int] = {}
+        parts: dict[tuple[str, str], bytes] = {}
+        for identity, state in snapshot.operators.items():
+            if identity not in self._digests:
+                parts["entries", identity] = state.entries.to_bytes()
+                continue
+            now = digests[identity]
+            changes = state.entries.changes(self._digests[identity], now, max(0, most))
+            if changes is None:
+                return None
+            changed, parts["removed", identity] = changes
+            counts[identity] = len(changed)
+            parts["changed", identity] = changed.to_bytes()
+        return counts, parts
 
 
 def read_snapshot(storage: Storage, entry: SnapshotEntry) -> TaskSnapshot:
     """The snapshot again; CheckpointError, naming the file, where it is not what was written."""
-    (file,) = entry.files
-    data = storage.get(file.name)
-    if len(data) != file.bytes:
-        raise damaged(file.name, f"it has {len(data)} bytes, expected {file.bytes}")
-    if data[-_DIGEST:].hex() != file.checksum:
-        raise damaged(
-            file.name, f"its checksum is {data[-_DIGEST:].hex()}, expected {file.checksum}"
-        )
-    return decode_snapshot(file.name, data)
+    return decode_snapshot((file.name, _get(storage, file)) for file in entry.files)
 
 
-def encode_snapshot(snapshot: TaskSnapshot, *, pickle: bool = False) -> bytes:
-    """The bytes of a file."""
-    parts = dict(_parts(snapshot, pickle))
-    head = json.dumps(
-        {
-            "format": FORMAT,
-            "vertex": snapshot.vertex,
-            "index": snapshot.index,
-            "parallelism": snapshot.parallelism,
-            "finished": snapshot.finished,
-            "chain": snapshot.chain,
-            "shares": snapshot.shares,
-            "watermarks": dict(snapshot.watermarks),
-            "operators": {
-                identity: len(state.entries) for identity, state in snapshot.operators.items()
-            },
-            "parts": [[*name, len(part)] for name, part in parts.items()],
-        }
-    ).encode()
-    whole = (_MAGIC, len(head).to_bytes(4, "little"), head, *parts.values())
-    digest = blake2b(digest_size=_DIGEST)
-    for part in whole:
-        digest.update(part)
-    return b"".join((*whole, digest.digest()))
-
-
-def decode_snapshot(name: str, data: bytes) -> TaskSnapshot:
-    """The snapshot in the bytes of the file of this name; CheckpointError if they are none."""
-    if data[: len(_MAGIC)] != _MAGIC:
-        raise damaged(name, "it does not begin as a snapshot does")
-    whole = memoryview(data)[:-_DIGEST]
-    if _digest(whole) != data[-_DIGEST:]:
-        raise damaged(name, "its content does not have the checksum that is at its end")
-    start = len(_MAGIC) + 4
-    end = start + int.from_bytes(whole[len(_MAGIC) : start], "little")
-    try:
-        head = json.loads(bytes(whole[start:end]))
-        version = head["format"]
-        if version > FORMAT:
-            raise CheckpointError(
-                f"{name} is of format {version}, expected at most {FORMAT}",
-                "it was written by a newer version of Oka: run the job with that",
-            )
-        ends = list(accumulate((part[2] for part in head["parts"]), initial=end))
-        parts = {
-            (kind, operator): bytes(whole[first:last])
-            for (kind, operator, _), (first, last) in zip(
-                head["parts"], pairwise(ends), strict=True
-            )
-        }
+def decode_snapshot(files: Iterable[tuple[str, bytes]]) -> TaskSnapshot:
+    """The snapshot in the files of these names and bytes; CheckpointError if they are none."""
+    kept: dict[str, _Kept] = {}
+    last: str | None = None
+    for name, data in files:
+        head, parts = unpack(name, data)
+        based_on = head.get("based_on")
+        if based_on != last:
+            raise damaged(name, f"it is based on a file of checksum {based_on}, expected {last}")
+        with readable(name):
+            kept = {identity: _next(kept, head, parts, identity) for identity in head["operators"]}
+        last = checksum(data)
+    with readable(name):
         return TaskSnapshot(
             head["vertex"],
             head["index"],
@@ -149,7 +158,7 @@ def decode_snapshot(name: str, data: bytes) -> TaskSnapshot:
             head["finished"],
             tuple(head["chain"]),
             {
-                identity: _state(parts, identity, count)
+                identity: _state(parts, identity, kept[identity], count)
                 for identity, count in head["operators"].items()
             },
             head["watermarks"],
@@ -157,36 +166,78 @@ def decode_snapshot(name: str, data: bytes) -> TaskSnapshot:
             head["shares"],
             decode_value(parts["prepared", ""]),
         )
-    except _UNREADABLE as error:
-        raise CheckpointError(
-            f"{name} cannot be read: {type(error).__name__}: {error}",
-            "is it of the same version of the pipeline, with the classes of its records?",
-        ) from error
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """Entries of an operator, and what has come to them since, the oldest first."""
+
+    entries: KeyedEntries
+    changes: tuple[tuple[KeyedEntries, bytes], ...] = ()
+
+
+def _head(snapshot: TaskSnapshot) -> dict[str, Any]:
+    return {
+        "vertex": snapshot.vertex,
+        "index": snapshot.index,
+        "parallelism": snapshot.parallelism,
+        "finished": snapshot.finished,
+        "chain": snapshot.chain,
+        "shares": snapshot.shares,
+        "watermarks": dict(snapshot.watermarks),
+        "operators": {
+            identity: len(state.entries) for identity, state in snapshot.operators.items()
+        },
+    }
 
 
 def _parts(snapshot: TaskSnapshot, pickle: bool) -> Iterator[tuple[tuple[str, str], bytes]]:
+    """All but entries."""
     positions = {source: dict(shares) for source, shares in snapshot.positions.items()}
     yield ("positions", ""), encode_value(positions, pickle)
     yield ("prepared", ""), encode_value(dict(snapshot.prepared), pickle)
     for identity, state in snapshot.operators.items():
-        yield ("entries", identity), state.entries.to_bytes()
         yield ("columns", identity), state.columns
         yield ("shared", identity), state.encoded_shared
         yield ("own", identity), encode_value(dict(state.encoded_own), pickle)
 
 
-def _state(parts: Mapping[tuple[str, str], bytes], identity: str, count: int) -> KeyedState:
+def _size(parts: Iterable[bytes]) -> int:
+    return sum(map(len, parts))
+
+
+def _get(storage: Storage, file: SnapshotFile) -> bytes:
+    data = storage.get(file.name)
+    if len(data) != file.bytes:
+        raise damaged(file.name, f"it has {len(data)} bytes, expected {file.bytes}")
+    if checksum(data) != file.checksum:
+        raise damaged(file.name, f"its checksum is {checksum(data)}, expected {file.checksum}")
+    return data
+
+
+def _next(
+    before: Mapping[str, _Kept], head: Mapping[str, Any], parts: Parts, identity: str
+) -> _Kept:
+    """What an operator has come to with one more file."""
+    if ("changed", identity) in parts:
+        changed = KeyedEntries.from_bytes(parts["changed", identity], head["changed"][identity])
+        change = changed, parts["removed", identity]
+        return _Kept(before[identity].entries, (*before[identity].changes, change))
+    count = head["operators"][identity]
     if ("entries", identity) in parts:
-        entries = KeyedEntries.from_bytes(parts["entries", identity], count)
-    else:
-        entries = _entries_of_format_1(parts, identity, count)
+        return _Kept(KeyedEntries.from_bytes(parts["entries", identity], count))
+    return _Kept(_entries_of_format_1(parts, identity, count))
+
+
+def _state(parts: Parts, identity: str, kept: _Kept, count: int) -> KeyedState:
+    entries = kept.entries.with_changes(list(kept.changes)) if kept.changes else kept.entries
+    if len(entries) != count:
+        raise ValueError(f"{identity!r} has {len(entries)} keys, expected {count}")
     columns, shared, own = (parts[kind, identity] for kind in ("columns", "shared", "own"))
     return KeyedState(entries, columns, shared, decode_value(own))
 
 
-def _entries_of_format_1(
-    parts: Mapping[tuple[str, str], bytes], identity: str, count: int
-) -> KeyedEntries:
+def _entries_of_format_1(parts: Parts, identity: str, count: int) -> KeyedEntries:
     def numbers(kind: str) -> list[int]:
         return [number for (number,) in struct.iter_unpack("<Q", parts[kind, identity])]
 
@@ -200,13 +251,5 @@ def _entries_of_format_1(
     return KeyedEntries(entries)
 
 
-def _digest(data: bytes | memoryview) -> bytes:
-    return blake2b(data, digest_size=_DIGEST).digest()
-
-
-_MAGIC = b"OKA-SNAP"
-_DIGEST = 16
-_UNREADABLE = (
-    *(ValueError, LookupError, TypeError, AttributeError, OverflowError),
-    *(struct.error, DecodeError),
-)
+_MOST_DELTAS = 8
+"""Files that one task's snapshot needs beside the first; together at most half as large as that."""

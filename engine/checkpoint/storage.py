@@ -26,8 +26,11 @@ class Storage(ABC):
         """Where it is, as `open_storage` takes it."""
 
     @abstractmethod
-    def put(self, name: str, data: bytes) -> None:
-        """Write a file, over one of this name; it outlives the machine when this returns."""
+    def put(self, name: str, *parts: bytes) -> None:
+        """Write a file, over one of this name, as these parts one behind the other.
+
+        It outlives the machine when this returns.
+        """
 
     @abstractmethod
     def get(self, name: str) -> bytes:
@@ -91,11 +94,11 @@ class FolderStorage(Storage):
         """The folder."""
         return str(self._folder)
 
-    def put(self, name: str, data: bytes) -> None:
+    def put(self, name: str, *parts: bytes) -> None:
         """As the base says."""
         path = self._folder / name
         with _told(path):
-            _in_folder(path.parent, lambda: _write(path, data))
+            _in_folder(path.parent, lambda: _write(path, *parts))
 
     def get(self, name: str) -> bytes:
         """As the base says."""
@@ -168,10 +171,10 @@ def _in_folder(folder: Path, write: Callable[[], None]) -> None:
                 raise
 
 
-def _write(path: Path, data: bytes) -> None:
+def _write(path: Path, *parts: bytes) -> None:
     try:
         with path.open("wb") as file:
-            file.write(data)
+            file.writelines(parts)
             file.flush()
             os.fsync(file.fileno())
     except OSError:

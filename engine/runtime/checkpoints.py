@@ -129,7 +129,7 @@ class Checkpoints:
         return {
             "checkpoints": self._stored,
             "checkpoint_ms": 1e3 * (made.ended - made.started),
-            "checkpoint_bytes": made.bytes,
+            "checkpoint_bytes": made.written,
             "checkpoint_age_ms": 1e3 * (time.monotonic() - ended),
         }
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import TypeAlias
 
-from engine.checkpoint import TaskSnapshot, open_storage, read_snapshot, write_snapshot
+from engine.checkpoint import SnapshotWriter, TaskSnapshot, open_storage, read_snapshot
 from engine.errors import CheckpointError, EngineError, StorageError
 from engine.runtime.description import SnapshotFailed, SnapshotWritten, Start
 from engine.runtime.reply import text_of
@@ -28,7 +28,7 @@ class Snapshots:
         """The last that the task has taken part in; the thread of the task counts it."""
         self._storage = open_storage(start.url)
         self._attempt = attempt
-        self._pickle = pickle
+        self._writer = SnapshotWriter(self._storage, start.generation, pickle=pickle)
         self._say = say
         self._waiting: queue.SimpleQueue[tuple[int, TaskSnapshot] | None] = queue.SimpleQueue()
         self._closed = threading.Event()
@@ -55,9 +55,7 @@ class Snapshots:
     def _write(self, epoch: int, snapshot: TaskSnapshot) -> None:
         while not self._closed.is_set():
             try:
-                entry = write_snapshot(
-                    self._storage, epoch, self.start.generation, snapshot, pickle=self._pickle
-                )
+                entry = self._writer.write(epoch, snapshot)
             except BaseException as error:  # noqa: BLE001 - records are the user's: it may be any
                 self._say(SnapshotFailed(self._attempt, epoch, _told(snapshot, error)))
                 if not (snapshot.finished and isinstance(error, StorageError)):

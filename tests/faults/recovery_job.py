@@ -22,8 +22,10 @@ from operators.sources import Collection
 from tests import jobfolders
 
 KEYS, RECORDS, SECONDS = 37, 24_000, 3.0
+MANY = 8_000
+"""Other keys, of which few change from one checkpoint to the next."""
 WINDOW_US, STEP_US = 250_000, 500
-FOLDERS = ("counted", "windows", "answers", "summed")
+FOLDERS = ("counted", "windows", "answers", "summed", "each", "tally")
 
 
 class Numbered(ProcessFunction):
@@ -49,6 +51,8 @@ def expected() -> dict[str, list[Any]]:
     numbered = sorted([key, i + 1] for key, count in counts.items() for i in range(count))
     return {
         "counted": numbered,
+        "each": sorted([n % MANY, 1 + n // MANY] for n in range(RECORDS)),
+        "tally": sorted(map(list, Counter(n % MANY for n in range(RECORDS)).items())),
         "windows": sorted([key, n, at, at + WINDOW_US] for (key, at), n in windows.items()),
         "answers": list(range(RECORDS)),
         "summed": numbered,
@@ -68,12 +72,15 @@ def main() -> None:
     timed = records.with_event_time(2, out_of_orderness=timedelta(milliseconds=50))
     windows = timed.key_by(0).window(Tumbling(timedelta(microseconds=WINDOW_US))).count()
     summed = records.map(lambda r: (r[0], 1)).key_by(0).reduce(lambda a, b: (a[0], a[1] + b[1]))
+    spread = numbers.map(lambda n: (n % MANY, n)).key_by(0)
     result = engine.execute(
         [
             keyed.process(Numbered()).sink(JsonLines(out / "counted")),
             windows.sink(JsonLines(out / "windows")),
             records.map_async(answer, max_in_flight=64).sink(JsonLines(out / "answers")),
             summed.sink(JsonLines(out / "summed")),
+            spread.process(Numbered()).sink(JsonLines(out / "each")),
+            spread.count(emit="final").sink(JsonLines(out / "tally")),
             keyed.count(emit="final").sink(Collect()).named("final"),
             keyed.count().sink(Counts()).named("counts"),
         ],

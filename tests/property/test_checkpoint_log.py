@@ -10,11 +10,21 @@ import json
 import random
 import threading
 from collections.abc import Callable, Iterable
+from functools import cache
 
 import pytest
 
-from engine.checkpoint import CheckpointLog, Manifest, SnapshotEntry, SnapshotFile, Storage
+from engine.checkpoint import (
+    CheckpointLog,
+    Manifest,
+    SnapshotWriter,
+    Storage,
+    TaskSnapshot,
+    read_snapshot,
+)
 from engine.errors import Fenced, StorageError
+from engine.state import KeyedState
+from tests.memory_storage import MemoryStorage
 
 
 class Killed(BaseException):
@@ -87,8 +97,8 @@ class Driver(threading.Thread, Storage):
             raise StorageError("the answer was lost")
         return done
 
-    def put(self, name: str, data: bytes) -> None:
-        self.call(lambda: self.world.files.__setitem__(name, data))
+    def put(self, name: str, *parts: bytes) -> None:
+        self.call(lambda: self.world.files.__setitem__(name, b"".join(parts)))
 
     def get(self, name: str) -> bytes:
         found = self.call(lambda: self.world.files.get(name))
@@ -116,16 +126,19 @@ class Driver(threading.Thread, Storage):
 
 @pytest.mark.parametrize("first", range(0, 400, 100))
 def test_what_was_stored_is_gone_on_from(first):
-    stored = sum(check(seed) for seed in range(first, first + 100))
-    assert stored > 500
+    found = [check(seed) for seed in range(first, first + 100)]
+    assert sum(stored for stored, _ in found) > 500
+    assert sum(based for _, based in found) > 50
 
 
-def check(seed: int) -> int:
+def check(seed: int) -> tuple[int, int]:
+    """How many epochs were stored, and from how many that need several files others went on."""
     world = World(seed)
     promised: list[int] = [0]
     """The last epoch that a driver knows to be stored."""
     epochs: list[int] = []
     claimed: list[int] = []
+    based: list[bool] = []
 
     def work(driver: Driver) -> None:
         while True:
@@ -141,15 +154,21 @@ def check(seed: int) -> int:
             claimed.append(claim.generation)
             break
         if claim.manifest is not None:
-            needed = claim.manifest.tasks[0].files[0].name
+            needed = [file.name for file in claim.manifest.tasks[0].files]
             is_last = max(generations(world)) == claim.generation
-            assert needed in world.files or not is_last, f"seed {seed}: {needed} is gone"
+            are_there = world.files.keys() >= set(needed)
+            assert are_there or not is_last, f"seed {seed}: of {needed} some are gone"
+            if are_there:
+                (entry,) = claim.manifest.tasks
+                read = read_snapshot(MemoryStorage(world.files), entry)
+                assert read.watermarks == {"": claim.manifest.epoch}
+                assert read.operators == state(claim.manifest.epoch)
+                based.append(len(needed) > 1)
+        writer = SnapshotWriter(driver, claim.generation)
         for epoch in range(claim.next_epoch, claim.next_epoch + 6):
-            name = f"data/{epoch:08}/{claim.generation}-{id(driver)}"
+            told = TaskSnapshot("v", 0, 1, operators=state(epoch), watermarks={"": epoch})
             try:
-                driver.put(name, b"")
-                files = (SnapshotFile(name, 0, ""),)
-                entry = SnapshotEntry("v", 0, 1, False, 0, files)
+                entry = writer.write(epoch, told)
                 newest = max(claimed)
                 log.store(Manifest("job", epoch, claim.generation, (entry,)))
             except StorageError:
@@ -167,7 +186,14 @@ def check(seed: int) -> int:
 
     world.run([Driver(world, work) for _ in range(6)])
     assert epochs == sorted(set(epochs)), f"seed {seed}: {epochs}"
-    return len(epochs)
+    return len(epochs), sum(based)
+
+
+@cache
+def state(epoch: int) -> dict[str, KeyedState]:
+    """What the task keeps at an epoch: of many keys, some change from one to the next."""
+    values = {key: epoch - epoch % 7 if key > 9 else epoch for key in range(9 + epoch % 3, 300)}
+    return {"count": KeyedState.of(values.items())}
 
 
 def generations(world: World) -> list[int]:

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.checkpoint import TaskSnapshot
-from engine.checkpoint.snapshot import decode_snapshot, encode_snapshot
+from engine.checkpoint import SnapshotWriter, TaskSnapshot
+from engine.checkpoint.snapshot import decode_snapshot
 from engine.errors import CheckpointError
 from engine.state import KeyedState
+from tests.memory_storage import MemoryStorage
 
 NAMES = st.text(max_size=8)
 KEYS = st.one_of(st.integers(), st.text(max_size=9), st.tuples(st.integers(), st.booleans()))
@@ -41,27 +42,36 @@ SNAPSHOTS = st.builds(
 )
 
 
+def written(snapshot):
+    """The bytes of its file."""
+    storage = MemoryStorage()
+    SnapshotWriter(storage, 1).write(1, snapshot)
+    (data,) = storage.files.values()
+    return data
+
+
 @given(SNAPSHOTS)
 def test_snapshot_comes_back(snapshot):
-    assert decode_snapshot("file", encode_snapshot(snapshot)) == snapshot
+    assert decode_snapshot([("file", written(snapshot))]) == snapshot
 
 
 @given(SNAPSHOTS, st.data())
 def test_torn_and_flipped_files_are_named(snapshot, data):
-    whole = encode_snapshot(snapshot)
+    whole = written(snapshot)
     at = data.draw(st.integers(0, len(whole) - 1))
     flipped = bytearray(whole)
     flipped[at] ^= 1 << data.draw(st.integers(0, 7))
     grown = whole + data.draw(st.binary(min_size=1, max_size=9))
     for other in (whole[:at], bytes(flipped), grown):
         with pytest.raises(CheckpointError, match=r"^some-file is damaged"):
-            decode_snapshot("some-file", other)
+            decode_snapshot([("some-file", other)])
 
 
 @given(SNAPSHOTS, st.data())
 def test_no_content_with_a_right_checksum_raises_anything_else(snapshot, data):
-    whole = encode_snapshot(snapshot)[:-16]
+    whole = written(snapshot)[:-16]
     at, size = data.draw(st.integers(8, len(whole))), data.draw(st.integers(0, 9))
     other = whole[:at] + data.draw(st.binary(max_size=9)) + whole[at + size :]
     with suppress(CheckpointError):
-        decode_snapshot("some-file", other + blake2b(other, digest_size=16).digest())
+        digest = blake2b(other, digest_size=16).digest()
+        decode_snapshot([("some-file", other + digest)])

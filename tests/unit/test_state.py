@@ -71,6 +71,20 @@ def test_entries_are_in_order_and_their_bytes_are_checked() -> None:
         entries[3]
 
 
+def test_entries_are_told_by_what_has_changed() -> None:
+    before = KeyedEntries([(1, b"a", b"1"), (2, b"b", b"1"), (2, b"c", b"1"), (3, b"d", b"1")])
+    rows = [(0, b"e", b"1"), (1, b"a", b"1"), (2, b"b", b"2"), (2, b"c", b"1")]
+    now = KeyedEntries(rows)
+    told = now.changes(before.digests(), now.digests(), 1000)
+    assert told is not None
+    assert (list(told[0]), told[1]) == ([rows[0], *rows[2:]], (3).to_bytes(8, "little"))
+    assert before.with_changes([told]) == now
+    assert before.with_changes([]) == before
+    assert now.changes(before.digests(), now.digests(), 80) is None
+    with pytest.raises(DecodeError):
+        before.with_changes([(now, b"\x03")])
+
+
 def test_a_snapshot_is_of_its_time_whoever_reads_it_when() -> None:
     aggregate = Aggregate([[]], [("count", [])])
     taken = []

@@ -94,6 +94,10 @@ impl Entries {
         (0..self.len()).map(|index| self.get(index))
     }
 
+    pub(crate) fn hashes(&self) -> &UInt64Array {
+        &self.hashes
+    }
+
     /// All keys back to back.
     pub fn key_bytes(&self) -> &[u8] {
         back_to_back(&self.keys)

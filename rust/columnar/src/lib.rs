@@ -9,12 +9,14 @@
 //! - [`Encoder`] and [`Decoder`] are the two ends of a channel; [`Columns`] is one frame.
 //! - [`Aggregate`] computes count, sum and others per key, a column at a time;
 //!   [`Latest`] keeps the last of its results; [`WindowAggregate`] computes it for windows of time.
-//! - [`Entries`] is keyed state as others go on with it; [`Placed`] the keys of a table for it.
+//! - [`Entries`] is keyed state as others go on with it; [`Placed`] the keys of a table for it; [`Changes`]
+//!   what has come to it since, as [`Digests`] tell.
 
 mod aggregate;
 mod ahead;
 mod build;
 mod cells;
+mod changes;
 mod column;
 mod decode;
 mod dictionary;
@@ -36,6 +38,7 @@ mod values;
 mod windows;
 
 pub use aggregate::Aggregate;
+pub use changes::{Changes, Digests};
 pub use column::{ColumnError, Selector};
 pub use decode::{Columns, DecodeError, Decoder};
 pub use encode::{EncodeError, Encoder};

@@ -70,7 +70,7 @@ mod _native {
     #[pymodule_export]
     use super::s3::{S3Client, S3Server};
     #[pymodule_export]
-    use super::state::{KeyedEntries, keyed_entries};
+    use super::state::{Digests, KeyedEntries, keyed_entries};
     #[pymodule_export]
     use super::statistics::{BlobStatistics, InputStatistics, NetworkStatistics, OutputStatistics};
     #[pymodule_export]

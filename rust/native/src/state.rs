@@ -6,7 +6,7 @@ use crate::encode;
 use crate::extension::Pickling;
 use crate::gate::for_each;
 use crate::key::Key;
-use oka_columnar::{Entries, Placed};
+use oka_columnar::{Changes, Digests as EntryDigests, Entries, Placed};
 use oka_compute::kept::Kept;
 use oka_compute::{ByteStrings, Values, place};
 use pyo3::exceptions::{PyIndexError, PyRuntimeError, PyValueError};
@@ -93,6 +93,57 @@ impl KeyedEntries {
     fn from_bytes(py: Python<'_>, data: &[u8], length: usize) -> PyResult<Self> {
         let read = py.detach(|| Entries::read(data.to_vec().into(), length));
         Ok(read.map_err(|error| not_columns(&error))?.into())
+    }
+
+    /// What they are, for `changes` of a later time.
+    #[pyo3(signature = () -> "Digests")]
+    fn digests(&self, py: Python<'_>) -> PyResult<Digests> {
+        let entries = self.entries(py)?;
+        Ok(Digests(py.detach(|| EntryDigests::of(entries))))
+    }
+
+    /// What has come to those of `before` until they were these, whose digests are `now`: all entries of
+    /// the hashes of which any is new or another, and the hashes of which there is none any more, as
+    /// little-endian numbers. None if that takes more than so many bytes.
+    #[pyo3(signature = (
+        before: "Digests",
+        now: "Digests",
+        most: "int",
+    ) -> "tuple[KeyedEntries, bytes] | None")]
+    fn changes<'py>(
+        &self,
+        py: Python<'py>,
+        before: &Digests,
+        now: &Digests,
+        most: usize,
+    ) -> PyResult<Option<(Self, Bound<'py, PyBytes>)>> {
+        let entries = self.entries(py)?;
+        let changes = py.detach(|| before.0.changes(&now.0, entries, most));
+        Ok(changes.map(|Changes { changed, removed }| {
+            let removed: Vec<_> = removed.into_iter().flat_map(u64::to_le_bytes).collect();
+            (changed.into(), PyBytes::new(py, &removed))
+        }))
+    }
+
+    /// What they are after these `changes`, the oldest first. Raises DecodeError.
+    #[pyo3(signature = (changes: "list[tuple[KeyedEntries, bytes]]") -> "KeyedEntries")]
+    fn with_changes(
+        &self,
+        py: Python<'_>,
+        changes: Vec<(Py<Self>, Bound<'_, PyBytes>)>,
+    ) -> PyResult<Self> {
+        let told = changes.into_iter().map(|(entries, hashes)| {
+            let (hashes, []) = hashes.as_bytes().as_chunks() else {
+                return Err(not_columns(&oka_columnar::DecodeError::Malformed));
+            };
+            Ok(Changes {
+                changed: entries.get().entries(py)?.clone(),
+                removed: hashes.iter().copied().map(u64::from_le_bytes).collect(),
+            })
+        });
+        let told = told.collect::<PyResult<Vec<_>>>()?;
+        let entries = self.entries(py)?;
+        Ok(py.detach(|| entries.with_changes(&told)).into())
     }
 
     /// The keys, decoded.
@@ -182,6 +233,10 @@ impl From<Entries> for KeyedEntries {
         }
     }
 }
+
+/// What entries of keyed state were at one time: 16 bytes for each.
+#[pyclass(frozen, module = "engine._native")]
+pub(crate) struct Digests(EntryDigests);
 
 /// Pairs of a key and a value as entries of keyed state. With `pickle`, what cannot be encoded otherwise
 /// is pickled. Raises EncodeError or KeyExtractError naming the pair.

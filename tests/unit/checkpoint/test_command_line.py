@@ -3,6 +3,7 @@
 import json
 import threading
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -12,9 +13,9 @@ from engine.checkpoint import (
     CheckpointLog,
     Manifest,
     Requests,
+    SnapshotWriter,
     TaskSnapshot,
     open_storage,
-    write_snapshot,
 )
 from engine.cli import commands
 from engine.errors import CheckpointError, ConfigError
@@ -47,7 +48,7 @@ def folder(tmp_path):
                 watermarks={"": 1_700_000_000_000_000},
             ),
         )
-        entries = tuple(write_snapshot(storage, epoch, 1, task) for task in tasks)
+        entries = tuple(SnapshotWriter(storage, 1).write(epoch, task) for task in tasks)
         name = "before" if epoch == 2 else None
         log.store(Manifest("word-count", epoch, 1, entries, name, started=1e9, ended=1e9 + 0.25))
         log.mark_committed(epoch)
@@ -63,6 +64,7 @@ def test_list(folder):
         "tasks",
         "keys",
         "size",
+        "written",
         "took",
         "committed",
     ]
@@ -86,6 +88,15 @@ def test_show(folder):
     assert ["lines", "1", "0", "output"] in rows
     assert "epoch 4 of" in oka("checkpoint", "show", folder)
     assert json.loads(oka("checkpoint", "show", folder, "3", "--json"))["epoch"] == 3
+
+
+def test_what_an_epoch_needs_and_what_it_wrote():
+    folder = Path(__file__).parent / "format_3"
+    (told,) = map(json.loads, oka("checkpoint", "list", folder, "--json").splitlines())
+    files = [path.stat().st_size for path in sorted((folder / "data").rglob("*.oka"))]
+    assert (told["bytes"], told["written"]) == (sum(files), sum(files[2:]))
+    rows = [line.split() for line in oka("checkpoint", "show", folder).splitlines()]
+    assert [row[5] for row in rows if row[:1] == ["words"]] == ["2", "2"], rows
 
 
 def test_show_tells_what_is_not_there(folder):

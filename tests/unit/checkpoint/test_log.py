@@ -7,10 +7,10 @@ import pytest
 from engine.checkpoint import (
     CheckpointLog,
     Manifest,
+    SnapshotWriter,
     Storage,
     TaskSnapshot,
     read_snapshot,
-    write_snapshot,
 )
 from engine.errors import CheckpointError, ConfigError, Fenced, StorageError
 from engine.state import KeyedState
@@ -32,7 +32,7 @@ SNAPSHOT = TaskSnapshot(
 
 
 def epoch(storage: Storage, log_epoch: int, generation: int = 1, savepoint=None) -> Manifest:
-    entry = write_snapshot(storage, log_epoch, generation, SNAPSHOT)
+    entry = SnapshotWriter(storage, generation).write(log_epoch, SNAPSHOT)
     return Manifest("job", log_epoch, generation, (entry,), savepoint)
 
 
@@ -42,7 +42,7 @@ def started(storage: Storage, resume=None) -> tuple[CheckpointLog, int]:
 
 
 def test_snapshot_comes_back_as_it_was(storage):
-    entry = write_snapshot(storage, 7, 2, SNAPSHOT)
+    entry = SnapshotWriter(storage, 2).write(7, SNAPSHOT)
     assert read_snapshot(storage, entry) == SNAPSHOT
     assert entry.keys == {"count": 2, "none": 0}
     assert entry.sources == ("words",)
@@ -51,7 +51,7 @@ def test_snapshot_comes_back_as_it_was(storage):
 
 
 def test_every_bit_of_a_snapshot_counts(storage, tmp_path):
-    entry = write_snapshot(storage, 1, 1, SNAPSHOT)
+    entry = SnapshotWriter(storage, 1).write(1, SNAPSHOT)
     name = entry.files[0].name
     whole = storage.get(name)
     for at in range(0, len(whole), 41):
@@ -125,11 +125,11 @@ def test_what_is_stored_twice_is_stored_once(storage):
 def test_retention_keeps_three_savepoints_and_nothing_else(storage):
     log, _ = started(storage)
     for number in range(1, 9):
-        write_snapshot(storage, number, 1, SNAPSHOT)  # of an attempt that died
+        SnapshotWriter(storage, 1).write(number, SNAPSHOT)  # of an attempt that died
         log.store(epoch(storage, number, savepoint="before" if number == 2 else None))
         log.mark_committed(number)
         log.retain()
-    write_snapshot(storage, 9, 1, SNAPSHOT)
+    SnapshotWriter(storage, 1).write(9, SNAPSHOT)
     log.retain()
     assert [each.epoch for each in log.manifests()] == [2, 6, 7, 8]
     assert list(log.savepoints()) == ["before"]

@@ -1,0 +1,88 @@
+"""The bytes of one file of a task's snapshot: a head, parts and the checksum of both.
+
+8 bytes   "OKA-SNAP"
+4 bytes   length of the head, little-endian
+head      JSON: format, what the task was, and name and length of each part, in their order
+parts     entries of operators as Arrow IPC streams; other values as encoded records
+16 bytes  BLAKE2b of all before
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from hashlib import blake2b
+from itertools import accumulate, pairwise
+from typing import Any, TypeAlias
+
+from engine.checkpoint.manifest import FORMAT, damaged
+from engine.errors import CheckpointError
+from engine.network import DecodeError
+
+Parts: TypeAlias = Mapping[tuple[str, str], bytes]
+"""By their kind, and the operator that they are of, or ""."""
+
+
+def pack(head: Mapping[str, Any], parts: Parts) -> list[bytes]:
+    """The bytes of a file, in parts of which none is copied; the last is the checksum."""
+    told = {"format": FORMAT, **head, "parts": [[*name, len(part)] for name, part in parts.items()]}
+    encoded = json.dumps(told).encode()
+    whole = [_MAGIC, len(encoded).to_bytes(4, "little"), encoded, *parts.values()]
+    digest = blake2b(digest_size=_DIGEST)
+    for part in whole:
+        digest.update(part)
+    return [*whole, digest.digest()]
+
+
+def unpack(name: str, data: bytes) -> tuple[dict[str, Any], Parts]:
+    """What was packed into the file of this name; CheckpointError if it was not."""
+    if data[: len(_MAGIC)] != _MAGIC:
+        raise damaged(name, "it does not begin as a snapshot does")
+    whole = memoryview(data)[:-_DIGEST]
+    if blake2b(whole, digest_size=_DIGEST).hexdigest() != checksum(data):
+        raise damaged(name, "its content does not have the checksum that is at its end")
+    start = len(_MAGIC) + 4
+    end = start + int.from_bytes(whole[len(_MAGIC) : start], "little")
+    with readable(name):
+        head = json.loads(bytes(whole[start:end]))
+        version = head["format"]
+        if version > FORMAT:
+            raise CheckpointError(
+                f"{name} is of format {version}, expected at most {FORMAT}",
+                "it was written by a newer version of Oka: run the job with that",
+            )
+        ends = list(accumulate((part[2] for part in head["parts"]), initial=end))
+        parts = {
+            (kind, operator): bytes(whole[first:last])
+            for (kind, operator, _), (first, last) in zip(
+                head["parts"], pairwise(ends), strict=True
+            )
+        }
+        return head, parts
+
+
+def checksum(data: bytes) -> str:
+    """What is at the end of a file."""
+    return data[-_DIGEST:].hex()
+
+
+@contextmanager
+def readable(name: str) -> Iterator[None]:
+    """What goes wrong with the content of the file of this name is a CheckpointError."""
+    try:
+        yield
+    except _UNREADABLE as error:
+        raise CheckpointError(
+            f"{name} cannot be read: {type(error).__name__}: {error}",
+            "is it of the same version of the pipeline, with the classes of its records?",
+        ) from error
+
+
+_MAGIC = b"OKA-SNAP"
+_DIGEST = 16
+_UNREADABLE = (
+    *(ValueError, LookupError, TypeError, AttributeError, OverflowError),
+    *(struct.error, DecodeError),
+)
