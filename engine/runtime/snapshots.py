@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import queue
 import threading
+from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -19,7 +19,8 @@ class Snapshots:
     """The snapshots of one task in one attempt. `close` may come from any thread.
 
     They are written in order. One that cannot be is given up, with its epoch; that of a task that
-    has finished is tried again until it is written: no other takes its place.
+    has finished is tried again until it is written: no other takes its place. One that still waits
+    at the next barrier is dropped: of a job one epoch is under way, so its own was given up.
     """
 
     def __init__(self, start: Start, attempt: int, pickle: bool, say: Say) -> None:
@@ -30,7 +31,8 @@ class Snapshots:
         self._attempt = attempt
         self._writer = SnapshotWriter(self._storage, start.generation, pickle=pickle)
         self._say = say
-        self._waiting: queue.SimpleQueue[tuple[int, TaskSnapshot] | None] = queue.SimpleQueue()
+        self._waiting: deque[tuple[int, TaskSnapshot]] = deque()
+        self._changed = threading.Condition()
         self._closed = threading.Event()
         threading.Thread(target=self._run, name="oka-snapshots", daemon=True).start()
 
@@ -41,16 +43,27 @@ class Snapshots:
     def write(self, epoch: int, snapshot: TaskSnapshot) -> None:
         """Have it written; returns at once."""
         self.epoch = epoch
-        self._waiting.put((epoch, snapshot))
+        with self._changed:
+            if not snapshot.finished:
+                self._waiting.clear()
+            self._waiting.append((epoch, snapshot))
+            self._changed.notify()
 
     def close(self) -> None:
         """Write nothing more; idempotent."""
         self._closed.set()
-        self._waiting.put(None)
+        with self._changed:
+            self._changed.notify()
 
     def _run(self) -> None:
-        while (work := self._waiting.get()) is not None and not self._closed.is_set():
+        while (work := self._next()) is not None:
             self._write(*work)
+
+    def _next(self) -> tuple[int, TaskSnapshot] | None:
+        """What is to be written next; None when nothing is any more."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._closed.is_set())
+            return None if self._closed.is_set() else self._waiting.popleft()
 
     def _write(self, epoch: int, snapshot: TaskSnapshot) -> None:
         while not self._closed.is_set():
