@@ -23,7 +23,7 @@ from engine.cli import commands
 from engine.errors import CheckpointError
 from engine.graph.operator import SourceOperator, TaskContext
 from operators import source
-from operators.sinks import Collect
+from operators.sinks import Collect, Discard, JsonLines
 from operators.sources import At, Collection, Function
 from tests.integration import checkpointed
 from tests.integration.checkpointed import expected, found, held, left_over, newest
@@ -245,6 +245,39 @@ def test_a_record_that_fails_again_and_again_is_named(tmp_path: Path) -> None:
     config = JobConfig(checkpoints=str(tmp_path / "checkpoints"))
     with pytest.raises(OperatorError, match="on record 777"):
         engine.execute(source(Collection(range(1000))).map(failing).sink(Collect()), config)
+
+
+def test_records_that_fail_are_on_the_side_once(tmp_path: Path) -> None:
+    def inverse(number: int) -> float:
+        return 1 / (number % 10)
+
+    def numbers(_context: TaskContext, position: int | None) -> Iterator[At]:
+        for number in range(position or 0, 1000):
+            while number == 900 and (tmp_path / "hold").exists():
+                time.sleep(0.01)
+                yield At(number, [])
+            yield At(number + 1, [number])
+
+    with held(tmp_path):
+        inverses = source(Function(numbers)).map(inverse, on_error="side")
+        job = engine.submit(
+            [
+                inverses.sink(Discard()),
+                inverses.side("errors")
+                .map(lambda failed: failed[0])
+                .sink(JsonLines(tmp_path / "bad")),
+            ],
+            checkpoints=str(tmp_path / "checkpoints"),
+            checkpoint_interval_seconds=0.1,
+        )
+        for _ in range(2):
+            wait_for_epoch(tmp_path, newest(tmp_path) + 2)
+            os.kill(workers("local")[-1], signal.SIGKILL)
+            wait_for_epoch(tmp_path, newest(tmp_path) + 2)
+    result = job.wait_finished(60)
+    assert result.statistics.restarts == 2
+    lines = "".join(path.read_text() for path in (tmp_path / "bad").iterdir())
+    assert sorted(map(int, lines.splitlines())) == list(range(0, 1000, 10))
 
 
 def test_a_source_without_positions_is_refused_at_once(tmp_path: Path) -> None:
