@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -81,7 +82,7 @@ def runtime(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def ray_cluster() -> Iterator[None]:
+def ray_cluster() -> Iterator[Any]:
     """A head without CPUs and three more raylets with 8 each: the tests' tasks mostly wait."""
     import ray
     from ray.cluster_utils import Cluster
@@ -94,7 +95,7 @@ def ray_cluster() -> Iterator[None]:
             cluster.add_node(num_cpus=8, resources={"slot": 2, **resources})
     cluster.wait_for_nodes()
     ray.init(address=cluster.address, log_to_driver=False, logging_level="WARNING")
-    yield
+    yield cluster
     ray.shutdown()
     cluster.shutdown()
 

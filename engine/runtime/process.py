@@ -15,6 +15,7 @@ import signal
 import socket
 import struct
 import threading
+from contextlib import suppress
 from typing import Any, NoReturn
 
 from engine.runtime.worker import Worker
@@ -35,7 +36,7 @@ def serve(control: socket.socket) -> NoReturn:
     def answer(call: Call) -> None:
         number, method, arguments = call
         reply = worker.answer(method, *arguments)
-        with replying:
+        with replying, suppress(OSError):  # the driver is gone: `read` ends the process
             control.sendall(HEADER.pack(number, len(reply)))
             control.sendall(reply)
 

@@ -174,7 +174,7 @@ class Task:
         if makers := self.chain.makers:
             self._deliver = self._then_tell_time(self._deliver, makers)
         if self._snapshots is not None and self._restore(self._snapshots):
-            self._drain()
+            self._drain(side)
             return
         timers = Timers(self.chain, self._clock, self._fire)
         if self._source is not None:
@@ -223,8 +223,10 @@ class Task:
         self._emit(self.chain.advance_to(least))
         return snapshots.start.is_finished
 
-    def _drain(self) -> None:
+    def _drain(self, side: SideInput | None) -> None:
         """Wait for the end of the inputs, which have ended before."""
+        if side is not None:
+            side.resume()
         if self._source is None:
             drop_rest(self._network, self._services)
 
