@@ -68,7 +68,7 @@ class Held(BatchOperator):
 class _Held(BatchFunction):
     def __init__(self) -> None:
         self._records: list[tuple[str, int]] = []
-        self._watermark = 0
+        self._watermark = -1
 
     def process(self, batch: list[tuple[str, int]]) -> list[Any]:
         for _, time in batch:
