@@ -158,3 +158,53 @@ def test_any_bytes_are_an_object_or_an_error(code: int, payload: bytes) -> None:
     data = b"\xc7" + bytes([len(payload), code]) + payload
     with contextlib.suppress(DecodeError):
         Batch.from_bytes(data, 1).to_list()
+
+
+NAMES = ("first", "second", "third")
+changes = st.lists(
+    st.sampled_from(
+        [
+            *(("set", name) for name in (*NAMES, "more", "other")),
+            *(("delete", name) for name in (*NAMES, "more")),
+            ("look at the dict", ""),
+            ("become another", ""),
+        ]
+    ),
+    max_size=10,
+)
+
+
+@given(st.lists(st.tuples(st.permutations(NAMES), changes), min_size=1, max_size=5), st.booleans())
+def test_attributes_arrive_in_whatever_way_they_came(
+    histories: list[tuple[list[str], list[tuple[str, str]]]], other: bool
+) -> None:
+    # New classes each time: where an object has its attributes depends on all others of its class.
+    classes = [
+        dataclasses.make_dataclass(name, NAMES, namespace={"__module__": __name__}, eq=False)
+        for name in ("Varied", "Another")
+    ]
+    globals().update({kind.__name__: kind for kind in classes})
+    record_registry.announce(classes)
+    objects = []
+    for order, history in histories:
+        made = object.__new__(classes[other])
+        for name in order:
+            setattr(made, name, object_of(name))
+        for change, name in history:
+            if change == "set":
+                setattr(made, name, object_of(name, len(objects)))
+            elif change == "delete" and hasattr(made, name):
+                delattr(made, name)
+            elif change == "look at the dict":
+                assert isinstance(vars(made), dict)
+            elif change == "become another":
+                made.__class__ = classes[not other]
+        objects.append(made)
+    arrived = Batch.from_list([*objects, *objects[::-1]]).to_list()
+    sent = [*objects, *objects[::-1]]
+    assert [type(each) for each in arrived] == [type(each) for each in sent]
+    assert [vars(each) for each in arrived] == [vars(each) for each in sent]
+
+
+def object_of(name: str, number: int = 0) -> tuple[str, int]:
+    return name, number

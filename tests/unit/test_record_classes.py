@@ -6,9 +6,10 @@ import collections
 import dataclasses
 import enum
 import functools
+import gc
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, InitVar, dataclass, field
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
@@ -77,6 +78,12 @@ class Undecorated(Order):
 @dataclass
 class Box(Generic[T]):
     content: T
+
+
+@dataclass
+class Noting:
+    content: object
+    note: int
 
 
 @dataclass
@@ -242,6 +249,46 @@ def test_attributes_that_are_no_fields_travel_too() -> None:
     del order.amount
     (arrived,) = roundtrip(order)
     assert vars(arrived) == {"user": "a", "tags": [], "note": "b"}
+
+
+@pytest.mark.skipif(
+    sys.version_info[:2] != (3, 11), reason="what is behind an object differs by Python's version"
+)
+def test_sending_makes_no_dict_for_an_object() -> None:
+    order = Order("a")
+    roundtrip(order)
+    assert not any(isinstance(part, dict) for part in gc.get_referents(order))
+    assert vars(order) in gc.get_referents(order)  # as it would be seen
+
+
+class Meddling:
+    """Does something to its owner while it is pickled."""
+
+    def __init__(self, meddle: Callable[[Any], object]) -> None:
+        self.owner: Any = None
+        self.meddle = meddle
+
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        self.meddle(self.owner)
+        return int, ()
+
+
+@pytest.mark.parametrize(
+    ("meddle", "arrives"),
+    [
+        (vars, {"content": 0, "note": 1}),
+        (lambda owner: owner.__dict__.pop("note", 0), {"content": 0}),
+        (lambda owner: hasattr(owner, "note") and delattr(owner, "note"), {"content": 0}),
+    ],
+)
+def test_an_object_that_changes_while_it_is_sent(
+    meddle: Callable[[Any], object], arrives: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_registry, "is_trusted", lambda: True)
+    meddling = Meddling(meddle)
+    meddling.owner = Noting(meddling, 1)
+    (arrived,) = Batch.from_list([meddling.owner], pickle=True).to_list()
+    assert vars(arrived) == arrives
 
 
 def test_what_is_cached_is_made_anew() -> None:

@@ -1,5 +1,6 @@
 //! The attributes of objects, read and set without a call of anything of their class.
 
+use crate::inline_values;
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -8,8 +9,11 @@ use std::ptr;
 
 /// Where the objects of a class have the attributes of its fields, in the order of the fields.
 pub(crate) enum Attributes {
-    /// By these names, in the dict of each object.
-    Dict(Box<[Py<PyString>]>),
+    /// By these names, in the dict of each object, which may not have been made yet.
+    Dict {
+        names: Box<[Py<PyString>]>,
+        may_be_inline: bool,
+    },
     /// So many bytes behind the object's beginning.
     Slots(Box<[usize]>),
 }
@@ -20,7 +24,10 @@ impl Attributes {
         let py = class.py();
         if class.getattr("__dictoffset__")?.is_truthy()? {
             let names = names.iter().map(|name| PyString::intern(py, name).unbind());
-            return Ok(Self::Dict(names.collect()));
+            return Ok(Self::Dict {
+                names: names.collect(),
+                may_be_inline: inline_values::are_in(class),
+            });
         }
         let offsets = names.iter().map(|name| offset(&class.getattr(name)?));
         Ok(Self::Slots(offsets.collect::<PyResult<_>>()?))
@@ -28,7 +35,7 @@ impl Attributes {
 
     pub(crate) fn len(&self) -> usize {
         match self {
-            Self::Dict(names) => names.len(),
+            Self::Dict { names, .. } => names.len(),
             Self::Slots(offsets) => offsets.len(),
         }
     }
@@ -45,8 +52,22 @@ impl Attributes {
         mut take: impl FnMut(&Bound<'_, PyAny>) -> Result<(), E>,
     ) -> Result<bool, E> {
         match self {
-            // SAFETY: objects of the class have a dict.
-            Self::Dict(names) => unsafe { each_of_dict(object, names, take) },
+            // SAFETY: objects of the class have a dict, or values in place of it.
+            Self::Dict {
+                names,
+                may_be_inline,
+            } => unsafe {
+                if *may_be_inline && let Some(values) = inline_values::of(object, names) {
+                    for index in 0..names.len() {
+                        let Some(found) = values.get(object, index) else {
+                            return Ok(false); // `take` ran code that removed it
+                        };
+                        take(&found)?;
+                    }
+                    return Ok(true);
+                }
+                each_of_dict(object, names, take)
+            },
             Self::Slots(offsets) => {
                 for offset in offsets {
                     // SAFETY: objects of the class have a pointer there. `take` may run Python code,
@@ -79,7 +100,7 @@ impl Attributes {
         // SAFETY: as above; the slot of a new object is empty.
         unsafe {
             match self {
-                Self::Dict(names) => {
+                Self::Dict { names, .. } => {
                     let name = names[index].as_ptr();
                     let failed = ffi::PyObject_GenericSetAttr(object.as_ptr(), name, value);
                     ffi::Py_DECREF(value);

@@ -22,6 +22,7 @@ mod encode;
 mod error;
 mod extension;
 mod gate;
+mod inline_values;
 mod key;
 mod latency;
 mod latest;
