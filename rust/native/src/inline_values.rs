@@ -44,7 +44,7 @@ pub(crate) unsafe fn of(object: &Bound<'_, PyAny>, names: &[Py<PyString>]) -> Op
             return None;
         }
         let indices = keys.indices.as_ptr();
-        let entries = indices.add(1 << keys.log2_index_bytes).cast::<Entry>();
+        let entries = indices.byte_add(1 << keys.log2_index_bytes).cast::<Entry>();
         for index in 0..count {
             let fits = match names.get(index) {
                 Some(name) => {
@@ -96,7 +96,7 @@ struct Keys {
     version: u32,
     usable: ffi::Py_ssize_t,
     nentries: ffi::Py_ssize_t,
-    indices: [u8; 0],
+    indices: [usize; 0],
 }
 
 /// `PyDictUnicodeEntry`.
