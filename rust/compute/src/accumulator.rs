@@ -310,7 +310,16 @@ fn count(entry: &mut Accumulated) {
 }
 
 fn add_number(entry: &mut Accumulated, encoded: &[u8]) -> Result<(), Problem> {
-    *entry = plus(entry, &number(encoded)?)?;
+    // Numbers of one kind add up where they are; all others by what they are in common.
+    match (&mut *entry, Reader::new(encoded).read()?) {
+        (Accumulated::Integer(sum), Value::Int(number)) => {
+            *sum = sum
+                .checked_add(i128::from(number))
+                .ok_or(Problem::Overflow)?;
+        }
+        (Accumulated::Float(sum), Value::Float(number)) => *sum += number,
+        _ => *entry = plus(entry, &number(encoded)?)?,
+    }
     Ok(())
 }
 

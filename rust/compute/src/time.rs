@@ -115,6 +115,12 @@ impl TimePath {
                 .of_integer(number)
                 .map_or(Read::Far, Read::Microseconds));
         }
+        Self::of_any(unit, encoded)
+    }
+
+    /// Not what most times are: 64 bits of an integer.
+    #[inline(never)]
+    fn of_any(unit: Unit, encoded: &[u8]) -> Result<Read, ReadError> {
         let time = match Reader::new(encoded).read()? {
             Value::Int(number) => unit.of_integer(number),
             Value::Float(number) if number.is_finite() => unit.of_float(number),
