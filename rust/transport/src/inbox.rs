@@ -1,5 +1,5 @@
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Instant;
 
@@ -29,6 +29,8 @@ pub(crate) struct Inbox {
     credit_lines: OnceLock<Vec<CreditLine>>,
     closing: Notify,
     waited_ns: AtomicU64,
+    /// Whether the task is to look at something else before it waits.
+    woken: AtomicBool,
     health: Arc<Health>,
 }
 
@@ -107,6 +109,7 @@ impl Inbox {
             credit_lines: OnceLock::new(),
             closing: Notify::new(),
             waited_ns: AtomicU64::new(0),
+            woken: AtomicBool::new(false),
             health,
         }
     }
@@ -196,7 +199,8 @@ impl Inbox {
         self.take_from(state, credit)
     }
 
-    /// Acknowledges the batch taken before, and blocks for the next element, or until the deadline.
+    /// Acknowledges the batch taken before, and blocks for the next element, until the deadline or
+    /// until the task is woken.
     pub(crate) fn receive(&self, deadline: Option<Instant>) -> Result<Element, ReceiveError> {
         let mut found = self.try_receive()?;
         let started = Instant::now();
@@ -204,6 +208,9 @@ impl Inbox {
         let result = loop {
             if found != Element::Empty {
                 break Ok(found);
+            }
+            if self.woken.swap(false, Ordering::Acquire) {
+                break Ok(Element::Woken);
             }
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             if left.is_some_and(|left| left.is_zero()) {
@@ -221,7 +228,7 @@ impl Inbox {
                 break Err(failure.into());
             }
             found = self.take()?;
-            if found == Element::Empty {
+            if found == Element::Empty && !self.woken.load(Ordering::Relaxed) {
                 slept = true;
                 turn.sleep(left);
                 found = self.take()?;
@@ -315,8 +322,9 @@ impl Inbox {
         state.inputs.iter().any(|input| input.receiver.is_closing())
     }
 
-    /// Wakes all waiters, after a failure.
+    /// Has `receive` return, now or the next time that nothing is there.
     pub(crate) fn wake(&self) {
+        self.woken.swap(true, Ordering::Release);
         self.receiving.ring();
     }
 

@@ -97,7 +97,7 @@ fn controls_keep_their_place(kind: Kind) {
             }
             Element::Control(control) => Some(control),
             Element::Ended => break,
-            Element::Empty => panic!("there is more"),
+            other => panic!("{other:?}, but there is more"),
         });
     }
     finishing.join().unwrap();
