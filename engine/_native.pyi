@@ -649,6 +649,11 @@ class NetworkStatistics:
         One entry per input channel, in the order in which they were connected.
         """
     @property
+    def longest_barrier_wait_seconds(self, /) -> float:
+        """
+        Longest time for which inputs that had come to a barrier waited for the others, in seconds.
+        """
+    @property
     def outputs(self, /) -> list[OutputStatistics]:
         """
         One entry per output channel, in the order in which they were connected.

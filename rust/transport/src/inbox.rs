@@ -12,6 +12,7 @@ use oka_ring::Marked;
 use omq_tokio::{Message, Socket};
 use tokio::sync::Notify;
 
+use crate::barrier_wait::BarrierWait;
 use crate::clock::now_ns;
 use crate::health::{Failure, Health};
 use crate::outbox::UNPOISONED;
@@ -57,6 +58,7 @@ struct InboxState {
     rings: RingInputs,
     /// What all channels together have come to: first those in shared memory, then the sockets.
     alignment: Alignment,
+    barrier_wait: BarrierWait,
     sockets_first: bool,
     connected: bool,
 }
@@ -102,6 +104,7 @@ impl Inbox {
                 credits: Vec::new(),
                 rings: RingInputs::default(),
                 alignment: Alignment::new(0),
+                barrier_wait: BarrierWait::default(),
                 sockets_first: false,
                 connected: false,
             }),
@@ -336,6 +339,10 @@ impl Inbox {
         self.waited_ns.load(Ordering::Relaxed)
     }
 
+    pub(crate) fn barrier_wait_ns(&self) -> u64 {
+        self.lock().barrier_wait.longest().as_nanos() as u64
+    }
+
     pub(crate) fn statistics(&self) -> Vec<InputStatistics> {
         let statistics = |input: &Input| InputStatistics {
             channel: input.channel,
@@ -363,6 +370,8 @@ impl Inbox {
         credit: Option<(usize, Credit)>,
     ) -> Result<Element, ReceiveError> {
         let taken = state.take(self.receiving.take_marks());
+        let awaited = state.alignment.awaited();
+        state.barrier_wait.observe(awaited);
         let credits = std::mem::take(&mut state.credits);
         drop(state);
         for (input, credit) in credit.into_iter().chain(credits) {

@@ -280,6 +280,7 @@ impl Network {
             outputs: channels.map(OutputChannel::statistics).collect(),
             inputs: self.state.inbox.statistics(),
             waited_ns: self.state.inbox.waited_ns(),
+            barrier_wait_ns: self.state.inbox.barrier_wait_ns(),
             dropped_messages: self.state.dropped_messages.load(Ordering::Relaxed),
             refused_connections: self.state.refused_connections.load(Ordering::Relaxed),
         }
