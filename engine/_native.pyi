@@ -590,7 +590,7 @@ class Network:
         The next element of any input: a batch, or what all inputs have come to between two; None once
         all of them ended but side inputs, or all that are not paused. The batch before it counts as
         consumed with this call, and is released. Waits without the GIL; raises TimeoutError if nothing
-        comes in time, Cancelled, ChannelLost.
+        comes in time, InterruptedError if nothing is there and `wake` was called, Cancelled, ChannelLost.
         """
     def resume(self, /, channels: "list[int]", reason: "str") -> None:
         """
@@ -604,6 +604,11 @@ class Network:
     def unlink_endpoints(self, /) -> None:
         """
         Removes the rendezvous files of this network's own endpoints: after every peer connected.
+        """
+    def wake(self, /) -> None:
+        """
+        Makes `receive` raise InterruptedError once, now or the next time that nothing is there; from any
+        thread.
         """
 
 @disjoint_base
@@ -642,6 +647,11 @@ class NetworkStatistics:
     def inputs(self, /) -> list[InputStatistics]:
         """
         One entry per input channel, in the order in which they were connected.
+        """
+    @property
+    def longest_barrier_wait_seconds(self, /) -> float:
+        """
+        Longest time for which inputs that had come to a barrier waited for the others, in seconds.
         """
     @property
     def outputs(self, /) -> list[OutputStatistics]:

@@ -132,6 +132,14 @@ class Metrics:
         text="longest pause {}",
         alone=False,
     )
+    checkpoint_alignment_ms: float = _metric(
+        "max",
+        "ms",
+        "The longest time for which inputs of a task that had brought a barrier waited for others.",
+        row="checkpoints",
+        text="longest alignment {}",
+        alone=False,
+    )
     checkpoint_age_ms: float = _metric(
         "max",
         "ms",

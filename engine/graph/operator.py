@@ -67,6 +67,8 @@ class TaskContext:
     """The task's clock, which only goes forward: nanoseconds since some moment."""
     is_virtual: bool = False
     """Whether that is the clock of a test, which stands still while tasks work."""
+    wake: Callable[[], None] = field(default=lambda: None, compare=False, repr=False)
+    """Has a task that waits look at timers again, where another thread has set a `next_timer`."""
     checkpoints: bool = False
     """Whether the job writes checkpoints: sinks then make final what they have epoch by epoch."""
     drift: "Drift | None" = field(default=None, compare=False, repr=False)
@@ -313,7 +315,8 @@ class BatchFunction(ABC):
 
     next_timer: int | None = None
     """When `on_timer` is to be called, on the clock of `context.now_ns`; None is never. Where there
-    is an `on_timer`, any call may set it."""
+    is an `on_timer`, any call may set it. So may another thread, which then calls `context.wake`:
+    who sets it to None looks afterwards whether that thread has brought something."""
 
     full: bool = False
     """Whether no element of the input shall come now. Meanwhile a timer has to be due, which is

@@ -18,50 +18,49 @@ class Ahead:
     No item is None, which stands for the end, or an exception, for one that the iterator raised.
     """
 
-    def __init__(self, items: Iterable[tuple[Any, Any]], records: int) -> None:
+    def __init__(self, items: Iterable[tuple[Any, Any]], records: int, woken: Event) -> None:
         self._items = items
         self._most = records
+        self._woken = woken
+        """Has `receive` return, whoever sets it."""
+        self._is_awaited = False
         self._waiting: deque[tuple[Any, int]] = deque()
         self._given = 0
         """Records that the iterator has given; only its thread counts them."""
         self._taken = 0
         """And those that were received; only the other thread counts them."""
-        self._filled = Event()
         self._room = Event()
-        self._closed = self._woken = False
+        self._closed = False
         Thread(target=self._run, name="oka-source", daemon=True).start()
 
     def receive(self, timeout_seconds: float | None = None) -> Any:
         """The next pair of an item and what belongs to it; None or an exception at the end.
 
-        Raises TimeoutError, and InterruptedError where `wake` was called and nothing is there.
+        Raises TimeoutError, and InterruptedError where it was woken and nothing is there.
         """
-        while not self._waiting:
-            self._filled.clear()
-            if self._waiting:
-                break
-            if self._woken:
-                self._woken = False
-                raise InterruptedError
-            if timeout_seconds is not None:  # one that looks all the time would keep the GIL
-                timeout_seconds = max(timeout_seconds, _LEAST_WAIT_SECONDS)
-            if not self._filled.wait(timeout_seconds):
-                raise TimeoutError
+        if not self._waiting:
+            self._wait(timeout_seconds)
         item, records = self._waiting.popleft()
         self._taken += records
         if not self._room.is_set() and 2 * (self._given - self._taken) <= self._most:
             self._room.set()
         return item
 
-    def wake(self) -> None:
-        """Let what waits for an item, or the next that would, look at something else first."""
-        self._woken = True
-        self._filled.set()
-
     def close(self) -> None:
         """Let the thread end, which has nobody to iterate for any more."""
         self._closed = True
         self._room.set()
+
+    def _wait(self, timeout_seconds: float | None) -> None:
+        """Return if an item is there."""
+        if timeout_seconds is not None:  # one that looks all the time would keep the GIL
+            timeout_seconds = max(timeout_seconds, _LEAST_WAIT_SECONDS)
+        self._is_awaited = True
+        was_woken = bool(self._waiting) or self._woken.wait(timeout_seconds)
+        self._is_awaited = False
+        self._woken.clear()
+        if not self._waiting:
+            raise InterruptedError if was_woken else TimeoutError
 
     def _run(self) -> None:
         end = None
@@ -83,8 +82,8 @@ class Ahead:
     def _put(self, item: Any, records: int) -> None:
         self._given += records
         self._waiting.append((item, records))
-        if not self._filled.is_set():
-            self._filled.set()
+        if self._is_awaited:
+            self._woken.set()
 
 
 _LEAST_WAIT_SECONDS = 50e-6

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
 Receive: TypeAlias = Callable[..., Any]
-"""Gives the next element, None at the end; raises TimeoutError if so many seconds bring none."""
+"""Gives the next element, None at the end; raises TimeoutError if so many seconds bring none, and
+InterruptedError once if it was woken and none is there."""
 
 
 class Clock(Protocol):
@@ -20,8 +21,8 @@ class Clock(Protocol):
     def now_ns(self) -> int:
         """Nanoseconds since some moment."""
 
-    def wait(self, seconds: float, event: threading.Event) -> None:
-        """Return when so much time has passed; a long wait may end with the event."""
+    def wait(self, seconds: float, event: threading.Event, exact_seconds: float) -> None:
+        """Return when so much time has passed. The event ends a wait of `exact_seconds` or more."""
 
     def around(self, receive: Receive) -> Receive:
         """As `receive`, whose seconds are those of this clock."""
@@ -33,9 +34,9 @@ class SystemClock:
     is_virtual = False
     now_ns = staticmethod(time.monotonic_ns)
 
-    def wait(self, seconds: float, event: threading.Event) -> None:
+    def wait(self, seconds: float, event: threading.Event, exact_seconds: float) -> None:
         """Wait, a short time exactly."""
-        if seconds < _SHORT_WAIT_SECONDS:
+        if seconds < exact_seconds:
             time.sleep(seconds)  # more exact than a wait that can be interrupted
         else:
             event.wait(seconds)
@@ -46,4 +47,3 @@ class SystemClock:
 
 
 SYSTEM_CLOCK = SystemClock()
-_SHORT_WAIT_SECONDS = 0.05

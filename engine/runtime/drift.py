@@ -19,7 +19,8 @@ class Drift:
         """Called when there is something to `take`."""
         self._step_us = max_drift_us // _STEPS
         self._limit = START_OF_TIME
-        self._changed = threading.Event()
+        self.woken = threading.Event()
+        """Has `wait` return."""
         self._lock = threading.Lock()
         self._watermark: int | None = START_OF_TIME
         self._told: int | None = START_OF_TIME
@@ -55,7 +56,7 @@ class Drift:
     def raise_limit(self, limit_us: int) -> None:
         """Let it read until it has come further than this."""
         self._limit = max(self._limit, limit_us)
-        self._changed.set()
+        self.woken.set()
 
     @property
     def is_ahead(self) -> bool:
@@ -65,12 +66,8 @@ class Drift:
     def wait(self, seconds: float | None) -> None:
         """Wait until something has changed, such as the limit, or so long."""
         self._was_held = True
-        self._changed.wait(seconds)
-        self._changed.clear()
-
-    def wake(self) -> None:
-        """Have `wait` return."""
-        self._changed.set()
+        self.woken.wait(seconds)
+        self.woken.clear()
 
     def has_held(self) -> bool:
         """Whether the source has waited since this was asked last."""

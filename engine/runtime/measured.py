@@ -48,4 +48,5 @@ def _of_network(network: NetworkStatistics) -> Mapping[str, Any]:
         "clock_uncertainty_us": 1e6 * max(uncertainties, default=0.0),
         "refused_connections": network.refused_connections,
         "dropped_messages": network.dropped_messages,
+        "checkpoint_alignment_ms": 1e3 * network.longest_barrier_wait_seconds,
     }

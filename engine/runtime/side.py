@@ -72,7 +72,7 @@ def drop_rest(network: Network, services: Services) -> None:
     stand for is let go of as they come: a service may keep it until every task has taken it.
     """
     network.include_side_inputs()
-    while (element := network.receive()) is not None:
+    while (element := _next(network)) is not None:
         if services and isinstance(element, Batch):
             with suppress(Exception):  # what cannot be decoded holds up nobody either
                 element.to_list()
@@ -82,6 +82,13 @@ def drop_rest_beside(network: Network, services: Services) -> None:
     """As `drop_rest`, in a thread of its own, behind a task that has ended."""
     with services.entered(), suppress(Cancelled, ChannelLost):  # the job is ending, or fails
         drop_rest(network, services)
+
+
+def _next(network: Network) -> Batch | Control | None:
+    """The next element, for a task whose operators need not be called any more."""
+    while True:
+        with suppress(InterruptedError):
+            return network.receive()
 
 
 def _tells_time(element: Batch | Control | None) -> bool:

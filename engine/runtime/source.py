@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, Protocol
 
 from engine.columns import check_columns, is_columns
@@ -69,11 +70,11 @@ class SourceLoop:
         """Those of the task, where there are checkpoints and it is open."""
         self._ahead: tuple[Any, Any] | None = None
         """The last item and the position behind it, where the source is ahead of the loop."""
-        self._waking: Callable[[], None] | None = None
-        """Wakes the loop that waits for the source."""
+        self._woken = threading.Event() if drift is None else drift.woken
+        """Ends whatever the loop waits for; it then looks at all that there may be."""
         self._ended = self._cancelled = False
-        self._hurry = threading.Event()
-        """Set when the source need not be on time any more."""
+        self._hurries = False
+        """Whether the source need not be on time any more."""
 
     def run(
         self,
@@ -90,6 +91,8 @@ class SourceLoop:
         window.begin()
         rate = self._source.properties.rate
         batches = items
+        is_woken = self._chain.has_timers or self._has_barriers
+        self._exact_seconds = _ATTENTIVE_SECONDS if is_woken else _INATTENTIVE_SECONDS
         if self._chain.has_timers or (
             self._has_barriers and not self._source.properties.never_waits
         ):
@@ -129,10 +132,11 @@ class SourceLoop:
     def begin_epoch(self, epoch: int) -> None:
         """Send the barrier of this epoch behind the batch that leaves now; from any thread."""
         self._asked = max(self._asked, epoch)
-        if self._waking is not None:
-            self._waking()
-        if self._drift is not None:
-            self._drift.wake()
+        self.wake()
+
+    def wake(self) -> None:
+        """Have the loop call its timers, and whatever else there is, before it waits on."""
+        self._woken.set()
 
     def _open(self, context: TaskContext) -> Iterable[Any]:
         if not self._has_barriers:
@@ -171,14 +175,11 @@ class SourceLoop:
         """Let `run` end now, also where the source waits for its next; idempotent."""
         self._cancelled = True
         self.end()
-        if self._waking is not None:
-            self._waking()
 
     def hurry(self) -> None:
         """Wait no more, for the moments that the rate intends or for other sources."""
-        self._hurry.set()
-        if self._drift is not None:
-            self._drift.wake()
+        self._hurries = True
+        self.wake()
 
     def _read_to(self) -> Mapping[int, Position]:
         return {} if self._reading is None else self._reading.positions
@@ -192,21 +193,17 @@ class SourceLoop:
             return
         self._ahead = (None, self._read_to())
         pairs = ((item, self._read_to()) for item in items)
-        ahead = Ahead(pairs, records_ahead)
-        self._waking = ahead.wake
+        ahead = Ahead(pairs, records_ahead, self._woken)
 
         def receive(seconds: float | None = None) -> Any:
-            while not self._cancelled:
-                if self._is_asked:
-                    self._pass_barrier()
-                try:
-                    return ahead.receive(None if self._clock.is_virtual else seconds)
-                except InterruptedError:  # for a barrier, or for good
-                    continue
-            return None
+            if self._cancelled:
+                return None
+            if self._is_asked:
+                self._pass_barrier()
+            return ahead.receive(None if self._clock.is_virtual else seconds)
 
         try:
-            for pair in iter(self._timers.around(receive), None):
+            for pair in iter(partial(self._timers.receive, receive), None):
                 if isinstance(pair, BaseException):
                     raise pair
                 self._ahead = pair
@@ -220,7 +217,7 @@ class SourceLoop:
             yield item
             if drift.is_ahead:
                 drift.is_held = True
-                while drift.is_ahead and not self._hurry.is_set():
+                while drift.is_ahead and not self._hurries:
                     if self._is_asked:
                         self._pass_barrier()
                     drift.wait(self._timers.call())
@@ -289,7 +286,7 @@ class SourceLoop:
     def _wait_until(self, due_ns: float) -> int:
         """Wait for this moment, or not at all if it has passed; what time it is then."""
         now_ns = self._clock.now_ns()
-        while due_ns > now_ns and not self._hurry.is_set():
+        while due_ns > now_ns and not self._hurries:
             timer = self._timers.call()
             delay = max((due_ns - now_ns) / 1e9, _LEAST_WAIT_SECONDS)
             delay = delay if timer is None else min(delay, timer)
@@ -298,10 +295,11 @@ class SourceLoop:
                 if self._is_asked:
                     self._pass_barrier()
                 self._is_early = False
-                delay = min(delay, _BARRIER_SECONDS)
-            self._clock.wait(delay, self._hurry)
-            self.waited_seconds += delay
+            began_ns = self._clock.now_ns()
+            self._clock.wait(delay, self._woken, self._exact_seconds)
+            self._woken.clear()
             now_ns = self._clock.now_ns()
+            self.waited_seconds += (now_ns - began_ns) / 1e9
         return now_ns
 
     def _batch_of(self, item: Any) -> Any:
@@ -323,7 +321,9 @@ def control_of(watermark: Watermark) -> Control:
     return Control.idle() if time_us is None else Control.watermark(time_us)
 
 
-_BARRIER_SECONDS = 0.1
-"""Longest that a barrier waits for a batch that is not due."""
+_ATTENTIVE_SECONDS = 0.001
+"""Waits that are shorter are exact, by some 10 µs: what wakes the loop waits for their end."""
+_INATTENTIVE_SECONDS = 0.05
+"""The same where nothing wakes the loop but the end of the job."""
 _LEAST_WAIT_SECONDS = 50e-6
 """A wake-up takes over 10 µs of CPU: where batches are due more often, several leave at each."""

@@ -139,6 +139,7 @@ class Task:
             gate=side,
             now_ns=self._clock.now_ns,
             is_virtual=self._clock.is_virtual,
+            wake=self.wake,
             drift=self.drift,
             checkpoints=self._snapshots is not None,
         )
@@ -279,6 +280,15 @@ class Task:
         self._network.cancel()
         self._services.cancel()
         self.chain.cancel()
+
+    def wake(self) -> None:
+        """Call timers that are due now, if the task waits for an element; from any thread."""
+        if not self.chain.has_timers:
+            return
+        if self._source is None:
+            self._network.wake()
+        else:
+            self._source.wake()
 
     def statistics(self) -> TaskStatistics:
         """What the task has done up to now."""

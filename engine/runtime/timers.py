@@ -24,7 +24,7 @@ class Timers:
 
     def around(self, receive: Receive) -> Receive:
         """As `receive`, which waits in between; itself where no operator has timers."""
-        return partial(self._receive, receive) if self._chain.has_timers else receive
+        return partial(self.receive, receive) if self._chain.has_timers else receive
 
     def call(self) -> float | None:
         """Call those that are due; for how many seconds none is; None if there is none.
@@ -43,12 +43,13 @@ class Timers:
                 break
         return None if due is None else min(max(0, due - now_ns) / 1e9, _LONGEST_WAIT_SECONDS)
 
-    def _receive(self, receive: Receive) -> Any:
+    def receive(self, receive: Receive) -> Any:
+        """The next element; timers are called until there is one."""
         while True:
             seconds = self.call()
             try:
                 return receive(seconds)
-            except TimeoutError:
+            except (TimeoutError, InterruptedError):
                 continue
 
 

@@ -53,7 +53,7 @@ class VirtualClock:
         """Nanoseconds since the clock was made."""
         return self._now_ns
 
-    def wait(self, seconds: float, event: threading.Event) -> None:
+    def wait(self, seconds: float, event: threading.Event, exact_seconds: float = 0.0) -> None:  # noqa: ARG002 - all are
         """Return when so much time has passed, or the event is set."""
 
         def look(real_seconds: float) -> None:

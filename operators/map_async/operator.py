@@ -91,7 +91,6 @@ class _MapAsync(BatchFunction):
         self._spans = deque([_Span()])
         self._changed = threading.Condition()
         self._cancelled = False
-        self._poll_ns = _LEAST_POLL_NS
         timeout = None if operator.timeout is None else operator.timeout.total_seconds()
         self._calls = CallLoop(operator.function, self._on_done, timeout, operator.retries)
 
@@ -113,11 +112,11 @@ class _MapAsync(BatchFunction):
 
     def on_watermark(self, watermark_us: int) -> None:
         self._hold(Watermark(watermark_us))
-        self._plan(has_moved=False)
+        self._plan()
 
     def on_idle(self) -> None:
         self._hold(Watermark(None))
-        self._plan(has_moved=False)
+        self._plan()
 
     def on_end(self) -> Iterator[list[Any]]:
         while self._waiting or len(self._under_way):
@@ -190,9 +189,7 @@ class _MapAsync(BatchFunction):
         if self._calls.failure is not None:
             raise self._calls.failure
         out: list[Any] = []
-        popped = False
         while len(out) < self._context.batch_size and (call := self._under_way.pop()) is not None:
-            popped = True
             call.span.results -= 1
             self._put(call, out)
         self._end_spans()
@@ -201,8 +198,7 @@ class _MapAsync(BatchFunction):
             calls = [self._waiting.popleft() for _ in range(min(free, len(self._waiting)))]
             self._under_way.add(calls)
             self._calls.begin(calls)
-            popped = True
-        self._plan(popped)
+        self._plan()
         return out
 
     def _put(self, call: Call, out: list[Any]) -> None:
@@ -223,19 +219,16 @@ class _MapAsync(BatchFunction):
             for record in call.record if of_batches else (call.record,):
                 rescue(record, error)
 
-    def _plan(self, has_moved: bool) -> None:
-        """Say when to look again: a poll, which is rarer the longer nothing has happened."""
+    def _plan(self) -> None:
+        """Say when to look again: at once if something can leave, else when a call says so.
+
+        That nothing can is said before it is looked at: a call that ends meanwhile says so behind.
+        """
         self.full = bool(self._waiting)
-        if self.full or self._under_way.is_ready() or self._spans[0].is_over:
+        stands_still = self._context.is_virtual and len(self._under_way)  # time, until they end
+        self.next_timer = _AT_ONCE if stands_still else None
+        if self.full or self._spans[0].is_over or self._is_over():
             self.next_timer = _AT_ONCE
-        elif not len(self._under_way):
-            self.next_timer = None
-        elif self._context.is_virtual:
-            self.next_timer = _AT_ONCE  # time stands still while calls are under way
-        else:
-            grown = min(self._poll_ns + self._poll_ns // 8, _LONGEST_POLL_NS)
-            self._poll_ns = _LEAST_POLL_NS if has_moved else grown
-            self.next_timer = self._context.now_ns() + self._poll_ns
 
     def _wait(self) -> None:
         """Wait until something can leave. Raises Cancelled."""
@@ -252,6 +245,11 @@ class _MapAsync(BatchFunction):
         """Hear, in the thread of the loop, that a call is done, or that none will be any more."""
         if call is not None:
             self._under_way.done(call)
+            if not self._under_way.is_ready():
+                return
+        if self.next_timer is None:  # else the task looks anyway
+            self.next_timer = _AT_ONCE
+            self._context.wake()
         with self._changed:
             self._changed.notify()
 
@@ -298,6 +296,3 @@ def _check_coroutine_function(method: str, function: Any) -> None:
 
 
 _AT_ONCE = 0
-_LEAST_POLL_NS = 200_000
-_LONGEST_POLL_NS = 10_000_000
-"""A result waits for at most this long, or an eighth of the time that nothing else has come."""

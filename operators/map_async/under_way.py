@@ -38,7 +38,7 @@ class UnderWay(ABC):
 
     @abstractmethod
     def is_ready(self) -> bool:
-        """Whether a result can leave."""
+        """Whether a result can leave; from any thread."""
 
     @abstractmethod
     def calls(self) -> list[Call]:
@@ -67,7 +67,10 @@ class InOrder(UnderWay):
 
     def is_ready(self) -> bool:
         """Whether the first is done."""
-        return bool(self._calls) and self._calls[0].done
+        try:
+            return self._calls[0].done
+        except IndexError:
+            return False
 
     def calls(self) -> list[Call]:
         """In the order in which they leave."""

@@ -26,7 +26,7 @@ from operators import source
 from operators.sinks import Collect, Discard, JsonLines
 from operators.sources import At, Collection, Function
 from tests.integration import checkpointed
-from tests.integration.checkpointed import expected, found, held, left_over, newest
+from tests.integration.checkpointed import HOLD, expected, found, held, left_over, newest
 from tests.waiting import wait_until
 
 RECORDS = 8000
@@ -138,6 +138,37 @@ def test_a_source_that_waits_does_not_hold_up_a_job_that_begins_again(
             wait_for_epoch(tmp_path, newest(tmp_path) + 2)
     assert job.wait_finished(60).output == [0, 2]
     assert job.statistics().restarts == 2
+
+
+def test_how_long_inputs_wait_at_a_barrier_for_a_slow_one_is_told(tmp_path: Path) -> None:
+    hold = tmp_path / HOLD
+
+    def waiting(_context: TaskContext, position: int | None) -> Iterator[At]:
+        for number in range(position or 0, 2):
+            while number == 1 and hold.exists():
+                time.sleep(0.01)
+            yield At(number + 1, [number])
+
+    def at_work(number: int) -> int:
+        while number == 1 and hold.exists():
+            time.sleep(0.01)  # no barrier leaves meanwhile
+        return number
+
+    def numbers(_context: TaskContext, position: int | None) -> Iterator[At]:
+        yield from (At(number + 1, [number]) for number in range(position or 0, 2))
+
+    both = source(Function(waiting)).union(source(Function(numbers)).map(at_work))
+    with held(tmp_path):
+        job = engine.submit(
+            both.rebalance().map(str).sink(Discard()),
+            checkpoints=str(tmp_path / "checkpoints"),
+            checkpoint_interval_seconds=0.1,
+            batch_size=1,
+        )
+        wait_until(lambda: job.statistics().checkpoint_alignment_ms > 100)
+    result = job.wait_finished(60)
+    assert result.statistics.checkpoint_alignment_ms > 100
+    assert "longest alignment" in str(result)
 
 
 @pytest.mark.parametrize("parallelisms", [(2, 4, 3), (3, 1)])

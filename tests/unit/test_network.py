@@ -377,6 +377,18 @@ def test_cancel_wakes_a_network_that_receives(connected: Open) -> None:
         target.receive()
 
 
+def test_a_network_that_receives_is_woken_once(connected: Open) -> None:
+    sender, (target,) = connected()
+    with ThreadPoolExecutor() as pool:
+        receiving = pool.submit(target.receive)
+        target.wake()
+        assert isinstance(receiving.exception(timeout=10), InterruptedError)
+    open_output_gate(sender, Forward(), [0]).emit(["word"])
+    batch = target.receive(30)
+    assert isinstance(batch, Batch)
+    assert batch.to_list() == ["word"]
+
+
 def test_what_a_gate_cannot_be_is_refused(connected: Open) -> None:
     sender, _ = connected(2)
     for channels, name, expected in [

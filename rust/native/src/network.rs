@@ -7,7 +7,7 @@ use crate::gate::OutputGate;
 use crate::statistics::NetworkStatistics;
 use oka_columnar::Decoder;
 use oka_transport::{ChannelSpec, Element, Encoding, NetworkConfig, Received};
-use pyo3::exceptions::{PyTimeoutError, PyValueError};
+use pyo3::exceptions::{PyInterruptedError, PyTimeoutError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use std::collections::{HashMap, VecDeque};
@@ -196,7 +196,7 @@ impl Network {
     /// The next element of any input: a batch, or what all inputs have come to between two; None once
     /// all of them ended but side inputs, or all that are not paused. The batch before it counts as
     /// consumed with this call, and is released. Waits without the GIL; raises TimeoutError if nothing
-    /// comes in time, Cancelled, ChannelLost.
+    /// comes in time, InterruptedError if nothing is there and `wake` was called, Cancelled, ChannelLost.
     #[pyo3(signature = (timeout_seconds: "float | None" = None) -> "Batch | Control | None")]
     fn receive<'py>(
         &self,
@@ -218,11 +218,22 @@ impl Network {
                 Element::Empty => {
                     return Err(PyTimeoutError::new_err("nothing has arrived in time"));
                 }
+                Element::Woken => {
+                    return Err(PyInterruptedError::new_err(
+                        "woken to look at something else",
+                    ));
+                }
             },
         };
         let batch = Bound::new(py, batch)?;
         self.inbound(py).last = Some(batch.clone().unbind());
         Ok(Some(batch.into_any()))
+    }
+
+    /// Makes `receive` raise InterruptedError once, now or the next time that nothing is there; from any
+    /// thread.
+    fn wake(&self) {
+        self.network.wake();
     }
 
     /// Lets `receive` give nothing of these input channels until `resume` with the same reason: what

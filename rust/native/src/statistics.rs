@@ -7,6 +7,8 @@ use pyo3::prelude::*;
 pub(crate) struct NetworkStatistics {
     /// Seconds that `receive` has waited for a batch.
     idle_seconds: f64,
+    /// Longest time for which inputs that had come to a barrier waited for the others, in seconds.
+    longest_barrier_wait_seconds: f64,
     /// Seconds that `emit` has waited for receivers, over all channels.
     blocked_seconds: f64,
     /// Bytes that wait here for credit, over all channels.
@@ -94,6 +96,7 @@ impl NetworkStatistics {
         let outputs = &statistics.outputs;
         Ok(Self {
             idle_seconds: seconds(statistics.waited_ns),
+            longest_barrier_wait_seconds: seconds(statistics.barrier_wait_ns),
             blocked_seconds: seconds(outputs.iter().map(|output| output.blocked_ns).sum()),
             backlog_bytes: outputs.iter().map(|output| output.backlog_bytes).sum(),
             dropped_messages: statistics.dropped_messages,

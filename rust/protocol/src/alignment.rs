@@ -163,6 +163,12 @@ impl Alignment {
         reasons.retain(|each| each != reason);
     }
 
+    /// The epoch whose barrier inputs wait at, which was not told yet; `None` if they wait at none.
+    #[inline]
+    pub fn awaited(&self) -> Option<u64> {
+        self.aligning.then_some(self.epoch)
+    }
+
     /// Whether nothing is to be taken of an input for now.
     #[inline]
     pub fn is_held(&self, input: usize) -> bool {
@@ -353,11 +359,13 @@ mod tests {
         let mut two = Alignment::new(2);
         assert_eq!(after(&mut two, &[(1, Barrier(4))]), []);
         assert!(two.is_held(1) && !two.may_end(1) && !two.is_held(0));
+        assert_eq!(two.awaited(), Some(4));
         two.on_control(0, Watermark(5));
         two.on_control(0, Barrier(4));
         assert!(two.is_held(0) && two.is_held(1));
         assert_eq!(two.due(), Some(Barrier(4)));
         assert!(!two.is_held(0) && !two.is_held(1));
+        assert_eq!(two.awaited(), None);
         assert_eq!(after(&mut two, &[(0, Barrier(4))]), [], "it is over");
         assert!(!two.is_held(0));
     }

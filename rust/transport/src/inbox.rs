@@ -1,5 +1,5 @@
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Instant;
 
@@ -12,6 +12,7 @@ use oka_ring::Marked;
 use omq_tokio::{Message, Socket};
 use tokio::sync::Notify;
 
+use crate::barrier_wait::BarrierWait;
 use crate::clock::now_ns;
 use crate::health::{Failure, Health};
 use crate::outbox::UNPOISONED;
@@ -29,6 +30,8 @@ pub(crate) struct Inbox {
     credit_lines: OnceLock<Vec<CreditLine>>,
     closing: Notify,
     waited_ns: AtomicU64,
+    /// Whether the task is to look at something else before it waits.
+    woken: AtomicBool,
     health: Arc<Health>,
 }
 
@@ -55,6 +58,7 @@ struct InboxState {
     rings: RingInputs,
     /// What all channels together have come to: first those in shared memory, then the sockets.
     alignment: Alignment,
+    barrier_wait: BarrierWait,
     sockets_first: bool,
     connected: bool,
 }
@@ -100,6 +104,7 @@ impl Inbox {
                 credits: Vec::new(),
                 rings: RingInputs::default(),
                 alignment: Alignment::new(0),
+                barrier_wait: BarrierWait::default(),
                 sockets_first: false,
                 connected: false,
             }),
@@ -107,6 +112,7 @@ impl Inbox {
             credit_lines: OnceLock::new(),
             closing: Notify::new(),
             waited_ns: AtomicU64::new(0),
+            woken: AtomicBool::new(false),
             health,
         }
     }
@@ -196,7 +202,8 @@ impl Inbox {
         self.take_from(state, credit)
     }
 
-    /// Acknowledges the batch taken before, and blocks for the next element, or until the deadline.
+    /// Acknowledges the batch taken before, and blocks for the next element, until the deadline or
+    /// until the task is woken.
     pub(crate) fn receive(&self, deadline: Option<Instant>) -> Result<Element, ReceiveError> {
         let mut found = self.try_receive()?;
         let started = Instant::now();
@@ -204,6 +211,9 @@ impl Inbox {
         let result = loop {
             if found != Element::Empty {
                 break Ok(found);
+            }
+            if self.woken.swap(false, Ordering::Acquire) {
+                break Ok(Element::Woken);
             }
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             if left.is_some_and(|left| left.is_zero()) {
@@ -221,7 +231,7 @@ impl Inbox {
                 break Err(failure.into());
             }
             found = self.take()?;
-            if found == Element::Empty {
+            if found == Element::Empty && !self.woken.load(Ordering::Relaxed) {
                 slept = true;
                 turn.sleep(left);
                 found = self.take()?;
@@ -315,8 +325,9 @@ impl Inbox {
         state.inputs.iter().any(|input| input.receiver.is_closing())
     }
 
-    /// Wakes all waiters, after a failure.
+    /// Has `receive` return, now or the next time that nothing is there.
     pub(crate) fn wake(&self) {
+        self.woken.swap(true, Ordering::Release);
         self.receiving.ring();
     }
 
@@ -326,6 +337,10 @@ impl Inbox {
 
     pub(crate) fn waited_ns(&self) -> u64 {
         self.waited_ns.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn barrier_wait_ns(&self) -> u64 {
+        self.lock().barrier_wait.longest().as_nanos() as u64
     }
 
     pub(crate) fn statistics(&self) -> Vec<InputStatistics> {
@@ -355,6 +370,8 @@ impl Inbox {
         credit: Option<(usize, Credit)>,
     ) -> Result<Element, ReceiveError> {
         let taken = state.take(self.receiving.take_marks());
+        let awaited = state.alignment.awaited();
+        state.barrier_wait.observe(awaited);
         let credits = std::mem::take(&mut state.credits);
         drop(state);
         for (input, credit) in credit.into_iter().chain(credits) {

@@ -8,6 +8,7 @@
 //! All calls may be made from any thread; those named `wait_*`, `receive`, `connect` and `finish`
 //! block until there is an answer, the others never wait for a peer.
 
+mod barrier_wait;
 mod buffers;
 mod clock;
 mod config;

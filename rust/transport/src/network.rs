@@ -201,14 +201,22 @@ impl Network {
         channels.iter().find(|channel| channel.id() == id).cloned()
     }
 
-    /// Blocks for the next element, of any input: [`Element::Empty`] if none has come by the deadline.
+    /// Blocks for the next element, of any input: [`Element::Empty`] if none has come by the deadline,
+    /// [`Element::Woken`] if none is there and [`Network::wake`] was called.
     ///
     /// Asking for one acknowledges the batch before: its sender may then send more.
     pub fn receive(&self, deadline: Option<Instant>) -> Result<Element, ReceiveError> {
         self.state.inbox.receive(deadline)
     }
 
-    /// As [`Network::receive`], but never blocks.
+    /// Has [`Network::receive`] return once, now or the next time that nothing is there; whoever calls
+    /// this has made the change before that the task is to look at. From any thread, and cheap: it
+    /// costs a system call if the task sleeps, and else none.
+    pub fn wake(&self) {
+        self.state.inbox.wake();
+    }
+
+    /// As [`Network::receive`], but never blocks, and is not woken.
     pub fn try_receive(&self) -> Result<Element, ReceiveError> {
         self.state.inbox.try_receive()
     }
@@ -272,6 +280,7 @@ impl Network {
             outputs: channels.map(OutputChannel::statistics).collect(),
             inputs: self.state.inbox.statistics(),
             waited_ns: self.state.inbox.waited_ns(),
+            barrier_wait_ns: self.state.inbox.barrier_wait_ns(),
             dropped_messages: self.state.dropped_messages.load(Ordering::Relaxed),
             refused_connections: self.state.refused_connections.load(Ordering::Relaxed),
         }
@@ -372,7 +381,7 @@ impl NetworkState {
 
     /// Wakes all waiters, after a failure.
     pub(crate) fn wake(&self) {
-        self.inbox.wake();
+        self.inbox.receiving().ring();
         self.emitting.ring();
         for output in self.outputs() {
             output.wake();

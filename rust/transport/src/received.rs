@@ -117,6 +117,8 @@ pub enum Element {
     Control(Control),
     /// Nothing has arrived in time; more may come.
     Empty,
+    /// Nothing has arrived, and the task was woken to look at something else; more may come.
+    Woken,
     /// Every input ended that is no side input, and everything of them was consumed; or every input
     /// that is not paused.
     Ended,

@@ -9,6 +9,8 @@ pub struct NetworkStatistics {
     pub inputs: Vec<InputStatistics>,
     /// Nanoseconds `receive` has waited for a batch.
     pub waited_ns: u64,
+    /// Longest time in ns for which inputs that had come to a barrier waited for the others.
+    pub barrier_wait_ns: u64,
     /// Messages that were dropped: garbage, unknown channels, frames out of place.
     pub dropped_messages: u64,
     /// Connections that were turned away: no key or a wrong one, garbage, a handshake that took too

@@ -7,7 +7,8 @@ import functools
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -331,6 +332,9 @@ def test_idleness_is_held_back_as_watermarks_are(
             found.append(function.watermark)
             function.watermark = None
 
+    def is_all() -> bool:
+        return len(found) == len(expected)
+
     try:
         for each in given:
             if not isinstance(each, Watermark):
@@ -341,7 +345,8 @@ def test_idleness_is_held_back_as_watermarks_are(
                 function.on_watermark(each.time_us)
             told()
         GATE.set()
-        while function.next_timer is not None:
+        for _ in expected:
+            wait_until(lambda: function.next_timer is not None or is_all())
             found += [n for batch in function.on_timer(0) or () for n in batch]
             told()
     finally:
@@ -666,16 +671,98 @@ def test_time_of_a_test_stands_still_while_calls_are_under_way() -> None:
     assert clock.now_ns() == 3_000_000_000
 
 
-def test_nothing_is_polled_while_nothing_is_under_way(task: Callable[..., TaskContext]) -> None:
-    function = MapAsync(doubled).open(task())
+@pytest.mark.parametrize(("ordered", "ends", "leaves"), [(True, 1, [0, 1]), (False, 1, [1])])
+def test_only_a_call_whose_result_can_leave_wakes_the_task(
+    ordered: bool, ends: int, leaves: list[int], task: Callable[..., TaskContext]
+) -> None:
+    may_end: set[int] = set()
+    ended: list[int] = []
+    woken: list[int] = []
+
+    async def held(n: int) -> int:
+        while n not in may_end:
+            await asyncio.sleep(0.001)
+        ended.append(n)
+        return n
+
+    context = replace(task(), wake=lambda: woken.append(len(ended)))
+    function = MapAsync(held, ordered=ordered).open(context)
     try:
-        assert function.next_timer is None
-        out = function.process([1])
+        assert function.process([0, 1, 2]) == []
+        assert (function.next_timer, woken) == (None, []), "nothing is polled"
+        may_end.add(ends)
+        wait_until(lambda: ended == [ends])
+        if ordered:
+            may_end.add(0)
+        wait_until(lambda: woken)
+        assert woken == [len(leaves)], "once, behind what lets results leave"
         assert function.next_timer is not None
-        while not out:
-            out = [n for batch in function.on_timer(0) or () for n in batch]
-        assert out == [2]
+        assert list(function.on_timer(0) or ()) == [leaves]
         assert function.next_timer is None
+        may_end.update(range(3))
+        found = list(leaves)
+        while len(found) < 3:
+            wait_until(lambda: function.next_timer is not None)
+            found += [n for batch in function.on_timer(0) or () for n in batch]
+        assert sorted(found) == [0, 1, 2]
+    finally:
+        function.close()
+
+
+def test_a_result_leaves_while_a_source_waits_for_its_moment() -> None:
+    CAME.clear()
+    hourly = source(Collection(["first", "second"], rate=1 / 3600))
+    job = submitted(hourly.map_async(echo).map(came).sink(Discard()), batch_size=1)
+    try:
+        assert CAME.wait(20)
+    finally:
+        job.cancel()
+        job.wait_stopped()
+
+
+@shuffled
+@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize("seconds", [0, 0.0001])
+def test_no_result_is_overlooked(shuffled: bool, ordered: bool, seconds: float) -> None:
+    """Each record comes when the result of the one before is there, and nothing else wakes."""
+    ARRIVED.clear()
+    numbers: Stream[int] = source(Function(one_by_one))
+    numbers = numbers.rebalance() if shuffled else numbers
+    out = numbers.map_async(sleepy(seconds), ordered=ordered).map(arrive)
+    assert collected(out, batch_size=1) == list(range(500))
+
+
+ARRIVED: list[int] = []
+
+
+def one_by_one() -> Iterator[int]:
+    for n in range(500):
+        wait_until(lambda: len(ARRIVED) == n)  # noqa: B023 - called at once
+        yield n
+
+
+def sleepy(seconds: float) -> Callable[[int], Coroutine[Any, Any, int]]:
+    async def call(n: int) -> int:
+        await asyncio.sleep(seconds)
+        return n
+
+    return call
+
+
+def arrive(n: int) -> int:
+    ARRIVED.append(n)
+    return n
+
+
+def test_a_loop_that_ends_wakes_the_task(task: Callable[..., TaskContext]) -> None:
+    woken = threading.Event()
+    function = MapAsync(stops_the_loop).open(replace(task(), wake=woken.set))
+    try:
+        assert function.process([1]) == []
+        assert woken.wait(20)
+        assert function.next_timer is not None
+        with pytest.raises(RuntimeError, match="Event loop stopped"):
+            list(function.on_timer(0) or ())
     finally:
         function.close()
 

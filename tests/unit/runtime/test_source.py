@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -27,14 +29,21 @@ class LoneClock(SystemClock):
     def __init__(self) -> None:
         self.now = 5_000 * MS
         self.waits: list[float] = []
+        self.wakes: list[Callable[[], None]] = []
+        """Each is called while somebody waits, half of the time."""
 
     def now_ns(self) -> int:  # type: ignore[override]
         return self.now
 
-    def wait(self, seconds: float, event: threading.Event) -> None:
+    def wait(self, seconds: float, event: threading.Event, exact_seconds: float) -> None:
         self.waits.append(seconds)
-        if not event.is_set():
-            self.now += round(seconds * 1e9)
+        if self.wakes and seconds >= exact_seconds:
+            seconds /= 2
+            self.wakes.pop(0)()
+            assert event.is_set()
+        else:
+            assert not event.is_set()
+        self.now += round(seconds * 1e9)
 
 
 class Run:
@@ -50,12 +59,16 @@ class Run:
         end_at: int | None = None,
         hurry: bool = False,
         warmup: float = 0.0,
+        barriers_at: tuple[int, ...] | None = None,
     ) -> None:
         self.clock = LoneClock()
         self.left: list[tuple[float, Any]] = []
         self.markers: list[list[float]] = []
         self.controls: list[Control] = []
-        self.loop = SourceLoop(source, Chain(), interval, self.clock)
+        self.loop = SourceLoop(
+            source, Chain(), interval, self.clock, has_barriers=barriers_at is not None
+        )
+        self.clock.wakes = [partial(self.loop.begin_epoch, at) for at in barriers_at or ()]
         if hurry:
             self.loop.hurry()
         start, takes = self.clock.now, list(takes_ms)
@@ -72,7 +85,13 @@ class Run:
         self.window = window = SteadyWindow(
             warmup, self.clock, lambda: (self.loop.records, 0), list
         )
-        self.loop.run(context, deliver, window, timers, self.controls.append)
+        self.barriers: list[tuple[float, int | None]] = []
+
+        def pass_on(control: Control) -> None:
+            self.controls.append(control)
+            self.barriers.append(((self.clock.now - start) / MS, control.epoch))
+
+        self.loop.run(context, deliver, window, timers, pass_on)
 
 
 def test_batches_leave_when_the_rate_intends() -> None:
@@ -114,6 +133,16 @@ def test_a_source_that_is_ended_emits_no_more(rate: float | None) -> None:
     run = Run(Collection(range(10), rate=rate), end_at=3)
     assert [out for _, out in run.left] == [[0], [1], [2]]
     assert run.loop.records == 3
+
+
+def test_a_barrier_ends_a_wait_and_leaves_at_once() -> None:
+    run = Run(Collection(range(4), rate=100), barriers_at=(1, 2, 3))
+    assert run.left == [(0, [0]), (10, [1]), (20, [2]), (30, [3])]
+    assert run.barriers == [(5, 1), (7.5, 2), (8.75, 3)]
+    assert run.loop.waited_seconds == pytest.approx(0.03)
+    run = Run(Collection(range(4), rate=2000), barriers_at=(1,))
+    assert run.barriers == [], "short waits are exact"
+    assert len(run.clock.waits) == 3
 
 
 def test_in_a_hurry_no_moment_is_waited_for() -> None:

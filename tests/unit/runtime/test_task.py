@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from engine.graph.operator import RecordOperator
 from engine.graph.partitioner import Forward
 from engine.network import Batch, Control, Network, open_output_gate
 from engine.runtime.description import OutputDescription, TaskDescription
+from engine.runtime.services import Services
+from engine.runtime.side import drop_rest
 from engine.runtime.task import Task
 from operators.sinks import Discard
 from operators.sources import Collection, Function
@@ -82,11 +85,15 @@ def test_a_task_passes_controls_on_behind_its_records(tmp_path: Path) -> None:
     operators = (LogicalOperator(0, "text", RecordOperator("map", str), None, {}),)
     outputs = (OutputDescription(Forward(), (1,)),)
     description = TaskDescription(1, "text", 0, 1, operators, {}, (0,), outputs, JobConfig())
-    running = threading.Thread(target=Task(description, middle).run, daemon=True)
+    task = Task(description, middle)
+    running = threading.Thread(target=task.run, daemon=True)
     running.start()
     gate = open_output_gate(source, Forward(), [0])
     ending = threading.Thread(target=source.finish, args=(30,), daemon=True)
     try:
+        task.wake()  # which is for timers, and it has none
+        running.join(0.1)
+        assert running.is_alive()
         gate.emit([1])
         gate.send_control(Control.watermark(5))
         gate.send_control(Control.barrier(1))
@@ -101,3 +108,24 @@ def test_a_task_passes_controls_on_behind_its_records(tmp_path: Path) -> None:
         for network in networks:
             network.close()
     assert came == [["1"], Control.watermark(5), Control.barrier(1), ["2"]]
+
+
+def test_who_drops_the_rest_is_not_woken_from_that(tmp_path: Path) -> None:
+    networks = [Network([f"shm://{tmp_path}/{name}"]) for name in ("source", "task")]
+    source, task = networks
+    ending = threading.Thread(target=source.finish, args=(30,), daemon=True)
+    try:
+        with ThreadPoolExecutor() as pool:
+            connecting = pool.submit(source.connect, [(0, task.endpoints[0])])
+            task.connect([], [(0, source.endpoints[0])])
+            connecting.result()
+            task.wake()
+            dropping = pool.submit(drop_rest, task, Services())
+            with pytest.raises(TimeoutError):
+                dropping.result(0.1)
+            ending.start()
+            dropping.result()
+        ending.join()
+    finally:
+        for network in networks:
+            network.close()

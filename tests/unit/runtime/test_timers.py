@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -51,12 +52,17 @@ class Gate(SystemClock):
     def __init__(self, *arrivals: int) -> None:
         self.now = 0
         self.arrivals = [*arrivals]
+        self.wakes: list[Callable[[], None]] = []
+        """Each is called while somebody waits, and ends that."""
 
     def now_ns(self) -> int:  # type: ignore[override]
         return self.now
 
     def receive(self, seconds: float | None = None) -> str | None:
         until = None if seconds is None else self.now + round(seconds * 1e9)
+        if self.wakes:
+            self.wakes.pop(0)()
+            raise InterruptedError
         if not self.arrivals and until is None:
             return None
         if until is not None and (not self.arrivals or self.arrivals[0] > until):
@@ -66,8 +72,8 @@ class Gate(SystemClock):
         return f"at {self.now // SECOND}"
 
 
-def happened(gate: Gate, *operators: BatchOperator) -> list[Any]:
-    chain = Chain()
+def happened(gate: Gate, *operators: BatchOperator, chain: Chain | None = None) -> list[Any]:
+    chain = chain or Chain()
     declared = [
         LogicalOperator(at, f"operator-{at}", operator, None, {})
         for at, operator in enumerate(operators)
@@ -99,6 +105,16 @@ def test_elements_that_are_there_come_between_timers_that_are_due() -> None:
     assert found == [0, "at 0", 0, "at 0", 0, "at 0", 0, 0]
 
 
+def test_who_is_woken_looks_at_timers_again() -> None:
+    gate, chain = Gate(2 * SECOND), Chain()
+
+    def plan(due: int) -> Callable[[], None]:
+        return lambda: setattr(chain.functions["operator-0"], "next_timer", due)
+
+    gate.wakes = [plan(0), plan(3 * SECOND), plan(1 * SECOND)]
+    assert happened(gate, Every(), chain=chain) == [0, 1, "at 2"]
+
+
 def test_without_timers_there_is_nothing_around_the_gate() -> None:
     gate = Gate()
     receive = gate.receive
@@ -114,12 +130,32 @@ def test_what_a_source_is_ahead_is_bounded(item: Callable[[int], Any], most: int
             given.append(number)
             yield item(number), number
 
-    ahead = Ahead(items(), records=4)
+    ahead = Ahead(items(), 4, threading.Event())
     wait_until(lambda: len(given) == most)
     assert [ahead.receive(), ahead.receive()] == [(item(1), 1), (item(2), 2)]
     wait_until(lambda: len(given) == most + 2)
     ahead.close()
     wait_until(lambda: not any(each.name == "oka-source" for each in threading.enumerate()))
+
+
+def test_who_waits_for_a_source_that_is_ahead_is_woken_once() -> None:
+    more, woken = threading.Semaphore(0), threading.Event()
+
+    def items() -> Iterator[tuple[int, int]]:
+        for number in range(100):
+            more.acquire()
+            yield number, number
+
+    ahead = Ahead(items(), 4, woken)
+    with ThreadPoolExecutor() as pool:
+        for number in range(100):
+            receiving = pool.submit(ahead.receive)
+            woken.set()
+            assert isinstance(receiving.exception(timeout=20), InterruptedError)
+            receiving = pool.submit(ahead.receive, 20)
+            more.release()
+            assert receiving.result() == (number, number)
+    assert ahead.receive() is None
 
 
 def test_virtual_time_jumps_when_all_tasks_wait() -> None:

@@ -21,6 +21,7 @@ over_every_kind!(
     a_deadline_is_no_end,
     batches_hold_records_of_one_input,
     nothing_follows_the_end,
+    how_long_inputs_wait_at_a_barrier_is_told,
 );
 
 struct Inputs {
@@ -97,7 +98,7 @@ fn controls_keep_their_place(kind: Kind) {
             }
             Element::Control(control) => Some(control),
             Element::Ended => break,
-            Element::Empty => panic!("there is more"),
+            other => panic!("{other:?}, but there is more"),
         });
     }
     finishing.join().unwrap();
@@ -219,6 +220,23 @@ fn an_input_waits_at_a_barrier(kind: Kind) {
     inputs.expect_records_of(0);
     inputs.expect_control(Watermark(5));
     inputs.expect_nothing();
+}
+
+fn how_long_inputs_wait_at_a_barrier_is_told(kind: Kind) {
+    let inputs = Inputs::new(kind, [0, 0]);
+    let told = || Duration::from_nanos(inputs.sink.statistics().barrier_wait_ns);
+    for (epoch, wait) in [(1, 40), (2, 1)] {
+        inputs.output(0).send_control(Barrier(epoch));
+        inputs.expect_nothing(); // it is taken in, and that takes 30 ms
+        assert!(told() > Duration::ZERO, "one waits");
+        thread::sleep(Duration::from_millis(wait));
+        inputs.output(1).send_control(Barrier(epoch));
+        inputs.expect_control(Barrier(epoch));
+        assert!(told() >= Duration::from_millis(40), "the longest stays");
+    }
+    let longest = told();
+    inputs.expect_nothing();
+    assert_eq!(told(), longest, "none waits");
 }
 
 fn an_input_that_ended_is_aligned(kind: Kind) {

@@ -11,3 +11,4 @@ mod paused;
 mod processes;
 mod reconnect;
 mod strangers;
+mod woken;

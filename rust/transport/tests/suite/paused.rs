@@ -88,7 +88,7 @@ fn expect_channels(sink: &Network, expected: &[u32]) {
             }
             Element::Empty => thread::sleep(Duration::from_millis(1)),
             Element::Ended => break,
-            control @ Element::Control(_) => panic!("{control:?}"),
+            other => panic!("{other:?}"),
         }
     }
     found.dedup();
