@@ -234,19 +234,18 @@ class SourceLoop:
             batch = item if type(item) is list else self._batch_of(item)
             until_marker -= len(batch)
             out = process(batch)
-            stamps = None
-            if until_marker <= 0:
-                markers = 1 + -until_marker // interval
-                until_marker += markers * interval
-                stamps = [now_ns()] * markers
             try:
-                deliver(out, stamps)
+                if until_marker > 0:
+                    deliver(out)
+                else:
+                    markers = 1 + -until_marker // interval
+                    until_marker += markers * interval
+                    deliver(out, [now_ns()] * markers)
+                    self.records += markers * interval
+                    self._window.pass_marker()
             except BaseException:
                 self._chain.fails_behind()
                 raise
-            if stamps is not None:
-                self.records += len(stamps) * interval
-                self._window.pass_marker()
             if self._ended:
                 break
         self.records += interval - until_marker

@@ -363,7 +363,6 @@ class Task:
         return _emit_to_all(gates) if gates else self._observe, sides
 
     def _observe(self, _out: Any, stamps: list[int] | None = None) -> None:
-        self._check_cancelled()
         if stamps:
             self._latency.record_many(stamps, self._clock.now_ns())
 
@@ -379,7 +378,7 @@ class Task:
         element = receive()
         self._window.begin()
         while element is not None:
-            if isinstance(element, Control):
+            if type(element) is Control:
                 self._pass_on(element)
             else:
                 out = process(element)
