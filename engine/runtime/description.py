@@ -43,6 +43,8 @@ class TaskDescription:
     """Tasks of the job on the same node, this one included."""
     columns: bool = False
     """Whether an operator of the job says that it emits columns."""
+    bulk: bool = False
+    """Whether throughput is what counts in the job, not how soon each record is through."""
     second_inputs: tuple[int, ...] = ()
     """Those of the inputs that are of the second input of the first operator, if it has two."""
     services: tuple[ServicePlan, ...] = ()

@@ -41,6 +41,7 @@ from engine.runtime.description import (
 from engine.runtime.drift import Drift
 from engine.runtime.measured import measured
 from engine.runtime.rescue import Rescuer
+from engine.runtime.scheduling import take_turns
 from engine.runtime.services import Services
 from engine.runtime.shares import ENDED
 from engine.runtime.side import SideInput, drop_rest, drop_rest_beside
@@ -125,6 +126,8 @@ class Task:
         self._thread = ThreadTime()
         self._started = self._now()
         use_precise_timers()
+        if self.description.bulk:
+            take_turns()
         config = self.description.config
         side = (
             SideInput(self._network, self.description) if self.description.has_side_input else None

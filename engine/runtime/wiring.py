@@ -9,6 +9,7 @@ from engine.config import JobConfig
 from engine.graph.execution import ExecutionGraph
 from engine.placement import Placement
 from engine.runtime.description import OutputDescription, TaskDescription
+from engine.runtime.scheduling import is_bulk
 from engine.runtime.services import plan_services
 from engine.service import Peer
 
@@ -27,6 +28,7 @@ def describe_tasks(
         for vertex in graph.job.vertices
         for operator in vertex.operators
     )
+    bulk = is_bulk(graph)
     return [
         TaskDescription(
             id=vertex.id,
@@ -45,6 +47,7 @@ def describe_tasks(
             config=config,
             neighbours=neighbours[placement.node(vertex).id],
             columns=columns,
+            bulk=bulk,
             second_inputs=tuple(channel.id for channel in graph.second_inputs(vertex)),
             services=services.get(vertex.id, ()),
             node=placement.node(vertex).id,
