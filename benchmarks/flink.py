@@ -6,14 +6,15 @@ Its code is compiled then (`peers/flink_java/`, `Repeated`).
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.peers.peer import ENVIRONMENTS
+from benchmarks.peers.peer import ENVIRONMENTS, PROGRAMS
 
 FLINK = "flink_java"
 RUNS = 6
@@ -26,6 +27,8 @@ class Found:
     seconds: float
     cpu_seconds: float
     rows: int
+    answer: list[dict[str, Any]] | None = None
+    """The rows, of programs that were asked for them."""
 
 
 def run_flink(
@@ -36,11 +39,11 @@ def run_flink(
     runs: int = RUNS,
 ) -> Found:
     """Run a class of the jar with settings of its own and Flink's; raises RuntimeError."""
+    flink = ENVIRONMENTS / "flink"
+    classes = ["-cp", f"{flink / 'oka-peers.jar'}:{flink / 'lib'}/*", f"oka.peers.{program}"]
     with tempfile.TemporaryDirectory(prefix="oka-flink-") as folder:
-        result = Path(folder) / "result.json"
         every: dict[str, Any] = {
             "runs": runs,
-            "result": str(result),
             "parallelism": parallelism,
             "configuration": {
                 name: value.format(folder=folder) for name, value in configuration.items()
@@ -48,21 +51,28 @@ def run_flink(
             **settings,
         }
         options = [*_JVM_OPTIONS, f"-Djava.io.tmpdir={folder}"]
-        flink = ENVIRONMENTS / "flink"
-        classes = ["-cp", f"{flink / 'oka-peers.jar'}:{flink / 'lib'}/*", f"oka.peers.{program}"]
-        done = subprocess.run(
-            ["java", *options, *classes, json.dumps(every)],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=_LONGEST_SECONDS,
-        )
-        if not result.exists():
-            lines = (done.stdout + done.stderr).splitlines()
-            told = "\n".join([line for line in lines if not line.startswith("\tat ")][-15:])
-            raise RuntimeError(f"flink {program} ended with status {done.returncode}:\n{told}")
-        return Found(**json.loads(result.read_text()))
+        return run_program(f"flink {program}", ["java", *options, *classes], every, folder)
+
+
+def run_program(
+    name: str, command: Sequence[str], settings: Mapping[str, Any], folder: str
+) -> Found:
+    """Run what leaves what it found in the file `result` of its settings; raises RuntimeError."""
+    result = Path(folder) / "result.json"
+    done = subprocess.run(
+        [*command, json.dumps({"result": str(result), **settings})],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(PROGRAMS)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_LONGEST_SECONDS,
+    )
+    if not result.exists():
+        lines = (done.stdout + done.stderr).splitlines()
+        told = "\n".join([line for line in lines if not line.startswith("\tat ")][-15:])
+        raise RuntimeError(f"{name} ended with status {done.returncode}:\n{told}")
+    return Found(**json.loads(result.read_text()))
 
 
 _JVM_OPTIONS = (

@@ -1,8 +1,8 @@
 """Nexmark's queries: `oka bench nexmark`.
 
-Each query in Oka's ways and by Flink SQL in turn, over the same files of the published generator's
-events. A run is from the first source's begin to the last sink's end; Flink's is the sixth one of
-its JVM.
+Each query in Oka's ways and by other systems in turn, over the same files of the published
+generator's events: Flink SQL, and those in Python where they have it. A run is from the first
+source's begin to the last sink's end; Flink's is the sixth one of its JVM.
 """
 
 from __future__ import annotations
@@ -17,8 +17,16 @@ import click
 
 from benchmarks.flink import FLINK
 from benchmarks.nexmark import sql
-from benchmarks.nexmark.systems import FLINK_SQL, OKA, QueryCase, Systems
+from benchmarks.nexmark.systems import (
+    FLINK_SQL,
+    OKA,
+    PYTHON_PEERS,
+    PYTHON_QUERIES,
+    QueryCase,
+    Systems,
+)
 from benchmarks.options import Choices, Numbers, file_options, parallelism_option
+from benchmarks.peers.peer import Peer
 from benchmarks.result import Result, Row
 from benchmarks.results_file import check_writable
 from benchmarks.rows import OWN
@@ -54,9 +62,7 @@ from pipelines.nexmark.queries import QUERIES
     "--batch", type=Numbers(), default="4096", show_default=True, help="Most records in a batch."
 )
 @parallelism_option("1")
-@click.option(
-    "--peers/--no-peers", default=True, show_default=True, help="Alternate with Flink SQL."
-)
+@click.option("--peers/--no-peers", default=True, show_default=True, help="Alternate with others.")
 @click.option(
     "--repeats",
     default=5,
@@ -91,17 +97,21 @@ def command(
     json_file: Path | None,
     fresh: bool,
 ) -> None:
-    """Nexmark's queries over a million events and more, in turn with Flink SQL, and the ratios.
+    """Nexmark's queries over a million events and more, in turn with others, and the ratios.
 
-    `make nexmark` builds the generator of events, `make peers-flink` Flink; without it, Oka runs
-    alone. Every query comes to as many rows in all systems, or its run is a failure. Ctrl-C stops;
-    the same command with the same --json file then goes on where it stopped.
+    `make nexmark` builds the generator of events, `make peers-flink peers-bytewax peers-pathway`
+    the other systems; one that is absent is left out. Every query comes to as many rows in all
+    systems, or its run is a failure. Ctrl-C stops; the same command with the same --json file then
+    goes on where it stopped.
     """
-    absent = FLINK_SQL.missing() if peers else None
-    if absent:
-        click.echo(f"left out: {absent}; {FLINK_SQL.setup}", err=True)
+    others = []
+    for peer in (FLINK_SQL, *PYTHON_PEERS.values()) if peers else ():
+        if absent := peer.missing():
+            click.echo(f"left out: {absent}; {peer.setup}", err=True)
+        else:
+            others.append(peer)
     cells = [
-        _cell(name, batch_size, tasks, interval, peers and not absent)
+        _cell(name, batch_size, tasks, interval, others)
         for tasks, batch_size, name in itertools.product(parallelism, batch, queries)
     ]
     chosen = {"events": events, "disorder": disorder, "repeats": repeats}
@@ -114,7 +124,9 @@ def command(
     result.raise_failures(every_case(cells))
 
 
-def _cell(name: str, batch_size: int, tasks: int, interval: float | None, with_flink: bool) -> Cell:
+def _cell(
+    name: str, batch_size: int, tasks: int, interval: float | None, others: Sequence[Peer]
+) -> Cell:
     def case(
         system: str, api: str, runtime: str, transport: str, seconds: float | None = None
     ) -> QueryCase:
@@ -128,8 +140,10 @@ def _cell(name: str, batch_size: int, tasks: int, interval: float | None, with_f
     cases = [
         case(OKA, api, "local", "shm", each) for api in QUERIES[name].apis for each in intervals
     ]
-    if with_flink and name in sql.QUERIES:
-        cases.append(case(FLINK, "sql", OWN, OWN))
+    for peer in others:
+        known = sql.QUERIES if peer is FLINK_SQL else PYTHON_QUERIES
+        if name in known and tasks <= peer.most_tasks:
+            cases.append(case(peer.system, peer.api, OWN, OWN))
     return Cell(tuple(cases), ("closed",))
 
 

@@ -1,25 +1,36 @@
-"""One run of a query of Nexmark, by Oka or by Flink SQL, over files of events."""
+"""One run of a query of Nexmark, by Oka or by another system, over files of events."""
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import ClassVar, cast
 
 import engine
 from benchmarks.checkpoints import checkpoint_settings, told_of
-from benchmarks.flink import FLINK, Found, run_flink
+from benchmarks.flink import FLINK, Found, run_flink, run_program
 from benchmarks.measurement import Case, Measurement, Run
 from benchmarks.nexmark import sql
 from benchmarks.peers.jvm import JvmPeer
+from benchmarks.peers.peer import Peer
 from operators.sinks import Discard
-from pipelines.nexmark.events import Events
+from pipelines.nexmark.events import KINDS, Events
 from pipelines.nexmark.queries import query
 from pipelines.nexmark.source import Api, Tables
 
 OKA = "oka"
 FLINK_SQL = JvmPeer(FLINK, "sql", "columnar", None, "oka-peers.jar", needs_jar=True)
 """For what it needs and how that is installed."""
+PYTHON_PEERS: dict[str, Peer] = {
+    "bytewax": Peer(
+        *("bytewax", "per_record", "per_record", "bytewax", "bytewax_nexmark.py"), most_tasks=1
+    ),
+    "pathway": Peer("pathway", "python_source", "per_record", "pathway", "pathway_nexmark.py"),
+}
+PYTHON_QUERIES = ("q1", "q2", "q5", "q7", "q8")
+"""Those that they have."""
 
 
 @dataclass(frozen=True)
@@ -91,4 +102,24 @@ def run_sql(case: QueryCase, events: Events) -> Found:
     return run_flink("Nexmark", case.parallelism, sql.CONFIGURATION, statements)
 
 
-_SYSTEMS: dict[str, Callable[[QueryCase, Events], Found]] = {OKA: run_oka, FLINK: run_sql}
+def run_python(case: QueryCase, events: Events, *, with_rows: bool = False) -> Found:
+    """Run the program of a peer once, in its own environment."""
+    peer = PYTHON_PEERS[case.system]
+    late = max(map(events.out_of_orderness, KINDS)) / timedelta(milliseconds=1)
+    settings = {
+        "query": case.query,
+        "folder": events.folder,
+        "late_ms": int(late),
+        "batch_size": case.batch_size,
+        "parallelism": case.parallelism,
+        "with_rows": with_rows,
+    }
+    with tempfile.TemporaryDirectory(prefix="oka-peer-") as folder:
+        return run_program(case.label, peer.command, settings, folder)
+
+
+_SYSTEMS: dict[str, Callable[[QueryCase, Events], Found]] = {
+    OKA: run_oka,
+    FLINK: run_sql,
+    **dict.fromkeys(PYTHON_PEERS, run_python),
+}

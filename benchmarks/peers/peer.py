@@ -92,9 +92,7 @@ class Peer:
             "seed": run.seed,
         }
         try:
-            return _Running(
-                self, [*self._command(), json.dumps(settings)], folder, case, run
-            ).wait()
+            return _Running(self, [*self.command, json.dumps(settings)], folder, case, run).wait()
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -103,7 +101,9 @@ class Peer:
             return Path(sys.executable)
         return ENVIRONMENTS / self.environment / "bin" / "python"
 
-    def _command(self) -> list[str]:
+    @property
+    def command(self) -> list[str]:
+        """What starts its program; the settings come behind."""
         return [str(self._python()), str(PROGRAMS / self.program)]
 
 

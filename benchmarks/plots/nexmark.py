@@ -1,4 +1,4 @@
-"""Nexmark's queries: events per second and CPU time of Oka's ways and of Flink SQL."""
+"""Nexmark's queries: events per second and CPU time of Oka's ways and of other systems."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from benchmarks.flink import FLINK
 from benchmarks.plots import colors, style
 from benchmarks.plots.drawing import Drawing
 from benchmarks.plots.log_bars import METRICS, Bar, Metric, bar, draw_bars
@@ -66,7 +67,7 @@ def _draw(result: Mapping[str, Any], batch: int, parallelism: int, queries: Quer
 
 def _bars(metric: Metric, rows: Sequence[Row], at: int) -> list[Bar]:
     """The bars of one query, beside one another."""
-    flink = next((metric.of_row(row) for row in rows if row.variant.system != "oka"), None)
+    flink = next((metric.of_row(row) for row in rows if row.variant.system == FLINK), None)
     places = [at + _HEIGHT * ((len(rows) - 1) / 2 - number) for number in range(len(rows))]
     return [
         bar(metric, row, place, _better(metric, row, flink))

@@ -6,12 +6,21 @@ import pytest
 
 import engine
 from benchmarks.measurement import Run
-from benchmarks.nexmark.systems import FLINK, FLINK_SQL, OKA, QueryCase, Systems
+from benchmarks.nexmark.systems import (
+    FLINK,
+    FLINK_SQL,
+    OKA,
+    PYTHON_PEERS,
+    PYTHON_QUERIES,
+    QueryCase,
+    Systems,
+    run_python,
+)
 from operators.sinks import Collect
 from pipelines.nexmark.events import Events
 from pipelines.nexmark.queries import query
 from pipelines.nexmark.source import Api, Tables
-from tests.nexmark import Oracle, rows_of
+from tests.nexmark import Oracle, in_order, rows_of
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -38,3 +47,19 @@ def test_flink_answers_as_many_rows(tmp_path: Path) -> None:
         measured = measure(case, Run(0.0, 0.0, None, 0))
         assert measured.throughput > 0
         assert measured.cpu_seconds_per_million > 0
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("query", PYTHON_QUERIES)
+@pytest.mark.parametrize("system", PYTHON_PEERS)
+def test_python_peers_answer_as_the_oracle(system: str, query: str, tmp_path: Path) -> None:
+    if missing := PYTHON_PEERS[system].missing():
+        pytest.skip(missing)
+    events = Events(30_000, rate=1000, disorder=20).write(tmp_path)
+    case = QueryCase(system, "", "own", "own", 100, 100, 1, query=query)
+    found = run_python(case, events, with_rows=True)
+    expected = Oracle(events).answer(query)
+    assert in_order(found.answer or []) == expected
+    assert found.rows == len(expected)
+    assert found.seconds > 0
+    assert found.cpu_seconds > 0

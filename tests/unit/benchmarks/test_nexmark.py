@@ -15,7 +15,9 @@ from benchmarks import plots, results_file
 from benchmarks.measurement import Run
 from benchmarks.nexmark import command as nexmark
 from benchmarks.nexmark import sql, systems
-from benchmarks.nexmark.systems import FLINK, OKA, Found, QueryCase, Systems
+from benchmarks.nexmark.systems import FLINK, OKA, PYTHON_PEERS, Found, QueryCase, Systems
+from benchmarks.peers.jvm import JvmPeer
+from benchmarks.peers.peer import Peer
 from pipelines.nexmark.events import COLUMNS, Events
 from pipelines.nexmark.queries import QUERIES
 
@@ -29,11 +31,12 @@ def case(query: str, system: str = OKA, api: str = "columnar") -> QueryCase:
 
 @pytest.fixture
 def flink(monkeypatch: pytest.MonkeyPatch) -> dict[str, Found]:
-    """What Flink finds, by query, in place of a JVM; it is there."""
+    """What Flink finds, by query, in place of a JVM; it alone is there."""
     found: dict[str, Found] = {}
     run = {**systems._SYSTEMS, FLINK: lambda case, _: found[case.query]}
     monkeypatch.setattr(systems, "_SYSTEMS", run)
-    monkeypatch.setattr(nexmark.FLINK_SQL.__class__, "missing", lambda _: None)
+    monkeypatch.setattr(Peer, "missing", lambda _: "it is not here")
+    monkeypatch.setattr(JvmPeer, "missing", lambda _: None)
     return found
 
 
@@ -103,11 +106,30 @@ def test_late_records_are_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_flink_oka_runs_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nexmark.FLINK_SQL.__class__, "missing", lambda _: "there is no java")
-    ended = bench("--query", "q0")
+    monkeypatch.setattr(JvmPeer, "missing", lambda _: "there is no java")
+    monkeypatch.setattr(Peer, "missing", lambda peer: f"{peer.system} is not here")
+    ended = bench("--query", "q1")
     assert ended.exit_code == 0
     assert "left out: there is no java; make peers-flink" in ended.output
-    assert "flink_java" not in ended.output.split("events/s")[-1]
+    assert "left out: pathway is not here; make peers-pathway" in ended.output
+    assert not any(name in ended.output.split("events/s")[-1] for name in ("flink", "pathway"))
+
+
+def test_python_peers_run_in_turn_where_they_have_the_query(
+    flink: dict[str, Found], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flink |= {"q0": Found(2.0, 4.0, 1840), "q1": Found(2.0, 4.0, 1840)}
+    found = dict.fromkeys(PYTHON_PEERS, lambda *_: Found(4.0, 4.0, 1840))
+    monkeypatch.setattr(systems, "_SYSTEMS", {**systems._SYSTEMS, **found})
+    monkeypatch.setattr(Peer, "missing", lambda _: None)
+    ended = bench("--query", "q0,q1", "--parallelism", "1,2")
+    assert ended.exit_code == 0, ended.output
+    lines = [line.split() for line in ended.output.splitlines()]
+    ran = [(line[0], line[4]) for line in lines if line[1:2] == ["bytewax"]]
+    assert ran == [("q1", "1")]  # it has no watermark of several sources
+    pathway = [line for line in lines if line[1:2] == ["pathway"]]
+    assert [(line[0], line[4]) for line in pathway] == [("q1", "1"), ("q1", "2")]
+    assert all("0.50" in line for line in pathway)  # beside Flink
 
 
 def test_a_query_with_checkpoints_is_compared_with_itself_without(tmp_path: Path) -> None:

@@ -1,0 +1,92 @@
+"""What a peer's program needs for a query of Nexmark: the events, the clocks, and where it tells.
+
+A run is from the first source's begin to the last sink's end, all of it in this process. The files
+of events are Oka's (`pipelines/nexmark/events.py`): columns, in blocks, times in milliseconds.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One run, as its first argument says it in JSON."""
+
+    query: str
+    folder: str
+    """Of the files of events."""
+    late_ms: int
+    """How far an event may be behind those in front of it."""
+    batch_size: int
+    parallelism: int
+    result: str
+    """The file that `Told.write` leaves."""
+    with_rows: bool = False
+    """Whether the rows go to that file, too, for who compares them."""
+
+    @classmethod
+    def of_arguments(cls) -> Settings:
+        """The settings in the first command line argument."""
+        return cls(**json.loads(sys.argv[1]))
+
+
+def batches(settings: Settings, kind: str, *columns: str) -> Iterator[list[dict[str, Any]]]:
+    """The events of a kind in the order of their file, with these columns, in batches."""
+    size = settings.batch_size
+    with pa.memory_map(str(Path(settings.folder) / f"{kind}.arrow")) as mapped:
+        file = pa.ipc.open_file(mapped)
+        for number in range(file.num_record_batches):
+            block = file.get_batch(number).select(columns)
+            for at in range(0, block.num_rows, size):
+                yield block.slice(at, size).to_pylist()
+
+
+class Told:
+    """The clocks of a run, and how many rows are left of those that came."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._began: tuple[float, float] | None = None
+        self._rows = 0
+        self._kept: list[dict[str, Any]] = []
+
+    def begin(self) -> None:
+        """A source begins."""
+        if self._began is None:
+            self._began = time.monotonic(), time.process_time()
+
+    def came(self, rows: list[dict[str, Any]]) -> None:
+        """These are results."""
+        self._rows += len(rows)
+        if self._settings.with_rows:
+            self._kept += rows
+
+    def left(self, row: dict[str, Any]) -> None:
+        """A row that came is a result no more."""
+        self._rows -= 1
+        if self._settings.with_rows:
+            self._kept.remove(row)
+
+    def write(self) -> None:
+        """The last sink has had all; leave what there is to tell."""
+        assert self._began is not None
+        began, cpu_before = self._began
+        found: dict[str, Any] = {
+            "seconds": time.monotonic() - began,
+            "cpu_seconds": time.process_time() - cpu_before,
+            "rows": self._rows,
+        }
+        if self._settings.with_rows:
+            found["answer"] = self._kept
+        partial = Path(f"{self._settings.result}.partial")
+        partial.write_text(json.dumps(found))
+        partial.replace(self._settings.result)
