@@ -50,7 +50,7 @@ def run_flink(
             },
             **settings,
         }
-        options = [*_JVM_OPTIONS, f"-Djava.io.tmpdir={folder}"]
+        options = [*JVM_OPTIONS, f"-Djava.io.tmpdir={folder}"]
         return run_program(f"flink {program}", ["java", *options, *classes], every, folder)
 
 
@@ -75,7 +75,7 @@ def run_program(
     return Found(**json.loads(result.read_text()))
 
 
-_JVM_OPTIONS = (
+JVM_OPTIONS = (
     *("-Xms1g", "-Xmx4g"),
     # The parallel collector costs less CPU per event than G1.
     *("-XX:+UseParallelGC", "-XX:-UsePerfData"),

@@ -17,6 +17,7 @@ import click
 
 from benchmarks.flink import FLINK
 from benchmarks.nexmark import sql
+from benchmarks.nexmark.latency import ENDS
 from benchmarks.nexmark.systems import (
     FLINK_SQL,
     OKA,
@@ -78,6 +79,12 @@ from pipelines.nexmark.queries import QUERIES
     help="Run Oka with checkpoints, too, in turn with none. [no]",
 )
 @click.option(
+    "--latency/--no-latency",
+    default=False,
+    show_default=True,
+    help="How long Oka's windows take at half of their rate, too.",
+)
+@click.option(
     "--folder",
     type=click.Path(file_okay=False, path_type=Path),
     help="Of the files of events: those that are there are used, where none are they are written. "
@@ -93,13 +100,14 @@ def command(
     peers: bool,
     repeats: int,
     interval: float | None,
+    latency: bool,
     folder: Path | None,
     json_file: Path | None,
     fresh: bool,
 ) -> None:
     """Nexmark's queries over a million events and more, in turn with others, and the ratios.
 
-    `make nexmark` builds the generator of events, `make peers-flink peers-bytewax peers-pathway`
+    `make nexmark` builds the generator of events, `make peers-pyflink peers-bytewax peers-pathway`
     the other systems; one that is absent is left out. Every query comes to as many rows in all
     systems, or its run is a failure. Ctrl-C stops; the same command with the same --json file then
     goes on where it stopped.
@@ -114,14 +122,19 @@ def command(
         _cell(name, batch_size, tasks, interval, others)
         for tasks, batch_size, name in itertools.product(parallelism, batch, queries)
     ]
+    timed = [found for cell in cells if (found := _timed(cell))] if latency else []
     chosen = {"events": events, "disorder": disorder, "repeats": repeats}
     result = Result("nexmark", chosen, json_file, fresh, QueryCase)
     with ExitStack() as stack:
         asked = Events(events, disorder=disorder)
-        files = _files(asked, folder, stack) if missing(cells, result) else asked
-        sweep(cells, Settings(0.0, 0.0, repeats, 0), result, Systems(files).measure)
+        files = _files(asked, folder, stack) if missing([*cells, *timed], result) else asked
+        measure = Systems(files).measure
+        for each in (cells, timed):  # a share of a rate that is known then
+            sweep(each, Settings(0.0, 0.0, repeats, 0), result, measure)
     click.echo(report(result.rows))
-    result.raise_failures(every_case(cells))
+    if timed:
+        click.echo(report_latency(result.rows))
+    result.raise_failures(every_case([*cells, *timed]))
 
 
 def _cell(
@@ -145,6 +158,17 @@ def _cell(
         if name in known and tasks <= peer.most_tasks:
             cases.append(case(peer.system, peer.api, OWN, OWN))
     return Cell(tuple(cases), ("closed",))
+
+
+def _timed(cell: Cell) -> Cell | None:
+    """Oka's cases of a cell at half of their rate, where the query tells of windows."""
+    cases = tuple(
+        case
+        for case in cell.cases
+        if isinstance(case, QueryCase) and case.system == OKA and case.query in ENDS
+        if case.interval_seconds is None
+    )
+    return Cell(cases, (_HALF,)) if cases else None
 
 
 def _files(asked: Events, folder: Path | None, stack: ExitStack) -> Events:
@@ -171,6 +195,7 @@ def report(rows: Sequence[Row]) -> str:
 
     With checkpoints, the ratios are to the same without.
     """
+    rows = [found for found in rows if found["load"] == "closed"]
     flink = {_place(found): found for found in rows if found["system"] == FLINK}
     without = {(*_place(it), it["api"]): it for it in rows if not it.get("interval_seconds")}
     lines = [
@@ -183,6 +208,24 @@ def report(rows: Sequence[Row]) -> str:
         for it in rows
     ]
     return table(_COLUMNS, lines, keys=6)
+
+
+def report_latency(rows: Sequence[Row]) -> str:
+    """A line for each way of each query whose windows were timed."""
+    lines = [
+        (
+            *(str(it[field]) for field in ("query", "api", "batch_size", "parallelism")),
+            rate(it["offered"]) if it["offered"] else "",
+            *(
+                f"{it['latency_us'][name] / 1000:.1f}" if it["latency_us"] else "failed"
+                for name in ("p50", "p99")
+            ),
+        )
+        for it in rows
+        if it["load"] == _HALF
+    ]
+    columns = ("query", "api", "batch", "p", "events/s", "p50 ms", "p99 ms")
+    return table(columns, lines, keys=4)
 
 
 def _line(found: Row, other: Row | None) -> tuple[str, ...]:
@@ -216,5 +259,6 @@ _COLUMNS = (
     *("query", "system", "api", "batch", "p", "checkpoint each"),
     *("events/s", "min-max", "x other", "cpu s/M", "x less"),
 )
+_HALF = "0.5"
 _BID_BYTES = 100
 """About, as the generator has it."""

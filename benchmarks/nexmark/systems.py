@@ -10,9 +10,10 @@ from typing import ClassVar, cast
 
 import engine
 from benchmarks.checkpoints import checkpoint_settings, told_of
-from benchmarks.flink import FLINK, Found, run_flink, run_program
+from benchmarks.flink import FLINK, JVM_OPTIONS, RUNS, Found, run_flink, run_program
 from benchmarks.measurement import Case, Measurement, Run
 from benchmarks.nexmark import sql
+from benchmarks.nexmark.latency import run_at_rate
 from benchmarks.peers.jvm import JvmPeer
 from benchmarks.peers.peer import Peer
 from operators.sinks import Discard
@@ -28,6 +29,9 @@ PYTHON_PEERS: dict[str, Peer] = {
         *("bytewax", "per_record", "per_record", "bytewax", "bytewax_nexmark.py"), most_tasks=1
     ),
     "pathway": Peer("pathway", "python_source", "per_record", "pathway", "pathway_nexmark.py"),
+    "pyflink": JvmPeer(
+        *("pyflink", "table", "per_record", "pyflink", "flink_python_nexmark.py"), needs_jar=True
+    ),
 }
 PYTHON_QUERIES = ("q1", "q2", "q5", "q7", "q8")
 """Those that they have."""
@@ -56,9 +60,14 @@ class Systems:
         self._events = events
         self._rows: dict[str, tuple[int, str]] = {}
 
-    def measure(self, case: Case, _run: Run) -> Measurement:
-        """Run a case once; raises RuntimeError where it comes to other rows than one before."""
+    def measure(self, case: Case, settings: Run) -> Measurement:
+        """Run a case once; raises RuntimeError where it comes to other rows than one before.
+
+        At a rate, it is the latency of Oka's windows that is measured.
+        """
         assert isinstance(case, QueryCase)
+        if settings.rate is not None:
+            return run_at_rate(case, case.query, self._events, settings.rate)
         run = _SYSTEMS[case.system]
         found = run(case, self._events)
         rows, first = self._rows.setdefault(case.query, (found.rows, case.label))
@@ -118,8 +127,25 @@ def run_python(case: QueryCase, events: Events, *, with_rows: bool = False) -> F
         return run_program(case.label, peer.command, settings, folder)
 
 
+def run_pyflink(case: QueryCase, events: Events) -> Found:
+    """As `run_sql`, through PyFlink and with Python functions."""
+    peer = PYTHON_PEERS[case.system]
+    with tempfile.TemporaryDirectory(prefix="oka-flink-") as folder:
+        settings = {
+            "runs": RUNS,
+            "folder": folder,
+            "parallelism": case.parallelism,
+            "jvm_options": [*JVM_OPTIONS, f"-Djava.io.tmpdir={folder}"],
+            "configuration": sql.CONFIGURATION,
+            "statements": sql.statements(events),
+            "query": {**sql.QUERIES, **sql.PYTHON_QUERIES}[case.query],
+        }
+        return run_program(case.label, peer.command, settings, folder)
+
+
 _SYSTEMS: dict[str, Callable[[QueryCase, Events], Found]] = {
     OKA: run_oka,
     FLINK: run_sql,
     **dict.fromkeys(PYTHON_PEERS, run_python),
+    "pyflink": run_pyflink,
 }

@@ -21,12 +21,12 @@ Queries = dict[str, list[Row]]
 def draw(result: Mapping[str, Any], _rows: Sequence[Row]) -> list[Drawing]:
     """A figure for each batch size and parallelism; a bar for each way to answer a query.
 
-    Runs with checkpoints are left to the table.
+    Runs with checkpoints and at a rate are left to the tables.
     """
     cells: dict[tuple[int, int], Queries] = {}
     for found in result["rows"]:
         row = Row.of(found)
-        if row.throughput is not None and not found.get("interval_seconds"):
+        if row.throughput is not None and not (found.get("interval_seconds") or row.is_open):
             queries = cells.setdefault((found["batch_size"], found["parallelism"]), {})
             queries.setdefault(found["query"], []).append(row)
     return [_draw(result, *cell, queries) for cell, queries in cells.items()]

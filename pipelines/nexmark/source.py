@@ -11,6 +11,7 @@ from engine.columns import import_pyarrow
 from engine.graph.operator import Properties, SourceOperator, TaskContext
 from operators import Stream, source
 from operators.sources.batches import Blocks
+from operators.sources.rate import check_rate
 from pipelines.nexmark.events import COLUMNS, Events, Kind, program
 
 Api = Literal["per_record", "columnar"]
@@ -19,11 +20,17 @@ Api = Literal["per_record", "columnar"]
 class Nexmark(SourceOperator[Any]):
     """Those columns of all events of a kind that are named; all, where none is.
 
-    They come as `pyarrow.RecordBatch`es, or with `api="per_record"` as a dict for each event.
+    They come as `pyarrow.RecordBatch`es, or with `api="per_record"` as a dict for each event;
+    `rate` is events of this kind per second over all tasks.
     """
 
     def __init__(
-        self, events: Events, kind: Kind, columns: tuple[str, ...] = (), api: Api = "columnar"
+        self,
+        events: Events,
+        kind: Kind,
+        columns: tuple[str, ...] = (),
+        api: Api = "columnar",
+        rate: float | None = None,
     ) -> None:
         there = [name for names in COLUMNS[kind] for name in names]
         for name in columns:
@@ -31,6 +38,8 @@ class Nexmark(SourceOperator[Any]):
                 raise engine.GraphError(f"a {kind} has no {name!r}, expected {', '.join(there)}")
         if api not in ("per_record", "columnar"):
             raise engine.GraphError(f"api is {api!r}, expected 'per_record' or 'columnar'")
+        check_rate(rate)
+        self.rate = rate
         self.events = events
         self.kind = kind
         self.columns = list(columns or there)
@@ -38,8 +47,8 @@ class Nexmark(SourceOperator[Any]):
 
     @property
     def properties(self) -> Properties:
-        """Whether records are columns, and that they are there."""
-        return Properties(emits_columns=self.api == "columnar", never_waits=True)
+        """Its rate, whether records are columns, and that they are there."""
+        return Properties(rate=self.rate, emits_columns=self.api == "columnar", never_waits=True)
 
     def validate_here(self) -> None:
         """Fail if there is nothing that makes or has them."""

@@ -6,6 +6,7 @@ import pytest
 
 import engine
 from benchmarks.measurement import Run
+from benchmarks.nexmark import sql
 from benchmarks.nexmark.systems import (
     FLINK,
     FLINK_SQL,
@@ -14,8 +15,10 @@ from benchmarks.nexmark.systems import (
     PYTHON_QUERIES,
     QueryCase,
     Systems,
+    run_pyflink,
     run_python,
 )
+from engine.network import LatencyHistogram
 from operators.sinks import Collect
 from pipelines.nexmark.events import Events
 from pipelines.nexmark.queries import query
@@ -51,7 +54,7 @@ def test_flink_answers_as_many_rows(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("query", PYTHON_QUERIES)
-@pytest.mark.parametrize("system", PYTHON_PEERS)
+@pytest.mark.parametrize("system", ["bytewax", "pathway"])
 def test_python_peers_answer_as_the_oracle(system: str, query: str, tmp_path: Path) -> None:
     if missing := PYTHON_PEERS[system].missing():
         pytest.skip(missing)
@@ -63,3 +66,25 @@ def test_python_peers_answer_as_the_oracle(system: str, query: str, tmp_path: Pa
     assert found.rows == len(expected)
     assert found.seconds > 0
     assert found.cpu_seconds > 0
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("query", sql.PYTHON_QUERIES)
+def test_pyflink_answers_as_many_rows(query: str, tmp_path: Path) -> None:
+    if missing := PYTHON_PEERS["pyflink"].missing():
+        pytest.skip(missing)
+    events = Events(30_000, rate=1000, disorder=20).write(tmp_path)
+    case = QueryCase("pyflink", "table", "own", "own", 100, 1000, 1, query=query)
+    found = run_pyflink(case, events)
+    assert found.rows == len(Oracle(events).answer(query))
+    assert found.seconds > 0
+    assert found.cpu_seconds > 0
+
+
+@pytest.mark.parametrize(("query", "api"), [("q7", "columnar"), ("q8", "per_record")])
+def test_windows_have_latencies_at_a_rate(query: str, api: Api, tmp_path: Path) -> None:
+    # A window is a third of a second: some end behind the half that is left out.
+    events = Events(60_000, rate=1000, disorder=20).write(tmp_path)
+    case = QueryCase(OKA, api, "local", "shm", 100, 100, 1, query=query)
+    measured = Systems(events).measure(case, Run(0.0, 0.0, 30_000.0, 0))
+    assert LatencyHistogram.from_bytes(measured.histogram).count >= 1

@@ -12,12 +12,14 @@ from click.testing import CliRunner
 
 import engine
 from benchmarks import plots, results_file
-from benchmarks.measurement import Run
+from benchmarks.measurement import Measurement, Run
 from benchmarks.nexmark import command as nexmark
 from benchmarks.nexmark import sql, systems
+from benchmarks.nexmark.latency import behind
 from benchmarks.nexmark.systems import FLINK, OKA, PYTHON_PEERS, Found, QueryCase, Systems
 from benchmarks.peers.jvm import JvmPeer
 from benchmarks.peers.peer import Peer
+from engine.network import LatencyHistogram
 from pipelines.nexmark.events import COLUMNS, Events
 from pipelines.nexmark.queries import QUERIES
 
@@ -36,7 +38,10 @@ def flink(monkeypatch: pytest.MonkeyPatch) -> dict[str, Found]:
     run = {**systems._SYSTEMS, FLINK: lambda case, _: found[case.query]}
     monkeypatch.setattr(systems, "_SYSTEMS", run)
     monkeypatch.setattr(Peer, "missing", lambda _: "it is not here")
-    monkeypatch.setattr(JvmPeer, "missing", lambda _: None)
+    monkeypatch.setattr(
+        *(JvmPeer, "missing"),
+        lambda peer: None if peer.system == FLINK else "it is not here",
+    )
     return found
 
 
@@ -155,3 +160,31 @@ def test_every_query_has_its_sql_and_every_column_its_type(tmp_path: Path) -> No
         assert all(f"{name} " in statement for name in (*numbers, *texts))
     # 50 bids are 55 events, and 50 more because times are rounded: 10 ms, and 2.
     assert "date_time - INTERVAL '0.012' SECOND" in statements[2]
+
+
+def test_a_result_is_behind_the_last_source_that_passed_its_window() -> None:
+    read = {
+        ("person", 1): [(5, 0), (12, 600_000), (25, 900_000)],
+        ("auction", 1): [(5, 0), (11, 700_000), (20, 950_000)],
+    }
+    came = [(10, 700_030), (10, 700_050), (20, 950_007), (30, 960_000)]
+    # That of 30 came at the end of the input.
+    assert behind(read, came) == [30, 7]
+    # What ends in the first half second is left out.
+    assert behind(read, [(5, 7), *came]) == [30, 7]
+
+
+def test_windows_are_timed_at_half_of_the_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    offered: list[float] = []
+
+    def timed(_case: Any, _name: str, _events: Events, rate: float) -> Any:
+        offered.append(rate)
+        histogram = LatencyHistogram()
+        histogram.record(3_000_000)
+        return Measurement(rate, 0.1, histogram.to_bytes(), 2000)
+
+    monkeypatch.setattr(systems, "run_at_rate", timed)
+    ended = bench("--query", "q2,q7", "--no-peers", "--latency")
+    assert ended.exit_code == 0, ended.output
+    assert len(offered) == 2  # q2 has no windows
+    assert sum(line.split()[-2:] == ["3.0", "3.0"] for line in ended.output.splitlines()) == 2
