@@ -57,12 +57,21 @@ def test_plain_records_are_models_too(runtime: str) -> None:
     check(measure(case, runtime=runtime))
 
 
-def test_records_wait_for_the_first_model_and_bound_their_source(runtime: str) -> None:
-    def late() -> Iterator[str]:
-        time.sleep(0.5)
+def test_records_wait_for_the_first_model_and_bound_their_source(
+    runtime: str, tmp_path: Path
+) -> None:
+    def late() -> Iterator[Any]:
+        while not (tmp_path / "emitted").exists():
+            yield []
+            time.sleep(0.01)
         yield "late"
 
-    emitted = source(Collection([bytes(1000)] * 20_000)).map(lambda r: (r, time.monotonic_ns()))
+    def stamp(record: bytes) -> tuple[bytes, int]:
+        at = time.monotonic_ns()
+        (tmp_path / "emitted").touch()
+        return record, at
+
+    emitted = source(Collection([bytes(1000)] * 20_000)).map(stamp)
     served = emitted.map_batches_with_model(
         source(Function(late)).with_parallelism(1).broadcast(),
         lambda name: (name, time.monotonic_ns()),
