@@ -137,7 +137,7 @@ impl Aggregate {
     /// Takes in the rows of a frame without a result.
     pub fn add(&mut self, columns: &Columns) -> Result<(), AggregateError> {
         let places = self.places(columns.schema())?;
-        for batch in columns.in_place(&places.projection) {
+        for batch in columns.in_place(&places.projection)? {
             self.add_rows(&places, &batch?)?;
         }
         Ok(())

@@ -1,8 +1,8 @@
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_buffer::Buffer;
 use arrow_ipc::MessageHeader;
 use arrow_ipc::convert::{MessageBuffer, try_fb_to_schema};
@@ -11,6 +11,8 @@ use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use arrow_select::concat::concat_batches;
 use bytes::{Buf, Bytes};
 use thiserror::Error;
+
+use crate::template::Template;
 
 /// The reading end of a channel of columns: it keeps the schema and the dictionaries.
 ///
@@ -43,56 +45,24 @@ impl Decoder {
     ) -> Result<(), DecodeError> {
         let mut found = 0_usize;
         while !rest.is_empty() {
-            let (message, body) = split_message(&mut rest)?;
-            let header = message.as_ref();
-            match header.header_type() {
-                MessageHeader::Schema => {
-                    let schema = header.header_as_schema().ok_or(DecodeError::Malformed)?;
-                    self.stream = Some(Arc::new(Stream::new(try_fb_to_schema(schema)?)));
+            let length = metadata(&rest)?.len();
+            rest.advance(PREFIX_BYTES);
+            let metadata = rest.split_to(length);
+            let known = self.stream.as_ref().and_then(|stream| {
+                let template = stream.template().filter(|t| t.fits(&metadata))?;
+                Some((stream, template))
+            });
+            let part = match known {
+                Some((stream, template)) => {
+                    Some(Part::of_numbers(stream, template, metadata, &mut rest)?)
                 }
-                MessageHeader::DictionaryBatch => {
-                    let stream = self.stream.as_ref().ok_or(DecodeError::NoSchema)?;
-                    let dictionary = header
-                        .header_as_dictionary_batch()
-                        .ok_or(DecodeError::Malformed)?;
-                    let data = dictionary.data().ok_or(DecodeError::Malformed)?;
-                    let body = Buffer::from(&body[..]);
-                    check_buffers(data, body.len())?;
-                    let mut dictionaries = stream.dictionaries.clone();
-                    read_dictionary(
-                        &body,
-                        dictionary,
-                        &stream.schema,
-                        &mut dictionaries,
-                        &header.version(),
-                    )?;
-                    self.stream = Some(Arc::new(Stream {
-                        schema: Arc::clone(&stream.schema),
-                        unchecked: Arc::clone(&stream.unchecked),
-                        dictionaries,
-                    }));
-                }
-                MessageHeader::RecordBatch => {
-                    let stream = self.stream.as_ref().ok_or(DecodeError::NoSchema)?;
-                    let batch = header
-                        .header_as_record_batch()
-                        .ok_or(DecodeError::Malformed)?;
-                    check_buffers(batch, body.len())?;
-                    let length = usize::try_from(batch.length());
-                    let length = length.map_err(|_| DecodeError::Malformed)?;
-                    found = found.saturating_add(length);
-                    let part = Part {
-                        stream: Arc::clone(stream),
-                        message,
-                        body,
-                        rows: length,
-                    };
-                    match runs.last_mut() {
-                        Some(run) if run.schema() == &stream.schema => run.parts.push(part),
-                        _ => runs.push(Columns { parts: vec![part] }),
-                    }
-                }
-                _ => return Err(DecodeError::Malformed),
+                None => self.read_message(&metadata, &mut rest)?,
+            };
+            let Some(part) = part else { continue };
+            found = found.saturating_add(part.rows);
+            match runs.last_mut() {
+                Some(run) if run.schema() == &part.stream.schema => run.parts.push(part),
+                _ => runs.push(Columns { parts: vec![part] }),
             }
         }
         if found != rows {
@@ -102,6 +72,70 @@ impl Decoder {
             });
         }
         Ok(())
+    }
+
+    /// Takes in a message of any kind; a batch comes back.
+    fn read_message(
+        &mut self,
+        metadata: &[u8],
+        rest: &mut Bytes,
+    ) -> Result<Option<Part>, DecodeError> {
+        // Copied, so that it is aligned.
+        let metadata = Buffer::from(metadata);
+        let message = MessageBuffer::try_new(metadata.clone())?;
+        let header = message.as_ref();
+        let length = usize::try_from(header.bodyLength()).map_err(|_| DecodeError::Malformed)?;
+        let body = split_body(rest, length)?;
+        let stream = self.stream.as_ref().ok_or(DecodeError::NoSchema);
+        match header.header_type() {
+            MessageHeader::Schema => {
+                let schema = header.header_as_schema().ok_or(DecodeError::Malformed)?;
+                self.stream = Some(Arc::new(Stream::new(try_fb_to_schema(schema)?)));
+            }
+            MessageHeader::DictionaryBatch => {
+                let stream = stream?;
+                let dictionary = header
+                    .header_as_dictionary_batch()
+                    .ok_or(DecodeError::Malformed)?;
+                let data = dictionary.data().ok_or(DecodeError::Malformed)?;
+                let body = Buffer::from(&body[..]);
+                check_buffers(data, body.len())?;
+                let mut dictionaries = stream.dictionaries.clone();
+                read_dictionary(
+                    &body,
+                    dictionary,
+                    &stream.schema,
+                    &mut dictionaries,
+                    &header.version(),
+                )?;
+                self.stream = Some(Arc::new(Stream {
+                    schema: Arc::clone(&stream.schema),
+                    unchecked: Arc::clone(&stream.unchecked),
+                    dictionaries,
+                    template: OnceLock::new(),
+                }));
+            }
+            MessageHeader::RecordBatch => {
+                let stream = stream?;
+                let batch = header
+                    .header_as_record_batch()
+                    .ok_or(DecodeError::Malformed)?;
+                check_buffers(batch, body.len())?;
+                let rows = usize::try_from(batch.length()).map_err(|_| DecodeError::Malformed)?;
+                if rows > 0 {
+                    let template = || Template::of(&stream.schema, header, &metadata);
+                    stream.template.get_or_init(template);
+                }
+                return Ok(Some(Part {
+                    stream: Arc::clone(stream),
+                    body,
+                    rows,
+                    header: Header::Any(message),
+                }));
+            }
+            _ => return Err(DecodeError::Malformed),
+        }
+        Ok(None)
     }
 }
 
@@ -129,14 +163,16 @@ impl Columns {
 
     /// All rows as one batch, whose memory is its own, in one piece, and checked.
     pub fn to_batch(&self) -> Result<RecordBatch, DecodeError> {
+        let schema = self.schema();
+        let all: Vec<_> = (0..schema.fields().len()).collect();
         let batches = self
             .parts
             .iter()
-            .map(|part| part.decode(&Buffer::from(&part.body[..]), None))
+            .map(|part| part.decode(&Buffer::from(&part.body[..]), [schema, schema], &all))
             .collect::<Result<Vec<_>, _>>()?;
         match &batches[..] {
             [batch] => Ok(batch.clone()),
-            _ => guarded(|| Ok(concat_batches(self.schema(), &batches)?)),
+            _ => guarded(|| Ok(concat_batches(schema, &batches)?)),
         }
     }
 
@@ -145,10 +181,13 @@ impl Columns {
     pub fn in_place<'a>(
         &'a self,
         columns: &'a [usize],
-    ) -> impl Iterator<Item = Result<RecordBatch, DecodeError>> + 'a {
-        self.parts
+    ) -> Result<impl Iterator<Item = Result<RecordBatch, DecodeError>> + 'a, DecodeError> {
+        let all = &self.parts[0].stream.unchecked;
+        let shown = Arc::new(all.project(columns)?);
+        Ok(self
+            .parts
             .iter()
-            .map(|part| part.decode(&Buffer::from(part.body.clone()), Some(columns)))
+            .map(move |part| part.decode(&Buffer::from(part.body.clone()), [all, &shown], columns)))
     }
 }
 
@@ -181,9 +220,15 @@ struct Stream {
     /// The schema with bytes in place of texts.
     unchecked: SchemaRef,
     dictionaries: HashMap<i64, ArrayRef>,
+    /// Of its batches, from the first that has rows; `None` where there can be none.
+    template: OnceLock<Option<Template>>,
 }
 
 impl Stream {
+    fn template(&self) -> Option<&Template> {
+        self.template.get()?.as_ref()
+    }
+
     fn new(schema: Schema) -> Self {
         let as_bytes = |field: &Field| match field.data_type() {
             DataType::Utf8 => field.clone().with_data_type(DataType::Binary),
@@ -200,64 +245,113 @@ impl Stream {
             schema: Arc::new(schema),
             unchecked: Arc::new(Schema::new(fields)),
             dictionaries: HashMap::new(),
+            template: OnceLock::new(),
         }
     }
 }
 
-/// One batch.
+/// One batch, whose buffers are inside its body.
 #[derive(Debug, Clone)]
 struct Part {
     stream: Arc<Stream>,
-    message: MessageBuffer,
+    header: Header,
     body: Bytes,
     rows: usize,
 }
 
+/// What comes before the body.
+#[derive(Debug, Clone)]
+enum Header {
+    /// Metadata of which the stream's template knows where the numbers are.
+    Numbers(Bytes),
+    Any(MessageBuffer),
+}
+
 impl Part {
-    /// The batch over this copy or view of the body; with `columns`, those alone and unchecked.
-    fn decode(&self, body: &Buffer, columns: Option<&[usize]>) -> Result<RecordBatch, DecodeError> {
-        let Stream {
-            schema,
-            unchecked,
-            dictionaries,
-        } = &*self.stream;
-        let schema = if columns.is_some() { unchecked } else { schema };
-        let header = self.message.as_ref();
-        let batch = header
-            .header_as_record_batch()
-            .ok_or(DecodeError::Malformed)?;
-        guarded(|| {
-            let version = header.version();
-            let decoder = RecordBatchDecoder::try_new(
-                body,
-                batch,
-                Arc::clone(schema),
-                dictionaries,
-                &version,
-            )?;
-            Ok(decoder.with_projection(columns).read_record_batch()?)
+    /// From metadata that fit the stream's template.
+    fn of_numbers(
+        stream: &Arc<Stream>,
+        template: &Template,
+        metadata: Bytes,
+        rest: &mut Bytes,
+    ) -> Result<Self, DecodeError> {
+        let (length, rows) = template.sizes(&metadata);
+        let body = split_body(rest, length)?;
+        if !template.is_sound(&metadata, rows, length) {
+            return Err(DecodeError::Malformed);
+        }
+        Ok(Self {
+            stream: Arc::clone(stream),
+            header: Header::Numbers(metadata),
+            body,
+            rows,
+        })
+    }
+
+    /// These columns of the batch over this copy or view of the body, of the schema of all and of
+    /// those that are wanted.
+    fn decode(
+        &self,
+        body: &Buffer,
+        [all, wanted]: [&SchemaRef; 2],
+        columns: &[usize],
+    ) -> Result<RecordBatch, DecodeError> {
+        guarded(|| match (&self.header, self.stream.template()) {
+            (Header::Numbers(metadata), Some(template)) => {
+                let arrays = columns.iter().map(|column| {
+                    let data_type = all.field(*column).data_type();
+                    template.array(*column, data_type, metadata, body)
+                });
+                let arrays = arrays.collect::<Result<_, _>>()?;
+                let options = RecordBatchOptions::new().with_row_count(Some(self.rows));
+                let wanted = Arc::clone(wanted);
+                Ok(RecordBatch::try_new_with_options(wanted, arrays, &options)?)
+            }
+            (Header::Any(message), _) => {
+                let header = message.as_ref();
+                let batch = header
+                    .header_as_record_batch()
+                    .ok_or(DecodeError::Malformed)?;
+                let (all, dictionaries) = (Arc::clone(all), &self.stream.dictionaries);
+                let version = header.version();
+                let decoder =
+                    RecordBatchDecoder::try_new(body, batch, all, dictionaries, &version)?;
+                let projection = Some(columns);
+                Ok(decoder.with_projection(projection).read_record_batch()?)
+            }
+            (Header::Numbers(_), None) => Err(DecodeError::Malformed),
         })
     }
 }
 
-/// Takes the first message off `bytes`.
-fn split_message(bytes: &mut Bytes) -> Result<(MessageBuffer, Bytes), DecodeError> {
-    if bytes.len() < PREFIX_BYTES || bytes[..4] != CONTINUATION_MARKER {
+/// The metadata of the message that `bytes` begin with.
+pub(crate) fn metadata(bytes: &[u8]) -> Result<&[u8], DecodeError> {
+    let (prefix, rest) = bytes
+        .split_first_chunk::<PREFIX_BYTES>()
+        .ok_or(DecodeError::Malformed)?;
+    let [marker, length] = prefix.as_chunks::<4>().0 else {
+        return Err(DecodeError::Malformed);
+    };
+    if *marker != CONTINUATION_MARKER {
         return Err(DecodeError::Malformed);
     }
-    bytes.advance(4);
-    let length = bytes.get_u32_le() as usize;
+    let length = u32::from_le_bytes(*length) as usize;
+    rest.get(..length).ok_or(DecodeError::Malformed)
+}
+
+/// What comes before metadata of so many bytes.
+pub(crate) fn prefix(length: usize) -> [u8; PREFIX_BYTES] {
+    let mut prefix = [0xff; PREFIX_BYTES];
+    prefix[4..].copy_from_slice(&(length as u32).to_le_bytes());
+    prefix
+}
+
+/// Takes a body of so many bytes off `bytes`.
+fn split_body(bytes: &mut Bytes, length: usize) -> Result<Bytes, DecodeError> {
     if bytes.len() < length {
         return Err(DecodeError::Malformed);
     }
-    // Copied, so that it is aligned.
-    let message = MessageBuffer::try_new(Buffer::from(&bytes.split_to(length)[..]))?;
-    let length = message.as_ref().bodyLength();
-    let length = usize::try_from(length).map_err(|_| DecodeError::Malformed)?;
-    if bytes.len() < length {
-        return Err(DecodeError::Malformed);
-    }
-    Ok((message, bytes.split_to(length)))
+    Ok(bytes.split_to(length))
 }
 
 /// Refuses buffers that are not inside the body.
@@ -285,5 +379,5 @@ fn guarded<T>(decode: impl FnOnce() -> Result<T, DecodeError>) -> Result<T, Deco
 }
 
 /// Continuation marker and length, before every message.
-pub(crate) const PREFIX_BYTES: usize = 8;
+const PREFIX_BYTES: usize = 8;
 const CONTINUATION_MARKER: [u8; 4] = [0xff; 4];

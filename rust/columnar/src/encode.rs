@@ -3,13 +3,15 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
-use arrow_ipc::MetadataVersion;
+use arrow_buffer::Buffer;
 use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
+use arrow_ipc::{MetadataVersion, root_as_message};
 use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
 use arrow_select::take::take_record_batch;
 use thiserror::Error;
 
-use crate::gather::{ALIGNMENT, Template};
+use crate::decode::metadata;
+use crate::template::Template;
 
 /// The writing end of a channel of columns.
 ///
@@ -114,8 +116,12 @@ impl Stream {
         std::mem::swap(self.writer.get_mut(), body);
         written?;
         if !is_empty {
-            self.template
-                .get_or_init(|| Template::of(&self.schema, &body[start..]));
+            self.template.get_or_init(|| {
+                // Copied, so that it is aligned.
+                let metadata = Buffer::from(metadata(&body[start..]).ok()?);
+                let message = root_as_message(&metadata).ok()?;
+                Template::of(&self.schema, message, &metadata)
+            });
         }
         Ok(())
     }
@@ -186,5 +192,7 @@ fn compact(batch: &RecordBatch) -> Result<Option<RecordBatch>, ArrowError> {
     RecordBatch::try_new_with_options(batch.schema(), columns.collect(), &options).map(Some)
 }
 
+/// Buffers start at multiples of this many bytes from the start of the body.
+pub(crate) const ALIGNMENT: usize = 8;
 /// Readers of Arrow IPC, ours and others, refuse schemas that nest deeper.
 const MAX_DEPTH: usize = 61;

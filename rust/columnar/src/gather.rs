@@ -1,97 +1,21 @@
-//! Record batch messages of plain columns, made after one that Arrow made, with the bytes of any
-//! rows copied once: from the columns into the frame.
+//! Plain columns' messages, made after one that Arrow made, with the bytes of any rows copied once:
+//! from the columns into the frame.
 
 use arrow_array::{Array, OffsetSizeTrait, RecordBatch};
 use arrow_buffer::{BooleanBuffer, ToByteSlice};
 use arrow_data::ArrayData;
-use arrow_ipc::{Message, RecordBatch as BatchHeader, root_as_message};
-use arrow_schema::{DataType, Schema};
 
-use crate::decode::PREFIX_BYTES;
-
-/// A message of a schema, in which only numbers differ from those of the next.
-#[derive(Debug)]
-pub(crate) struct Template {
-    /// Prefix and metadata, without the body.
-    message: Vec<u8>,
-    columns: Vec<Layout>,
-    // Where the numbers are.
-    body_length: usize,
-    rows: usize,
-    nodes: usize,
-    buffers: usize,
-}
-
-/// How a plain column is laid out, behind the bits that say which values are null.
-#[derive(Clone, Copy, Debug)]
-enum Layout {
-    /// Values of so many bytes.
-    Fixed(usize),
-    Bits,
-    /// Offsets of 32 bits into bytes.
-    Bytes,
-    /// Offsets of 64 bits into bytes.
-    LargeBytes,
-}
-
-impl Layout {
-    /// `None` for a column that holds others, a dictionary or views.
-    fn of(data_type: &DataType) -> Option<Self> {
-        Some(match data_type {
-            DataType::Boolean => Self::Bits,
-            DataType::Utf8 | DataType::Binary => Self::Bytes,
-            DataType::LargeUtf8 | DataType::LargeBinary => Self::LargeBytes,
-            other => match other.primitive_width()? {
-                width @ (1 | 2 | 4 | 8 | 16 | 32) => Self::Fixed(width),
-                _ => return None,
-            },
-        })
-    }
-
-    /// Buffers of a column, with that of the nulls.
-    fn buffers(self) -> usize {
-        match self {
-            Self::Fixed(_) | Self::Bits => 2,
-            Self::Bytes | Self::LargeBytes => 3,
-        }
-    }
-}
+use crate::decode::prefix;
+use crate::encode::ALIGNMENT;
+use crate::template::{Layout, NUMBER_BYTES, Template};
 
 impl Template {
-    /// From bytes that end with such a message of at least one row, which begins at `start`.
-    /// `None` where there are columns of other layouts.
-    pub(crate) fn of(schema: &Schema, bytes: &[u8]) -> Option<Self> {
-        let layouts = schema.fields().iter().map(|f| Layout::of(f.data_type()));
-        let columns = layouts.collect::<Option<Vec<_>>>()?;
-        let metadata = u32::from_le_bytes(*bytes.get(4..)?.first_chunk()?) as usize;
-        let metadata = bytes.get(PREFIX_BYTES..PREFIX_BYTES + metadata)?;
-        let message = root_as_message(metadata).ok()?;
-        let batch = message.header_as_record_batch()?;
-        let (nodes, buffers) = (batch.nodes()?, batch.buffers()?);
-        let wanted: usize = columns.iter().map(|column| column.buffers()).sum();
-        if (nodes.len(), buffers.len()) != (columns.len(), wanted) || batch.compression().is_some()
-        {
-            return None;
-        }
-        let inside = |part: &[u8]| part.as_ptr() as usize - metadata.as_ptr() as usize;
-        // A field that has its default is not there.
-        let field = |table, place| (place > 0).then(|| PREFIX_BYTES + table + usize::from(place));
-        let (outer, inner) = (message._tab, batch._tab);
-        Some(Self {
-            message: bytes[..PREFIX_BYTES + metadata.len()].to_vec(),
-            columns,
-            body_length: field(outer.loc(), outer.vtable().get(Message::VT_BODYLENGTH))?,
-            rows: field(inner.loc(), inner.vtable().get(BatchHeader::VT_LENGTH))?,
-            nodes: PREFIX_BYTES + inside(nodes.bytes()),
-            buffers: PREFIX_BYTES + inside(buffers.bytes()),
-        })
-    }
-
     /// Appends these rows of a batch of the schema, or all; there is at least one.
     pub(crate) fn append(&self, batch: &RecordBatch, rows: Option<&[u32]>, out: &mut Vec<u8>) {
         let count = rows.map_or(batch.num_rows(), <[u32]>::len);
+        out.extend_from_slice(&prefix(self.metadata.len()));
         let start = out.len();
-        out.extend_from_slice(&self.message);
+        out.extend_from_slice(&self.metadata);
         let mut body = Body {
             begins: out.len(),
             node: start + self.nodes,
@@ -194,15 +118,42 @@ impl Body<'_> {
         }
         self.buffer(|out| match rows {
             None => out.extend_from_slice(&bytes[first.as_usize()..ends[data.len()].as_usize()]),
-            Some(rows) => {
-                out.reserve(total);
-                for row in rows {
-                    let row = *row as usize;
-                    out.extend_from_slice(&bytes[ends[row].as_usize()..ends[row + 1].as_usize()]);
-                }
-            }
+            Some(rows) => gather_values(bytes, ends, rows, total, out),
         });
     }
+}
+
+/// Values that begin and end where `ends` says, of `total` bytes in these rows.
+///
+/// A copy of a fixed length needs no call: a short value takes bytes behind it along, which the next
+/// one writes over.
+fn gather_values<O: OffsetSizeTrait>(
+    bytes: &[u8],
+    ends: &[O],
+    rows: &[u32],
+    total: usize,
+    out: &mut Vec<u8>,
+) {
+    out.reserve(total + SHORT);
+    let room = out.spare_capacity_mut();
+    let mut written = 0;
+    for row in rows {
+        let row = *row as usize;
+        let (start, end) = (ends[row].as_usize(), ends[row + 1].as_usize());
+        let value = &bytes[start..end];
+        match bytes[start..].first_chunk::<SHORT>() {
+            Some(chunk) if value.len() <= SHORT => {
+                room[written..written + SHORT].write_copy_of_slice(chunk);
+            }
+            _ => {
+                room[written..written + value.len()].write_copy_of_slice(value);
+            }
+        }
+        written += value.len();
+    }
+    let length = out.len() + written;
+    // SAFETY: the values lie behind each other in the room from its start on.
+    unsafe { out.set_len(length) };
 }
 
 /// Values of so many bytes.
@@ -229,7 +180,5 @@ fn set(out: &mut [u8], place: usize, number: usize) {
     out[place..place + NUMBER_BYTES].copy_from_slice(&(number as u64).to_le_bytes());
 }
 
-/// Of lengths and offsets.
-const NUMBER_BYTES: usize = 8;
-/// Buffers start at multiples of this many bytes from the start of the body.
-pub(crate) const ALIGNMENT: usize = 8;
+/// Values of up to so many bytes are short.
+const SHORT: usize = 32;

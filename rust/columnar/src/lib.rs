@@ -33,6 +33,7 @@ mod picked;
 mod pieces;
 mod placed;
 mod shape;
+mod template;
 mod times;
 mod values;
 mod windows;

@@ -135,7 +135,7 @@ impl WindowAggregate {
             }
         };
         let (mut late, mut first) = (Vec::new(), 0);
-        for batch in columns.in_place(&places.projection) {
+        for batch in columns.in_place(&places.projection)? {
             let batch = batch?;
             let times = match time {
                 Some((column, unit)) => microseconds(batch.column(column), unit, first)?,
