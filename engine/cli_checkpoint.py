@@ -12,6 +12,7 @@ import click
 from engine.checkpoint import (
     CheckpointLog,
     Manifest,
+    Requests,
     SnapshotEntry,
     TaskSnapshot,
     open_storage,
@@ -120,12 +121,23 @@ def show(folder: str, epoch: str | None, operator: str | None, top: int, as_json
 @click.argument("folder")
 @click.argument("epochs", nargs=-1, metavar="[EPOCH]...")
 @click.option("--all", "everything", is_flag=True, help="All: the job then begins anew.")
-def delete(folder: str, epochs: tuple[str, ...], everything: bool) -> None:
-    """Remove epochs by their numbers, savepoints by their names, and what only they need."""
+@click.option("--force", is_flag=True, help="With --all: also of a running job, which then fails.")
+def delete(folder: str, epochs: tuple[str, ...], everything: bool, force: bool) -> None:
+    """Remove epochs by their numbers, savepoints by their names, and what only they need.
+
+    What the job goes on from stays, unless all is removed; for that it must not be running.
+    """
     if everything == bool(epochs):
         raise ConfigError("expected either epochs or --all")
+    if force and not everything:
+        raise ConfigError("--force is given with epochs, expected it with --all")
     log = _log(folder)
     if everything:
+        if not force and Requests(open_storage(folder)).is_answered():
+            raise ConfigError(
+                f"the job whose checkpoints are in {folder} is running, expected one that is not",
+                "end it first, with `oka savepoint --stop` for one; --force removes them under it",
+            )
         log.delete_all()
     for epoch in epochs:
         log.delete(epoch)

@@ -237,9 +237,12 @@ class JobHandle:
                 return self._master.run()
             except JobCancelled:
                 request = self._master.rescaled
-                if request is None or request.parallelism is None or self._is_cancelled:
+                if request is None or self._is_cancelled:
                     raise
-            self._plan = self._plan.rescaled(request.parallelism, request.savepoint)
+                name, parallelism = request.savepoint, request.parallelism
+                if name is None or parallelism is None:
+                    raise
+            self._plan = self._plan.rescaled(parallelism, name)
             self._config = self._plan.config
             self._master = self._made(self._plan, open_launcher(self._plan))
             if self._is_cancelled:

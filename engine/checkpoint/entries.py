@@ -55,6 +55,10 @@ class Entries:
         """The number of the last entry."""
         return max(self._numbers(), default=0)
 
+    def has(self, number: int) -> bool:
+        """Whether an entry has this number."""
+        return number in self._numbers()
+
     def read(self, number: int) -> dict[str, Any] | None:
         """The content of an entry, with its kind; None if it is gone."""
         if number not in self._contents:

@@ -70,6 +70,8 @@ class CheckpointLog:
         if base is not None and manifest is not None:
             self._number_of[manifest.epoch] = base
         self._sweep()
+        markers = {*self._storage.list("committed")} - {*map(_marker, view.epochs)}
+        self._storage.delete(markers)  # of a driver whose checkpoints were removed under it
         self._storage.sweep()
         self._requests.refuse_all("the job's driver began anew meanwhile: ask again")
         return Claim(generation, 1 + max(self._number_of, default=0), manifest)
@@ -95,6 +97,12 @@ class CheckpointLog:
             self._next += 1
         if self._entries.last() > self._next:  # the claim that had this number is gone again
             raise self._fenced()
+        if not self._entries.has(self._next - 1):  # what a driver goes on from stays, else all went
+            self._storage.delete([entry(self._next)])
+            raise Fenced(
+                f"all checkpoints in {self._storage.url} were removed under the job",
+                "this one ends; the next that is given the folder begins anew",
+            )
         self._number_of[manifest.epoch] = self._next
         self._next += 1
 
@@ -150,9 +158,17 @@ class CheckpointLog:
         self._sweep([number], view)
 
     def delete_all(self) -> None:
-        """Remove everything: the next driver begins anew."""
+        """Remove everything: the next driver begins anew.
+
+        A driver that is still there is fenced at its next epoch: by a claim while there is a log,
+        then by what is missing in front of that epoch.
+        """
+        claim = {"generation": 0, "base": None, "job": ""}
+        while not self._entries.create(number := self._entries.last() + 1, "claim", claim):
+            continue
         for part in ("requests", "answers", "committed", "log", "data"):
-            self._storage.delete(self._storage.list(part))
+            self._storage.delete(name for name in self._storage.list(part) if name != entry(number))
+        self._storage.delete([entry(number)])
 
     def _sweep(self, gone: Collection[int] = (), view: View | None = None) -> None:
         """Remove these epochs, and what none needs or can need.

@@ -26,8 +26,8 @@ Stop = Literal["no", "now", "drain"]
 class Request:
     """A savepoint; with a `parallelism`, one that the job goes on from with that."""
 
-    savepoint: str
-    """Its name."""
+    savepoint: str | None
+    """Its name; None asks for none, only whether a driver is there to answer."""
     stop: Stop = "no"
     """Whether the job ends behind it: now, or with all that it has taken in worked off."""
     parallelism: int | None = None
@@ -35,7 +35,8 @@ class Request:
 
     def __post_init__(self) -> None:
         """Raises ConfigError for a name that `resume` would not find."""
-        check_name(self.savepoint)
+        if self.savepoint is not None:
+            check_name(self.savepoint)
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,14 @@ class Requests:
                 sleep(_PERIOD)
         finally:
             self._storage.delete([name, answer])
+
+    def is_answered(self, within: float = 5.0) -> bool:
+        """Whether a driver is there that looks at what is asked of it."""
+        try:
+            self.ask(Request(None), taken_within=within, answered_within=within)
+        except CheckpointError:
+            return False
+        return True
 
     def take(self) -> list[Request]:
         """Take up what is asked; each has to be answered."""

@@ -110,6 +110,8 @@ class Checkpoints:
         def ask() -> None:
             if self._is_closed:
                 answer(Answer(error="the job has ended"))
+            elif request.savepoint is None:
+                answer(Answer(0 if self._manifest is None else self._manifest.epoch))
             elif request.savepoint in self._asked or request.savepoint in self._log.savepoints():
                 answer(Answer(error=f"there is a savepoint {request.savepoint!r}"))
             else:

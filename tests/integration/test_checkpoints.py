@@ -20,7 +20,7 @@ import engine
 from engine import ConfigError, JobCancelled, JobConfig, OperatorError
 from engine.checkpoint import CheckpointLog, open_storage
 from engine.cli import commands
-from engine.errors import CheckpointError
+from engine.errors import CheckpointError, Fenced
 from engine.graph.operator import SourceOperator, TaskContext
 from operators import source
 from operators.sinks import Collect, Discard, JsonLines
@@ -327,3 +327,19 @@ def test_a_folder_of_another_job_is_not_written_over(tmp_path: Path) -> None:
     checkpointed.run(tmp_path, 100)
     with pytest.raises(ConfigError, match="resume is None, expected a folder without"):
         checkpointed.run(tmp_path, 100)
+
+
+def test_checkpoints_of_a_running_job_are_removed_only_by_force(tmp_path: Path) -> None:
+    folder = str(tmp_path / "checkpoints")
+    remove = ["checkpoint", "delete", folder, "--all"]
+    with held(tmp_path):
+        job = engine.submit(*checkpointed.job(tmp_path, RECORDS))
+        wait_for_epoch(tmp_path, 2)
+        refused = CliRunner().invoke(commands, remove)
+        assert isinstance(refused.exception, ConfigError)
+        assert "is running" in str(refused.exception)
+        assert "hint: end it first" in str(refused.exception)
+        wait_for_epoch(tmp_path, newest(tmp_path) + 2)
+        assert CliRunner().invoke(commands, [*remove, "--force"]).exit_code == 0
+        with pytest.raises(Fenced, match=r"taken over|were removed"):
+            job.wait_finished(60)

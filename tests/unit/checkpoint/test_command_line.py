@@ -122,7 +122,22 @@ def test_delete(folder):
         oka("checkpoint", "delete", folder, "4")
     with pytest.raises(ConfigError, match="either epochs or --all"):
         oka("checkpoint", "delete", folder)
-    oka("checkpoint", "delete", folder, "--all")
+    with pytest.raises(ConfigError, match="expected it with --all"):
+        oka("checkpoint", "delete", folder, "1", "--force")
+    oka("checkpoint", "delete", folder, "--all", "--force")
+    assert list(folder.iterdir()) == []
+
+
+def test_delete_all_asks_whether_the_job_runs(folder):
+    with (
+        job(folder, Answer(epoch=4)) as seen,
+        pytest.raises(ConfigError, match=r"is running, (.|\n)*--force removes"),
+    ):
+        oka("checkpoint", "delete", folder, "--all")
+    assert [each.savepoint for each in seen] == [None]
+    assert len(CheckpointLog(open_storage(folder)).manifests()) == 4
+    with job(folder, Answer(error="the job has ended")):
+        oka("checkpoint", "delete", folder, "--all")
     assert list(folder.iterdir()) == []
 
 

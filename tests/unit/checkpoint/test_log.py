@@ -175,6 +175,34 @@ def test_delete(storage):
         log.delete(3)
 
 
+@pytest.mark.parametrize("when", ["before its first epoch", "behind an epoch", "as it begins one"])
+def test_driver_whose_checkpoints_are_removed_is_fenced(storage, monkeypatch, when):
+    log, generation = started(storage)
+    made = epoch(storage, 1, generation)
+    if when != "before its first epoch":
+        log.store(made)
+        made = epoch(storage, 2, generation)
+    if when == "as it begins one":  # while the claim of who removes is there
+        monkeypatch.setattr(type(storage), "delete", lambda *_: None)
+    CheckpointLog(storage).delete_all()
+    monkeypatch.undo()
+    with pytest.raises(Fenced):
+        log.store(made)
+    CheckpointLog(storage).delete_all()
+    assert storage.list("log") == storage.list("data") == []
+    assert started(storage)[1] == 1
+
+
+def test_markers_of_a_driver_that_is_fenced_do_not_last(storage):
+    log, generation = started(storage)
+    log.store(epoch(storage, 1, generation))
+    CheckpointLog(storage).delete_all()
+    log.mark_committed(1)
+    other, generation = started(storage)
+    other.store(epoch(storage, 1, generation))
+    assert other.committed() == set()
+
+
 def test_damaged_entry_is_named(storage):
     log, _ = started(storage)
     log.store(epoch(storage, 1))
