@@ -1,6 +1,6 @@
 """Holds the direction of the crates, and that rust/checked.toml knows all of them.
 
-native -> blob, s3, transport, columnar -> compute -> protocol, window, ring -> ipc.
+native -> blob, http, s3, transport, columnar -> compute -> protocol, window, ring -> ipc.
 """
 
 import json
@@ -26,6 +26,7 @@ ALLOWED = {
         "oka-window",
     },
     "oka-columnar": {"oka-protocol", "oka-compute", "oka-window"},
+    "oka-http": set(),
     "oka-s3": set(),
     "oka-nexmark": set(),
     "oka-native": {
@@ -34,6 +35,7 @@ ALLOWED = {
         "oka-compute",
         "oka-transport",
         "oka-blob",
+        "oka-http",
         "oka-s3",
         "oka-window",
     },

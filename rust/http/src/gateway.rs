@@ -1,0 +1,271 @@
+//! Requests between the server's thread, which they come and go by, and the task that takes them.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tokio::sync::{Notify, oneshot};
+
+use crate::slots::{Id, Slots};
+
+/// A request that somebody has to answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// Which it is.
+    pub id: Id,
+    /// Such as `POST`.
+    pub method: String,
+    /// Path and query, as they came.
+    pub target: String,
+    /// The headers, a line each, as in HTTP/1.1.
+    pub head: Bytes,
+    pub body: Bytes,
+    /// When nobody waits for it any more.
+    pub deadline: Instant,
+}
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reply {
+    /// The request's.
+    pub id: Id,
+    /// Such as 200.
+    pub status: u16,
+    /// Headers, a line each, as in HTTP/1.1.
+    pub head: Bytes,
+    pub body: Bytes,
+}
+
+/// How requests have ended up to now.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub answered: u64,
+    /// Their time was over.
+    pub expired: u64,
+    /// Their client had gone.
+    pub disconnected: u64,
+    /// Too many were under way, or the gateway was closing.
+    pub refused: u64,
+}
+
+/// Why a request does not begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    TooMany,
+    Closing,
+}
+
+/// What the threads share.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    state: Mutex<State>,
+    /// There is something to take, or nothing more will be.
+    arrived: Condvar,
+    replies: Mutex<Vec<Reply>>,
+    /// There are replies.
+    pub(crate) replied: Notify,
+    counters: Counters,
+}
+
+#[derive(Debug)]
+struct State {
+    slots: Slots<oneshot::Sender<Reply>>,
+    /// Requests that nobody has taken.
+    waiting: VecDeque<Request>,
+    is_closing: bool,
+    is_cancelled: bool,
+    /// Whether somebody waits for requests.
+    is_wanted: bool,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    answered: AtomicU64,
+    expired: AtomicU64,
+    disconnected: AtomicU64,
+    refused: AtomicU64,
+}
+
+impl Exchange {
+    pub(crate) fn new(gateway: u16, max_in_flight: usize) -> Self {
+        Self {
+            state: Mutex::new(State {
+                slots: Slots::new(gateway, max_in_flight),
+                waiting: VecDeque::new(),
+                is_closing: false,
+                is_cancelled: false,
+                is_wanted: false,
+            }),
+            arrived: Condvar::new(),
+            replies: Mutex::default(),
+            replied: Notify::new(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Begins a request, to which `id` is given; its reply comes by the receiver.
+    pub(crate) fn begin(
+        &self,
+        mut request: Request,
+    ) -> Result<(Id, oneshot::Receiver<Reply>), Refusal> {
+        let (sender, receiver) = oneshot::channel();
+        let mut state = self.state();
+        let refused = |refusal| {
+            self.counters.refused.fetch_add(1, Ordering::Relaxed);
+            Err(refusal)
+        };
+        if state.is_closing {
+            return refused(Refusal::Closing);
+        }
+        let Ok(id) = state.slots.begin(sender) else {
+            return refused(Refusal::TooMany);
+        };
+        request.id = id;
+        state.waiting.push_back(request);
+        let is_wanted = std::mem::take(&mut state.is_wanted);
+        drop(state);
+        if is_wanted {
+            self.arrived.notify_one();
+        }
+        Ok((id, receiver))
+    }
+
+    /// Whether one more would be refused.
+    pub(crate) fn refuses(&self) -> Option<Refusal> {
+        let state = self.state();
+        if state.is_closing {
+            Some(Refusal::Closing)
+        } else {
+            state.slots.is_full().then_some(Refusal::TooMany)
+        }
+    }
+
+    /// Ends a request without an answer of the task's, unless it has ended.
+    pub(crate) fn give_up(&self, id: Id, is_expired: bool) {
+        let mut state = self.state();
+        if state.slots.end(id).is_some() {
+            let counters = &self.counters;
+            let counter = if is_expired {
+                &counters.expired
+            } else {
+                &counters.disconnected
+            };
+            counter.fetch_add(1, Ordering::Relaxed);
+            self.wake_at_the_end(&state);
+        }
+    }
+
+    /// Takes up to `limit` requests; waits for the first for as long as `timeout`, and then for more
+    /// for as long as `linger`. `None` when there will be no more, or after [`Self::cancel`].
+    ///
+    /// Requests whose client has gone, or whose time is over, are left out.
+    pub(crate) fn take(
+        &self,
+        limit: usize,
+        timeout: Duration,
+        linger: Duration,
+    ) -> Option<Vec<Request>> {
+        let mut deadline = Instant::now() + timeout;
+        let mut state = self.state();
+        let mut lingers = !linger.is_zero();
+        loop {
+            if state.is_cancelled || (state.is_closing && state.slots.is_empty()) {
+                return None;
+            }
+            if state.waiting.len() >= limit || (!state.waiting.is_empty() && !lingers) {
+                break;
+            }
+            if !state.waiting.is_empty() && lingers {
+                lingers = false;
+                deadline = Instant::now() + linger;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            state.is_wanted = true;
+            let waited = self.arrived.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.is_wanted = false;
+        let State { slots, waiting, .. } = &mut *state;
+        let mut taken = Vec::with_capacity(limit.min(waiting.len()));
+        while taken.len() < limit
+            && let Some(request) = waiting.pop_front()
+        {
+            if slots.has(request.id) {
+                taken.push(request);
+            }
+        }
+        Some(taken)
+    }
+
+    /// Answers requests, those that have not ended otherwise.
+    pub(crate) fn reply(&self, replies: impl IntoIterator<Item = Reply>) {
+        let mut waiting = self.replies.lock().unwrap_or_else(PoisonError::into_inner);
+        let was_empty = waiting.is_empty();
+        waiting.extend(replies);
+        let is_new = was_empty && !waiting.is_empty();
+        drop(waiting);
+        if is_new {
+            self.replied.notify_one();
+        }
+    }
+
+    /// Hands on what [`Self::reply`] got; in the server's thread.
+    pub(crate) fn deliver(&self) {
+        let replies =
+            std::mem::take(&mut *self.replies.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut state = self.state();
+        for reply in replies {
+            if let Some(sender) = state.slots.end(reply.id) {
+                self.counters.answered.fetch_add(1, Ordering::Relaxed);
+                let _ = sender.send(reply); // or its client has just gone
+            }
+        }
+        self.wake_at_the_end(&state);
+    }
+
+    /// Takes no more requests; those under way go on.
+    pub(crate) fn close(&self) {
+        self.state().is_closing = true;
+        self.arrived.notify_all();
+    }
+
+    /// Ends all requests, which get no answer of the task's, and whoever waits for some.
+    pub(crate) fn cancel(&self) {
+        let mut state = self.state();
+        state.is_closing = true;
+        state.is_cancelled = true;
+        state.waiting.clear();
+        drop(state.slots.end_all());
+        drop(state);
+        self.arrived.notify_all();
+    }
+
+    pub(crate) fn in_flight(&self) -> usize {
+        self.state().slots.len()
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Counts {
+            answered: read(&self.counters.answered),
+            expired: read(&self.counters.expired),
+            disconnected: read(&self.counters.disconnected),
+            refused: read(&self.counters.refused),
+        }
+    }
+
+    fn wake_at_the_end(&self, state: &State) {
+        if state.is_closing && state.slots.is_empty() {
+            self.arrived.notify_all();
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,141 @@
+//! An HTTP server whose requests wait for somebody who takes them in batches, and answers them in
+//! batches, whenever and in whatever order.
+//!
+//! No Python. The server has a thread of its own, so that neither a slow client nor a large body
+//! delays anything else; whoever takes requests never touches a socket.
+//!
+//! - [`Gateway`] is the server; [`Request`] and [`Reply`] go through it.
+//! - [`Slots`] gives each request a number and has it end once: answered, expired, disconnected or
+//!   refused.
+//! - [`Replies`] sends replies to the gateway of another process.
+
+mod gateway;
+mod replies;
+mod server;
+mod slots;
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::gateway::Exchange;
+pub use crate::gateway::{Counts, Reply, Request};
+pub use crate::replies::Replies;
+pub use crate::slots::{Id, MOST, Slots, gateway_of};
+
+/// What a gateway serves, where, and to whom.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Its number in the job.
+    pub gateway: u16,
+    pub host: String,
+    /// 0 picks one.
+    pub port: u16,
+    /// Whether other gateways listen on the port, too.
+    pub shares_port: bool,
+    /// Requests for another path are answered with 404.
+    pub path: String,
+    /// What clients have to show, if anything.
+    pub token: Option<String>,
+    /// Requests under way at once; more are answered with 503.
+    pub max_in_flight: usize,
+    /// Larger bodies are answered with 413.
+    pub max_body_bytes: usize,
+    /// Requests that nobody has answered in this time are answered with 504.
+    pub timeout: Duration,
+    /// How long headers may take to come, and then the body.
+    pub header_timeout: Duration,
+    /// Where replies of other processes come in; a socket is made there.
+    pub replies: Option<PathBuf>,
+}
+
+/// A server that runs until it is closed or dropped.
+#[derive(Debug)]
+pub struct Gateway {
+    exchange: Arc<Exchange>,
+    address: SocketAddr,
+    stop: watch::Sender<bool>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Gateway {
+    /// Listens; when this returns, requests are taken.
+    pub fn start(config: Config) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let exchange = Arc::new(Exchange::new(config.gateway, config.max_in_flight));
+        let listener = runtime.block_on(server::listen(&config))?;
+        let address = listener.local_addr()?;
+        let (stop, stopped) = watch::channel(false);
+        if let Some(path) = &config.replies {
+            let _inside = runtime.enter();
+            let listener = tokio::net::UnixListener::bind(path)?;
+            runtime.spawn(replies::receive(listener, Arc::clone(&exchange)));
+        }
+        let serving = server::serve(listener, Arc::new(config), Arc::clone(&exchange), stopped);
+        let thread = std::thread::Builder::new()
+            .name("oka-http".to_owned())
+            .spawn(move || runtime.block_on(serving))?;
+        Ok(Self {
+            exchange,
+            address,
+            stop,
+            thread: Mutex::new(Some(thread)),
+        })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Takes up to `limit` requests; waits for the first for as long as `timeout`, and then for more
+    /// for as long as `linger`. `None` when there will be no more.
+    ///
+    /// Requests whose client has gone, or whose time is over, are left out.
+    pub fn take(&self, limit: usize, timeout: Duration, linger: Duration) -> Option<Vec<Request>> {
+        self.exchange.take(limit, timeout, linger)
+    }
+
+    /// Answers requests that have not ended otherwise.
+    pub fn reply(&self, replies: impl IntoIterator<Item = Reply>) {
+        self.exchange.reply(replies);
+    }
+
+    /// Takes no more requests; [`Self::take`] gives those that are there, and ends when all have.
+    pub fn drain(&self) {
+        self.exchange.close();
+    }
+
+    /// Requests under way.
+    pub fn in_flight(&self) -> usize {
+        self.exchange.in_flight()
+    }
+
+    /// How requests have ended.
+    pub fn counts(&self) -> Counts {
+        self.exchange.counts()
+    }
+
+    /// Ends the requests under way with 503, and [`Self::take`]; idempotent.
+    pub fn close(&self) {
+        self.exchange.cancel();
+        self.stop.send_replace(true);
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(thread) = thread.take() {
+            let _ = thread.join(); // it has no way to panic that is worth another
+        }
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        self.close();
+    }
+}

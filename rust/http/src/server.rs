@@ -1,0 +1,275 @@
+//! HTTP/1.1 on one side of an [`Exchange`].
+
+use std::convert::Infallible;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::{Body, Incoming};
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::{Request as HttpRequest, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use subtle::ConstantTimeEq;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::Config;
+use crate::gateway::{Exchange, Refusal, Reply, Request};
+use crate::slots::Id;
+
+/// Serves until `stop` says so; then lets connections that are at a request finish it.
+pub(crate) async fn serve(
+    listener: TcpListener,
+    config: Arc<Config>,
+    exchange: Arc<Exchange>,
+    mut stop: watch::Receiver<bool>,
+) {
+    let mut connections = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = exchange.replied.notified() => {
+                exchange.deliver();
+                continue;
+            }
+            Some(_) = connections.join_next() => continue,
+            _ = stop.changed() => break,
+        };
+        let Ok((socket, _)) = accepted else {
+            // Out of descriptors, most likely: connections that end give some back.
+            tokio::time::sleep(PAUSE).await;
+            continue;
+        };
+        let (config, exchange) = (Arc::clone(&config), Arc::clone(&exchange));
+        connections.spawn(connect(socket, config, exchange, stop.clone()));
+    }
+    drop(listener);
+    let last = async {
+        while !connections.is_empty() {
+            tokio::select! {
+                () = exchange.replied.notified() => exchange.deliver(),
+                _ = connections.join_next() => {}
+            }
+        }
+    };
+    let _ = tokio::time::timeout(PATIENCE, last).await;
+}
+
+/// Listens; several may listen on one port where they share it.
+pub(crate) async fn listen(config: &Config) -> io::Result<TcpListener> {
+    let mut found = tokio::net::lookup_host((config.host.as_str(), config.port)).await?;
+    let none = || io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+    let address = found.next().ok_or_else(none)?;
+    let socket = if address.is_ipv4() {
+        TcpSocket::new_v4()?
+    } else {
+        TcpSocket::new_v6()?
+    };
+    socket.set_reuseaddr(true)?;
+    socket.set_reuseport(config.shares_port)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+async fn connect(
+    socket: TcpStream,
+    config: Arc<Config>,
+    exchange: Arc<Exchange>,
+    mut stop: watch::Receiver<bool>,
+) {
+    let _ = socket.set_nodelay(true);
+    let header_timeout = config.header_timeout;
+    let answer = hyper::service::service_fn(move |request| {
+        let (config, exchange) = (Arc::clone(&config), Arc::clone(&exchange));
+        async move { Ok::<_, Infallible>(answer(request, &config, &exchange).await) }
+    });
+    let connection = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(header_timeout)
+        .max_buf_size(MOST_HEADER_BYTES)
+        .pipeline_flush(true)
+        .serve_connection(TokioIo::new(socket), answer);
+    let mut connection = std::pin::pin!(connection);
+    tokio::select! {
+        _ = connection.as_mut() => return, // an error is the client's: it went away
+        _ = stop.wait_for(|stop| *stop) => connection.as_mut().graceful_shutdown(),
+    }
+    let _ = connection.await;
+}
+
+async fn answer(
+    request: HttpRequest<Incoming>,
+    config: &Config,
+    exchange: &Exchange,
+) -> Response<Full<Bytes>> {
+    match request.uri().path() {
+        HEALTHY => return said(StatusCode::OK, "healthy"),
+        READY if exchange.refuses().is_none() => return said(StatusCode::OK, "ready"),
+        READY => return said(StatusCode::SERVICE_UNAVAILABLE, "not ready"),
+        path if path != config.path => return said(StatusCode::NOT_FOUND, "there is no such path"),
+        _ => {}
+    }
+    if let Some(token) = &config.token
+        && !is_allowed(request.headers(), token)
+    {
+        let mut response = said(StatusCode::UNAUTHORIZED, "expected another bearer token");
+        let bearer = HeaderValue::from_static("Bearer");
+        response
+            .headers_mut()
+            .insert(header::WWW_AUTHENTICATE, bearer);
+        return response;
+    }
+    if let Some(refusal) = exchange.refuses() {
+        return refused(refusal); // before its body is read
+    }
+    let (parts, body) = request.into_parts();
+    let deadline = Instant::now() + config.timeout;
+    let body = match read(body, config).await {
+        Ok(body) => body,
+        Err(response) => return response,
+    };
+    let target = parts.uri.path_and_query();
+    let begun = exchange.begin(Request {
+        id: 0,
+        method: parts.method.as_str().to_owned(),
+        target: target.map_or("/", |target| target.as_str()).to_owned(),
+        head: written(&parts.headers),
+        body,
+        deadline,
+    });
+    let (id, reply) = match begun {
+        Ok(begun) => begun,
+        Err(refusal) => return refused(refusal),
+    };
+    let mut open = Open {
+        id,
+        exchange,
+        is_expired: false,
+    };
+    match tokio::time::timeout_at(deadline.into(), reply).await {
+        Ok(Ok(reply)) => response(reply),
+        Ok(Err(_)) => refused(Refusal::Closing), // nobody will answer it
+        Err(_) => {
+            open.is_expired = true;
+            said(StatusCode::GATEWAY_TIMEOUT, "nobody has answered in time")
+        }
+    }
+}
+
+/// A request under way, which ends at the latest when its connection does.
+struct Open<'a> {
+    id: Id,
+    exchange: &'a Exchange,
+    is_expired: bool,
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.exchange.give_up(self.id, self.is_expired);
+    }
+}
+
+async fn read(body: Incoming, config: &Config) -> Result<Bytes, Response<Full<Bytes>>> {
+    if body.is_end_stream() {
+        return Ok(Bytes::new());
+    }
+    let too_large = || {
+        let most = config.max_body_bytes;
+        let message = format!("the body is larger than {most} bytes");
+        said(StatusCode::PAYLOAD_TOO_LARGE, message)
+    };
+    if body.size_hint().lower() > config.max_body_bytes as u64 {
+        return Err(too_large());
+    }
+    let limited = Limited::new(body, config.max_body_bytes);
+    match tokio::time::timeout(config.header_timeout, limited.collect()).await {
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+        Ok(Err(_)) => Err(said(StatusCode::BAD_REQUEST, "the body is broken off")),
+        Err(_) => Err(said(
+            StatusCode::REQUEST_TIMEOUT,
+            "the body has not come in time",
+        )),
+    }
+}
+
+fn is_allowed(headers: &HeaderMap, token: &str) -> bool {
+    let given = headers.get(header::AUTHORIZATION);
+    let given = given.and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
+    given.is_some_and(|given| given.ct_eq(token.as_bytes()).into())
+}
+
+/// Headers as lines.
+fn written(headers: &HeaderMap) -> Bytes {
+    let mut lines = BytesMut::with_capacity(256);
+    for (name, value) in headers {
+        for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+            lines.extend_from_slice(part);
+        }
+    }
+    lines.freeze()
+}
+
+/// A response with these headers, or one that says that they are none.
+fn response(reply: Reply) -> Response<Full<Bytes>> {
+    let Ok(status) = StatusCode::from_u16(reply.status) else {
+        return said(StatusCode::INTERNAL_SERVER_ERROR, "the status is none");
+    };
+    let mut response = Response::new(Full::new(reply.body));
+    *response.status_mut() = status;
+    for line in reply.head.split(|byte| *byte == b'\n') {
+        let line = line.trim_ascii();
+        if line.is_empty() {
+            continue;
+        }
+        let colon = line.iter().position(|byte| *byte == b':');
+        let (name, value) = line.split_at(colon.unwrap_or(line.len()));
+        let value = value.get(1..).unwrap_or_default().trim_ascii();
+        let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value))
+        else {
+            return said(StatusCode::INTERNAL_SERVER_ERROR, "a header is none");
+        };
+        if name != header::CONTENT_LENGTH && name != header::TRANSFER_ENCODING {
+            response.headers_mut().append(name, value);
+        }
+    }
+    response
+}
+
+fn refused(refusal: Refusal) -> Response<Full<Bytes>> {
+    let message = match refusal {
+        Refusal::TooMany => "too many requests are under way",
+        Refusal::Closing => "the gateway is closing",
+    };
+    let mut response = said(StatusCode::SERVICE_UNAVAILABLE, message);
+    let headers = response.headers_mut();
+    headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    if refusal == Refusal::Closing {
+        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
+}
+
+fn said(status: StatusCode, message: impl Into<String>) -> Response<Full<Bytes>> {
+    let mut text = message.into();
+    text.push('\n');
+    let mut response = Response::new(Full::new(Bytes::from(text)));
+    *response.status_mut() = status;
+    let text = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, text);
+    response
+}
+
+/// Whether the process works.
+const HEALTHY: &str = "/-/healthz";
+/// Whether requests are taken.
+const READY: &str = "/-/readyz";
+/// Request line and headers together; more is answered with 431.
+const MOST_HEADER_BYTES: usize = 64 * 1024;
+const BACKLOG: u32 = 4096;
+/// For clients that do not read what they have asked for.
+const PATIENCE: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_millis(50);
