@@ -1,0 +1,164 @@
+"""How fast windows take records in: `python -m benchmarks.windows [runs] [case ...]`.
+
+Records have a word out of so many and a time in microseconds, which goes on by itself, whatever the
+clock says: so many records come in a second of event time. Cases run in turn, at parallelism 1, one
+process of sources and one of windows, batch 1000. A line has the median, the least and the most of
+million records per second, the CPU seconds per million, and the ratio to the case that it is
+measured against.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from itertools import repeat
+from typing import Any
+
+import engine
+from engine.graph.operator import Properties, SourceOperator, TaskContext
+from operators import Pipeline, Session, Sliding, Stream, Tumbling, source
+from operators.sinks import Discard
+from operators.sources.batches import Blocks
+
+
+def main() -> None:
+    """Run the cases in turn, and print a line each."""
+    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    names = sys.argv[2:] or list(CASES)
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
+    for _ in range(runs):
+        for name in names:
+            found[name].append(measure(CASES[name]))
+    print(f"{'':38} M/s  (least-most)   CPU s/M   against")
+    for name, pairs in found.items():
+        rates, costs = zip(*pairs, strict=True)
+        rate, case = statistics.median(rates), CASES[name]
+        line = f"{name:36} {rate:5.2f}  ({min(rates):.2f}-{max(rates):.2f})"
+        line += f"  {statistics.median(costs):8.4f}"
+        if case.against in found:
+            other = statistics.median(each for each, _ in found[case.against])
+            line += f"   {rate / other:.2f} of {case.against}"
+        print(line, flush=True)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A job of one source and one operator."""
+
+    windows: Any = None
+    """None: a count of all, without time."""
+    columnar: bool = False
+    words: int = 100
+    per_second: int = 1_000_000
+    """Records in a second of event time."""
+    disorder_us: int = 0
+    """By how much a record may be earlier than one before it."""
+    against: str = ""
+
+
+def measure(case: Case) -> tuple[float, float]:
+    """Run the job once; million records per second, and CPU seconds per million."""
+    result = engine.execute(
+        pipeline(case), batch_size=BATCH, warmup_seconds=WARMUP, progress="none", name="windows"
+    )
+    ran = result.statistics
+    return ran.input_throughput / 1e6, ran.cpu_seconds / ran.source_records * 1e6
+
+
+def pipeline(case: Case) -> Pipeline:
+    """The job of a case."""
+    records: Stream[Any] = source(Timed(case))
+    key: Any = "word" if case.columnar else 0
+    if case.windows is None:
+        return records.key_by(key).count().sink(Discard())
+    late = timedelta(microseconds=case.disorder_us)
+    timed = records.with_event_time("time" if case.columnar else 1, out_of_orderness=late)
+    return timed.key_by(key).window(case.windows).count().sink(Discard())
+
+
+class Timed(SourceOperator[Any]):
+    """Pairs (word, time), or columns of both, for some seconds.
+
+    Records of a list come with a time for each batch, columns with one for each row.
+    """
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+
+    @property
+    def properties(self) -> Properties:
+        """Whether records are columns, and that they are there."""
+        return Properties(emits_columns=self.case.columnar, never_waits=True)
+
+    def open(self, context: TaskContext) -> Blocks:
+        """All batches of the only task."""
+        import numpy as np
+
+        random = np.random.default_rng(0)
+        drawn = [random.integers(self.case.words, size=BATCH) for _ in range(PREPARED)]
+        make = self._columns if self.case.columnar else self._pairs
+        return Blocks(partial(make, drawn), 0, context.batch_size)
+
+    def _pairs(self, drawn: list[Any], start: int) -> Iterator[tuple[int, Any]]:
+        words = [f"word number {number:06}" for number in range(self.case.words)]
+        blocks = [[words[number] for number in each] for each in drawn]
+        step = BATCH * 1_000_000 // self.case.per_second
+        deadline = time.monotonic() + SECONDS
+        while time.monotonic() < deadline:
+            for block in blocks:
+                yield start, list(zip(block, repeat(START_US + start * step), strict=False))
+                start += 1
+
+    def _columns(self, drawn: list[Any], start: int) -> Iterator[tuple[int, Any]]:
+        import numpy as np
+        import pyarrow as pa
+
+        words = np.array([f"word number {number:06}" for number in range(self.case.words)])
+        blocks = [pa.array(words[each].tolist()) for each in drawn]
+        random = np.random.default_rng(1)
+        step = 1_000_000 / self.case.per_second
+        times = (np.arange(BATCH) * step).astype(np.int64) + START_US
+        early = [
+            times - random.integers(self.case.disorder_us + 1, size=BATCH) for _ in range(PREPARED)
+        ]
+        deadline = time.monotonic() + SECONDS
+        while time.monotonic() < deadline:
+            for block, each in zip(blocks, early, strict=True):
+                now = pa.array(each + int(start * BATCH * step))
+                yield start, pa.record_batch([block, now], names=["word", "time"])
+                start += 1
+
+
+BATCH = 1000
+PREPARED = 1000
+"""Batches whose words are drawn; they come again and again."""
+SECONDS = 2.5
+WARMUP = 0.5
+START_US = 1_760_000_000_000_000
+"""In October 2025: what times of today take in a record."""
+_SECOND = timedelta(seconds=1)
+_MANY = 100_000
+_SLOW = 100_000
+CASES = {
+    "count": Case(),
+    "tumbling 1 s": Case(Tumbling(_SECOND), against="count"),
+    "sessions, 100,000 keys": Case(Session(_SECOND), words=_MANY),
+    "short sessions, 100,000 keys": Case(Session(_SECOND / 5), words=_MANY),
+    "tumbling 1 s, slow": Case(Tumbling(_SECOND), per_second=_SLOW, against="count"),
+    "sliding 60 s by 1 s, slow": Case(
+        Sliding(60 * _SECOND, _SECOND), per_second=_SLOW, against="tumbling 1 s, slow"
+    ),
+    "columns, count": Case(columnar=True),
+    "columns, tumbling 1 s": Case(Tumbling(_SECOND), columnar=True, against="columns, count"),
+    "columns, tumbling 1 s, disorder": Case(
+        Tumbling(_SECOND), columnar=True, disorder_us=1_000_000, against="columns, count"
+    ),
+}
+
+if __name__ == "__main__":
+    main()
