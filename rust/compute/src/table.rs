@@ -112,24 +112,43 @@ impl KeyTable {
         self.keys.len() >= FEW_IN_CACHES
     }
 
-    /// Reads all that [`Self::number`] will of keys with these hashes, and gives their numbers, where
-    /// they are easily found. None waits for the memory of another here: it comes at once.
+    /// As `number`, of a key that may have this one.
+    #[inline]
+    pub(crate) fn number_near(&mut self, key: &[u8], guess: u32) -> usize {
+        match self.keys.get(guess as usize) {
+            Some(found) if equal(found, key) => guess as usize,
+            _ => self.number_by_call(key),
+        }
+    }
+
+    /// Reads all that [`Self::number_near`] will of keys with these hashes, and gives the numbers that
+    /// they may have. None waits for the memory of another here: it comes at once.
     #[inline(never)]
-    pub(crate) fn read_ahead(&self, hashes: &[u64]) -> Vec<usize> {
+    pub(crate) fn read_ahead(&self, hashes: &[u64]) -> Vec<u32> {
         let mask = self.slots.len() - 1;
-        let slots = hashes
+        let first = hashes
             .iter()
-            .map(|hash| (hash, self.slots[*hash as usize & mask]));
-        let found = slots.filter(|(hash, slot)| slot.tag == tag(**hash));
-        let numbers = found.map(|(_, slot)| slot.number as usize);
-        let numbers: Vec<_> = numbers.filter(|number| *number < self.keys.len()).collect();
-        let keys: Vec<_> = numbers.iter().map(|number| &self.keys[*number]).collect();
-        black_box(
-            keys.iter()
-                .filter_map(|key| key.first())
-                .fold(0, |all, byte| all ^ byte),
-        );
+            .map(|hash| self.slots[*hash as usize & mask].tag);
+        black_box(first.fold(0, |all, tag| all ^ tag));
+        let numbers: Vec<_> = hashes.iter().map(|hash| self.guess(*hash)).collect();
+        let keys = numbers.iter().map(|number| self.keys.get(*number as usize));
+        let keys: Vec<_> = keys.flatten().collect();
+        let bytes = keys.iter().filter_map(|key| key.first());
+        black_box(bytes.fold(0, |all, byte| all ^ byte));
         numbers
+    }
+
+    /// The number of the first key that seems to have this hash.
+    fn guess(&self, hash: u64) -> u32 {
+        let mask = self.slots.len() - 1;
+        let mut index = hash as usize & mask;
+        loop {
+            let slot = self.slots[index];
+            if slot.tag == tag(hash) || slot.number == EMPTY.number {
+                return slot.number;
+            }
+            index = (index + 1) & mask;
+        }
     }
 
     /// Takes a key out and gives the number that it had, `None` if it was not there. The key with the

@@ -162,10 +162,10 @@ impl Counted {
     }
 
     /// The last open windows of keys, all of which are read at once.
-    pub fn last_of(&self, keys: &[usize]) -> Vec<usize> {
-        let counts = keys.iter().filter_map(|key| self.counts.get(*key));
+    pub fn last_of(&self, keys: &[u32]) -> Vec<usize> {
+        let counts = keys.iter().filter_map(|key| self.counts.get(*key as usize));
         black_box(counts.fold(0, |all, count| all ^ count));
-        let last = keys.iter().filter_map(|key| self.last.get(*key));
+        let last = keys.iter().filter_map(|key| self.last.get(*key as usize));
         let known = last.filter(|number| **number != NONE);
         known.map(|number| *number as usize).collect()
     }

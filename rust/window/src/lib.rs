@@ -12,6 +12,7 @@
 mod assigner;
 mod compact;
 mod counted;
+mod due;
 mod sessions;
 mod slices;
 mod windows;

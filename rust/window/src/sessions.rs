@@ -1,10 +1,9 @@
 //! Sessions of keys: where each begins and ends, which are one now, and which are complete.
 
 use crate::compact::{Live, NONE, live, set_last};
+use crate::due::Due;
 use crate::slices::Missed;
 use crate::windows::{FARTHEST, Window};
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::hint::black_box;
 use std::mem;
 
@@ -12,8 +11,8 @@ use std::mem;
 ///
 /// A session has a number, too, under which others keep what its times have come to. It is complete
 /// when the watermark is at its last microsecond, and gone when it was complete for the allowed
-/// lateness. A heap knows when that is. A session that grows does not touch it: what is found there
-/// too early is put back.
+/// lateness. It waits for that, and a session that grows waits on as it did: when the time comes, it
+/// is seen that it is due later.
 ///
 /// ```
 /// use oka_window::{Placed, Sessions, Window};
@@ -38,8 +37,8 @@ pub struct Sessions {
     of_number: Vec<Session>,
     /// How many of them there are still.
     alive: usize,
-    /// When a session is complete or gone, and its place among all that began.
-    heap: BinaryHeap<Reverse<(i64, u64, u32)>>,
+    /// When a session is complete or gone, in order of that and of their places.
+    due: Due,
     changed: Vec<u32>,
     begun: u64,
 }
@@ -52,8 +51,8 @@ struct Session {
     before: u32,
     /// The place of its first time among those of all sessions.
     place: u64,
-    /// Which entry of the heap counts: that with this time. [`DEAD`] when it is gone, or part of
-    /// another.
+    /// For which time it waits; what is said of another is void. [`DEAD`] when it is gone, or part
+    /// of another.
     waits: i64,
     is_complete: bool,
     is_changed: bool,
@@ -82,7 +81,7 @@ impl Sessions {
             last: Vec::new(),
             of_number: Vec::new(),
             alive: 0,
-            heap: BinaryHeap::new(),
+            due: Due::new(gap),
             changed: Vec::new(),
             begun: 0,
         }
@@ -118,10 +117,12 @@ impl Sessions {
     /// The next session that is complete now and was not before, in order of their ends, then of
     /// their first times. Where changes are told, only those that changed since they were.
     pub fn complete(&mut self) -> Option<usize> {
-        while let Some(Reverse((due, _, number))) = self.heap.peek().copied()
-            && due - 1 <= self.watermark
-        {
-            self.heap.pop();
+        let now = self.watermark.saturating_add(1);
+        loop {
+            let Some((due, number)) = self.due.pop(now) else {
+                self.begin_span(now)?;
+                continue;
+            };
             let found = &mut self.of_number[number as usize];
             if found.waits != due {
                 continue; // it waits elsewhere, or not at all
@@ -142,7 +143,17 @@ impl Sessions {
                 return Some(number as usize);
             }
         }
-        None
+    }
+
+    /// Looks when those are due that wait for a time in the next span.
+    fn begin_span(&mut self, now: i64) -> Option<()> {
+        let (span, numbers) = self.due.begin(now)?;
+        for number in numbers {
+            if self.due.span(self.of_number[number as usize].waits) == span {
+                self.wait(number);
+            }
+        }
+        Some(())
     }
 
     /// The sessions that changed since this was called, in order of their ends, then of their first
@@ -188,8 +199,11 @@ impl Sessions {
     }
 
     /// The last sessions of keys, all of which are read at once.
-    pub fn last_of(&self, keys: &[usize]) -> Vec<usize> {
-        let last: Vec<_> = keys.iter().filter_map(|key| self.last.get(*key)).collect();
+    pub fn last_of(&self, keys: &[u32]) -> Vec<usize> {
+        let last: Vec<_> = keys
+            .iter()
+            .filter_map(|key| self.last.get(*key as usize))
+            .collect();
         let has = |number: &&u32| self.of_number.get(**number as usize).is_some();
         let last = last.into_iter().filter(has).map(|number| *number as usize);
         let last: Vec<_> = last.collect();
@@ -244,7 +258,8 @@ impl Sessions {
         for each in &mut self.of_number {
             each.before = place(each.before);
         }
-        for key in keys {
+        let changed: &[usize] = if *keys == live.keys { &[] } else { keys };
+        for key in changed {
             let mut at = self.last[*key];
             while at != NONE {
                 let found = &mut self.of_number[at as usize];
@@ -252,12 +267,7 @@ impl Sessions {
                 at = found.before;
             }
         }
-        let entries = mem::take(&mut self.heap).into_iter();
-        let entries = entries.map(|Reverse((due, order, number))| (due, order, place(number)));
-        let counts = |(due, _, number): &(i64, u64, u32)| {
-            (self.of_number.get(*number as usize)).is_some_and(|each| each.waits == *due)
-        };
-        self.heap = entries.filter(counts).map(Reverse).collect();
+        (self.due).renumber(|number| Some(place(number)).filter(|number| *number != NONE));
         let changed = mem::take(&mut self.changed).into_iter().map(place);
         self.changed = changed.filter(|number| *number != NONE).collect();
     }
@@ -352,12 +362,11 @@ impl Sessions {
         number
     }
 
-    /// Has the heap tell when it is complete or gone; what it knew of it before is void.
+    /// Has it wait until it is complete or gone; what it waited for before is void.
     fn wait(&mut self, number: u32) {
         let found = &mut self.of_number[number as usize];
         found.waits = found.due(self.lateness);
-        let entry = (found.waits, found.place, number);
-        self.heap.push(Reverse(entry));
+        self.due.push(found.waits, found.place, number);
     }
 
     fn note(&mut self, number: u32) {

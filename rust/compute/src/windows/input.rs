@@ -34,7 +34,7 @@ pub(super) trait State {
     }
 
     /// Reads all at once what records whose keys have these hashes will need.
-    fn read_ahead(&self, _hashes: &[u64]) {}
+    fn read_ahead(&mut self, _hashes: &[u64]) {}
 
     /// How many slices or windows there are.
     fn len(&self) -> usize;

@@ -9,13 +9,18 @@ pub(super) struct Keys {
     table: KeyTable,
     /// Those that are encoded otherwise than their canonical bytes.
     forms: Vec<Option<Box<[u8]>>>,
+    /// Numbers that the next keys may have.
+    ahead: std::vec::IntoIter<u32>,
 }
 
 impl Keys {
     /// The number of a key; a new one gets the next.
     #[inline]
     pub(super) fn number(&mut self, (key, canonical): Encoded) -> usize {
-        let number = self.table.number(canonical);
+        let number = match self.ahead.next() {
+            Some(guess) => self.table.number_near(canonical, guess),
+            None => self.table.number(canonical),
+        };
         if number == self.forms.len() {
             let differs = canonical != key;
             self.forms.push(differs.then(|| key.into()));
@@ -33,13 +38,18 @@ impl Keys {
         self.table.is_large()
     }
 
-    /// As [`KeyTable::read_ahead`].
-    pub(super) fn read_ahead(&self, hashes: &[u64]) -> Vec<usize> {
-        self.table.read_ahead(hashes)
+    /// Reads at once what [`Self::number`] will of the next keys, which have these hashes. Numbers
+    /// that they may have.
+    pub(super) fn read_ahead(&mut self, hashes: &[u64]) -> &[u32] {
+        self.ahead = self.table.read_ahead(hashes).into_iter();
+        self.ahead.as_slice()
     }
 
-    /// Keeps these alone, which are in order. Their numbers then.
+    /// Forgets all but these, which are in order, if these are few. Their numbers then.
     pub(super) fn keep(&mut self, numbers: &[usize]) -> Vec<usize> {
+        if numbers.len() > self.forms.len() / 2 {
+            return numbers.to_vec();
+        }
         let mut table = KeyTable::with_room(numbers.len());
         for (place, number) in numbers.iter().enumerate() {
             table.number_of(&self.table, *number);

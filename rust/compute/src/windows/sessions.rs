@@ -68,7 +68,7 @@ impl State for Sessions {
         self.keys.is_large()
     }
 
-    fn read_ahead(&self, hashes: &[u64]) {
+    fn read_ahead(&mut self, hashes: &[u64]) {
         let last = self.spans.last_of(&self.keys.read_ahead(hashes));
         self.rows.read_ahead(last.into_iter());
     }
