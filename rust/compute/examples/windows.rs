@@ -15,17 +15,15 @@ use oka_window::{Assigner, Windows};
 fn main() {
     println!("ns per record                          taken in     given  rows per record");
     let second = 1_000_000;
-    for keys in [100_000] {
+    for keys in [100, 100_000] {
         let bodies = Bodies::new(keys);
         let name = |windows: &str| format!("{windows}, {keys} keys");
-        if false {
-            println!("{:38} {:8.1}", name("count"), bodies.count());
-        }
+        println!("{:38} {:8.1}", name("count"), bodies.count());
         let tumbling = Windows::new(second, second, 0).expect("a size");
-        let _ = tumbling;
+        bodies.windows(&name("tumbling"), tumbling.into());
         let sliding = Windows::new(60 * second, second, 0).expect("sizes");
-        let _ = sliding;
-        for (sessions, gap) in [("short sessions", second / 5)] {
+        bodies.windows(&name("sliding"), sliding.into());
+        for (sessions, gap) in [("sessions", second), ("short sessions", second / 5)] {
             let sessions_of = Assigner::sessions(gap).expect("a gap");
             bodies.windows(&name(sessions), sessions_of);
         }
@@ -115,6 +113,6 @@ impl Bodies {
 
 const BATCH: usize = 1_000;
 const BATCHES: usize = 4_000;
-const ROUNDS: usize = 10;
+const ROUNDS: usize = 5;
 /// In October 2025: what times of today take in a record.
 const START_US: i64 = 1_760_000_000_000_000;

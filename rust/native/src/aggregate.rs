@@ -282,14 +282,15 @@ fn pairs<'py, 'a>(
     shown: Shown,
 ) -> PyResult<Bound<'py, PyList>> {
     let mut pairs = Vec::with_capacity(updates.size_hint().0);
+    let mut decoder = Decoder::new(py);
     for update in updates {
         if update.number >= keys.len() {
             keys.resize_with(update.number + 1, || None);
         }
-        let value = value(py, &update, shown)?;
+        let value = value(py, &mut decoder, &update, shown)?;
         let key = match &mut keys[update.number] {
             Some(key) => key,
-            unknown => unknown.insert(Decoder::new(py).first(update.key)?.unbind()),
+            unknown => unknown.insert(decoder.first(update.key)?.unbind()),
         };
         pairs.push((key.bind(py), value).into_pyobject(py)?);
     }

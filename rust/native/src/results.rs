@@ -4,7 +4,7 @@ use crate::columns;
 use crate::decode::Decoder;
 use crate::error::Raised;
 use crate::wanted::Wanted;
-use oka_compute::{Accumulated, Aggregation, Update, integer_mean, quantiles};
+use oka_compute::{Accumulated, Aggregation, Unit, Update, integer_mean, quantiles};
 use oka_window::Window;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
@@ -12,18 +12,19 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 /// Results of windows as Python objects.
 pub(crate) struct Rows<'a, 'py> {
     py: Python<'py>,
+    decoder: Decoder<'py>,
     shown: Shown<'a>,
-    /// Gives microseconds in the form of the records' times, once there was one.
-    like: Option<&'a Py<PyAny>>,
+    like: Option<&'a Like>,
     /// A window, and its start and end in the form of the records' times.
     bounds: Option<(Window, Bound<'py, PyAny>, Bound<'py, PyAny>)>,
     made: Vec<Bound<'py, PyTuple>>,
 }
 
 impl<'a, 'py> Rows<'a, 'py> {
-    pub(crate) fn new(py: Python<'py>, shown: Shown<'a>, like: Option<&'a Py<PyAny>>) -> Self {
+    pub(crate) fn new(py: Python<'py>, shown: Shown<'a>, like: Option<&'a Like>) -> Self {
         Self {
             py,
+            decoder: Decoder::new(py),
             shown,
             like,
             bounds: None,
@@ -35,7 +36,7 @@ impl<'a, 'py> Rows<'a, 'py> {
         let py = self.py;
         if !matches!(&self.bounds, Some((known, ..)) if *known == window) {
             let like = |us: i64| match self.like {
-                Some(like) => like.bind(py).call1((us,)),
+                Some(like) => like.time(py, us),
                 None => Ok(us.into_pyobject(py)?.into_any()),
             };
             self.bounds = Some((window, like(window.start)?, like(window.end)?));
@@ -43,14 +44,35 @@ impl<'a, 'py> Rows<'a, 'py> {
         let Some((_, start, end)) = &self.bounds else {
             return Ok(());
         };
-        let key = Decoder::new(py).first(update.key)?;
-        let row = (key, value(py, update, self.shown)?, start, end);
+        let key = self.decoder.first(update.key)?;
+        let value = value(py, &mut self.decoder, update, self.shown)?;
+        let row = (key, value, start, end);
         self.made.push(row.into_pyobject(py)?);
         Ok(())
     }
 
     pub(crate) fn list(self) -> PyResult<Bound<'py, PyAny>> {
         Ok(PyList::new(self.py, self.made)?.into_any())
+    }
+}
+
+/// Gives microseconds in the form of records' times.
+pub(crate) struct Like {
+    pub(crate) call: Py<PyAny>,
+    /// What times count that are integers: those that come to one need no call.
+    pub(crate) unit: Option<Unit>,
+}
+
+impl Like {
+    fn time<'py>(&self, py: Python<'py>, us: i64) -> PyResult<Bound<'py, PyAny>> {
+        let of_unit = |unit: Unit| {
+            let is_whole = us % unit.microseconds() == 0;
+            is_whole.then(|| unit.to_integer(us)).flatten()
+        };
+        match self.unit.and_then(of_unit) {
+            Some(number) => Ok(number.into_pyobject(py)?.into_any()),
+            None => self.call.bind(py).call1((us,)),
+        }
     }
 }
 
@@ -64,16 +86,17 @@ pub(crate) struct Shown<'a> {
 /// The value of a key, or a dict of several.
 pub(crate) fn value<'py>(
     py: Python<'py>,
+    decoder: &mut Decoder<'py>,
     update: &Update,
     shown: Shown,
 ) -> PyResult<Bound<'py, PyAny>> {
     let Some(names) = shown.names else {
-        return object(py, update.value, &shown.wanted[0]);
+        return object(py, decoder, update.value, &shown.wanted[0]);
     };
     let values = PyDict::new(py);
     let each = names.iter().zip(shown.wanted).zip(update.values());
     for ((name, wanted), value) in each {
-        values.set_item(name, object(py, value, wanted)?)?;
+        values.set_item(name, object(py, decoder, value, wanted)?)?;
     }
     Ok(values.into_any())
 }
@@ -90,6 +113,7 @@ pub(crate) fn exported(
 
 fn object<'py>(
     py: Python<'py>,
+    decoder: &mut Decoder<'py>,
     value: &Accumulated,
     wanted: &Wanted,
 ) -> PyResult<Bound<'py, PyAny>> {
@@ -109,7 +133,7 @@ fn object<'py>(
             Ok(text?.into_any())
         }
         Accumulated::Bytes(data) => Ok(PyBytes::new(py, data).into_any()),
-        Accumulated::Encoded(encoded) => Decoder::new(py).first(encoded),
+        Accumulated::Encoded(encoded) => decoder.first(encoded),
         Accumulated::IntegerMean { count, sum } => {
             Ok(integer_mean(*sum, *count).into_pyobject(py)?.into_any())
         }
@@ -126,7 +150,6 @@ fn object<'py>(
         }
         Accumulated::Tally(tally) if wanted.aggregation == Aggregation::Top => {
             let most = wanted.parameters.first().map_or(0, |most| *most as usize);
-            let mut decoder = Decoder::new(py);
             let top = tally.top(most).into_iter();
             let top = top.map(|(value, count)| Ok((decoder.first(value)?, count)));
             Ok(PyList::new(py, top.collect::<PyResult<Vec<_>>>()?)?.into_any())

@@ -7,14 +7,14 @@ use crate::decode::Decoder;
 use crate::encode;
 use crate::error::alone;
 use crate::refused::{mixed, no_column, raise, raise_columns};
-use crate::results::{Rows, Shown, exported};
+use crate::results::{Like, Rows, Shown, exported};
 use crate::state::KeyedEntries;
 use crate::wanted::{PathStep, Said, Wanted, key_path, over_columns, path, selector};
 use oka_compute::{Aggregation, Emit, Problem, TimePath, Unit};
 use oka_window::{Assigner, Windows, WindowsError};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::types::{PyInt, PyString};
 use std::sync::Mutex;
 
 /// What `Aggregate` computes, of the records of each window of event time. Results are tuples of a
@@ -38,8 +38,8 @@ pub(crate) struct WindowAggregate {
 struct State {
     aggregate: oka_compute::WindowAggregate,
     times: Py<PyAny>,
-    /// Gives microseconds in the form of the records' times, once there was one.
-    like: Option<Py<PyAny>>,
+    /// What gives microseconds in the form of the records' times, once there was one.
+    like: Option<Like>,
     /// The aggregate over columns, once there are some.
     columns: Option<oka_columnar::WindowAggregate>,
     key: Vec<Vec<PathStep>>,
@@ -250,8 +250,7 @@ impl WindowAggregate {
         state.aggregate.imported(touched);
         if let Some(form) = state.aggregate.form() {
             let form = Decoder::new(py).first(form)?;
-            let like = state.times.bind(py).call_method1("like", (form,))?;
-            state.like = Some(like.unbind());
+            state.like = Some(state.like(&form)?);
         }
         Ok(())
     }
@@ -363,8 +362,17 @@ impl State {
         unsafe { encode::append(py, &mut encoded, form.as_ptr(), 0) }
             .map_err(|refused| encode::refusal(0, &form, *refused))?;
         self.aggregate.set_form(encoded);
-        self.like = Some(times.call_method1("like", (form,))?.unbind());
+        self.like = Some(self.like(&form)?);
         Ok(())
+    }
+
+    /// What gives microseconds in the form that 1970 has here.
+    fn like(&self, form: &Bound<'_, PyAny>) -> PyResult<Like> {
+        let call = self.times.bind(form.py()).call_method1("like", (form,))?;
+        Ok(Like {
+            call: call.unbind(),
+            unit: self.unit.filter(|_| form.is_exact_instance_of::<PyInt>()),
+        })
     }
 }
 

@@ -148,6 +148,9 @@ impl Sessions {
     /// Looks when those are due that wait for a time in the next span.
     fn begin_span(&mut self, now: i64) -> Option<()> {
         let (span, numbers) = self.due.begin(now)?;
+        // All are read at once.
+        let waits = numbers.iter().map(|it| self.of_number[*it as usize].waits);
+        black_box(waits.fold(0, |all, waits| all ^ waits));
         for number in numbers {
             if self.due.span(self.of_number[number as usize].waits) == span {
                 self.wait(number);

@@ -8,6 +8,7 @@ use crate::groups::{Encoded, Update, Wanted};
 use crate::kept::{Kept, integer, kept, kept_window, read_kept};
 use crate::problem::Problem;
 use oka_window::{Placed, Window};
+use std::iter;
 
 /// The sessions of keys. Where a record makes one of two, the values of the earlier come first.
 #[derive(Debug)]
@@ -92,14 +93,18 @@ impl State for Sessions {
         most: usize,
         mut visit: impl FnMut(Window, Update) -> Result<(), E>,
     ) -> Result<usize, E> {
-        for given in 0..most {
-            let Some(number) = self.spans.complete() else {
-                return Ok(given);
-            };
-            let (window, update) = self.update(number);
+        let complete = iter::from_fn(|| self.spans.complete());
+        let complete: Vec<_> = complete.take(most).collect();
+        if self.keys.is_large() {
+            self.keys
+                .read(complete.iter().map(|it| self.spans.key(*it)));
+            self.rows.read_ahead(complete.iter().copied());
+        }
+        for number in &complete {
+            let (window, update) = self.update(*number);
             visit(window, update)?;
         }
-        Ok(most)
+        Ok(complete.len())
     }
 
     fn changes<E: From<Problem>>(
