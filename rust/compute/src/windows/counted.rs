@@ -62,7 +62,7 @@ impl State for Counted {
     }
 
     fn read_ahead(&mut self, hashes: &[u64]) {
-        let last = self.counts.last_of(&self.keys.read_ahead(hashes));
+        let last = self.counts.last_of(self.keys.read_ahead(hashes));
         self.rows.read_ahead(last.into_iter());
     }
 

@@ -70,7 +70,7 @@ impl State for Sessions {
     }
 
     fn read_ahead(&mut self, hashes: &[u64]) {
-        let last = self.spans.last_of(&self.keys.read_ahead(hashes));
+        let last = self.spans.last_of(self.keys.read_ahead(hashes));
         self.rows.read_ahead(last.into_iter());
     }
 
