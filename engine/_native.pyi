@@ -1,7 +1,7 @@
 from typing import Any, SupportsFloat, SupportsIndex, final
 from typing_extensions import disjoint_base
 
-__all__ = ["Aggregate", "AggregateError", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "Digests", "EncodeError", "InputStatistics", "KeyExtractError", "KeyedEntries", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "ResourceError", "S3Client", "S3Server", "StorageFailed", "WindowAggregate", "keyed_entries", "partition", "register_extensions", "use_precise_timers"]
+__all__ = ["Aggregate", "AggregateError", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "Digests", "EncodeError", "HttpGateway", "HttpReplies", "InputStatistics", "KeyExtractError", "KeyedEntries", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "ResourceError", "S3Client", "S3Server", "StorageFailed", "WindowAggregate", "keyed_entries", "partition", "register_extensions", "use_precise_timers"]
 
 @final
 class Aggregate:
@@ -805,6 +805,71 @@ class S3Client:
     def size(self, /, key: "str") -> int:
         """
         The size of the object.
+        """
+
+@final
+class HttpGateway:
+    """
+    An HTTP server whose requests wait for who takes them in batches and answers them.
+
+    It has a thread of its own and runs until `close`, or until it is dropped. Every call that waits
+    does so without the GIL.
+    """
+    def __new__(cls, /, gateway: "int", host: "str", port: "int", path: "str", *, token: "str | None", max_in_flight: "int", max_body_bytes: "int", timeout_seconds: "float", header_seconds: "float", shares_port: "bool", replies: "str | None") -> HttpGateway:
+        """
+        Listens. Raises OSError where the port or `replies` cannot be had.
+
+        `gateway`: its number in the job. `port`: 0 picks one. `token`: what clients have to show.
+        `timeout_seconds`: how long a request may wait for its answer; `header_seconds`: how long
+        its headers may take to come, and then its body. `shares_port`: whether other gateways listen
+        on the port, too. `replies`: where a socket is made for replies of other processes.
+        """
+    @property
+    def address(self, /) -> str:
+        """
+        Where it listens: "127.0.0.1:8000".
+        """
+    def close(self, /) -> None:
+        """
+        Ends requests under way with 503, and `take`; idempotent.
+        """
+    def counts(self, /) -> tuple[int, int, int, int]:
+        """
+        How many requests were answered, had expired, whose client had gone, and were refused.
+        """
+    def drain(self, /) -> None:
+        """
+        Takes no more requests; `take` gives those that are there, and ends when all have ended.
+        """
+    @property
+    def in_flight(self, /) -> int:
+        """
+        Requests under way.
+        """
+    def reply(self, /, replies: list[Any]) -> None:
+        """
+        Answers requests that have not ended otherwise, with what has `id`, `status`, `head`, `body`.
+        """
+    def take(self, /, limit: int, timeout_seconds: float, linger_seconds: float, make: Any) -> list[Any] | None:
+        """
+        Up to `limit` requests, each made by `make(id, method, target, head, body, deadline)`.
+
+        Waits for the first for `timeout_seconds`, then for more for `linger_seconds`. `head` is the
+        headers' lines in bytes, `deadline` in seconds since 1970. `None` when there will be no more.
+        """
+
+@final
+class HttpReplies:
+    """
+    Sends replies to the gateway of another process on this host.
+    """
+    def __new__(cls, /, path: "str") -> HttpReplies:
+        """
+        Connects to the gateway whose `replies` is this. Raises OSError.
+        """
+    def reply(self, /, replies: list[Any]) -> None:
+        """
+        As `HttpGateway.reply`. Raises OSError where the gateway is gone.
         """
 
 @final

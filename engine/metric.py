@@ -176,6 +176,28 @@ class Metrics:
         row="strangers",
         text="{} dropped",
     )
+    requests_answered: int = _metric("sum", "request", "Requests over HTTP that were answered.")
+    requests_expired: int = _metric(
+        "sum",
+        "request",
+        "Requests that nobody answered in time: 504.",
+        row="requests",
+        text="{} expired",
+    )
+    requests_disconnected: int = _metric(
+        "sum",
+        "request",
+        "Requests whose client went before the answer.",
+        row="requests",
+        text="{} disconnected",
+    )
+    requests_refused: int = _metric(
+        "sum",
+        "request",
+        "Requests that were one too many: 503.",
+        row="requests",
+        text="{} refused",
+    )
     model_sent_bytes: int = _metric("sum", "byte", "Bytes of models that went to other nodes.")
     model_received_bytes: int = _metric("sum", "byte", "Bytes of models that came from others.")
     model_memory_bytes: int = _metric("sum", "byte", "Memory of models, one copy per node.")

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args, over
 
 from engine.columns import is_columns
 from engine.errors import GraphError
+from engine.gateway import Response
 from engine.graph.declaration import Declaration, Input, Open, shown
 from engine.graph.operator import (
     BatchOperator,
@@ -48,6 +49,7 @@ from operators.map_async import MapAsync
 from operators.pipeline import Pipeline
 from operators.settings import named, on_nodes, with_parallelism, with_resources
 from operators.sinks.collect import Collect
+from operators.sinks.respond import Respond
 from operators.take import Take, check_count
 from operators.with_model import MapBatchesWithModel, OnLoadError
 
@@ -494,6 +496,10 @@ class Stream(Generic[T]):
             )
         name, pickle = _default_name(operator), _pickle(self._inputs)
         return Pipeline(_declared(operator, name, self._inputs, pickle))
+
+    def respond(self: "Stream[Response]") -> "Pipeline":
+        """Answer requests of an `HttpSource`: `requests.map(lambda r: r.reply(1)).respond()`."""
+        return self.sink(Respond())
 
     def named(self, name: str) -> "Stream[T]":
         """Give the last operator a name, unique in the job."""

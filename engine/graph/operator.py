@@ -16,6 +16,7 @@ from engine.graph.checks import check_integer
 from engine.graph.failing import Failing
 
 if TYPE_CHECKING:
+    from engine.gateway import GatewaySettings
     from engine.state import KeyedState
 
 T = TypeVar("T")
@@ -160,6 +161,12 @@ class Properties:
 
     relays: bool = False
     """Whether its tasks hand the bytes of models to each other."""
+
+    gateway: "GatewaySettings | None" = None
+    """Of a source whose records are requests over HTTP: where its task listens for them."""
+
+    answers: bool = False
+    """Whether its tasks answer such requests."""
 
     def __post_init__(self) -> None:
         """Raises GraphError for a value that means nothing."""

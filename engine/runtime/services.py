@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from engine.broadcast.service import plan_models
+from engine.gateway.service import plan_gateways
 from engine.graph.execution import ExecutionGraph
 from engine.placement import Placement
 from engine.service import Peer, Service, ServicePlan, Site
@@ -81,4 +82,4 @@ class Services:
             service.close()
 
 
-_PLANNERS = (plan_models,)
+_PLANNERS = (plan_models, plan_gateways)

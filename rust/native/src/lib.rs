@@ -22,6 +22,7 @@ mod encode;
 mod error;
 mod extension;
 mod gate;
+mod http;
 mod inline_values;
 mod key;
 mod latency;
@@ -60,6 +61,8 @@ mod _native {
     use super::extension::register_extensions;
     #[pymodule_export]
     use super::gate::OutputGate;
+    #[pymodule_export]
+    use super::http::{HttpGateway, HttpReplies};
     #[pymodule_export]
     use super::key::partition;
     #[pymodule_export]

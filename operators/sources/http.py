@@ -1,0 +1,88 @@
+"""A source of requests over HTTP."""
+
+from collections.abc import Iterator
+
+from engine.errors import GraphError
+from engine.gateway import Gateway, GatewaySettings, Request, gateway_in_use
+from engine.graph.checks import check_integer
+from engine.graph.operator import Properties, SourceOperator, SourceReader, TaskContext
+
+
+class HttpSource(SourceOperator[Request]):
+    """Requests to a path of an HTTP server, which `respond()` answers.
+
+    A task takes what waits, up to `batch_size` requests at once; with `max_wait_ms` it waits for so
+    long after the first for more, which larger batches of a model may be worth. Requests that are
+    not answered within `timeout` seconds get a 504, those above `max_in_flight` at once a 503 and
+    bodies above `max_body_bytes` a 413. It listens on this machine alone unless `host` says
+    otherwise; clients then have to show `token`, as `Authorization: Bearer …`.
+
+    It never ends by itself. Behind a failure, what was under way is answered with 503.
+    """
+
+    def __init__(
+        self,
+        port: int = 8000,
+        path: str = "/",
+        host: str = "127.0.0.1",
+        *,
+        token: str | None = None,
+        max_in_flight: int = 1024,
+        max_body_bytes: int = 16 << 20,
+        max_wait_ms: float = 0.0,
+        timeout: float = 30.0,
+    ) -> None:
+        check_integer("port", port, 0)
+        check_integer("max_in_flight", max_in_flight, 1)
+        check_integer("max_body_bytes", max_body_bytes, 0)
+        if port > _LAST_PORT:
+            raise GraphError(f"port is {port}, expected at most {_LAST_PORT}")
+        if not path.startswith("/"):
+            raise GraphError(f"path is {path!r}, expected one that begins with /")
+        if host not in _OF_THIS_MACHINE and not token:
+            raise GraphError(
+                f"host is {host!r} and token is {token!r}, expected a token where others can come",
+                hint="HttpSource(token=…); clients send it as `Authorization: Bearer …`",
+            )
+        for name, value, least in (("max_wait_ms", max_wait_ms, 0.0), ("timeout", timeout, 0.001)):
+            if not least <= value < float("inf"):
+                raise GraphError(f"{name} is {value!r}, expected a number >= {least:g}")
+        self.max_wait_ms = max_wait_ms
+        self.settings = GatewaySettings(
+            host, port, path, token, max_in_flight, max_body_bytes, timeout, _HEADER_SECONDS
+        )
+
+    @property
+    def properties(self) -> Properties:
+        """Where it listens; one task does."""
+        return Properties(parallelism=1, gateway=self.settings)
+
+    def open(self, context: TaskContext) -> SourceReader:
+        """The requests of this task's gateway."""
+        return _Requests(gateway_in_use(), context.batch_size, self.max_wait_ms / 1e3)
+
+
+class _Requests(SourceReader):
+    position = ()
+    """There is no way back."""
+
+    def __init__(self, gateway: Gateway, limit: int, linger_seconds: float) -> None:
+        assert gateway.server is not None
+        self._server = gateway.server
+        self._limit = limit
+        self._linger_seconds = linger_seconds
+
+    def restore(self, position: tuple[()]) -> None:
+        """Requests of before have got a 503."""
+
+    def __iter__(self) -> Iterator[list[Request]]:
+        take, limit, linger = self._server.take, self._limit, self._linger_seconds
+        while (batch := take(limit, _LOOK_SECONDS, linger, Request)) is not None:
+            yield batch
+
+
+_OF_THIS_MACHINE = ("127.0.0.1", "::1", "localhost")
+_LAST_PORT = 65535
+_HEADER_SECONDS = 10.0
+_LOOK_SECONDS = 0.1
+"""So often the task looks whether it has ended."""
