@@ -839,7 +839,7 @@ class HttpGateway:
         """
     def drain(self, /) -> None:
         """
-        Takes no more requests; `take` gives those that are there, and ends when all have ended.
+        Refuses requests from now on, those that nobody has taken, too; `take` ends with the others.
         """
     @property
     def in_flight(self, /) -> int:

@@ -8,7 +8,7 @@ knows none of them by name.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -86,6 +86,16 @@ class Service(ABC):
     def metrics(self) -> Mapping[str, Any]:
         """What it has measured up to now, by the names of `Metrics`; from any thread."""
         return {}
+
+    has_rescue = False
+    """Whether it has a `rescue`."""
+
+    def rescue(self, records: Sequence[Any], error: str) -> bool:  # noqa: ARG002 - as above
+        """Deal with these, on which an operator's function has failed, in place of the job's end.
+
+        Called in the task's thread. False where it is not for this service to say.
+        """
+        return False
 
     def named(self, message: str) -> str:
         """The message with tasks in the place of their endpoints."""

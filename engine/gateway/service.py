@@ -7,11 +7,11 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.errors import ConfigError, GraphError
-from engine.gateway.request import Response
+from engine.gateway.request import Request, Response
 from engine.graph.execution import ExecutionGraph, ExecutionVertex
 from engine.network import HttpGateway, HttpReplies
 from engine.placement import Placement
@@ -81,17 +81,18 @@ def plan_gateways(graph: ExecutionGraph, placement: Placement) -> dict[int, Gate
             if found
             else "respond() has nothing to answer, expected a source(HttpSource(…)) in the job"
         )
-    for vertex in answering:
-        own = plans.get(vertex.id, GatewayPlan())
-        others = tuple((number, task) for task, number in numbers.items() if task != vertex.id)
-        for _, task in others:
-            if placement.nodes[task].id != placement.nodes[vertex.id].id:
+    for vertex in graph.vertices if found else ():  # any may fail on a request
+        others = []
+        for task, number in numbers.items():
+            if placement.nodes[task].id == placement.nodes[vertex.id].id:
+                others += [(number, task)] if task != vertex.id else []
+            elif vertex in answering:
                 raise GraphError(
                     f"{vertex.name} answers requests of {graph.vertices[task].name} on another "
                     "node, expected the same",
                     hint="pin both with .on_nodes(0)",
                 )
-        plans[vertex.id] = GatewayPlan(own.number, own.settings, own.shares_port, others)
+        plans[vertex.id] = replace(plans.get(vertex.id, GatewayPlan()), gateways=tuple(others))
     return plans
 
 
@@ -105,7 +106,8 @@ class Gateway(Service):
     def __init__(self, plan: GatewayPlan, site: Site) -> None:
         self._plan = plan
         self._is_cancelled = False
-        self._others: dict[int, HttpReplies] = {}
+        self._ways: dict[int, HttpGateway | HttpReplies] = {}
+        """To the gateways, by their numbers."""
         self.server: HttpGateway | None = None
         self._local = f"{site.folder}/{site.task}.http"
         if (settings := plan.settings) is None:
@@ -129,6 +131,7 @@ class Gateway(Service):
                 f"task {site.name} cannot serve http://{settings.host}:{settings.port}: {error}",
                 "another port may be free; port=0 takes any that is",
             ) from None
+        self._ways[plan.number] = self.server
         logger.warning(f"task {site.name} serves http://{self.server.address}{settings.path}")
 
     @property
@@ -139,7 +142,7 @@ class Gateway(Service):
     def connect(self, peers: Mapping[int, Peer]) -> None:
         """Connect to the gateways of others."""
         for number, task in self._plan.gateways:
-            self._others[number] = HttpReplies(peers[task].endpoints[_KIND])
+            self._ways[number] = HttpReplies(peers[task].endpoints[_KIND])
 
     @contextmanager
     def entered(self) -> Iterator[None]:
@@ -152,31 +155,34 @@ class Gateway(Service):
 
     def reply(self, responses: Sequence[Response]) -> None:
         """Answer requests, each at the gateway that it came in by."""
-        if not self._others:
-            self._send(self._plan.number, list(responses))
-            return
-        if len(self._others) == 1 and self.server is None:
-            self._send(next(iter(self._others)), list(responses))
+        for each in responses:
+            if type(each) is not Response:
+                raise TypeError(
+                    f"respond() got {type(each).__name__} {each!r:.80}, expected what "
+                    "request.reply(…) makes"
+                )
+        if len(self._ways) == 1:
+            (way,) = self._ways.values()
+            way.reply(list(responses))
             return
         by_gateway: dict[int, list[Response]] = {}
         for response in responses:
             by_gateway.setdefault(response.id >> _GATEWAY_SHIFT, []).append(response)
         for number, group in by_gateway.items():
-            self._send(number, group)
+            self._ways[number].reply(group)
 
-    def _send(self, number: int, responses: list[Response]) -> None:
-        ways: HttpReplies | HttpGateway | None = self._others.get(number, self.server)
-        assert ways is not None
-        try:
-            ways.reply(responses)
-        except (AttributeError, TypeError, OverflowError):
-            for each in responses:
-                if not isinstance(each, Response):
-                    raise TypeError(
-                        f"respond() got {type(each).__name__} {each!r:.80}, expected what "
-                        "request.reply(…) makes"
-                    ) from None
-            raise
+    has_rescue = True
+
+    def rescue(self, records: Sequence[Any], error: str) -> bool:
+        """Answer requests that a function has failed on with 500, where all of these are some."""
+        requests = [_request_of(record) for record in records]
+        found = [each for each in requests if each and each.id >> _GATEWAY_SHIFT in self._ways]
+        if len(found) < len(records):
+            return False
+        for request in found:
+            logger.error(f"request {request.id:x} to {request.target:.80} failed: {error}")
+        self.reply([each.reply(f"request {each.id:x} failed\n", 500) for each in found])
+        return True
 
     def finish(self) -> None:
         """Wait until each request has ended; no more are taken."""
@@ -211,6 +217,16 @@ def gateway_in_use() -> Gateway:
     gateway: Gateway | None = getattr(_of_thread, "gateway", None)
     assert gateway is not None, "the job has planned none for this task"
     return gateway
+
+
+def _request_of(record: Any) -> Request | None:
+    """The request that a record is, or has among its items."""
+    if isinstance(record, Request):
+        return record
+    items = record.values() if isinstance(record, dict) else record
+    if not isinstance(record, dict | list | tuple):
+        return None
+    return next((each for each in items if isinstance(each, Request)), None)
 
 
 _of_thread = threading.local()

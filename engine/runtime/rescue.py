@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from engine.graph.failing import Failing
@@ -57,6 +57,38 @@ class Rescuer:
         if self._aside and self._emit is not None:
             aside, self._aside = self._aside, []
             self._emit(aside)
+
+
+class ServiceRescuer(Rescuer):
+    """Has a service deal with what the function fails on; what is not for it fails the job."""
+
+    def __init__(self, rescue: Callable[[Sequence[Any], str], bool], failing: Failing) -> None:
+        super().__init__(None, failing)
+        self._rescue = rescue
+
+    def __call__(self, record: Any, error: BaseException) -> None:
+        """Count a record that the function failed on, once a service has dealt with it."""
+        super().__call__(record, error)
+        if not self._rescue([record], in_words(error)):
+            self._failing.on(record)
+            raise error
+
+    def around(self, run: Run) -> Run:
+        """The batch function; where it fails as a whole, all its records have."""
+
+        def rescued(batch: Any) -> Any:
+            try:
+                return run(batch)
+            except _OF_THE_JOB:
+                raise
+            except Exception as error:
+                if type(batch) is not list or not self._rescue(batch, in_words(error)):
+                    raise
+                self.errors += len(batch)
+                self.first_error = self.first_error or in_words(error)
+                return []
+
+        return rescued
 
 
 _OF_THE_JOB = (Cancelled, ChannelLost)

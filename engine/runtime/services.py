@@ -61,6 +61,15 @@ class Services:
         for service in self._services:
             service.finish()
 
+    @property
+    def has_rescue(self) -> bool:
+        """Whether records that functions fail on can be for one of them to deal with."""
+        return any(service.has_rescue for service in self._services)
+
+    def rescue(self, records: Sequence[Any], error: str) -> bool:
+        """Have one deal with records that a function has failed on; whether one has."""
+        return any(service.rescue(records, error) for service in self._services)
+
     def metrics(self) -> list[Mapping[str, Any]]:
         """What each has measured."""
         return [service.metrics() for service in self._services]

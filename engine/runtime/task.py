@@ -40,7 +40,7 @@ from engine.runtime.description import (
 )
 from engine.runtime.drift import Drift
 from engine.runtime.measured import measured
-from engine.runtime.rescue import Rescuer
+from engine.runtime.rescue import Rescuer, ServiceRescuer
 from engine.runtime.scheduling import take_turns
 from engine.runtime.services import Services
 from engine.runtime.shares import ENDED
@@ -172,7 +172,7 @@ class Task:
             context,
             encoded=self._source is None,
             side_outputs=side_outputs,
-            rescuers=_rescuers(self._chained, side_outputs, self.chain.failing),
+            rescuers=_rescuers(self._chained, side_outputs, self.chain.failing, self._services),
         )
         self._check_cancelled()  # from here on, `cancel` wakes what waits in the operators
         if makers := self.chain.makers:
@@ -469,13 +469,16 @@ def _rescuers(
     operators: Sequence[LogicalOperator],
     side_outputs: Mapping[str, Mapping[str, Deliver]],
     failing: Failing,
+    services: Services,
 ) -> dict[str, Rescuer]:
     """By the names of the operators whose failures do not fail the job."""
-    found = {}
+    found: dict[str, Rescuer] = {}
     for operator in operators:
         if operator.operator.properties.on_error != "fail":
             emit = side_outputs.get(operator.name, {}).get(ERRORS)
             found[operator.name] = Rescuer(emit, failing)
+        elif services.has_rescue:
+            found[operator.name] = ServiceRescuer(services.rescue, failing)
     return found
 
 

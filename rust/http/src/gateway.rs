@@ -228,9 +228,16 @@ impl Exchange {
         self.wake_at_the_end(&state);
     }
 
-    /// Takes no more requests; those under way go on.
+    /// Refuses requests from now on, those that nobody has taken, too; others go on.
     pub(crate) fn close(&self) {
-        self.state().is_closing = true;
+        let mut state = self.state();
+        state.is_closing = true;
+        let State { slots, waiting, .. } = &mut *state;
+        for request in waiting.drain(..) {
+            slots.end(request.id); // its receiver sees that nobody will answer
+            self.counters.refused.fetch_add(1, Ordering::Relaxed);
+        }
+        drop(state);
         self.arrived.notify_all();
     }
 

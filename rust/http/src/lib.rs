@@ -108,7 +108,8 @@ impl Gateway {
         self.exchange.reply(replies);
     }
 
-    /// Takes no more requests; [`Self::take`] gives those that are there, and ends when all have.
+    /// Refuses requests from now on, those that nobody has taken, too. [`Self::take`] ends when all
+    /// others have.
     pub fn drain(&self) {
         self.exchange.close();
     }

@@ -90,7 +90,6 @@ async fn connect(
         .timer(TokioTimer::new())
         .header_read_timeout(header_timeout)
         .max_buf_size(MOST_HEADER_BYTES)
-        .pipeline_flush(true)
         .serve_connection(TokioIo::new(socket), answer);
     let mut connection = std::pin::pin!(connection);
     tokio::select! {

@@ -134,7 +134,7 @@ impl HttpGateway {
         Ok(())
     }
 
-    /// Takes no more requests; `take` gives those that are there, and ends when all have ended.
+    /// Refuses requests from now on, those that nobody has taken, too; `take` ends with the others.
     fn drain(&self) {
         self.gateway.drain();
     }

@@ -1,0 +1,434 @@
+//! The gateway over real sockets.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use oka_http::{Config, Counts, Gateway, Replies, Reply, Request};
+
+fn config() -> Config {
+    Config {
+        gateway: 3,
+        host: "127.0.0.1".to_owned(),
+        port: 0,
+        shares_port: false,
+        path: "/predict".to_owned(),
+        token: None,
+        max_in_flight: 8,
+        max_body_bytes: 1000,
+        timeout: Duration::from_mins(1),
+        header_timeout: Duration::from_mins(1),
+        replies: None,
+    }
+}
+
+fn start(config: Config) -> Arc<Gateway> {
+    Arc::new(Gateway::start(config).unwrap())
+}
+
+struct Client {
+    socket: BufReader<TcpStream>,
+}
+
+impl Client {
+    fn new(gateway: &Gateway) -> Self {
+        let socket = TcpStream::connect(gateway.address()).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        Self {
+            socket: BufReader::new(socket),
+        }
+    }
+
+    fn send(&mut self, request: &str) -> &mut Self {
+        self.socket.get_mut().write_all(request.as_bytes()).unwrap();
+        self
+    }
+
+    fn post(&mut self, body: &str) -> &mut Self {
+        let length = body.len();
+        self.send(&format!(
+            "POST /predict?n=1 HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n{body}"
+        ))
+    }
+
+    /// Status, headers and body of the next response.
+    fn read(&mut self) -> (u16, Vec<String>, String) {
+        let mut lines = Vec::new();
+        loop {
+            let mut line = String::new();
+            let read = self.socket.read_line(&mut line);
+            assert!(matches!(read, Ok(1..)), "{read:?}, {lines:?}");
+            if line == "\r\n" {
+                break;
+            }
+            lines.push(line.trim().to_owned());
+        }
+        let length = lines
+            .iter()
+            .find_map(|line| line.strip_prefix("content-length: "));
+        let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
+        self.socket.read_exact(&mut body).unwrap();
+        let status = lines.remove(0).split(' ').nth(1).unwrap().parse().unwrap();
+        (status, lines, String::from_utf8(body).unwrap())
+    }
+
+    fn status(&mut self) -> u16 {
+        self.read().0
+    }
+
+    fn is_closed(&mut self) -> bool {
+        matches!(self.socket.read(&mut [0]), Ok(0) | Err(_))
+    }
+}
+
+/// Requests, once there are so many.
+fn take(gateway: &Gateway, count: usize) -> Vec<Request> {
+    let mut taken = Vec::new();
+    while taken.len() < count {
+        let more = gateway.take(count, PATIENCE, Duration::ZERO).unwrap();
+        assert!(!more.is_empty(), "{} of {count}", taken.len());
+        taken.extend(more);
+    }
+    taken
+}
+
+fn reply(request: &Request, text: &str) -> Reply {
+    Reply {
+        id: request.id,
+        status: 200,
+        head: Bytes::from_static(b"x-kind: test\r\n"),
+        body: Bytes::copy_from_slice(text.as_bytes()),
+    }
+}
+
+fn wait_until(condition: impl Fn() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < deadline);
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn requests_are_taken_and_answered() {
+    let gateway = start(config());
+    let mut client = Client::new(&gateway);
+    for round in ["one", "two"] {
+        client.post(round);
+        let [request] = &take(&gateway, 1)[..] else {
+            panic!("one request");
+        };
+        assert_eq!(
+            (&*request.method, &*request.target),
+            ("POST", "/predict?n=1")
+        );
+        assert_eq!(request.head, "host: x\r\ncontent-length: 3\r\n");
+        assert_eq!(request.body, round);
+        assert!(request.deadline > Instant::now());
+        gateway.reply([reply(request, "yes")]);
+        let (status, headers, body) = client.read();
+        assert_eq!((status, &*body), (200, "yes"));
+        assert!(headers.contains(&"x-kind: test".to_owned()));
+    }
+    assert_eq!(gateway.in_flight(), 0);
+    assert_eq!(gateway.counts().answered, 2);
+}
+
+#[test]
+fn answers_come_in_the_order_of_a_connections_requests() {
+    let gateway = start(config());
+    let mut client = Client::new(&gateway);
+    client.post("first").post("second");
+    // A connection has one request under way, however many wait in it.
+    for text in ["first", "second"] {
+        let request = &take(&gateway, 1)[0];
+        assert_eq!(request.body, text);
+        gateway.reply([reply(request, text)]);
+    }
+    assert_eq!(client.read().2, "first");
+    assert_eq!(client.read().2, "second");
+}
+
+#[test]
+fn replies_may_come_in_any_order_and_twice() {
+    let gateway = start(config());
+    let mut clients: Vec<_> = (0..5).map(|_| Client::new(&gateway)).collect();
+    for (number, client) in clients.iter_mut().enumerate() {
+        client.post(&number.to_string());
+    }
+    let taken = take(&gateway, 5);
+    let replies = taken.iter().rev().map(|request| {
+        let text = String::from_utf8(request.body.to_vec()).unwrap();
+        reply(request, &text)
+    });
+    let replies: Vec<_> = replies.collect();
+    gateway.reply(replies.iter().cloned().chain(replies.clone()));
+    for (number, client) in clients.iter_mut().enumerate() {
+        assert_eq!(client.read().2, number.to_string());
+    }
+    assert_eq!(gateway.counts().answered, 5);
+}
+
+#[test]
+fn too_many_are_refused_at_once() {
+    let gateway = start(Config {
+        max_in_flight: 2,
+        ..config()
+    });
+    let mut under_way = [Client::new(&gateway), Client::new(&gateway)];
+    for client in &mut under_way {
+        client.post("a");
+    }
+    let taken = take(&gateway, 2);
+    let mut refused = Client::new(&gateway);
+    let (status, headers, _) = refused.post("b").read();
+    assert_eq!(status, 503);
+    assert!(headers.contains(&"retry-after: 1".to_owned()));
+    assert_eq!(
+        Client::new(&gateway)
+            .send("GET /-/readyz HTTP/1.1\r\n\r\n")
+            .status(),
+        503
+    );
+    gateway.reply(taken.iter().map(|request| reply(request, "a")));
+    for client in &mut under_way {
+        assert_eq!(client.status(), 200);
+    }
+    refused.post("b");
+    gateway.reply([reply(&take(&gateway, 1)[0], "b")]);
+    assert_eq!(refused.status(), 200);
+}
+
+#[test]
+fn what_nobody_answers_expires() {
+    let gateway = start(Config {
+        timeout: Duration::from_millis(30),
+        ..config()
+    });
+    let mut client = Client::new(&gateway);
+    client.post("a");
+    let taken = take(&gateway, 1);
+    assert_eq!(client.status(), 504);
+    wait_until(|| gateway.in_flight() == 0);
+    gateway.reply([reply(&taken[0], "too late")]);
+    // And one that was over before anybody took it does not come out.
+    assert_eq!(client.post("b").status(), 504);
+    wait_until(|| gateway.in_flight() == 0);
+    assert_eq!(
+        gateway.take(1, Duration::ZERO, Duration::ZERO),
+        Some(vec![])
+    );
+    let expected = Counts {
+        expired: 2,
+        ..Counts::default()
+    };
+    assert_eq!(gateway.counts(), expected);
+}
+
+#[test]
+fn clients_that_go_take_their_requests_along() {
+    let gateway = start(config());
+    for _ in 0..100 {
+        let mut client = Client::new(&gateway);
+        client.post("a");
+        wait_until(|| gateway.in_flight() == 1);
+        drop(client);
+        wait_until(|| gateway.in_flight() == 0);
+    }
+    assert_eq!(
+        gateway.take(9, Duration::ZERO, Duration::ZERO),
+        Some(vec![])
+    );
+    assert_eq!(gateway.counts().disconnected, 100);
+}
+
+#[test]
+fn what_is_too_large_or_too_slow_is_told_so() {
+    let gateway = start(Config {
+        header_timeout: Duration::from_millis(50),
+        ..config()
+    });
+    assert_eq!(Client::new(&gateway).post(&"x".repeat(1001)).status(), 413);
+    let chunk = "x".repeat(1001);
+    let chunked = format!(
+        "POST /predict HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n3e9\r\n{chunk}\r\n0\r\n\r\n"
+    );
+    assert_eq!(Client::new(&gateway).send(&chunked).status(), 413);
+    let flood = format!(
+        "GET /predict HTTP/1.1\r\nx: {}\r\n\r\n",
+        "x".repeat(200_000)
+    );
+    assert_eq!(Client::new(&gateway).send(&flood).status(), 431);
+    let half = "POST /predict HTTP/1.1\r\ncontent-length: 3\r\n\r\nab";
+    assert_eq!(Client::new(&gateway).send(half).status(), 408);
+    assert!(Client::new(&gateway).send("POST /pre").is_closed());
+    assert_eq!(gateway.in_flight(), 0);
+}
+
+/// Requests that servers in a row might understand differently: refused, or the last of their
+/// connection.
+#[test]
+fn ambiguous_requests_are_refused() {
+    let gateway = start(config());
+    for wrong in [
+        "content-length: 3\r\ncontent-length: 4\r\n\r\nabc",
+        "content-length: +3\r\n\r\nabc",
+        "content-length : 3\r\n\r\nabc",
+        "transfer-encoding: chunked\r\n\r\nzz\r\nabc\r\n0\r\n\r\n",
+        "transfer-encoding: xchunked\r\n\r\n",
+        "x: a\rb\r\n\r\n",
+        "x: a\0b\r\n\r\n",
+        "\u{1}: a\r\n\r\n",
+    ] {
+        let mut client = Client::new(&gateway);
+        client.send(&format!("POST /predict HTTP/1.1\r\n{wrong}"));
+        assert_eq!(client.status(), 400, "{wrong:?}");
+        assert!(client.is_closed(), "{wrong:?}");
+    }
+    assert_eq!(gateway.in_flight(), 0);
+}
+
+#[test]
+fn strangers_are_refused() {
+    let gateway = start(Config {
+        token: Some("secret".to_owned()),
+        ..config()
+    });
+    for shown in [
+        "",
+        "authorization: Bearer secre\r\n",
+        "authorization: secret\r\n",
+    ] {
+        let request = format!("GET /predict HTTP/1.1\r\n{shown}\r\n");
+        assert_eq!(
+            Client::new(&gateway).send(&request).status(),
+            401,
+            "{shown}"
+        );
+    }
+    let mut client = Client::new(&gateway);
+    client.send("GET /predict HTTP/1.1\r\nauthorization: Bearer secret\r\n\r\n");
+    gateway.reply([reply(&take(&gateway, 1)[0], "come in")]);
+    assert_eq!(client.status(), 200);
+}
+
+#[test]
+fn paths_of_its_own() {
+    let gateway = start(config());
+    for (path, expected) in [
+        ("/-/healthz", 200),
+        ("/-/readyz", 200),
+        ("/", 404),
+        ("/predict/", 404),
+    ] {
+        let request = format!("GET {path} HTTP/1.1\r\n\r\n");
+        assert_eq!(Client::new(&gateway).send(&request).status(), expected);
+    }
+}
+
+#[test]
+fn a_reply_that_http_cannot_say_is_an_error() {
+    let gateway = start(config());
+    let mut client = Client::new(&gateway);
+    for (status, head) in [(7, "a: b"), (200, "no header"), (200, "a: \0")] {
+        client.post("a");
+        let request = take(&gateway, 1).remove(0);
+        gateway.reply([Reply {
+            id: request.id,
+            status,
+            head: Bytes::from_static(head.as_bytes()),
+            body: Bytes::new(),
+        }]);
+        assert_eq!(client.status(), 500);
+    }
+    // And what would break the framing is left out.
+    client.post("a");
+    let request = take(&gateway, 1).remove(0);
+    gateway.reply([Reply {
+        id: request.id,
+        status: 200,
+        head: Bytes::from_static(b"content-length: 100\r\ntransfer-encoding: chunked\r\n"),
+        body: Bytes::from_static(b"four"),
+    }]);
+    assert_eq!(client.read().2, "four");
+}
+
+#[test]
+fn it_waits_for_more() {
+    let gateway = start(config());
+    let other = Arc::clone(&gateway);
+    let taking = thread::spawn(move || other.take(2, PATIENCE, PATIENCE).unwrap().len());
+    let mut clients = [Client::new(&gateway), Client::new(&gateway)];
+    clients[0].post("a");
+    wait_until(|| gateway.in_flight() == 1);
+    assert!(!taking.is_finished());
+    clients[1].post("b");
+    assert_eq!(taking.join().unwrap(), 2);
+}
+
+#[test]
+fn a_gateway_that_drains_finishes_what_was_taken() {
+    let gateway = start(config());
+    let mut clients = [Client::new(&gateway), Client::new(&gateway)];
+    clients[0].post("a");
+    let taken = take(&gateway, 1);
+    clients[1].post("b");
+    wait_until(|| gateway.in_flight() == 2);
+    gateway.drain();
+    assert_eq!(clients[1].status(), 503);
+    assert_eq!(Client::new(&gateway).post("c").status(), 503);
+    assert_eq!(
+        gateway.take(1, Duration::ZERO, Duration::ZERO),
+        Some(vec![])
+    );
+    gateway.reply([reply(&taken[0], "a")]);
+    assert_eq!(clients[0].status(), 200);
+    assert_eq!(gateway.take(1, PATIENCE, Duration::ZERO), None);
+}
+
+#[test]
+fn one_that_is_closed_answers_what_is_left() {
+    let gateway = start(config());
+    let mut client = Client::new(&gateway);
+    client.post("a");
+    take(&gateway, 1);
+    let other = Arc::clone(&gateway);
+    let taking = thread::spawn(move || other.take(1, PATIENCE, Duration::ZERO));
+    gateway.close();
+    assert_eq!(taking.join().unwrap(), None);
+    assert_eq!(client.status(), 503);
+    assert!(client.is_closed());
+    TcpStream::connect(gateway.address()).unwrap_err();
+    gateway.close();
+}
+
+#[test]
+fn replies_come_from_other_processes() {
+    let folder = std::env::temp_dir().join(format!("oka-http-{}", std::process::id()));
+    let gateway = start(Config {
+        replies: Some(folder.clone()),
+        ..config()
+    });
+    let mut replies = [(); 2].map(|()| Replies::connect(&folder).unwrap());
+    std::fs::remove_file(&folder).unwrap();
+    let mut clients: Vec<_> = (0..6).map(|_| Client::new(&gateway)).collect();
+    for client in &mut clients {
+        client.post("a");
+    }
+    let long = "long ".repeat(100_000);
+    let all: Vec<_> = take(&gateway, 6)
+        .iter()
+        .map(|request| reply(request, &long))
+        .collect();
+    let (ones, others) = all.split_at(3);
+    replies[0].send(ones).unwrap();
+    replies[1].send(others).unwrap();
+    for client in &mut clients {
+        assert_eq!(client.read().2, long);
+    }
+}
+
+const PATIENCE: Duration = Duration::from_secs(30);
