@@ -1,6 +1,7 @@
 """A source of requests over HTTP."""
 
 from collections.abc import Iterator
+from urllib.parse import quote
 
 from engine.errors import GraphError
 from engine.gateway import Gateway, GatewaySettings, Request, gateway_in_use
@@ -49,7 +50,7 @@ class HttpSource(SourceOperator[Request]):
                 raise GraphError(f"{name} is {value!r}, expected a number >= {least:g}")
         self.max_wait_ms = max_wait_ms
         self.settings = GatewaySettings(
-            host, port, path, token, max_in_flight, max_body_bytes, timeout, _HEADER_SECONDS
+            host, port, quote(path), token, max_in_flight, max_body_bytes, timeout, _HEADER_SECONDS
         )
 
     @property

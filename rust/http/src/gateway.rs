@@ -112,15 +112,11 @@ impl Exchange {
     ) -> Result<(Id, oneshot::Receiver<Reply>), Refusal> {
         let (sender, receiver) = oneshot::channel();
         let mut state = self.state();
-        let refused = |refusal| {
-            self.counters.refused.fetch_add(1, Ordering::Relaxed);
-            Err(refusal)
-        };
         if state.is_closing {
-            return refused(Refusal::Closing);
+            return Err(Refusal::Closing);
         }
         let Ok(id) = state.slots.begin(sender) else {
-            return refused(Refusal::TooMany);
+            return Err(Refusal::TooMany);
         };
         request.id = id;
         state.waiting.push_back(request);
@@ -140,6 +136,11 @@ impl Exchange {
         } else {
             state.slots.is_full().then_some(Refusal::TooMany)
         }
+    }
+
+    /// Counts a request that has been refused.
+    pub(crate) fn refuse(&self) {
+        self.counters.refused.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Ends a request without an answer of the task's, unless it has ended.
@@ -169,20 +170,17 @@ impl Exchange {
     ) -> Option<Vec<Request>> {
         let mut deadline = Instant::now() + timeout;
         let mut state = self.state();
-        let mut lingers = !linger.is_zero();
+        let mut has_first = false;
         loop {
             if state.is_cancelled || (state.is_closing && state.slots.is_empty()) {
                 return None;
             }
-            if state.waiting.len() >= limit || (!state.waiting.is_empty() && !lingers) {
-                break;
-            }
-            if !state.waiting.is_empty() && lingers {
-                lingers = false;
+            if !state.waiting.is_empty() && !has_first {
+                has_first = true;
                 deadline = Instant::now() + linger;
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            if state.waiting.len() >= limit || left.is_zero() {
                 break;
             }
             state.is_wanted = true;
@@ -235,7 +233,6 @@ impl Exchange {
         let State { slots, waiting, .. } = &mut *state;
         for request in waiting.drain(..) {
             slots.end(request.id); // its receiver sees that nobody will answer
-            self.counters.refused.fetch_add(1, Ordering::Relaxed);
         }
         drop(state);
         self.arrived.notify_all();

@@ -122,7 +122,7 @@ async fn answer(
         return response;
     }
     if let Some(refusal) = exchange.refuses() {
-        return refused(refusal); // before its body is read
+        return refused(refusal, exchange); // before its body is read
     }
     let (parts, body) = request.into_parts();
     let deadline = Instant::now() + config.timeout;
@@ -141,7 +141,7 @@ async fn answer(
     });
     let (id, reply) = match begun {
         Ok(begun) => begun,
-        Err(refusal) => return refused(refusal),
+        Err(refusal) => return refused(refusal, exchange),
     };
     let mut open = Open {
         id,
@@ -150,7 +150,7 @@ async fn answer(
     };
     match tokio::time::timeout_at(deadline.into(), reply).await {
         Ok(Ok(reply)) => response(reply),
-        Ok(Err(_)) => refused(Refusal::Closing), // nobody will answer it
+        Ok(Err(_)) => refused(Refusal::Closing, exchange), // nobody will answer it
         Err(_) => {
             open.is_expired = true;
             said(StatusCode::GATEWAY_TIMEOUT, "nobody has answered in time")
@@ -238,7 +238,8 @@ fn response(reply: Reply) -> Response<Full<Bytes>> {
     response
 }
 
-fn refused(refusal: Refusal) -> Response<Full<Bytes>> {
+fn refused(refusal: Refusal, exchange: &Exchange) -> Response<Full<Bytes>> {
+    exchange.refuse();
     let message = match refusal {
         Refusal::TooMany => "too many requests are under way",
         Refusal::Closing => "the gateway is closing",

@@ -360,13 +360,14 @@ fn a_reply_that_http_cannot_say_is_an_error() {
 fn it_waits_for_more() {
     let gateway = start(config());
     let other = Arc::clone(&gateway);
-    let taking = thread::spawn(move || other.take(2, PATIENCE, PATIENCE).unwrap().len());
-    let mut clients = [Client::new(&gateway), Client::new(&gateway)];
-    clients[0].post("a");
-    wait_until(|| gateway.in_flight() == 1);
-    assert!(!taking.is_finished());
-    clients[1].post("b");
-    assert_eq!(taking.join().unwrap(), 2);
+    let taking = thread::spawn(move || other.take(3, PATIENCE, PATIENCE).unwrap().len());
+    let mut clients = [(); 3].map(|()| Client::new(&gateway));
+    for (number, client) in clients.iter_mut().enumerate() {
+        client.post("a");
+        wait_until(|| gateway.in_flight() == number + 1);
+        assert!(number == 2 || !taking.is_finished());
+    }
+    assert_eq!(taking.join().unwrap(), 3);
 }
 
 #[test]

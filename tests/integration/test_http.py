@@ -1,0 +1,338 @@
+"""Requests over HTTP through pipelines, with real clients, in one process and in several."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import engine
+from engine import JobCancelled
+from engine.errors import GraphError
+from engine.gateway import Request, Response
+from operators import source
+from operators.sinks import Discard
+from operators.sources import Collection, HttpSource, Models
+from operators.stream import Stream
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+class Client:
+    """One connection, which is kept as long as this is."""
+
+    def __init__(self, port: int) -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+
+    def __del__(self) -> None:
+        self._connection.close()
+
+    def __call__(
+        self, method: str = "GET", target: str = "/", body: bytes | None = None, **headers: str
+    ) -> tuple[int, dict[str, str], bytes]:
+        self._connection.request(method, target, body, headers)
+        response = self._connection.getresponse()
+        return response.status, {k.lower(): v for k, v in response.getheaders()}, response.read()
+
+
+@contextmanager
+def served(
+    handle: Callable[[Stream[Request]], Stream[Response]], runtime: str = "local", **settings: Any
+) -> Iterator[tuple[int, engine.JobHandle]]:
+    """The port of a job that serves, while it runs; then it is cancelled."""
+    port = free_port()
+    config = settings.pop("config", {})
+    requests = source(HttpSource(port, **settings)).on_nodes(0)
+    job = engine.submit(handle(requests).respond(), runtime=runtime, progress="none", **config)
+    try:
+        wait_until(lambda: is_ready(port) or not is_running(job), 60)
+        yield port, job
+    finally:
+        job.cancel()
+        with suppress(JobCancelled, engine.OperatorError):
+            job.wait_finished(60)
+
+
+def is_running(job: engine.JobHandle) -> bool:
+    try:
+        job.wait_finished(0)
+    except TimeoutError:
+        return True
+    except engine.EngineError:
+        return False
+    return False
+
+
+def is_ready(port: int) -> bool:
+    try:
+        return Client(port)("GET", "/-/readyz")[0] == 200
+    except OSError:
+        return False
+
+
+def told(request: Request) -> Response:
+    """What the request says of itself."""
+    return request.reply(
+        {
+            "method": request.method,
+            "path": request.path,
+            "query": request.query,
+            "kind": request.headers.get("x-kind"),
+            "body": request.text(),
+            "waits": request.deadline > time.time(),
+        },
+        status=201,
+        headers={"x-answer": "yes"},
+    )
+
+
+@pytest.mark.parametrize("tasks", [1, 2])
+def test_a_request_and_its_answer(runtime: str, tasks: int) -> None:
+    def handle(requests: Stream[Request]) -> Stream[Response]:
+        return requests.map(told).with_parallelism(tasks).on_nodes(0)
+
+    with served(handle, runtime, path="/a b", config={"parallelism": tasks}) as (port, job):
+        client = Client(port)
+        target = "/a%20b?n=3&n=%C3%A4"
+        status, headers, body = client("POST", target, "ähm".encode(), **{"X-Kind": "test"})
+        assert (status, headers["x-answer"]) == (201, "yes")
+        assert headers["content-type"] == "application/json"
+        assert json.loads(body) == {
+            "method": "POST",
+            "path": "/a b",
+            "query": {"n": "ä"},
+            "kind": "test",
+            "body": "ähm",
+            "waits": True,
+        }
+        assert client("GET", "/other")[0] == 404
+        job.stop()
+        result = job.wait_finished(60)
+    assert result.statistics.requests_answered == 1
+
+
+@pytest.mark.parametrize("tasks", [1, 3])
+def test_each_client_gets_its_own_answers(tasks: int) -> None:
+    def handle(requests: Stream[Request]) -> Stream[Response]:
+        return requests.map(lambda r: r.reply(r.body)).with_parallelism(tasks)
+
+    def ask(number: int) -> bool:
+        client = Client(port)
+        return all(
+            client("POST", "/", body)[2] == body
+            for body in (f"{number} {turn}".encode() * (1 + turn % 50) for turn in range(100))
+        )
+
+    with (
+        served(handle, config={"parallelism": tasks, "batch_size": 7}) as (port, job),
+        ThreadPoolExecutor(16) as clients,
+    ):
+        assert all(clients.map(ask, range(16)))
+        assert job.statistics().requests_answered <= 1600
+
+
+@pytest.mark.parametrize("tasks", [1, 2])
+def test_what_fails_is_answered_and_the_job_lives(
+    tasks: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def number(request: Request) -> tuple[int, Request]:
+        return int(request.body), request
+
+    def inverse(pairs: list[tuple[int, Request]]) -> list[Response]:
+        return [request.reply(1 / number) for number, request in pairs]
+
+    def handle(requests: Stream[Request]) -> Stream[Response]:
+        return requests.map(number).with_parallelism(tasks).map_batches(inverse)
+
+    with served(handle, config={"parallelism": tasks}) as (port, job):
+        client = Client(port)
+        failed = {}
+        for body, error in ((b"x", "ValueError"), (b"0", "ZeroDivisionError")):
+            status, _, said = client("POST", "/", body)
+            assert status == 500
+            found = re.fullmatch(rb"request ([0-9a-f]+) failed\n", said)
+            assert found
+            failed[found[1].decode()] = error
+        assert client("POST", "/", b"4")[::2] == (200, b"0.25")
+        assert is_running(job)
+        job.stop()
+        result = job.wait_finished(60)
+    assert sum(each.errors for each in result.statistics.operators) == 2
+    log = capfd.readouterr().err
+    for name, error in failed.items():
+        assert re.search(rf"request {name} to / failed: .*{error}", log)
+
+
+def test_a_record_that_is_no_request_fails_the_job() -> None:
+    with served(lambda requests: requests.map(str).map(refuse)) as (port, job):
+        with suppress(OSError, http.client.HTTPException):
+            Client(port)()
+        with pytest.raises(engine.OperatorError, match="RuntimeError: no request"):
+            job.wait_finished(60)
+
+
+def refuse(_record: str) -> Response:
+    raise RuntimeError("no request")
+
+
+def test_an_answer_that_is_none_fails_the_job() -> None:
+    def handle(requests: Stream[Request]) -> Stream[Any]:
+        return requests.map(lambda r: r.method)
+
+    with served(handle) as (port, job):
+        with suppress(OSError, http.client.HTTPException):
+            Client(port)()
+        with pytest.raises(engine.OperatorError, match=r"respond\(\) got str 'GET', expected what"):
+            job.wait_finished(60)
+
+
+def test_too_many_are_refused_and_late_ones_expire(tmp_path: Path) -> None:
+    def wait(request: Request) -> Response:
+        while not (tmp_path / "go").exists():
+            time.sleep(0.01)
+        return request.reply("done")
+
+    limits = {"max_in_flight": 2, "timeout": 3.0}
+    with (
+        served(lambda requests: requests.map(wait), **limits) as (port, job),
+        ThreadPoolExecutor(2) as clients,
+    ):
+        asked = [clients.submit(Client(port)) for _ in range(2)]
+        wait_until(lambda: not is_ready(port))
+        status, headers, _ = Client(port)()
+        assert (status, headers["retry-after"]) == (503, "1")
+        assert [each.result()[0] for each in asked] == [504, 504]
+        (tmp_path / "go").touch()
+        wait_until(lambda: Client(port)()[0] == 200)
+        job.stop()
+        counted = job.wait_finished(60).statistics
+        assert counted.requests_expired == 2
+        assert counted.requests_refused >= 1
+
+
+def test_batches_wait_for_more(tmp_path: Path) -> None:
+    def sizes(batch: list[Request]) -> list[Response]:
+        return [request.reply(len(batch)) for request in batch]
+
+    settings = {"max_wait_ms": 20_000.0, "config": {"batch_size": 3}}
+    with (
+        served(lambda requests: requests.map_batches(sizes), **settings) as (port, _),
+        ThreadPoolExecutor(3) as clients,
+    ):
+        asked = [clients.submit(Client(port)) for _ in range(3)]
+        assert [each.result()[2] for each in asked] == [b"3"] * 3
+
+
+def test_a_model_serves(tmp_path: Path) -> None:
+    models = source(Models(b"the model")).broadcast(via="channels")
+
+    def handle(requests: Stream[Request]) -> Stream[Response]:
+        return requests.map_batches_with_model(
+            models,
+            lambda model: bytes(model.value()).decode(),
+            lambda model, batch: [request.reply(model) for request in batch],
+        )
+
+    with served(handle) as (port, _):
+        assert Client(port)()[::2] == (200, b"the model")
+
+
+def test_a_job_that_is_stopped_finishes_what_it_has(tmp_path: Path) -> None:
+    def slow(request: Request) -> Response:
+        (tmp_path / "begun").touch()
+        while not (tmp_path / "go").exists():
+            time.sleep(0.01)
+        return request.reply("done")
+
+    def handle(requests: Stream[Request]) -> Stream[Response]:
+        return requests.map(slow).with_parallelism(2)
+
+    with (
+        served(handle, config={"parallelism": 2}) as (port, job),
+        ThreadPoolExecutor(1) as clients,
+    ):
+        asked = clients.submit(Client(port))
+        wait_until((tmp_path / "begun").exists)
+        job.stop()
+        wait_until(lambda: not is_ready(port))
+        (tmp_path / "go").touch()
+        assert asked.result()[::2] == (200, b"done")
+        job.wait_finished(60)
+
+
+def test_behind_a_failure_it_serves_again(tmp_path: Path) -> None:
+    """Who waits when a worker is killed gets a 503, or is cut off with the gateway."""
+
+    def number(request: Request) -> Response:
+        if request.body == b"die" and not (tmp_path / "died").exists():
+            (tmp_path / "died").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return request.reply("alive")
+
+    def handle(requests: Stream[Request]) -> Stream[Response]:
+        return requests.map(number).with_parallelism(2)
+
+    config = {"parallelism": 2, "checkpoints": str(tmp_path / "checkpoints")}
+    with served(handle, config=config) as (port, job):
+        assert Client(port)("POST", "/", b"die")[0] == 503
+        wait_until(lambda: is_ready(port), 60)
+        assert Client(port)("POST", "/", b"die")[::2] == (200, b"alive")
+        assert is_running(job)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"port": 70_000}, "port is 70000, expected at most 65535"),
+        ({"path": "predict"}, "path is 'predict', expected one that begins with /"),
+        ({"host": "0.0.0.0"}, "expected a token where others can come"),
+        ({"timeout": 0}, "timeout is 0, expected a number >= 0.001"),
+        ({"max_wait_ms": float("nan")}, "max_wait_ms is nan, expected a number >= 0"),
+        ({"max_in_flight": 0}, "max_in_flight is 0, expected"),
+    ],
+)
+def test_wrong_settings(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(GraphError, match=re.escape(message)):
+        HttpSource(**wrong)
+
+
+def test_requests_and_answers_belong_together() -> None:
+    with pytest.raises(GraphError, match="requests come in that nothing answers"):
+        engine.execute(source(HttpSource(0)).sink(Discard()), progress="none")
+    with pytest.raises(GraphError, match="respond\\(\\) has nothing to answer"):
+        engine.execute(source(Collection([1])).respond(), progress="none")  # type: ignore[misc]
+
+
+@pytest.mark.ray
+def test_answers_do_not_cross_nodes(ray_cluster: None) -> None:
+    answers = source(HttpSource(0)).on_nodes(0).map(told).on_nodes(1)
+    with pytest.raises(GraphError, match="on another node, expected the same"):
+        engine.execute(answers.respond(), runtime="ray", progress="none")
+
+
+def test_a_port_that_is_taken() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with pytest.raises(engine.EngineError, match=f"cannot serve http://127.0.0.1:{port}") as e:
+            engine.execute(
+                source(HttpSource(port)).map(lambda r: r.reply()).respond(), progress="none"
+            )
+        assert "hint: another port may be free" in str(e.value)
