@@ -323,9 +323,9 @@ def test_requests_and_answers_belong_together() -> None:
 
 @pytest.mark.ray
 def test_answers_do_not_cross_nodes(ray_cluster: None) -> None:
-    answers = source(HttpSource(0)).on_nodes(0).map(told).on_nodes(1)
+    answers = source(HttpSource(0)).on_nodes(0).map(told).with_parallelism(2).on_nodes(1)
     with pytest.raises(GraphError, match="on another node, expected the same"):
-        engine.execute(answers.respond(), runtime="ray", progress="none")
+        engine.execute(answers.respond(), runtime="ray", parallelism=2, progress="none")
 
 
 def test_a_port_that_is_taken() -> None:
