@@ -41,6 +41,7 @@ from operators.aggregates import (
     Sum,
     Top,
 )
+from operators.combine import combine
 from operators.keyed_stream import KeyedStream
 from operators.lookup_join import Cache, Lookup
 from operators.pipeline import Pipeline
@@ -109,5 +110,6 @@ __all__ = [
     "ValueState",
     "Watermark",
     "WindowedStream",
+    "combine",
     "source",
 ]

@@ -21,7 +21,7 @@ import engine
 from engine import JobCancelled
 from engine.errors import GraphError
 from engine.gateway import Request, Response
-from operators import source
+from operators import combine, source
 from operators.sinks import Discard
 from operators.sources import Collection, HttpSource, Models
 from operators.stream import Stream
@@ -239,6 +239,28 @@ def test_batches_wait_for_more(tmp_path: Path) -> None:
     ):
         asked = [clients.submit(Client(port)) for _ in range(3)]
         assert [each.result()[2] for each in asked] == [b"3"] * 3
+
+
+def test_one_answer_of_several_operators(tmp_path: Path) -> None:
+    def half(request: Request) -> tuple[Request, float]:
+        return request, int(request.body) / 2
+
+    def slow(request: Request) -> tuple[Request, str]:
+        while request.body == b"2" and not (tmp_path / "go").exists():
+            time.sleep(0.01)
+        return request, "came"
+
+    def handle(requests: Stream[Request]) -> Stream[Response]:
+        parts = combine(requests.map(half), requests.map(slow), wait_ms=3000.0, missing="late")
+        return parts.map(lambda both: both[0].reply(both[1]))
+
+    with served(handle) as (port, _):
+        client = Client(port)
+        assert client("POST", "/", b"1")[::2] == (200, b'[0.5,"came"]')
+        assert client("POST", "/", b"2")[::2] == (200, b'[1.0,"late"]')
+        (tmp_path / "go").touch()
+        assert client("POST", "/", b"x")[0] == 500
+        assert client("POST", "/", b"3")[::2] == (200, b'[1.5,"came"]')
 
 
 def test_a_model_serves(tmp_path: Path) -> None:

@@ -1,16 +1,23 @@
-"""What the pipelines over HTTP do with a request, without a server."""
+"""What the pipelines over HTTP do with a request."""
 
 from __future__ import annotations
 
+import http.client
 import json
+import socket
+from collections.abc import Callable
+from contextlib import closing, suppress
 from typing import Any
 
 import numpy as np
 import pytest
 
+import engine
 from engine.gateway import Request
+from operators import Pipeline
 from pipelines import online_inference, serve
 from pipelines.models import digits
+from tests.waiting import wait_until
 
 
 def request(body: Any = b"") -> Request:
@@ -41,3 +48,34 @@ def test_digits_of_a_batch() -> None:
 def test_what_is_no_image(wrong: Any) -> None:
     assert online_inference.image_of(request(wrong)) is None
     assert online_inference.predict(online_inference.Loaded(1, {}), []) == []
+
+
+def test_what_operators_say_together() -> None:
+    asked = request()
+    votes = [serve.vote(number, asked) for number in range(10)]
+    assert all(each is asked for each, _ in votes)
+    reply = serve.total((asked, tuple(vote for _, vote in votes)))
+    assert (reply.id, reply.body) == (7, b"45")
+
+
+@pytest.mark.parametrize("pipeline", [serve.serve, serve.ensemble, serve.hops])
+def test_a_request_goes_through(pipeline: Callable[..., Pipeline], nothing_left: None) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    job = engine.submit(pipeline(port), progress="none")
+
+    def ask(target: str) -> bytes:
+        with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
+            connection.request("GET", target)
+            return connection.getresponse().read()
+
+    def is_ready() -> bool:
+        with suppress(OSError):
+            return ask("/-/readyz") == b"ready\n"
+        return False
+
+    wait_until(is_ready, 60)
+    expected = b"45" if pipeline is serve.ensemble else b"ok"
+    assert [ask(f"/?user={user}") for user in range(4)] == [expected] * 4
+    job.stop()
+    assert job.wait_finished(60).statistics.requests_answered == 4
