@@ -815,14 +815,15 @@ class HttpGateway:
     It has a thread of its own and runs until `close`, or until it is dropped. Every call that waits
     does so without the GIL.
     """
-    def __new__(cls, /, gateway: "int", host: "str", port: "int", path: "str", *, token: "str | None", max_in_flight: "int", max_body_bytes: "int", timeout_seconds: "float", header_seconds: "float", shares_port: "bool", replies: "str | None") -> HttpGateway:
+    def __new__(cls, /, gateway: "int", host: "str", port: "int", path: "str", *, token: "str | None", max_in_flight: "int", max_body_bytes: "int", timeout_seconds: "float", header_seconds: "float", shares_port: "bool", certificate: "tuple[str, str] | None", replies: "str | None") -> HttpGateway:
         """
         Listens. Raises OSError where the port or `replies` cannot be had.
 
         `gateway`: its number in the job. `port`: 0 picks one. `token`: what clients have to show.
         `timeout_seconds`: how long a request may wait for its answer; `header_seconds`: how long
         its headers may take to come, and then its body. `shares_port`: whether other gateways listen
-        on the port, too. `replies`: where a socket is made for replies of other processes.
+        on the port, too. `certificate`: files in PEM of the certificate with its chain, and of its
+        key; connections are then encrypted. `replies`: where a socket is made for replies of other processes.
         """
     @property
     def address(self, /) -> str:

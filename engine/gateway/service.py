@@ -28,6 +28,8 @@ class GatewaySettings:
     port: int
     path: str
     token: str | None
+    certificate: tuple[str, str] | None
+    """Files in PEM: the certificate with its chain, and its key."""
     max_in_flight: int
     max_body_bytes: int
     timeout_seconds: float
@@ -124,6 +126,7 @@ class Gateway(Service):
                 timeout_seconds=settings.timeout_seconds,
                 header_seconds=settings.header_seconds,
                 shares_port=plan.shares_port,
+                certificate=settings.certificate,
                 replies=self._local,
             )
         except OSError as error:
@@ -132,7 +135,8 @@ class Gateway(Service):
                 "another port may be free; port=0 takes any that is",
             ) from None
         self._ways[plan.number] = self.server
-        logger.warning(f"task {site.name} serves http://{self.server.address}{settings.path}")
+        scheme = "http" if settings.certificate is None else "https"
+        logger.warning(f"task {site.name} serves {scheme}://{self.server.address}{settings.path}")
 
     @property
     def endpoints(self) -> Mapping[str, str]:

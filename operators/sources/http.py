@@ -16,7 +16,8 @@ class HttpSource(SourceOperator[Request]):
     long after the first for more, which larger batches of a model may be worth. Requests that are
     not answered within `timeout` seconds get a 504, those above `max_in_flight` at once a 503 and
     bodies above `max_body_bytes` a 413. It listens on this machine alone unless `host` says
-    otherwise; clients then have to show `token`, as `Authorization: Bearer …`.
+    otherwise; clients then have to show `token`, as `Authorization: Bearer …`. With `certificate`,
+    files in PEM of a certificate with its chain and of its key, it speaks HTTPS.
 
     It never ends by itself. Behind a failure, what was under way is answered with 503.
     """
@@ -28,6 +29,7 @@ class HttpSource(SourceOperator[Request]):
         host: str = "127.0.0.1",
         *,
         token: str | None = None,
+        certificate: tuple[str, str] | None = None,
         max_in_flight: int = 1024,
         max_body_bytes: int = 16 << 20,
         max_wait_ms: float = 0.0,
@@ -50,7 +52,15 @@ class HttpSource(SourceOperator[Request]):
                 raise GraphError(f"{name} is {value!r}, expected a number >= {least:g}")
         self.max_wait_ms = max_wait_ms
         self.settings = GatewaySettings(
-            host, port, quote(path), token, max_in_flight, max_body_bytes, timeout, _HEADER_SECONDS
+            host,
+            port,
+            quote(path),
+            token,
+            certificate,
+            max_in_flight,
+            max_body_bytes,
+            timeout,
+            _HEADER_SECONDS,
         )
 
     @property

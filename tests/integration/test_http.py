@@ -8,10 +8,11 @@ import os
 import re
 import signal
 import socket
+import ssl
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -277,6 +278,47 @@ def test_a_model_serves(tmp_path: Path) -> None:
         assert Client(port)()[::2] == (200, b"the model")
 
 
+def test_https() -> None:
+    """The certificate is of nobody and for tests alone; it is its own authority."""
+    certificate, key = (str(CERTIFICATE / f"{name}.pem") for name in ("certificate", "key"))
+    port = free_port()
+    requests = source(HttpSource(port, certificate=(certificate, key)))
+    job = engine.submit(requests.map(told).respond(), progress="none")
+    trusting = ssl.create_default_context(cafile=certificate)
+
+    def ask(context: ssl.SSLContext) -> int:
+        connection = http.client.HTTPSConnection("localhost", port, context=context, timeout=60)
+        with closing(connection):
+            connection.request("GET", "/")
+            return connection.getresponse().status
+
+    def is_there() -> bool:
+        with suppress(ConnectionError):
+            return ask(trusting) == 201
+        return False
+
+    try:
+        wait_until(is_there, 60)
+        with pytest.raises(ssl.SSLCertVerificationError):
+            ask(ssl.create_default_context())
+        with pytest.raises((OSError, http.client.HTTPException)):
+            Client(port)()  # not encrypted
+        assert ask(trusting) == 201
+    finally:
+        job.cancel()
+        with suppress(JobCancelled):
+            job.wait_finished(60)
+
+
+def test_a_certificate_that_is_none(tmp_path: Path) -> None:
+    (tmp_path / "key.pem").write_text("no key")
+    for names in (("missing.pem", "key.pem"), ("key.pem", "key.pem")):
+        certificate, key = (str(tmp_path / name) for name in names)
+        served = source(HttpSource(0, certificate=(certificate, key))).map(told).respond()
+        with pytest.raises(engine.EngineError, match=re.escape(certificate)):
+            engine.execute(served, progress="none")
+
+
 def test_a_job_that_is_stopped_finishes_what_it_has(tmp_path: Path) -> None:
     def slow(request: Request) -> Response:
         (tmp_path / "begun").touch()
@@ -358,3 +400,6 @@ def test_a_port_that_is_taken() -> None:
                 source(HttpSource(port)).map(lambda r: r.reply()).respond(), progress="none"
             )
         assert "hint: another port may be free" in str(e.value)
+
+
+CERTIFICATE = Path(__file__).parent / "certificate"

@@ -13,6 +13,7 @@ mod gateway;
 mod replies;
 mod server;
 mod slots;
+mod tls;
 
 use std::io;
 use std::net::SocketAddr;
@@ -50,6 +51,8 @@ pub struct Config {
     pub timeout: Duration,
     /// How long headers may take to come, and then the body.
     pub header_timeout: Duration,
+    /// Files in PEM of the certificate with its chain, and of its key; connections are then encrypted.
+    pub certificate: Option<(PathBuf, PathBuf)>,
     /// Where replies of other processes come in; a socket is made there.
     pub replies: Option<PathBuf>,
 }
@@ -70,6 +73,7 @@ impl Gateway {
             .enable_all()
             .build()?;
         let exchange = Arc::new(Exchange::new(config.gateway, config.max_in_flight));
+        let tls = config.certificate.as_ref().map(tls::acceptor).transpose()?;
         let listener = runtime.block_on(server::listen(&config))?;
         let address = listener.local_addr()?;
         let (stop, stopped) = watch::channel(false);
@@ -78,7 +82,13 @@ impl Gateway {
             let listener = tokio::net::UnixListener::bind(path)?;
             runtime.spawn(replies::receive(listener, Arc::clone(&exchange)));
         }
-        let serving = server::serve(listener, Arc::new(config), Arc::clone(&exchange), stopped);
+        let serving = server::serve(
+            listener,
+            tls,
+            Arc::new(config),
+            Arc::clone(&exchange),
+            stopped,
+        );
         let thread = std::thread::Builder::new()
             .name("oka-http".to_owned())
             .spawn(move || runtime.block_on(serving))?;

@@ -12,9 +12,11 @@ use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Request as HttpRequest, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use subtle::ConstantTimeEq;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
 
 use crate::Config;
 use crate::gateway::{Exchange, Refusal, Reply, Request};
@@ -23,6 +25,7 @@ use crate::slots::Id;
 /// Serves until `stop` says so; then lets connections that are at a request finish it.
 pub(crate) async fn serve(
     listener: TcpListener,
+    tls: Option<TlsAcceptor>,
     config: Arc<Config>,
     exchange: Arc<Exchange>,
     mut stop: watch::Receiver<bool>,
@@ -44,7 +47,11 @@ pub(crate) async fn serve(
             continue;
         };
         let (config, exchange) = (Arc::clone(&config), Arc::clone(&exchange));
-        connections.spawn(connect(socket, config, exchange, stop.clone()));
+        let _ = socket.set_nodelay(true);
+        match tls.clone() {
+            None => connections.spawn(connect(socket, config, exchange, stop.clone())),
+            Some(tls) => connections.spawn(encrypt(socket, tls, config, exchange, stop.clone())),
+        };
     }
     drop(listener);
     let last = async {
@@ -74,13 +81,25 @@ pub(crate) async fn listen(config: &Config) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-async fn connect(
+async fn encrypt(
     socket: TcpStream,
+    tls: TlsAcceptor,
+    config: Arc<Config>,
+    exchange: Arc<Exchange>,
+    stop: watch::Receiver<bool>,
+) {
+    let shaken = tokio::time::timeout(config.header_timeout, tls.accept(socket));
+    if let Ok(Ok(socket)) = shaken.await {
+        connect(socket, config, exchange, stop).await;
+    }
+}
+
+async fn connect(
+    socket: impl AsyncRead + AsyncWrite + Unpin,
     config: Arc<Config>,
     exchange: Arc<Exchange>,
     mut stop: watch::Receiver<bool>,
 ) {
-    let _ = socket.set_nodelay(true);
     let header_timeout = config.header_timeout;
     let answer = hyper::service::service_fn(move |request| {
         let (config, exchange) = (Arc::clone(&config), Arc::clone(&exchange));

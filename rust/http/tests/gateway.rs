@@ -21,6 +21,7 @@ fn config() -> Config {
         max_body_bytes: 1000,
         timeout: Duration::from_mins(1),
         header_timeout: Duration::from_mins(1),
+        certificate: None,
         replies: None,
     }
 }

@@ -27,7 +27,8 @@ impl HttpGateway {
     /// `gateway`: its number in the job. `port`: 0 picks one. `token`: what clients have to show.
     /// `timeout_seconds`: how long a request may wait for its answer; `header_seconds`: how long
     /// its headers may take to come, and then its body. `shares_port`: whether other gateways listen
-    /// on the port, too. `replies`: where a socket is made for replies of other processes.
+    /// on the port, too. `certificate`: files in PEM of the certificate with its chain, and of its
+    /// key; connections are then encrypted. `replies`: where a socket is made for replies of other processes.
     #[new]
     #[allow(clippy::too_many_arguments, reason = "settings with names in Python")]
     #[pyo3(signature = (
@@ -42,6 +43,7 @@ impl HttpGateway {
         timeout_seconds: "float",
         header_seconds: "float",
         shares_port: "bool",
+        certificate: "tuple[str, str] | None",
         replies: "str | None",
     ))]
     fn new(
@@ -56,6 +58,7 @@ impl HttpGateway {
         timeout_seconds: f64,
         header_seconds: f64,
         shares_port: bool,
+        certificate: Option<(PathBuf, PathBuf)>,
         replies: Option<PathBuf>,
     ) -> PyResult<Self> {
         let config = Config {
@@ -69,6 +72,7 @@ impl HttpGateway {
             max_body_bytes,
             timeout: seconds("timeout_seconds", timeout_seconds)?,
             header_timeout: seconds("header_seconds", header_seconds)?,
+            certificate,
             replies,
         };
         let gateway = py.detach(|| Gateway::start(config));
