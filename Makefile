@@ -93,7 +93,7 @@ COVERAGE := -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
 	-Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
 	-Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1
 FUZZ_SECONDS ?= 60
-FUZZ_TARGETS := frames values columns blobs
+FUZZ_TARGETS := frames values columns blobs replies
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 
 fuzz: ## random bytes, guided by coverage, into the decoders; FUZZ_SECONDS=60 in all

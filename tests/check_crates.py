@@ -17,7 +17,7 @@ ALLOWED = {
     "oka-ring": {"oka-ipc"},
     "oka-transport": {"oka-ipc", "oka-protocol", "oka-ring"},
     "oka-blob": {"oka-ipc"},
-    "oka-fuzz": {"oka-protocol", "oka-columnar", "oka-compute", "oka-blob"},
+    "oka-fuzz": {"oka-protocol", "oka-columnar", "oka-compute", "oka-blob", "oka-http"},
     "oka-instructions": {
         "oka-protocol",
         "oka-ring",

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from email import message_from_bytes
+from email.policy import HTTP
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 
@@ -19,6 +21,16 @@ class Response:
     head: bytes
     """The headers, a line each."""
     body: bytes
+
+
+class Part(NamedTuple):
+    """A field or a file of a form."""
+
+    name: str
+    filename: str | None
+    """None for a field."""
+    content_type: str
+    content: bytes
 
 
 @dataclass(slots=True)
@@ -69,6 +81,26 @@ class Request:
     def json(self) -> Any:
         """What the body says in JSON. Raises ValueError."""
         return json.loads(self.body)
+
+    def parts(self) -> list[Part]:
+        """The parts of a body that is `multipart/form-data`. Raises ValueError where it is none."""
+        kind = self.headers.get("content-type", "")
+        if not kind.lower().startswith("multipart/form-data"):
+            raise ValueError(f"content-type is {kind!r:.80}, expected multipart/form-data")
+        head = f"content-type: {kind}\r\n\r\n".encode("latin-1")
+        message = message_from_bytes(head + self.body, policy=HTTP)
+        if not message.is_multipart() or message.defects:
+            raise ValueError("the body has no parts, or is broken off")
+        return [
+            Part(
+                str(part.get_param("name", "", "content-disposition")),
+                part.get_filename(),
+                part.get_content_type(),
+                bytes(part.get_payload(decode=True) or b""),
+            )
+            for part in message.walk()
+            if not part.is_multipart()
+        ]
 
     def reply(
         self, value: Any = None, status: int = 200, headers: Mapping[str, str] | None = None

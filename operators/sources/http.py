@@ -1,15 +1,20 @@
 """A source of requests over HTTP."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from engine.distribution import install_hint
 from engine.errors import GraphError
 from engine.gateway import Gateway, GatewaySettings, Request, gateway_in_use
 from engine.graph.checks import check_integer
 from engine.graph.operator import Properties, SourceOperator, SourceReader, TaskContext
 
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
-class HttpSource(SourceOperator[Request]):
+
+class HttpSource(SourceOperator[Any]):
     """Requests to a path of an HTTP server, which `respond()` answers.
 
     A task takes what waits, up to `batch_size` requests at once; with `max_wait_ms` it waits for so
@@ -18,6 +23,11 @@ class HttpSource(SourceOperator[Request]):
     bodies above `max_body_bytes` a 413. It listens on this machine alone unless `host` says
     otherwise; clients then have to show `token`, as `Authorization: Bearer …`. With `certificate`,
     files in PEM of a certificate with its chain and of its key, it speaks HTTPS.
+
+    With a `schema` records are pairs of a request and what its body says in JSON: a dict for a dict
+    of names and types (`schema={"text": str, "top": int}`), else what a dataclass, a TypedDict or a
+    pydantic model makes of it. Bodies that do not fit are answered with 422 and each field that is
+    wrong.
 
     It never ends by itself. Behind a failure, what was under way is answered with 503.
     """
@@ -34,6 +44,7 @@ class HttpSource(SourceOperator[Request]):
         max_body_bytes: int = 16 << 20,
         max_wait_ms: float = 0.0,
         timeout: float = 30.0,
+        schema: Any = None,
     ) -> None:
         check_integer("port", port, 0)
         check_integer("max_in_flight", max_in_flight, 1)
@@ -51,6 +62,9 @@ class HttpSource(SourceOperator[Request]):
             if not least <= value < float("inf"):
                 raise GraphError(f"{name} is {value!r}, expected a number >= {least:g}")
         self.max_wait_ms = max_wait_ms
+        self.schema = schema
+        if schema is not None:
+            _adapter(schema)
         self.settings = GatewaySettings(
             host,
             port,
@@ -70,7 +84,10 @@ class HttpSource(SourceOperator[Request]):
 
     def open(self, context: TaskContext) -> SourceReader:
         """The requests of this task's gateway."""
-        return _Requests(gateway_in_use(), context.batch_size, self.max_wait_ms / 1e3)
+        gateway, linger_seconds = gateway_in_use(), self.max_wait_ms / 1e3
+        if self.schema is None:
+            return _Requests(gateway, context.batch_size, linger_seconds)
+        return _Typed(gateway, context.batch_size, linger_seconds, _adapter(self.schema))
 
 
 class _Requests(SourceReader):
@@ -86,10 +103,56 @@ class _Requests(SourceReader):
     def restore(self, position: tuple[()]) -> None:
         """Requests of before have got a 503."""
 
-    def __iter__(self) -> Iterator[list[Request]]:
+    def __iter__(self) -> Iterator[list[Any]]:
         take, limit, linger = self._server.take, self._limit, self._linger_seconds
         while (batch := take(limit, _LOOK_SECONDS, linger, Request)) is not None:
             yield batch
+
+
+class _Typed(_Requests):
+    def __init__(
+        self, gateway: Gateway, limit: int, linger_seconds: float, adapter: "TypeAdapter[Any]"
+    ) -> None:
+        super().__init__(gateway, limit, linger_seconds)
+        self._adapter = adapter
+
+    def __iter__(self) -> Iterator[list[Any]]:
+        from pydantic import ValidationError
+
+        validate = self._adapter.validate_json
+        for batch in super().__iter__():
+            pairs, refused = [], []
+            for request in batch:
+                try:
+                    pairs.append((request, validate(request.body)))
+                except ValidationError as error:
+                    wrong = error.errors(
+                        include_url=False, include_context=False, include_input=False
+                    )
+                    refused.append(request.reply({"detail": wrong}, 422))
+            if refused:
+                self._server.reply(refused)
+            yield pairs
+
+
+def _adapter(schema: Any) -> "TypeAdapter[Any]":
+    try:
+        from pydantic import PydanticUserError, TypeAdapter
+        from typing_extensions import TypedDict  # which pydantic brings; it wants no other
+    except ModuleNotFoundError:
+        raise GraphError(
+            "HttpSource(schema=…) needs the package pydantic, which is not installed",
+            hint=install_hint("serve"),
+        ) from None
+    try:
+        if isinstance(schema, dict):
+            return TypeAdapter(TypedDict("schema", schema))  # type: ignore[operator]
+        return TypeAdapter(schema)
+    except (PydanticUserError, TypeError) as error:
+        raise GraphError(
+            f"schema is {schema!r:.80}, expected a dict of names and types, a dataclass, a "
+            f"TypedDict or a pydantic model: {str(error).splitlines()[0]}"
+        ) from None
 
 
 _OF_THIS_MACHINE = ("127.0.0.1", "::1", "localhost")

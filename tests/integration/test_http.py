@@ -242,6 +242,23 @@ def test_batches_wait_for_more(tmp_path: Path) -> None:
         assert [each.result()[2] for each in asked] == [b"3"] * 3
 
 
+def test_bodies_of_a_schema() -> None:
+    def handle(pairs: Stream[Any]) -> Stream[Response]:
+        return pairs.map(lambda pair: pair[0].reply(pair[1]))
+
+    with served(handle, schema={"text": str, "top": int}) as (port, _):
+        client = Client(port)
+        assert client("POST", "/", b'{"text": "a", "top": 3}')[::2] == (
+            200,
+            b'{"text":"a","top":3}',
+        )
+        status, _, said = client("POST", "/", b'{"text": 5}')
+        assert status == 422
+        wrong = {tuple(each["loc"]): each["type"] for each in json.loads(said)["detail"]}
+        assert wrong == {("text",): "string_type", ("top",): "missing"}
+        assert client("POST", "/", b"{")[0] == 422
+
+
 def test_one_answer_of_several_operators(tmp_path: Path) -> None:
     def half(request: Request) -> tuple[Request, float]:
         return request, int(request.body) / 2
@@ -370,6 +387,7 @@ def test_behind_a_failure_it_serves_again(tmp_path: Path) -> None:
         ({"host": "0.0.0.0"}, "expected a token where others can come"),
         ({"timeout": 0}, "timeout is 0, expected a number >= 0.001"),
         ({"max_wait_ms": float("nan")}, "max_wait_ms is nan, expected a number >= 0"),
+        ({"schema": {"n": open}}, "expected a dict of names and types"),
         ({"max_in_flight": 0}, "max_in_flight is 0, expected"),
     ],
 )

@@ -27,6 +27,7 @@ use tokio::sync::watch;
 use crate::gateway::Exchange;
 pub use crate::gateway::{Counts, Reply, Request};
 pub use crate::replies::Replies;
+pub use crate::server::response;
 pub use crate::slots::{Id, MOST, Slots, gateway_of};
 
 /// What a gateway serves, where, and to whom.

@@ -33,12 +33,7 @@ impl Replies {
     pub fn send<'a>(&mut self, replies: impl IntoIterator<Item = &'a Reply>) -> io::Result<()> {
         self.bytes.clear();
         for reply in replies {
-            self.bytes.put_u64_le(reply.id);
-            self.bytes.put_u16_le(reply.status);
-            self.bytes.put_u32_le(reply.head.len() as u32);
-            self.bytes.put_u64_le(reply.body.len() as u64);
-            self.bytes.extend_from_slice(&reply.head);
-            self.bytes.extend_from_slice(&reply.body);
+            reply.encode(&mut self.bytes);
         }
         self.socket.write_all(&self.bytes)
     }
@@ -53,7 +48,7 @@ pub(crate) async fn receive(listener: UnixListener, exchange: Arc<Exchange>) {
             loop {
                 bytes.reserve(ROOM);
                 match socket.read_buf(&mut bytes).await {
-                    Ok(1..) => exchange.reply(std::iter::from_fn(|| next(&mut bytes))),
+                    Ok(1..) => exchange.reply(std::iter::from_fn(|| Reply::decode(&mut bytes))),
                     _ => return,
                 }
             }
@@ -61,25 +56,37 @@ pub(crate) async fn receive(listener: UnixListener, exchange: Arc<Exchange>) {
     }
 }
 
-/// The reply that the bytes begin with, if it is there as a whole.
-fn next(bytes: &mut BytesMut) -> Option<Reply> {
-    let mut header = bytes.get(..HEADER_BYTES)?;
-    let (id, status) = (header.get_u64_le(), header.get_u16_le());
-    let head = header.get_u32_le() as usize;
-    let body = usize::try_from(header.get_u64_le()).ok()?;
-    let whole = HEADER_BYTES.checked_add(head)?.checked_add(body)?;
-    if bytes.len() < whole {
-        return None;
+impl Reply {
+    /// Appends the reply as it travels.
+    pub fn encode(&self, bytes: &mut Vec<u8>) {
+        bytes.put_u64_le(self.id);
+        bytes.put_u16_le(self.status);
+        bytes.put_u32_le(self.head.len() as u32);
+        bytes.put_u64_le(self.body.len() as u64);
+        bytes.extend_from_slice(&self.head);
+        bytes.extend_from_slice(&self.body);
     }
-    bytes.advance(HEADER_BYTES);
-    let head = bytes.split_to(head).freeze();
-    let body = bytes.split_to(body).freeze();
-    Some(Reply {
-        id,
-        status,
-        head,
-        body,
-    })
+
+    /// Takes off the reply that the bytes begin with, if it is there as a whole.
+    pub fn decode(bytes: &mut BytesMut) -> Option<Self> {
+        let mut header = bytes.get(..HEADER_BYTES)?;
+        let (id, status) = (header.get_u64_le(), header.get_u16_le());
+        let head = header.get_u32_le() as usize;
+        let body = usize::try_from(header.get_u64_le()).ok()?;
+        let whole = HEADER_BYTES.checked_add(head)?.checked_add(body)?;
+        if bytes.len() < whole {
+            return None;
+        }
+        bytes.advance(HEADER_BYTES);
+        let head = bytes.split_to(head).freeze();
+        let body = bytes.split_to(body).freeze();
+        Some(Self {
+            id,
+            status,
+            head,
+            body,
+        })
+    }
 }
 
 const HEADER_BYTES: usize = 8 + 2 + 4 + 8;

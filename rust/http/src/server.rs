@@ -231,8 +231,8 @@ fn written(headers: &HeaderMap) -> Bytes {
     lines.freeze()
 }
 
-/// A response with these headers, or one that says that they are none.
-fn response(reply: Reply) -> Response<Full<Bytes>> {
+/// A response with the reply's headers, or one that says that they are none.
+pub fn response(reply: Reply) -> Response<Full<Bytes>> {
     let Ok(status) = StatusCode::from_u16(reply.status) else {
         return said(StatusCode::INTERNAL_SERVER_ERROR, "the status is none");
     };
