@@ -68,4 +68,7 @@ def _ask(folder: str, request: Request, timeout: float) -> None:
 
 
 def _name(given: str | None) -> str:
-    return given if given is not None else time.strftime("s%Y-%m-%dT%H.%M.%S", time.gmtime())
+    if given is not None:
+        return given
+    now = time.time()  # in milliseconds: there may be several in a second
+    return f"{time.strftime('s%Y-%m-%dT%H.%M.%S', time.gmtime(now))}.{int(now % 1 * 1000):03}"

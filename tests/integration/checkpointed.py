@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 import engine
 from engine import JobConfig, JobResult
 from engine.graph.operator import SinkOperator, SinkWriter, TaskContext
@@ -152,3 +154,9 @@ KEYS, BATCH, HOLD = 97, 20, "hold"
 
 if __name__ == "__main__":
     run(Path(sys.argv[1]), int(sys.argv[2]), **json.loads(sys.argv[3]))
+
+
+def servers() -> list[psutil.Process]:
+    """What local jobs of this process fork their workers from; other children may be Ray's."""
+    children = psutil.Process().children()
+    return [each for each in children if "engine.runtime.forkserver" in " ".join(each.cmdline())]

@@ -77,7 +77,7 @@ def workers(runtime: str) -> list[int]:
     if runtime == "ray":
         started = psutil.Process().children(recursive=True)
         return [each.pid for each in started if each.name().startswith("ray::Worker")]
-    (server,) = psutil.Process().children()
+    (server,) = checkpointed.servers()
     return [each.pid for each in server.children()]
 
 

@@ -26,9 +26,18 @@ fn seeds() -> Vec<Vec<u8>> {
     let reply = |head: &'static str, body: &'static str| {
         let mut bytes = Vec::new();
         let (head, body) = (Bytes::from(head), Bytes::from(body));
-        Reply { id: 7, status: 200, head, body }.encode(&mut bytes);
+        Reply {
+            id: 7,
+            status: 200,
+            head,
+            body,
+        }
+        .encode(&mut bytes);
         bytes
     };
-    let (plain, empty) = (reply("content-type: text/plain\r\nx: y\r\n", "ok"), reply("", ""));
+    let (plain, empty) = (
+        reply("content-type: text/plain\r\nx: y\r\n", "ok"),
+        reply("", ""),
+    );
     vec![plain.clone(), [empty, plain].concat()]
 }

@@ -1,6 +1,7 @@
 """`oka checkpoint`, `oka savepoint` and `oka rescale`."""
 
 import json
+import re
 import threading
 from contextlib import contextmanager
 from pathlib import Path
@@ -171,7 +172,8 @@ def job(folder, answer):
 def test_savepoint_and_rescale(folder):
     with job(folder, Answer(epoch=5)) as seen:
         assert oka("savepoint", folder, "--name", "upgrade", "--stop") == "upgrade\n"
-        assert oka("savepoint", folder, "--drain").startswith("s2")
+        name = oka("savepoint", folder, "--drain")
+        assert re.fullmatch(r"s2\d{3}-\d\d-\d\dT\d\d\.\d\d\.\d\d\.\d{3}\n", name)
         oka("rescale", folder, "--parallelism", "3", "--name", "three")
     assert [(each.stop, each.parallelism) for each in seen] == [
         ("now", None),
