@@ -17,7 +17,6 @@ mod memory;
 mod message;
 mod node;
 mod receive;
-mod secure;
 mod send;
 mod shared;
 mod statistics;

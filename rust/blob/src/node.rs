@@ -12,11 +12,11 @@ use crate::local::{Meeting, accept_followers, follow};
 use crate::memory::{Blob, Memory};
 use crate::message::Header;
 use crate::receive::accept;
-use crate::secure::Identity;
 use crate::send::relay;
 use crate::shared::{Joined, Registered, Shared, UNPOISONED};
 use crate::statistics::BlobStatistics;
 use crate::table::{BlobId, Content, Role};
+use oka_ipc::secure::Identity;
 use oka_ipc::{Endpoint, EndpointKind, InvalidEndpoint, Key};
 
 /// The large values of one worker: those that begin here, and those that come by.

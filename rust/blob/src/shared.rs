@@ -16,9 +16,9 @@ use crate::error::{BlobLost, MemoryError, WaitError};
 use crate::local::Follower;
 use crate::memory::{Blob, Ledger};
 use crate::message::Failed;
-use crate::secure::Identity;
 use crate::table::{BlobId, Table};
 use oka_ipc::Key;
+use oka_ipc::secure::Identity;
 
 pub(crate) struct Shared {
     pub(crate) config: BlobConfig,

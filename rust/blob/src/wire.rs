@@ -16,8 +16,8 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::config::BlobConfig;
 use crate::memory::Memory;
 use crate::message::{ChunkHead, MAX_MESSAGE_BYTES, Message};
-use crate::secure::{Cipher, FIRST_BYTES, Identity, SECOND_BYTES, TAG_BYTES};
 use oka_ipc::Key;
+use oka_ipc::secure::{Cipher, FIRST_BYTES, Identity, SECOND_BYTES, TAG_BYTES};
 
 /// The half that receives.
 pub(crate) struct Reader {
@@ -64,7 +64,7 @@ pub(crate) fn greet(
         writer.write(PLAIN)?;
         return Ok((reader, writer));
     };
-    let mut handshake = identity.initiate(peer)?;
+    let mut handshake = identity.initiate(PROLOGUE, peer)?;
     let first = handshake.write::<FIRST_BYTES>()?;
     writer.write(&[&ENCRYPTED[..], &first[..]].concat())?;
     let mut second = [0; SECOND_BYTES];
@@ -97,7 +97,7 @@ pub(crate) fn welcome(
     }
     let mut first = [0; FIRST_BYTES];
     reader.fill(&mut first, &mut || Ok(()))?;
-    let mut handshake = identity.respond()?;
+    let mut handshake = identity.respond(PROLOGUE)?;
     handshake
         .read(&first)
         .map_err(|_| stranger("its handshake is none"))?;
@@ -339,6 +339,8 @@ pub(crate) fn malformed(what: &str) -> io::Error {
 }
 
 /// Oka's blobs, the version of the protocol, and how it goes on.
+const PROLOGUE: &[u8] = b"oka blob 1";
+
 const PLAIN: &[u8; 6] = b"OKAB1p";
 const ENCRYPTED: &[u8; 6] = b"OKAB1n";
 

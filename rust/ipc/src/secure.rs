@@ -1,4 +1,4 @@
-//! How two nodes prove their keys to each other, and encrypt what they say.
+//! How two ends of a connection prove their keys to each other, and encrypt what they say.
 //!
 //! The handshake is Noise IK (X25519, AES-256-GCM, SHA-256): whoever connects knows the key of the
 //! other from its endpoint, and shows its own, encrypted. The two session keys that it ends with, one
@@ -6,21 +6,23 @@
 //! changed, left out or repeated does not decrypt. Noise's own messages would end at 64 KiB; a chunk
 //! is one piece.
 
-use std::io;
+use std::{fmt, io};
 
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, Tag, UnboundKey};
 use snow::{Builder, HandshakeState};
 
-use oka_ipc::Key;
+use crate::Key;
 
-/// The key pair of one node; the private one never leaves it.
-pub(crate) struct Identity {
+/// The key pair of one end; the private one never leaves it.
+pub struct Identity {
     private: Vec<u8>,
-    pub(crate) public: Key,
+    /// What others know it by.
+    pub public: Key,
 }
 
 impl Identity {
-    pub(crate) fn generate() -> io::Result<Self> {
+    /// A fresh one.
+    pub fn generate() -> io::Result<Self> {
         let keys = builder()?.generate_keypair().map_err(refused)?;
         Ok(Self {
             private: keys.private,
@@ -31,10 +33,10 @@ impl Identity {
         })
     }
 
-    /// The handshake of whoever connects, with the one who has that key.
-    pub(crate) fn initiate(&self, peer: &Key) -> io::Result<Handshake> {
+    /// The handshake of whoever connects, with the one who has that key; `prologue` is what both speak.
+    pub fn initiate(&self, prologue: &[u8], peer: &Key) -> io::Result<Handshake> {
         let builder = builder()?
-            .prologue(PROLOGUE)
+            .prologue(prologue)
             .and_then(|builder| builder.local_private_key(&self.private))
             .and_then(|builder| builder.remote_public_key(peer));
         Ok(Handshake(
@@ -45,9 +47,9 @@ impl Identity {
     }
 
     /// The handshake of whoever is connected to.
-    pub(crate) fn respond(&self) -> io::Result<Handshake> {
+    pub fn respond(&self, prologue: &[u8]) -> io::Result<Handshake> {
         let builder = builder()?
-            .prologue(PROLOGUE)
+            .prologue(prologue)
             .and_then(|builder| builder.local_private_key(&self.private));
         Ok(Handshake(
             builder
@@ -57,11 +59,20 @@ impl Identity {
     }
 }
 
+impl fmt::Debug for Identity {
+    /// Nothing of the private key.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = formatter.debug_struct("Identity");
+        shown.field("public", &self.public).finish_non_exhaustive()
+    }
+}
+
 /// A handshake in progress: the initiator writes `FIRST_BYTES`, the responder `SECOND_BYTES`.
-pub(crate) struct Handshake(HandshakeState);
+pub struct Handshake(HandshakeState);
 
 impl Handshake {
-    pub(crate) fn write<const N: usize>(&mut self) -> io::Result<[u8; N]> {
+    /// The next message to send.
+    pub fn write<const N: usize>(&mut self) -> io::Result<[u8; N]> {
         let mut message = [0; N];
         let length = self.0.write_message(&[], &mut message).map_err(refused)?;
         if length != N {
@@ -70,7 +81,8 @@ impl Handshake {
         Ok(message)
     }
 
-    pub(crate) fn read(&mut self, message: &[u8]) -> io::Result<()> {
+    /// Takes the message of the other one in.
+    pub fn read(&mut self, message: &[u8]) -> io::Result<()> {
         let length = self.0.read_message(message, &mut []).map_err(refused)?;
         if length != 0 {
             return Err(wrong("a handshake with something in it"));
@@ -79,12 +91,12 @@ impl Handshake {
     }
 
     /// Who the other one has shown to be.
-    pub(crate) fn peer(&self) -> Option<Key> {
+    pub fn peer(&self) -> Option<Key> {
         self.0.get_remote_static()?.try_into().ok()
     }
 
     /// The ciphers to send and to receive with.
-    pub(crate) fn finish(mut self) -> io::Result<(Cipher, Cipher)> {
+    pub fn finish(mut self) -> io::Result<(Cipher, Cipher)> {
         if !self.0.is_handshake_finished() {
             return Err(wrong("a handshake that is not finished"));
         }
@@ -99,7 +111,7 @@ impl Handshake {
 }
 
 /// One direction of a connection.
-pub(crate) struct Cipher {
+pub struct Cipher {
     key: LessSafeKey,
     next: u64,
 }
@@ -115,7 +127,7 @@ impl Cipher {
     }
 
     /// Encrypts in place; the tag has to be sent behind it.
-    pub(crate) fn seal(&mut self, bytes: &mut [u8]) -> io::Result<[u8; TAG_BYTES]> {
+    pub fn seal(&mut self, bytes: &mut [u8]) -> io::Result<[u8; TAG_BYTES]> {
         let nonce = self.nonce()?;
         let tag = self
             .key
@@ -127,7 +139,7 @@ impl Cipher {
     }
 
     /// Decrypts in place, if not a bit was changed.
-    pub(crate) fn open(&mut self, bytes: &mut [u8], tag: [u8; TAG_BYTES]) -> io::Result<()> {
+    pub fn open(&mut self, bytes: &mut [u8], tag: [u8; TAG_BYTES]) -> io::Result<()> {
         let nonce = self.nonce()?;
         let tag = Tag::from(tag);
         self.key
@@ -162,15 +174,14 @@ fn wrong(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
-pub(crate) const TAG_BYTES: usize = 16;
+/// What comes behind each encrypted piece.
+pub const TAG_BYTES: usize = 16;
 
 /// An ephemeral key, the initiator's own key, and two tags.
-pub(crate) const FIRST_BYTES: usize = 32 + 32 + 2 * TAG_BYTES;
+pub const FIRST_BYTES: usize = 32 + 32 + 2 * TAG_BYTES;
 
 /// An ephemeral key and a tag.
-pub(crate) const SECOND_BYTES: usize = 32 + TAG_BYTES;
-
-const PROLOGUE: &[u8] = b"oka blob 1";
+pub const SECOND_BYTES: usize = 32 + TAG_BYTES;
 
 #[cfg(test)]
 mod tests {
@@ -178,8 +189,8 @@ mod tests {
 
     fn session() -> [(Cipher, Cipher); 2] {
         let [alice, bob] = [(); 2].map(|()| Identity::generate().unwrap());
-        let mut here = alice.initiate(&bob.public).unwrap();
-        let mut there = bob.respond().unwrap();
+        let mut here = alice.initiate(b"x", &bob.public).unwrap();
+        let mut there = bob.respond(b"x").unwrap();
         there.read(&here.write::<FIRST_BYTES>().unwrap()).unwrap();
         assert_eq!(there.peer(), Some(alice.public));
         here.read(&there.write::<SECOND_BYTES>().unwrap()).unwrap();
@@ -205,8 +216,8 @@ mod tests {
     #[test]
     fn only_the_expected_one_can_answer() {
         let [alice, bob, eve] = [(); 3].map(|()| Identity::generate().unwrap());
-        let mut here = alice.initiate(&bob.public).unwrap();
+        let mut here = alice.initiate(b"x", &bob.public).unwrap();
         let first = here.write::<FIRST_BYTES>().unwrap();
-        assert!(eve.respond().unwrap().read(&first).is_err());
+        assert!(eve.respond(b"x").unwrap().read(&first).is_err());
     }
 }
