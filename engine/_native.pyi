@@ -1,7 +1,7 @@
 from typing import Any, SupportsFloat, SupportsIndex, final
 from typing_extensions import disjoint_base
 
-__all__ = ["Aggregate", "AggregateError", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "Digests", "EncodeError", "HttpGateway", "HttpReplies", "InputStatistics", "KeyExtractError", "KeyedEntries", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "ResourceError", "S3Client", "S3Server", "StorageFailed", "WindowAggregate", "keyed_entries", "partition", "register_extensions", "use_precise_timers"]
+__all__ = ["Aggregate", "AggregateError", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "Digests", "EncodeError", "HttpGateway", "HttpReplies", "HttpStream", "InputStatistics", "KeyExtractError", "KeyedEntries", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "ResourceError", "S3Client", "S3Server", "StorageFailed", "WindowAggregate", "keyed_entries", "partition", "register_extensions", "use_precise_timers"]
 
 @final
 class Aggregate:
@@ -830,6 +830,10 @@ class HttpGateway:
         """
         Where it listens: "127.0.0.1:8000".
         """
+    def admit(self, /, keys: "list[bytes]") -> None:
+        """
+        From now on those with these keys may answer; once.
+        """
     def close(self, /) -> None:
         """
         Ends requests under way with 503, and `take`; idempotent.
@@ -847,6 +851,12 @@ class HttpGateway:
         """
         Requests under way.
         """
+    def listen(self, /, endpoint: str, encryption: bool) -> str:
+        """
+        Takes replies of other hosts in at `tcp://host:port`; returns what they have to be told.
+
+        With encryption only of those that `admit` names. Raises OSError where the port is taken.
+        """
     def reply(self, /, replies: list[Any]) -> None:
         """
         Answers requests that have not ended otherwise, with what has `id`, `status`, `head`, `body`.
@@ -862,15 +872,56 @@ class HttpGateway:
 @final
 class HttpReplies:
     """
-    Sends replies to the gateway of another process on this host.
+    Sends replies to gateways of other processes, on this host or others.
     """
-    def __new__(cls, /, path: "str") -> HttpReplies:
+    def __new__(cls, /, encryption: bool) -> HttpReplies:
         """
-        Connects to the gateway whose `replies` is this. Raises OSError.
+        To none yet; `encryption` of what goes to other hosts.
+        """
+    def abandoned(self, /) -> int:
+        """
+        How many requests of gateways of this host have ended without an answer; wraps around.
+        """
+    def connect(self, /, gateway: int, endpoint: str, timeout_seconds: float) -> None:
+        """
+        Connects to the gateway of that number: where its `replies` is, or what its `listen` returned.
+
+        Raises OSError where it is not there, or does not answer in time.
+        """
+    def is_abandoned(self, /, id: int) -> bool | None:
+        """
+        Whether a request has ended without an answer; None of gateways of other hosts.
+        """
+    @property
+    def key(self, /) -> bytes:
+        """
+        What gateways of other hosts have to admit; empty without encryption.
+        """
+    def reaches(self, /, id: int) -> bool:
+        """
+        Whether it has connected to the gateway of this request.
         """
     def reply(self, /, replies: list[Any]) -> None:
         """
         As `HttpGateway.reply`. Raises OSError where the gateway is gone.
+        """
+    def stream(self, /, id: "int", status: "int", head: "bytes") -> HttpStream:
+        """
+        Begins an answer that goes piece by piece, on a connection of its own.
+        """
+
+@final
+class HttpStream:
+    """
+    An answer that goes piece by piece.
+    """
+    def finish(self, /) -> None:
+        """
+        That was all. Dropped without it, the client sees that the answer is broken off.
+        """
+    def write(self, /, piece: "bytes") -> None:
+        """
+        Sends a piece; waits while the client reads more slowly. Raises OSError when it is gone.
         """
 
 @final

@@ -88,7 +88,11 @@ class Service(ABC):
         return {}
 
     has_rescue = False
-    """Whether it has a `rescue`."""
+    """Whether it has a `rescue` and a `wanted`."""
+
+    def wanted(self, records: Sequence[Any]) -> Sequence[Any]:
+        """Those that are still worth work. Called in the task's thread, before a function."""
+        return records
 
     def rescue(self, records: Sequence[Any], error: str) -> bool:  # noqa: ARG002 - as above
         """Deal with these, on which an operator's function has failed, in place of the job's end.

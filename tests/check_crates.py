@@ -26,7 +26,7 @@ ALLOWED = {
         "oka-window",
     },
     "oka-columnar": {"oka-protocol", "oka-compute", "oka-window"},
-    "oka-http": set(),
+    "oka-http": {"oka-ipc"},
     "oka-s3": set(),
     "oka-nexmark": set(),
     "oka-native": {
@@ -36,6 +36,7 @@ ALLOWED = {
         "oka-transport",
         "oka-blob",
         "oka-http",
+        "oka-ipc",
         "oka-s3",
         "oka-window",
     },

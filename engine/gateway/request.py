@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from email import message_from_bytes
 from email.policy import HTTP
@@ -20,7 +21,8 @@ class Response:
     status: int
     head: bytes
     """The headers, a line each."""
-    body: bytes
+    body: bytes | Iterator[bytes]
+    """All of it, or what comes piece by piece."""
 
 
 class Part(NamedTuple):
@@ -107,11 +109,15 @@ class Request:
     ) -> Response:
         """The answer: bytes and text as they are, None as an empty body, all else as JSON.
 
+        An iterator, such as a generator, is answered item by item as server-sent events, each with
+        text as it is and all else as JSON; by a thread of its own, in the task that gives this to
+        `respond()`, and for as long as the client reads.
+
         Raises TypeError for what JSON has no words for, ValueError for a header of several lines.
         """
-        kind, body = _encoded(value)
         if headers is None:
-            return Response(self.id, status, kind, body)
+            return response(self.id, value, status)
+        kind, body = _encoded(value)
         lines = [kind] if "content-type" not in map(str.lower, headers) else []
         for name, text in headers.items():
             if "\n" in name + text or "\r" in name + text:
@@ -120,8 +126,13 @@ class Request:
         return Response(self.id, status, b"".join(lines), body)
 
 
-def _encoded(value: Any) -> tuple[bytes, bytes]:
-    """The line that says what it is, and the bytes."""
+def response(name: int, value: Any, status: int = 200) -> Response:
+    """The answer to the request of that id, as `Request.reply` makes it."""
+    return Response(name, status, *_encoded(value))
+
+
+def _encoded(value: Any) -> tuple[bytes, bytes | Iterator[bytes]]:
+    """The lines that say what it is, and the bytes."""
     if type(value) is bytes:
         return _BYTES, value
     if type(value) is str:
@@ -130,9 +141,24 @@ def _encoded(value: Any) -> tuple[bytes, bytes]:
         return b"", b""
     if isinstance(value, bytearray | memoryview):
         return _BYTES, bytes(value)
-    return _JSON, json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+    if isinstance(value, Iterator):
+        return _EVENTS, _events(value)
+    return _JSON, _json(value).encode()
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _events(values: Iterator[Any]) -> Iterator[bytes]:
+    """As https://html.spec.whatwg.org/multipage/server-sent-events.html has them."""
+    for value in values:
+        text = value if isinstance(value, str) else _json(value)
+        yield "".join(f"data: {line}\n" for line in _LINE_END.split(text)).encode() + b"\n"
 
 
 _BYTES = b"content-type: application/octet-stream\r\n"
 _TEXT = b"content-type: text/plain; charset=utf-8\r\n"
+_EVENTS = b"content-type: text/event-stream\r\ncache-control: no-cache\r\n"
+_LINE_END = re.compile("\r\n|\r|\n")
 _JSON = b"content-type: application/json\r\n"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
+from engine.columns import is_columns, rows
 from engine.graph.failing import Failing
 from engine.network import Cancelled, ChannelLost
 from engine.runtime.failure import in_words, shortened
+
+if TYPE_CHECKING:
+    from engine.runtime.services import Services
 
 Run = Callable[[Any], Any]
 
@@ -60,16 +64,19 @@ class Rescuer:
 
 
 class ServiceRescuer(Rescuer):
-    """Has a service deal with what the function fails on; what is not for it fails the job."""
+    """Has services deal with what the function fails on; what is not for them fails the job.
 
-    def __init__(self, rescue: Callable[[Sequence[Any], str], bool], failing: Failing) -> None:
+    What they do not want any more goes no further.
+    """
+
+    def __init__(self, services: Services, failing: Failing) -> None:
         super().__init__(None, failing)
-        self._rescue = rescue
+        self._services = services
 
     def __call__(self, record: Any, error: BaseException) -> None:
         """Count a record that the function failed on, once a service has dealt with it."""
         super().__call__(record, error)
-        if not self._rescue([record], in_words(error)):
+        if not self._services.rescue([record], in_words(error)):
             self._failing.on(record)
             raise error
 
@@ -77,14 +84,20 @@ class ServiceRescuer(Rescuer):
         """The batch function; where it fails as a whole, all its records have."""
 
         def rescued(batch: Any) -> Any:
+            if type(batch) is list:
+                wanted = self._services.wanted(batch)
+                if batch and not wanted:
+                    return []
+                batch = wanted
             try:
                 return run(batch)
             except _OF_THE_JOB:
                 raise
             except Exception as error:
-                if type(batch) is not list or not self._rescue(batch, in_words(error)):
+                records = rows(batch) if is_columns(batch) else batch
+                if type(records) is not list or not self._services.rescue(records, in_words(error)):
                     raise
-                self.errors += len(batch)
+                self.errors += len(records)
                 self.first_error = self.first_error or in_words(error)
                 return []
 

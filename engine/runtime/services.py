@@ -66,6 +66,12 @@ class Services:
         """Whether records that functions fail on can be for one of them to deal with."""
         return any(service.has_rescue for service in self._services)
 
+    def wanted(self, records: Sequence[Any]) -> Sequence[Any]:
+        """Those of these that are still worth work to all."""
+        for service in self._services:
+            records = service.wanted(records)
+        return records
+
     def rescue(self, records: Sequence[Any], error: str) -> bool:
         """Have one deal with records that a function has failed on; whether one has."""
         return any(service.rescue(records, error) for service in self._services)

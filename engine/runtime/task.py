@@ -478,7 +478,7 @@ def _rescuers(
             emit = side_outputs.get(operator.name, {}).get(ERRORS)
             found[operator.name] = Rescuer(emit, failing)
         elif services.has_rescue:
-            found[operator.name] = ServiceRescuer(services.rescue, failing)
+            found[operator.name] = ServiceRescuer(services, failing)
     return found
 
 

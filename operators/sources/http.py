@@ -6,11 +6,20 @@ from urllib.parse import quote
 
 from engine.distribution import install_hint
 from engine.errors import GraphError
-from engine.gateway import Gateway, GatewaySettings, Request, gateway_in_use
+from engine.gateway import (
+    Gateway,
+    GatewaySettings,
+    Request,
+    columns_of_requests,
+    gateway_in_use,
+    is_schema,
+    row_of,
+)
 from engine.graph.checks import check_integer
 from engine.graph.operator import Properties, SourceOperator, SourceReader, TaskContext
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pydantic import TypeAdapter
 
 
@@ -27,7 +36,11 @@ class HttpSource(SourceOperator[Any]):
     With a `schema` records are pairs of a request and what its body says in JSON: a dict for a dict
     of names and types (`schema={"text": str, "top": int}`), else what a dataclass, a TypedDict or a
     pydantic model makes of it. Bodies that do not fit are answered with 422 and each field that is
-    wrong.
+    wrong. With a `pyarrow.Schema` records are columns: its fields, of which each body has to have
+    all, and `_request`, by which `respond()` answers each row with what else is in it.
+
+    `with_parallelism(2).on_nodes(0, 1)` makes a gateway on each of two nodes; gateways of one node
+    share its port.
 
     It never ends by itself. Behind a failure, what was under way is answered with 503.
     """
@@ -63,7 +76,7 @@ class HttpSource(SourceOperator[Any]):
                 raise GraphError(f"{name} is {value!r}, expected a number >= {least:g}")
         self.max_wait_ms = max_wait_ms
         self.schema = schema
-        if schema is not None:
+        if schema is not None and not is_schema(schema):
             _adapter(schema)
         self.settings = GatewaySettings(
             host,
@@ -79,14 +92,18 @@ class HttpSource(SourceOperator[Any]):
 
     @property
     def properties(self) -> Properties:
-        """Where it listens; one task does."""
-        return Properties(parallelism=1, gateway=self.settings)
+        """Where it listens; one task does, unless the program says otherwise."""
+        return Properties(
+            parallelism=1, gateway=self.settings, emits_columns=is_schema(self.schema)
+        )
 
     def open(self, context: TaskContext) -> SourceReader:
         """The requests of this task's gateway."""
         gateway, linger_seconds = gateway_in_use(), self.max_wait_ms / 1e3
         if self.schema is None:
             return _Requests(gateway, context.batch_size, linger_seconds)
+        if is_schema(self.schema):
+            return _Columns(gateway, context.batch_size, linger_seconds, self.schema)
         return _Typed(gateway, context.batch_size, linger_seconds, _adapter(self.schema))
 
 
@@ -133,6 +150,29 @@ class _Typed(_Requests):
             if refused:
                 self._server.reply(refused)
             yield pairs
+
+
+class _Columns(_Requests):
+    def __init__(
+        self, gateway: Gateway, limit: int, linger_seconds: float, schema: "pa.Schema"
+    ) -> None:
+        super().__init__(gateway, limit, linger_seconds)
+        self._schema = schema
+
+    def __iter__(self) -> Iterator[Any]:
+        schema = self._schema
+        for batch in super().__iter__():
+            ids, rows, refused = [], [], []
+            for request in batch:
+                row, wrong = row_of(request.body, schema)
+                if wrong:
+                    refused.append(request.reply({"detail": wrong}, 422))
+                else:
+                    ids.append(request.id)
+                    rows.append(row)
+            if refused:
+                self._server.reply(refused)
+            yield columns_of_requests(ids, rows, schema) if rows else []
 
 
 def _adapter(schema: Any) -> "TypeAdapter[Any]":

@@ -404,10 +404,176 @@ def test_requests_and_answers_belong_together() -> None:
 
 
 @pytest.mark.ray
-def test_answers_do_not_cross_nodes(ray_cluster: None) -> None:
-    answers = source(HttpSource(0)).on_nodes(0).map(told).with_parallelism(2).on_nodes(1)
-    with pytest.raises(GraphError, match="on another node, expected the same"):
-        engine.execute(answers.respond(), runtime="ray", parallelism=2, progress="none")
+@pytest.mark.parametrize("encryption", [True, False])
+def test_gateways_on_several_nodes(ray_cluster: None, encryption: bool) -> None:
+    """Two gateways, which share the port here, since both nodes are this host.
+
+    What answers is on the second node: requests of the first are answered over TCP.
+    """
+    port = free_port()
+
+    def events(request: Request) -> Response:
+        if request.path == "/fails":
+            raise ValueError("too bad")
+        if request.query:
+            return request.reply(iter(["a", {"b": 1}]))
+        return request.reply(f"{request.id >> 48}")
+
+    requests = source(HttpSource(port)).with_parallelism(2).on_nodes(0, 1)
+    answers = requests.rebalance().map(events).with_parallelism(1).on_nodes(1).respond()
+    job = engine.submit(answers, runtime="ray", encryption=encryption, progress="none")
+    try:
+        wait_until(lambda: is_ready(port) or not is_running(job), 60)
+        found: set[tuple[bytes, bool]] = set()
+
+        def ask() -> bool:
+            client = Client(port)  # a new connection: the kernel picks the gateway
+            status, _, gateway = client()
+            streamed = client("GET", "/?n=1")
+            assert (status, streamed[2]) == (200, b'data: a\n\ndata: {"b":1}\n\n')
+            assert client("GET", "/fails")[0] in (404, 500)
+            found.add((gateway, True))
+            return len(found) == 2
+
+        wait_until(ask, 60)
+        assert found == {(b"0", True), (b"1", True)}
+        job.stop()
+        assert job.wait_finished(60).statistics.requests_answered >= 4
+    finally:
+        job.cancel()
+        with suppress(JobCancelled, engine.EngineError):
+            job.wait_finished(60)
+
+
+@pytest.mark.parametrize("tasks", [1, 2])
+def test_answers_that_go_on(tasks: int, capfd: pytest.CaptureFixture[str]) -> None:
+    def tokens(request: Request) -> Iterator[Any]:
+        if request.query.get("fails") == "at once":
+            raise ValueError("no first")
+        yield "one\ntwo"
+        yield {"n": 3}
+        if request.query:
+            raise ValueError("no more")
+
+    def handle(requests: Stream[Request]) -> Stream[Response]:
+        return requests.map(lambda r: r.reply(tokens(r))).with_parallelism(tasks)
+
+    with served(handle, config={"parallelism": tasks}) as (port, job):
+        client = Client(port)
+        status, headers, said = client()
+        assert (status, headers["content-type"]) == (200, "text/event-stream")
+        assert said == b'data: one\ndata: two\n\ndata: {"n":3}\n\n'
+        with pytest.raises(http.client.HTTPException):  # not the whole of it
+            Client(port)("GET", "/?fails=later")
+        status, _, said = client("GET", "/?fails=at+once")
+        assert (status, said.endswith(b"failed\n")) == (500, True)
+        job.stop()
+        job.wait_finished(60)
+    logged = capfd.readouterr().err
+    assert "ValueError: no more" in logged
+    assert "ValueError: no first" in logged
+
+
+def test_a_stream_ends_with_its_client_and_holds_up_nobody(tmp_path: Path) -> None:
+    def endless(path: Path) -> Iterator[str]:
+        try:
+            while True:
+                yield "x" * 100_000
+        finally:
+            path.touch()
+
+    def handle(request: Request) -> Response:
+        return request.reply(endless(tmp_path / "ended") if request.query else "ok")
+
+    with served(lambda requests: requests.map(handle)) as (port, job):
+        with socket.create_connection(("127.0.0.1", port)) as reader:
+            reader.sendall(b"GET /?n=1 HTTP/1.1\r\nhost: x\r\n\r\n")
+            assert reader.recv(10) == b"HTTP/1.1 2"
+            assert Client(port)()[2] == b"ok"
+            assert not (tmp_path / "ended").exists()
+        wait_until((tmp_path / "ended").exists)
+        job.stop()
+        job.wait_finished(60)
+
+
+def test_columns_of_requests() -> None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    def scored(batch: pa.RecordBatch) -> pa.RecordBatch:
+        if pc.any(pc.equal(batch["n"], 7)).as_py():
+            raise ValueError("seven")
+        kinds = pa.array([b"\xff" if n == 8 else None for n in batch["n"].to_pylist()])
+        return pa.RecordBatch.from_pydict(
+            {
+                "_request": batch["_request"],
+                "twice": pc.multiply(batch["n"], 2),
+                "text": batch["text"],
+                "kind": kinds,
+            }
+        )
+
+    schema = pa.schema([pa.field("n", pa.int64(), nullable=False), ("text", pa.string())])
+    with (
+        served(lambda rows: rows.map_batches(scored), schema=schema) as (port, _),
+        ThreadPoolExecutor(8) as clients,
+    ):
+
+        def ask(n: int) -> Any:
+            return json.loads(
+                Client(port)("POST", "/", json.dumps({"n": n, "text": "a"}).encode())[2]
+            )
+
+        numbers = [n for n in range(60) if n not in (7, 8)]
+        answers = list(clients.map(ask, numbers))
+        assert answers == [{"twice": 2 * n, "text": "a", "kind": None} for n in numbers]
+        client = Client(port)
+        assert client("POST", "/", b'{"n": 7, "text": null}')[0] == 500
+        assert client("POST", "/", b'{"n": 8, "text": "a"}')[0] == 500, "bytes are no JSON"
+        assert client("POST", "/", b'{"n": 9, "text": null}')[0] == 200
+        for body, wrong in (
+            (b'{"n": 1.5}', {("n",): "type_error", ("text",): "missing"}),
+            (b'{"n": null, "text": 5}', {("n",): "type_error", ("text",): "type_error"}),
+            (b'{"n": true, "text": ""}', {("n",): "type_error"}),
+            (b"[1]", {(): "dict_type"}),
+            (b"{", {(): "json_invalid"}),
+        ):
+            status, _, said = client("POST", "/", body)
+            assert status == 422
+            assert {tuple(e["loc"]): e["type"] for e in json.loads(said)["detail"]} == wrong
+
+
+@pytest.mark.parametrize("tasks", [1, 2])
+def test_what_nobody_waits_for_is_not_worked_on(tmp_path: Path, tasks: int) -> None:
+    """The first request holds the task; those behind it, whose clients leave, are not seen."""
+
+    def first(request: Request) -> Request:
+        return request
+
+    def handle(request: Request) -> Response:
+        (tmp_path / request.query["n"]).touch()
+        while request.query["n"] == "first" and not (tmp_path / "go").exists():
+            time.sleep(0.01)
+        return request.reply("done")
+
+    def handled(requests: Stream[Request]) -> Stream[Response]:
+        passed = requests.map(first)
+        return (passed.rebalance() if tasks > 1 else passed).map(handle).on_nodes(0)
+
+    def ask(name: object) -> socket.socket:
+        client = socket.create_connection(("127.0.0.1", port), timeout=60)
+        client.sendall(f"GET /?n={name} HTTP/1.1\r\nhost: x\r\n\r\n".encode())
+        return client
+
+    with served(handled, config={"batch_size": 1}) as (port, job), closing(ask("first")) as waiting:
+        wait_until((tmp_path / "first").exists)
+        for number in range(20):
+            ask(number).close()
+        wait_until(lambda: job.statistics().requests_disconnected == 20)
+        with closing(ask("last")) as last:
+            (tmp_path / "go").touch()
+            assert waiting.recv(12) == last.recv(12) == b"HTTP/1.1 200"
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["first", "go", "last"]
 
 
 def test_a_port_that_is_taken() -> None:

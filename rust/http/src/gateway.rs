@@ -6,8 +6,9 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 
+use crate::board::Board;
 use crate::slots::{Id, Slots};
 
 /// A request that somebody has to answer.
@@ -50,6 +51,28 @@ pub struct Counts {
     pub refused: u64,
 }
 
+/// What waits for the answer of a request under way.
+#[derive(Debug)]
+enum Waiting {
+    Answer(oneshot::Sender<Answer>),
+    /// Its answer has begun, and goes on by this.
+    Stream(mpsc::Sender<Piece>),
+}
+
+/// An answer, with what goes on behind its body, if it is a stream.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) reply: Reply,
+    pub(crate) rest: Option<mpsc::Receiver<Piece>>,
+}
+
+pub(crate) type Piece = Result<Bytes, Broken>;
+
+/// An answer does not go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the answer is broken off")]
+pub(crate) struct Broken;
+
 /// Why a request does not begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
@@ -71,7 +94,7 @@ pub(crate) struct Exchange {
 
 #[derive(Debug)]
 struct State {
-    slots: Slots<oneshot::Sender<Reply>>,
+    slots: Slots<Waiting>,
     /// Requests that nobody has taken.
     waiting: VecDeque<Request>,
     is_closing: bool,
@@ -89,10 +112,10 @@ struct Counters {
 }
 
 impl Exchange {
-    pub(crate) fn new(gateway: u16, max_in_flight: usize) -> Self {
+    pub(crate) fn new(gateway: u16, max_in_flight: usize, board: Option<Board>) -> Self {
         Self {
             state: Mutex::new(State {
-                slots: Slots::new(gateway, max_in_flight),
+                slots: Slots::new(gateway, max_in_flight).shown_on(board),
                 waiting: VecDeque::new(),
                 is_closing: false,
                 is_cancelled: false,
@@ -109,13 +132,13 @@ impl Exchange {
     pub(crate) fn begin(
         &self,
         mut request: Request,
-    ) -> Result<(Id, oneshot::Receiver<Reply>), Refusal> {
+    ) -> Result<(Id, oneshot::Receiver<Answer>), Refusal> {
         let (sender, receiver) = oneshot::channel();
         let mut state = self.state();
         if state.is_closing {
             return Err(Refusal::Closing);
         }
-        let Ok(id) = state.slots.begin(sender) else {
+        let Ok(id) = state.slots.begin(Waiting::Answer(sender)) else {
             return Err(Refusal::TooMany);
         };
         request.id = id;
@@ -146,16 +169,43 @@ impl Exchange {
     /// Ends a request without an answer of the task's, unless it has ended.
     pub(crate) fn give_up(&self, id: Id, is_expired: bool) {
         let mut state = self.state();
-        if state.slots.end(id).is_some() {
-            let counters = &self.counters;
-            let counter = if is_expired {
-                &counters.expired
-            } else {
-                &counters.disconnected
-            };
-            counter.fetch_add(1, Ordering::Relaxed);
-            self.wake_at_the_end(&state);
+        let counters = &self.counters;
+        match state.slots.abandon(id) {
+            None => return,
+            Some(Waiting::Stream(_)) => {} // counted when it began
+            Some(Waiting::Answer(_)) if is_expired => {
+                counters.expired.fetch_add(1, Ordering::Relaxed);
+            }
+            Some(Waiting::Answer(_)) => {
+                counters.disconnected.fetch_add(1, Ordering::Relaxed);
+            }
         }
+        self.wake_at_the_end(&state);
+    }
+
+    /// Answers a request with what goes on by the sender; None if it has ended.
+    pub(crate) fn begin_stream(&self, reply: Reply) -> Option<mpsc::Sender<Piece>> {
+        let mut state = self.state();
+        let (sender, receiver) = mpsc::channel(MOST_PIECES);
+        let waiting = state.slots.get_mut(reply.id)?;
+        if matches!(waiting, Waiting::Stream(_)) {
+            return None;
+        }
+        let Waiting::Answer(waiting) = std::mem::replace(waiting, Waiting::Stream(sender.clone()))
+        else {
+            return None;
+        };
+        self.counters.answered.fetch_add(1, Ordering::Relaxed);
+        let rest = Some(receiver);
+        let _ = waiting.send(Answer { reply, rest }); // or its client has just gone
+        Some(sender)
+    }
+
+    /// Ends a request whose stream is over.
+    pub(crate) fn end_stream(&self, id: Id) {
+        let mut state = self.state();
+        state.slots.end(id);
+        self.wake_at_the_end(&state);
     }
 
     /// Takes up to `limit` requests; waits for the first for as long as `timeout`, and then for more
@@ -218,9 +268,12 @@ impl Exchange {
             std::mem::take(&mut *self.replies.lock().unwrap_or_else(PoisonError::into_inner));
         let mut state = self.state();
         for reply in replies {
-            if let Some(sender) = state.slots.end(reply.id) {
+            if let Some(Waiting::Answer(_)) = state.slots.get_mut(reply.id)
+                && let Some(Waiting::Answer(sender)) = state.slots.end(reply.id)
+            {
                 self.counters.answered.fetch_add(1, Ordering::Relaxed);
-                let _ = sender.send(reply); // or its client has just gone
+                let rest = None;
+                let _ = sender.send(Answer { reply, rest }); // or its client has just gone
             }
         }
         self.wake_at_the_end(&state);
@@ -244,7 +297,11 @@ impl Exchange {
         state.is_closing = true;
         state.is_cancelled = true;
         state.waiting.clear();
-        drop(state.slots.end_all());
+        for waiting in state.slots.end_all() {
+            if let Waiting::Stream(sender) = waiting {
+                let _ = sender.try_send(Err(Broken)); // a full one ends with its connection
+            }
+        }
         drop(state);
         self.arrived.notify_all();
     }
@@ -273,3 +330,6 @@ impl Exchange {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// Of a stream, before its client has read them.
+const MOST_PIECES: usize = 16;

@@ -7,14 +7,16 @@
 //! - [`Gateway`] is the server; [`Request`] and [`Reply`] go through it.
 //! - [`Slots`] gives each request a number and has it end once: answered, expired, disconnected or
 //!   refused.
-//! - [`Replies`] sends replies to the gateway of another process.
+//! - [`Replies`] sends replies to the gateways of other processes, [`Stream`] one that goes on.
 
+mod board;
 mod gateway;
 mod replies;
 mod server;
 mod slots;
 mod tls;
 
+use std::collections::HashSet;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -22,11 +24,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use oka_ipc::secure::Identity;
+use oka_ipc::{Endpoint, EndpointKind, Key};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 
+use crate::board::Board;
 use crate::gateway::Exchange;
 pub use crate::gateway::{Counts, Reply, Request};
-pub use crate::replies::Replies;
+use crate::replies::Admission;
+pub use crate::replies::{Replies, Stream, Way};
 pub use crate::server::response;
 pub use crate::slots::{Id, MOST, Slots, gateway_of};
 
@@ -54,7 +61,8 @@ pub struct Config {
     pub header_timeout: Duration,
     /// Files in PEM of the certificate with its chain, and of its key; connections are then encrypted.
     pub certificate: Option<(PathBuf, PathBuf)>,
-    /// Where replies of other processes come in; a socket is made there.
+    /// Where replies of other processes of the host come in: a socket is made there, and beside it a
+    /// file for them to see which requests somebody waits for.
     pub replies: Option<PathBuf>,
 }
 
@@ -63,6 +71,9 @@ pub struct Config {
 pub struct Gateway {
     exchange: Arc<Exchange>,
     address: SocketAddr,
+    runtime: Handle,
+    /// The keys of those on other hosts that may answer.
+    admitted: watch::Sender<Option<HashSet<Key>>>,
     stop: watch::Sender<bool>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -73,7 +84,10 @@ impl Gateway {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
-        let exchange = Arc::new(Exchange::new(config.gateway, config.max_in_flight));
+        let slots = config.max_in_flight.min(MOST);
+        let board = config.replies.as_deref().map(replies::board_of);
+        let board = board.map(|path| Board::create(&path, slots)).transpose()?;
+        let exchange = Arc::new(Exchange::new(config.gateway, slots, board));
         let tls = config.certificate.as_ref().map(tls::acceptor).transpose()?;
         let listener = runtime.block_on(server::listen(&config))?;
         let address = listener.local_addr()?;
@@ -81,7 +95,7 @@ impl Gateway {
         if let Some(path) = &config.replies {
             let _inside = runtime.enter();
             let listener = tokio::net::UnixListener::bind(path)?;
-            runtime.spawn(replies::receive(listener, Arc::clone(&exchange)));
+            runtime.spawn(replies::receive_local(listener, Arc::clone(&exchange)));
         }
         let serving = server::serve(
             listener,
@@ -90,15 +104,49 @@ impl Gateway {
             Arc::clone(&exchange),
             stopped,
         );
+        let handle = runtime.handle().clone();
         let thread = std::thread::Builder::new()
             .name("oka-http".to_owned())
             .spawn(move || runtime.block_on(serving))?;
         Ok(Self {
             exchange,
             address,
+            runtime: handle,
+            admitted: watch::Sender::new(None),
             stop,
             thread: Mutex::new(Some(thread)),
         })
+    }
+
+    /// Takes replies of other hosts in, too, at `tcp://host:port`; with encryption those whose keys are
+    /// admitted. Returns what they have to know: `tcp://KEY@host:port`.
+    pub fn listen(&self, endpoint: &str, encryption: bool) -> io::Result<String> {
+        let invalid = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
+        let endpoint = Endpoint::parse(endpoint).map_err(invalid)?;
+        if endpoint.kind != EndpointKind::Tcp {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let listener = std::net::TcpListener::bind(&endpoint.address)?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?.to_string();
+        let identity = encryption.then(Identity::generate).transpose()?;
+        let key = identity.as_ref().map(|identity| identity.public);
+        let admission = identity.map(|identity| Admission {
+            identity: Arc::new(identity),
+            admitted: self.admitted.subscribe(),
+        });
+        let _inside = self.runtime.enter();
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        let exchange = Arc::clone(&self.exchange);
+        self.runtime
+            .spawn(replies::receive_tcp(listener, admission, exchange));
+        let kind = EndpointKind::Tcp;
+        Ok(Endpoint { kind, key, address }.to_string())
+    }
+
+    /// From now on those on other hosts with these keys may answer.
+    pub fn admit(&self, keys: impl IntoIterator<Item = Key>) {
+        self.admitted.send_replace(Some(keys.into_iter().collect()));
     }
 
     /// Where it listens.

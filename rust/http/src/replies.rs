@@ -1,59 +1,397 @@
-//! Replies on their way from the process that makes them to that of the gateway, over a local socket.
+//! Replies on their way from the process that makes them to that of the gateway: over a local socket,
+//! or from another host over TCP, where both ends prove their keys and all is encrypted.
 //!
-//! A reply is its header of fixed length, then the lines of its headers, then the body.
+//! A connection begins with a byte that says what it is for. One of replies has as many as come: each
+//! is its header of fixed length, then the lines of its headers, then the body. One of a stream has a
+//! single reply, and then its pieces, each behind its length, the last of length 0; so a client that
+//! reads slowly holds up its own stream alone.
 
-use std::io::{self, Write};
+use std::collections::{BTreeMap, HashSet};
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
-use bytes::{Buf, BufMut, BytesMut};
-use tokio::io::AsyncReadExt;
-use tokio::net::UnixListener;
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use oka_ipc::secure::{Cipher, FIRST_BYTES, Identity, SECOND_BYTES, TAG_BYTES};
+use oka_ipc::{Endpoint, Key};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::watch;
 
-use crate::gateway::{Exchange, Reply};
+use crate::board::Board;
+use crate::gateway::{Broken, Exchange, Reply};
+use crate::slots::{Id, gateway_of};
 
-/// The end that replies are sent from.
+/// Where the replies of other processes come in at a gateway.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Way {
+    /// On the same host: its socket and its board, as in [`Config`](crate::Config).
+    Local(PathBuf),
+    /// What [`Gateway::listen`](crate::Gateway::listen) has said, and how long to try.
+    Tcp(Endpoint, Duration),
+}
+
+/// The ways from a task to the gateways of others.
 #[derive(Debug)]
 pub struct Replies {
-    socket: UnixStream,
+    identity: Option<Arc<Identity>>,
+    ways: BTreeMap<u16, Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    way: Way,
+    board: Option<Board>,
+    connection: Connection,
+    /// What is to be sent.
     bytes: Vec<u8>,
 }
 
 impl Replies {
-    /// To the gateway whose socket is here.
-    pub fn connect(path: &Path) -> io::Result<Self> {
+    /// To no gateway yet; `encryption` of what goes over TCP.
+    pub fn new(encryption: bool) -> io::Result<Self> {
+        let identity = encryption.then(Identity::generate).transpose()?;
         Ok(Self {
-            socket: UnixStream::connect(path)?,
-            bytes: Vec::new(),
+            identity: identity.map(Arc::new),
+            ways: BTreeMap::new(),
         })
     }
 
-    /// Sends replies with one call of the system; blocks while the gateway has too many.
+    /// What gateways of other hosts have to admit; None without encryption.
+    pub fn key(&self) -> Option<Key> {
+        self.identity.as_ref().map(|identity| identity.public)
+    }
+
+    /// Connects to the gateway of that number.
+    pub fn connect(&mut self, gateway: u16, way: Way) -> io::Result<()> {
+        let connection = Connection::open(&way, self.identity.as_deref(), REPLIES)?;
+        let board = match &way {
+            Way::Local(path) => Some(Board::open(&board_of(path))?),
+            Way::Tcp(..) => None,
+        };
+        let bytes = Vec::new();
+        let open = Open {
+            way,
+            board,
+            connection,
+            bytes,
+        };
+        self.ways.insert(gateway, open);
+        Ok(())
+    }
+
+    /// Whether there is a way to the gateway of this request.
+    pub fn reaches(&self, id: Id) -> bool {
+        self.ways.contains_key(&gateway_of(id))
+    }
+
+    /// Sends replies, each to its gateway, with one call of the system to each; blocks while a gateway
+    /// has too many.
     pub fn send<'a>(&mut self, replies: impl IntoIterator<Item = &'a Reply>) -> io::Result<()> {
-        self.bytes.clear();
         for reply in replies {
-            reply.encode(&mut self.bytes);
+            reply.encode(&mut way_of(&mut self.ways, reply.id)?.bytes);
         }
-        self.socket.write_all(&self.bytes)
+        for open in self.ways.values_mut() {
+            if !open.bytes.is_empty() {
+                open.connection.write(&open.bytes)?;
+                open.bytes.clear();
+            }
+        }
+        Ok(())
+    }
+
+    /// What [`Stream::open`] needs for the stream of a request.
+    pub fn stream(&self, id: Id) -> io::Result<Stream> {
+        let open = self.ways.get(&gateway_of(id)).ok_or_else(nowhere)?;
+        Ok(Stream {
+            way: open.way.clone(),
+            identity: self.identity.clone(),
+            connection: None,
+        })
+    }
+
+    /// How many requests of gateways of this host have ended without an answer; wraps around.
+    pub fn abandoned(&self) -> u32 {
+        let boards = self.ways.values().filter_map(|open| open.board.as_ref());
+        boards.fold(0, |sum, board| sum.wrapping_add(board.abandoned()))
+    }
+
+    /// Whether a request has ended without an answer; None where that cannot be seen from here: it is
+    /// of a gateway on another host.
+    pub fn is_abandoned(&self, id: Id) -> Option<bool> {
+        let board = self.ways.get(&gateway_of(id))?.board.as_ref()?;
+        Some(board.is_abandoned(id))
     }
 }
 
-/// Takes in the replies of all who connect.
-pub(crate) async fn receive(listener: UnixListener, exchange: Arc<Exchange>) {
-    while let Ok((mut socket, _)) = listener.accept().await {
-        let exchange = Arc::clone(&exchange);
+/// An answer that goes piece by piece.
+#[derive(Debug)]
+pub struct Stream {
+    way: Way,
+    identity: Option<Arc<Identity>>,
+    connection: Option<Connection>,
+}
+
+impl Stream {
+    /// Begins: the reply's status and headers; its body is left out.
+    pub fn open(&mut self, reply: &Reply) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        reply.encode(&mut bytes);
+        let mut connection = Connection::open(&self.way, self.identity.as_deref(), STREAM)?;
+        connection.write(&bytes)?;
+        self.connection = Some(connection);
+        Ok(())
+    }
+
+    /// Sends a piece; blocks while the client reads more slowly, fails when it is gone.
+    pub fn write(&mut self, piece: &[u8]) -> io::Result<()> {
+        if piece.is_empty() {
+            return Ok(());
+        }
+        self.send(piece)
+    }
+
+    /// That was all. Without it, the client sees that the answer is broken off.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.send(&[])
+    }
+
+    fn send(&mut self, piece: &[u8]) -> io::Result<()> {
+        let connection = self.connection.as_mut().ok_or_else(nowhere)?;
+        let mut bytes = Vec::with_capacity(4 + piece.len());
+        bytes.put_u32_le(piece.len() as u32);
+        bytes.extend_from_slice(piece);
+        connection.write(&bytes)
+    }
+}
+
+/// The end that is written to.
+struct Connection {
+    socket: Box<dyn Write + Send>,
+    cipher: Option<Cipher>,
+    sealed: Vec<u8>,
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Connection").finish_non_exhaustive()
+    }
+}
+
+impl Connection {
+    fn open(way: &Way, identity: Option<&Identity>, purpose: u8) -> io::Result<Self> {
+        let (socket, cipher): (Box<dyn Write + Send>, _) = match way {
+            Way::Local(path) => (Box::new(UnixStream::connect(path)?), None),
+            Way::Tcp(endpoint, timeout) => {
+                let (socket, cipher) = greet(endpoint, *timeout, identity)?;
+                (Box::new(socket), cipher)
+            }
+        };
+        let mut connection = Self {
+            socket,
+            cipher,
+            sealed: Vec::new(),
+        };
+        connection.write(&[purpose])?;
+        Ok(connection)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let Some(cipher) = &mut self.cipher else {
+            return self.socket.write_all(bytes);
+        };
+        for piece in bytes.chunks(MOST_SEALED_BYTES) {
+            self.sealed.clear();
+            self.sealed.put_u32_le(piece.len() as u32);
+            self.sealed.extend_from_slice(piece);
+            let tag = cipher.seal(&mut self.sealed[LENGTH_BYTES..])?;
+            self.sealed.extend_from_slice(&tag);
+            self.socket.write_all(&self.sealed)?;
+        }
+        Ok(())
+    }
+}
+
+fn greet(
+    endpoint: &Endpoint,
+    timeout: Duration,
+    identity: Option<&Identity>,
+) -> io::Result<(TcpStream, Option<Cipher>)> {
+    let mut addresses = std::net::ToSocketAddrs::to_socket_addrs(&endpoint.address)?;
+    let address = addresses.next().ok_or_else(nowhere)?;
+    let mut socket = TcpStream::connect_timeout(&address, timeout)?;
+    socket.set_nodelay(true)?;
+    let (Some(identity), Some(peer)) = (identity, &endpoint.key) else {
+        return Ok((socket, None));
+    };
+    socket.set_read_timeout(Some(timeout))?;
+    let mut handshake = identity.initiate(PROLOGUE, peer)?;
+    socket.write_all(&handshake.write::<FIRST_BYTES>()?)?;
+    let mut second = [0; SECOND_BYTES];
+    socket.read_exact(&mut second)?;
+    handshake.read(&second)?;
+    let (send, _) = handshake.finish()?;
+    Ok((socket, Some(send)))
+}
+
+/// The key of a gateway, and those that it admits, once it knows them.
+#[derive(Debug, Clone)]
+pub(crate) struct Admission {
+    pub(crate) identity: Arc<Identity>,
+    pub(crate) admitted: watch::Receiver<Option<HashSet<Key>>>,
+}
+
+/// Takes in the replies of all who connect from this host.
+pub(crate) async fn receive_local(listener: UnixListener, exchange: Arc<Exchange>) {
+    while let Ok((socket, _)) = listener.accept().await {
+        let incoming = Incoming {
+            socket,
+            cipher: None,
+        };
+        tokio::spawn(hear(incoming, Arc::clone(&exchange)));
+    }
+}
+
+/// Takes in the replies of all who connect from others, and whose keys are admitted.
+pub(crate) async fn receive_tcp(
+    listener: TcpListener,
+    admission: Option<Admission>,
+    exchange: Arc<Exchange>,
+) {
+    loop {
+        let Ok((socket, _)) = listener.accept().await else {
+            tokio::time::sleep(PAUSE).await; // out of descriptors, most likely
+            continue;
+        };
+        let (admission, exchange) = (admission.clone(), Arc::clone(&exchange));
         tokio::spawn(async move {
-            let mut bytes = BytesMut::new();
-            loop {
-                bytes.reserve(ROOM);
-                match socket.read_buf(&mut bytes).await {
-                    Ok(1..) => exchange.reply(std::iter::from_fn(|| Reply::decode(&mut bytes))),
-                    _ => return,
-                }
+            if let Ok(incoming) = welcome(socket, admission).await {
+                hear(incoming, exchange).await;
             }
         });
     }
+}
+
+async fn welcome(
+    mut socket: tokio::net::TcpStream,
+    admission: Option<Admission>,
+) -> io::Result<Incoming<tokio::net::TcpStream>> {
+    let Some(mut admission) = admission else {
+        let cipher = None;
+        return Ok(Incoming { socket, cipher });
+    };
+    let stranger = || io::Error::from(io::ErrorKind::PermissionDenied);
+    let greeting = async {
+        let mut first = [0; FIRST_BYTES];
+        socket.read_exact(&mut first).await?;
+        let mut handshake = admission.identity.respond(PROLOGUE)?;
+        handshake.read(&first)?;
+        // Tasks connect in any order: this gateway may not know its peers yet.
+        let peer = handshake.peer().ok_or_else(stranger)?;
+        let known = admission.admitted.wait_for(Option::is_some).await;
+        let is_admitted = known.is_ok_and(|keys| keys.iter().flatten().any(|key| *key == peer));
+        if !is_admitted {
+            return Err(stranger());
+        }
+        let second = handshake.write::<SECOND_BYTES>()?;
+        socket.write_all(&second).await?;
+        handshake.finish()
+    };
+    let greeted = tokio::time::timeout(GREETING, greeting).await;
+    let (_, receive) = greeted.map_err(|_| stranger())??;
+    let cipher = Some(receive);
+    Ok(Incoming { socket, cipher })
+}
+
+/// The end that is read from.
+struct Incoming<S> {
+    socket: S,
+    cipher: Option<Cipher>,
+}
+
+impl<S: AsyncRead + Unpin> Incoming<S> {
+    /// Appends what has come; fails at the end.
+    async fn fill(&mut self, bytes: &mut BytesMut) -> io::Result<()> {
+        let Some(cipher) = &mut self.cipher else {
+            bytes.reserve(ROOM);
+            return match self.socket.read_buf(bytes).await? {
+                0 => Err(io::ErrorKind::UnexpectedEof.into()),
+                _ => Ok(()),
+            };
+        };
+        let length = self.socket.read_u32_le().await? as usize;
+        if length > MOST_SEALED_BYTES {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let start = bytes.len();
+        bytes.resize(start + length, 0);
+        self.socket.read_exact(&mut bytes[start..]).await?;
+        let mut tag = [0; TAG_BYTES];
+        self.socket.read_exact(&mut tag).await?;
+        cipher.open(&mut bytes[start..], tag)
+    }
+}
+
+async fn hear<S: AsyncRead + Unpin>(mut incoming: Incoming<S>, exchange: Arc<Exchange>) {
+    let mut bytes = BytesMut::new();
+    if incoming.fill(&mut bytes).await.is_err() {
+        return;
+    }
+    match bytes.get_u8() {
+        REPLIES => loop {
+            exchange.reply(std::iter::from_fn(|| Reply::decode(&mut bytes)));
+            if incoming.fill(&mut bytes).await.is_err() {
+                return;
+            }
+        },
+        STREAM => {
+            let _ = pass_on(incoming, bytes, &exchange).await; // its client sees what became of it
+        }
+        _ => {}
+    }
+}
+
+/// Hands a stream on to its client, as fast as that one reads.
+async fn pass_on<S: AsyncRead + Unpin>(
+    mut incoming: Incoming<S>,
+    mut bytes: BytesMut,
+    exchange: &Exchange,
+) -> Result<(), Broken> {
+    let first = loop {
+        if let Some(reply) = Reply::decode(&mut bytes) {
+            break reply;
+        }
+        incoming.fill(&mut bytes).await.map_err(|_| Broken)?;
+    };
+    let id = first.id;
+    let pieces = exchange.begin_stream(first).ok_or(Broken)?;
+    loop {
+        while let Some(piece) = piece(&mut bytes) {
+            if piece.is_empty() {
+                exchange.end_stream(id);
+                return Ok(());
+            }
+            pieces.send(Ok(piece)).await.map_err(|_| Broken)?;
+        }
+        if incoming.fill(&mut bytes).await.is_err() {
+            let _ = pieces.send(Err(Broken)).await;
+            exchange.end_stream(id);
+            return Err(Broken);
+        }
+    }
+}
+
+/// Takes off the piece that the bytes begin with, if it is there as a whole.
+fn piece(bytes: &mut BytesMut) -> Option<Bytes> {
+    let length = bytes.get(..LENGTH_BYTES)?.get_u32_le() as usize;
+    if bytes.len() - LENGTH_BYTES < length {
+        return None;
+    }
+    bytes.advance(LENGTH_BYTES);
+    Some(bytes.split_to(length).freeze())
 }
 
 impl Reply {
@@ -89,5 +427,26 @@ impl Reply {
     }
 }
 
+/// The board of the gateway whose socket is here.
+pub(crate) fn board_of(socket: &std::path::Path) -> PathBuf {
+    socket.with_extension("board")
+}
+
+fn way_of(ways: &mut BTreeMap<u16, Open>, id: Id) -> io::Result<&mut Open> {
+    ways.get_mut(&gateway_of(id)).ok_or_else(nowhere)
+}
+
+fn nowhere() -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, "there is no way to this gateway")
+}
+
+const REPLIES: u8 = b'R';
+const STREAM: u8 = b'S';
+const PROLOGUE: &[u8] = b"oka replies 1";
 const HEADER_BYTES: usize = 8 + 2 + 4 + 8;
+const LENGTH_BYTES: usize = 4;
 const ROOM: usize = 64 * 1024;
+const MOST_SEALED_BYTES: usize = 1 << 20;
+/// For a peer to prove its key.
+const GREETING: Duration = Duration::from_mins(1);
+const PAUSE: Duration = Duration::from_millis(50);

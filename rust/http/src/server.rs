@@ -1,26 +1,29 @@
-//! HTTP/1.1 on one side of an [`Exchange`].
+//! HTTP on one side of an [`Exchange`].
 
 use std::convert::Infallible;
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
-use hyper::body::{Body, Incoming};
+use http_body_util::{BodyExt, Either, Full, LengthLimitError, Limited};
+use hyper::body::{Body, Frame, Incoming};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Request as HttpRequest, Response, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulConnection;
 use subtle::ConstantTimeEq;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-use crate::Config;
-use crate::gateway::{Exchange, Refusal, Reply, Request};
+use crate::gateway::{Answer, Broken, Exchange, Piece, Refusal, Reply, Request};
 use crate::slots::Id;
+use crate::{Config, tls};
 
 /// Serves until `stop` says so; then lets connections that are at a request finish it.
 pub(crate) async fn serve(
@@ -49,7 +52,7 @@ pub(crate) async fn serve(
         let (config, exchange) = (Arc::clone(&config), Arc::clone(&exchange));
         let _ = socket.set_nodelay(true);
         match tls.clone() {
-            None => connections.spawn(connect(socket, config, exchange, stop.clone())),
+            None => connections.spawn(begin_plain(socket, config, exchange, stop.clone())),
             Some(tls) => connections.spawn(encrypt(socket, tls, config, exchange, stop.clone())),
         };
     }
@@ -90,26 +93,77 @@ async fn encrypt(
 ) {
     let shaken = tokio::time::timeout(config.header_timeout, tls.accept(socket));
     if let Ok(Ok(socket)) = shaken.await {
-        connect(socket, config, exchange, stop).await;
+        let is_http2 = socket.get_ref().1.alpn_protocol() == Some(tls::HTTP2);
+        connect(socket, is_http2, config, exchange, stop).await;
     }
 }
 
-async fn connect(
-    socket: impl AsyncRead + AsyncWrite + Unpin,
+async fn begin_plain(
+    socket: TcpStream,
     config: Arc<Config>,
     exchange: Arc<Exchange>,
     mut stop: watch::Receiver<bool>,
 ) {
-    let header_timeout = config.header_timeout;
+    let is_http2 = tokio::select! {
+        found = tokio::time::timeout(config.header_timeout, is_http2(&socket)) => found,
+        _ = stop.wait_for(|stop| *stop) => return,
+    };
+    if let Ok(Ok(is_http2)) = is_http2 {
+        connect(socket, is_http2, config, exchange, stop).await;
+    }
+}
+
+/// Whether the client begins as one of HTTP/2 that knows that the server is, too.
+async fn is_http2(socket: &TcpStream) -> io::Result<bool> {
+    let mut begun = [0; PREFACE.len()];
+    loop {
+        let length = socket.peek(&mut begun).await?;
+        if length == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if begun[..length] != PREFACE[..length] {
+            return Ok(false);
+        }
+        if length == PREFACE.len() {
+            return Ok(true);
+        }
+        tokio::time::sleep(PEEK_PAUSE).await;
+    }
+}
+
+async fn connect(
+    socket: impl AsyncRead + AsyncWrite + Unpin + 'static,
+    is_http2: bool,
+    config: Arc<Config>,
+    exchange: Arc<Exchange>,
+    stop: watch::Receiver<bool>,
+) {
+    let (header_timeout, most_streams) = (config.header_timeout, config.max_in_flight as u32);
     let answer = hyper::service::service_fn(move |request| {
         let (config, exchange) = (Arc::clone(&config), Arc::clone(&exchange));
-        async move { Ok::<_, Infallible>(answer(request, &config, &exchange).await) }
+        async move { Ok::<_, Infallible>(answer(request, &config, exchange).await) }
     });
-    let connection = hyper::server::conn::http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(header_timeout)
-        .max_buf_size(MOST_HEADER_BYTES)
-        .serve_connection(TokioIo::new(socket), answer);
+    let socket = TokioIo::new(socket);
+    if is_http2 {
+        let connection = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .keep_alive_interval(header_timeout)
+            .max_concurrent_streams(most_streams)
+            .max_header_list_size(MOST_HEADER_BYTES as u32)
+            .serve_connection(socket, answer);
+        run(connection, stop).await;
+    } else {
+        let connection = hyper::server::conn::http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(header_timeout)
+            .max_buf_size(MOST_HEADER_BYTES)
+            .serve_connection(socket, answer);
+        run(connection, stop).await;
+    }
+}
+
+/// Until the client goes, or what it has asked for is answered and the server stops.
+async fn run(connection: impl GracefulConnection, mut stop: watch::Receiver<bool>) {
     let mut connection = std::pin::pin!(connection);
     tokio::select! {
         _ = connection.as_mut() => return, // an error is the client's: it went away
@@ -118,16 +172,55 @@ async fn connect(
     let _ = connection.await;
 }
 
+/// All of an answer, or what comes of it piece by piece.
+type Content = Either<Full<Bytes>, Rest>;
+
 async fn answer(
     request: HttpRequest<Incoming>,
     config: &Config,
+    exchange: Arc<Exchange>,
+) -> Response<Content> {
+    match begin(request, config, &exchange).await {
+        Err(response) => response.map(Either::Left),
+        Ok((id, deadline, answered)) => {
+            let mut open = Open {
+                id,
+                exchange,
+                is_expired: false,
+            };
+            match tokio::time::timeout_at(deadline.into(), answered).await {
+                Ok(Ok(Answer { reply, rest: None })) => response(reply).map(Either::Left),
+                Ok(Ok(Answer { reply, rest })) => response(reply).map(|_| {
+                    let pieces = rest;
+                    Either::Right(Rest {
+                        pieces,
+                        _open: open,
+                    })
+                }),
+                Ok(Err(_)) => refused(Refusal::Closing, &open.exchange).map(Either::Left), // nobody will
+                Err(_) => {
+                    open.is_expired = true;
+                    let message = "nobody has answered in time";
+                    said(StatusCode::GATEWAY_TIMEOUT, message).map(Either::Left)
+                }
+            }
+        }
+    }
+}
+
+/// Begins a request; or says why it does not.
+async fn begin(
+    request: HttpRequest<Incoming>,
+    config: &Config,
     exchange: &Exchange,
-) -> Response<Full<Bytes>> {
+) -> Result<(Id, Instant, oneshot::Receiver<Answer>), Response<Full<Bytes>>> {
     match request.uri().path() {
-        HEALTHY => return said(StatusCode::OK, "healthy"),
-        READY if exchange.refuses().is_none() => return said(StatusCode::OK, "ready"),
-        READY => return said(StatusCode::SERVICE_UNAVAILABLE, "not ready"),
-        path if path != config.path => return said(StatusCode::NOT_FOUND, "there is no such path"),
+        HEALTHY => return Err(said(StatusCode::OK, "healthy")),
+        READY if exchange.refuses().is_none() => return Err(said(StatusCode::OK, "ready")),
+        READY => return Err(said(StatusCode::SERVICE_UNAVAILABLE, "not ready")),
+        path if path != config.path => {
+            return Err(said(StatusCode::NOT_FOUND, "there is no such path"));
+        }
         _ => {}
     }
     if let Some(token) = &config.token
@@ -138,17 +231,14 @@ async fn answer(
         response
             .headers_mut()
             .insert(header::WWW_AUTHENTICATE, bearer);
-        return response;
+        return Err(response);
     }
     if let Some(refusal) = exchange.refuses() {
-        return refused(refusal, exchange); // before its body is read
+        return Err(refused(refusal, exchange)); // before its body is read
     }
     let (parts, body) = request.into_parts();
     let deadline = Instant::now() + config.timeout;
-    let body = match read(body, config).await {
-        Ok(body) => body,
-        Err(response) => return response,
-    };
+    let body = read(body, config).await?;
     let target = parts.uri.path_and_query();
     let begun = exchange.begin(Request {
         id: 0,
@@ -158,35 +248,44 @@ async fn answer(
         body,
         deadline,
     });
-    let (id, reply) = match begun {
-        Ok(begun) => begun,
-        Err(refusal) => return refused(refusal, exchange),
-    };
-    let mut open = Open {
-        id,
-        exchange,
-        is_expired: false,
-    };
-    match tokio::time::timeout_at(deadline.into(), reply).await {
-        Ok(Ok(reply)) => response(reply),
-        Ok(Err(_)) => refused(Refusal::Closing, exchange), // nobody will answer it
-        Err(_) => {
-            open.is_expired = true;
-            said(StatusCode::GATEWAY_TIMEOUT, "nobody has answered in time")
-        }
+    match begun {
+        Ok((id, answered)) => Ok((id, deadline, answered)),
+        Err(refusal) => Err(refused(refusal, exchange)),
     }
 }
 
 /// A request under way, which ends at the latest when its connection does.
-struct Open<'a> {
+struct Open {
     id: Id,
-    exchange: &'a Exchange,
+    exchange: Arc<Exchange>,
     is_expired: bool,
 }
 
-impl Drop for Open<'_> {
+impl Drop for Open {
     fn drop(&mut self) {
         self.exchange.give_up(self.id, self.is_expired);
+    }
+}
+
+/// What comes of an answer piece by piece.
+struct Rest {
+    pieces: Option<mpsc::Receiver<Piece>>,
+    _open: Open,
+}
+
+impl Body for Rest {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        let Some(pieces) = &mut self.pieces else {
+            return Poll::Ready(None);
+        };
+        let piece = std::task::ready!(pieces.poll_recv(context));
+        Poll::Ready(piece.map(|piece| piece.map(Frame::data)))
     }
 }
 
@@ -288,6 +387,9 @@ const HEALTHY: &str = "/-/healthz";
 const READY: &str = "/-/readyz";
 /// Request line and headers together; more is answered with 431.
 const MOST_HEADER_BYTES: usize = 64 * 1024;
+/// What every client of HTTP/2 begins with, as far as no method of HTTP/1.1 does.
+const PREFACE: &[u8; 3] = b"PRI";
+const PEEK_PAUSE: Duration = Duration::from_millis(1);
 const BACKLOG: u32 = 4096;
 /// For clients that do not read what they have asked for.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -1,5 +1,7 @@
 //! Requests under way, each in a slot of its own, so that each ends exactly once.
 
+use crate::board::Board;
+
 /// A number that no other request of the job has: of its gateway, its slot, and how many requests
 /// the slot had before.
 pub type Id = u64;
@@ -11,6 +13,7 @@ pub struct Slots<T> {
     places: Vec<Slot<T>>,
     free: Vec<u32>,
     most: usize,
+    board: Option<Board>,
 }
 
 #[derive(Debug)]
@@ -27,7 +30,14 @@ impl<T> Slots<T> {
             places: Vec::new(),
             free: Vec::new(),
             most: most.min(MOST),
+            board: None,
         }
+    }
+
+    /// With a board of as many slots, which shows what has ended from now on.
+    #[must_use]
+    pub(crate) fn shown_on(self, board: Option<Board>) -> Self {
+        Self { board, ..self }
     }
 
     /// Begins a request; gives back what would wait where there are too many.
@@ -54,16 +64,36 @@ impl<T> Slots<T> {
             | u64::from(generation)
     }
 
-    /// Ends a request; `None` if it has ended, or never was.
+    /// Ends a request with its answer; `None` if it has ended, or never was.
     pub fn end(&mut self, id: Id) -> Option<T> {
+        self.end_as(id, false)
+    }
+
+    /// Ends a request without an answer; as [`Self::end`].
+    pub fn abandon(&mut self, id: Id) -> Option<T> {
+        self.end_as(id, true)
+    }
+
+    fn end_as(&mut self, id: Id, is_abandoned: bool) -> Option<T> {
         if !self.has(id) {
             return None;
         }
         let slot = slot_of(id);
         let place = &mut self.places[slot as usize];
         place.generation = (place.generation + 1) & GENERATIONS;
+        if let Some(board) = &self.board {
+            board.end(slot, place.generation, is_abandoned);
+        }
         self.free.push(slot);
         place.waiting.take()
+    }
+
+    /// What waits for a request under way.
+    pub fn get_mut(&mut self, id: Id) -> Option<&mut T> {
+        if !self.has(id) {
+            return None;
+        }
+        self.places[slot_of(id) as usize].waiting.as_mut()
     }
 
     /// Whether a request is under way.
@@ -94,7 +124,7 @@ impl<T> Slots<T> {
         let ids: Vec<_> = (0..self.places.len() as u32)
             .map(|slot| self.id(slot))
             .collect();
-        ids.into_iter().filter_map(|id| self.end(id)).collect()
+        ids.into_iter().filter_map(|id| self.abandon(id)).collect()
     }
 }
 
@@ -103,7 +133,7 @@ pub fn gateway_of(id: Id) -> u16 {
     (id >> GATEWAY_SHIFT) as u16
 }
 
-fn slot_of(id: Id) -> u32 {
+pub(crate) fn slot_of(id: Id) -> u32 {
     (id >> SLOT_SHIFT) as u32 & SLOTS
 }
 
@@ -113,7 +143,7 @@ pub const MOST: usize = SLOTS as usize + 1;
 const GATEWAY_SHIFT: u32 = 48;
 const SLOT_SHIFT: u32 = 24;
 const SLOTS: u32 = (1 << 24) - 1;
-const GENERATIONS: u32 = (1 << 24) - 1;
+pub(crate) const GENERATIONS: u32 = (1 << 24) - 1;
 
 #[cfg(test)]
 mod tests {
@@ -146,7 +176,12 @@ mod tests {
                     }
                 } else if !known.is_empty() {
                     let id = known[which.index(known.len())];
-                    prop_assert_eq!(slots.end(id), under_way.remove(&id));
+                    let ended = if number % 2 == 0 {
+                        slots.end(id)
+                    } else {
+                        slots.abandon(id)
+                    };
+                    prop_assert_eq!(ended, under_way.remove(&id));
                 }
                 prop_assert_eq!(slots.len(), under_way.len());
                 prop_assert!(known.iter().all(|id| slots.has(*id) == under_way.contains_key(id)));

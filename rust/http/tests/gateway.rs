@@ -2,12 +2,14 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use oka_http::{Config, Counts, Gateway, Replies, Reply, Request};
+use oka_http::{Config, Counts, Gateway, Replies, Reply, Request, Way};
+use oka_ipc::Endpoint;
 
 fn config() -> Config {
     Config {
@@ -414,8 +416,9 @@ fn replies_come_from_other_processes() {
         replies: Some(folder.clone()),
         ..config()
     });
-    let mut replies = [(); 2].map(|()| Replies::connect(&folder).unwrap());
+    let mut replies = [(); 2].map(|()| near(&folder));
     std::fs::remove_file(&folder).unwrap();
+    std::fs::remove_file(folder.with_extension("board")).unwrap();
     let mut clients: Vec<_> = (0..6).map(|_| Client::new(&gateway)).collect();
     for client in &mut clients {
         client.post("a");
@@ -431,6 +434,187 @@ fn replies_come_from_other_processes() {
     for client in &mut clients {
         assert_eq!(client.read().2, long);
     }
+}
+
+/// A way over TCP, whose key is admitted or not.
+fn far(gateway: &Gateway, is_encrypted: bool, is_admitted: bool) -> std::io::Result<Replies> {
+    let endpoint = gateway.listen("tcp://127.0.0.1:0", is_encrypted).unwrap();
+    assert_eq!(endpoint.contains('@'), is_encrypted);
+    let way = Way::Tcp(Endpoint::parse(&endpoint).unwrap(), PATIENCE);
+    let mut replies = Replies::new(is_encrypted)?;
+    gateway.admit(replies.key().filter(|_| is_admitted));
+    replies.connect(3, way)?;
+    Ok(replies)
+}
+
+#[test]
+fn replies_of_other_hosts_are_encrypted_or_not() {
+    for is_encrypted in [true, false] {
+        let gateway = start(config());
+        let mut replies = far(&gateway, is_encrypted, true).unwrap();
+        let mut client = Client::new(&gateway);
+        let long = "long ".repeat(1_000_000);
+        for body in ["short", &long, ""] {
+            client.post("a");
+            let request = &take(&gateway, 1)[0];
+            assert_eq!(replies.is_abandoned(request.id), None, "it is not seen");
+            replies.send(&[reply(request, body)]).unwrap();
+            assert_eq!(client.read().2, body);
+        }
+    }
+}
+
+#[test]
+fn strangers_do_not_answer() {
+    let gateway = start(config());
+    far(&gateway, true, false).unwrap_err();
+    let mut client = Client::new(&gateway);
+    client.post("a");
+    let request = &take(&gateway, 1)[0];
+    let endpoint = gateway.listen("tcp://127.0.0.1:0", true).unwrap();
+    let address = Endpoint::parse(&endpoint).unwrap().address;
+    let mut socket = TcpStream::connect(address).unwrap();
+    let mut bytes = vec![b'R'];
+    reply(request, "forged").encode(&mut bytes);
+    bytes.resize(1000, 0);
+    let _ = socket.write_all(&bytes);
+    assert_eq!(socket.read(&mut [0]).unwrap_or(0), 0, "it is cut off");
+    gateway.reply([reply(request, "genuine")]);
+    assert_eq!(client.read().2, "genuine");
+}
+
+/// The chunk that comes next; empty at the end, None where it breaks off.
+fn chunk(client: &mut Client) -> Option<String> {
+    let mut line = String::new();
+    client.socket.read_line(&mut line).unwrap();
+    let length = usize::from_str_radix(line.trim(), 16).ok()?;
+    let mut body = vec![0; length + 2];
+    client.socket.read_exact(&mut body).unwrap();
+    body.truncate(length);
+    Some(String::from_utf8(body).unwrap())
+}
+
+/// A way to one gateway on this host, and to all that it has to do with.
+fn near(folder: &Path) -> Replies {
+    let mut replies = Replies::new(false).unwrap();
+    replies.connect(3, Way::Local(folder.to_owned())).unwrap();
+    replies
+}
+
+#[test]
+fn answers_that_go_piece_by_piece() {
+    let folder = std::env::temp_dir().join(format!("oka-stream-{}", std::process::id()));
+    let gateway = start(Config {
+        replies: Some(folder.clone()),
+        ..config()
+    });
+    for replies in [near(&folder), far(&gateway, true, true).unwrap()] {
+        let mut client = Client::new(&gateway);
+        let began = |client: &mut Client| {
+            client.post("a");
+            let head = reply(&take(&gateway, 1)[0], "");
+            let mut stream = replies.stream(head.id).unwrap();
+            stream.open(&head).unwrap();
+            assert_eq!(client.status(), 200);
+            stream
+        };
+        let mut stream = began(&mut client);
+        for piece in ["one", "", "two"] {
+            stream.write(piece.as_bytes()).unwrap();
+            if !piece.is_empty() {
+                assert_eq!(chunk(&mut client).unwrap(), piece, "as soon as it is there");
+            }
+        }
+        assert_eq!(gateway.in_flight(), 1);
+        stream.finish().unwrap();
+        assert_eq!(chunk(&mut client).unwrap(), "");
+        assert_eq!(gateway.in_flight(), 0);
+
+        drop(began(&mut client)); // not finished
+        assert_eq!(chunk(&mut client), None);
+
+        // A client that does not read holds up its stream; when it goes, that ends.
+        let mut client = Client::new(&gateway);
+        let mut stream = began(&mut client);
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let writer = thread::spawn(move || {
+            let piece = vec![b'x'; 1 << 20];
+            while stream.write(&piece).is_ok() {
+                sender.send(()).unwrap();
+            }
+        });
+        while receiver.recv_timeout(Duration::from_millis(300)).is_ok() {}
+        assert!(!writer.is_finished());
+        drop(client);
+        writer.join().unwrap();
+        wait_until(|| gateway.in_flight() == 0);
+    }
+    std::fs::remove_file(&folder).unwrap();
+    std::fs::remove_file(folder.with_extension("board")).unwrap();
+}
+
+#[test]
+fn others_see_what_is_abandoned() {
+    let folder = std::env::temp_dir().join(format!("oka-seen-{}", std::process::id()));
+    let gateway = start(Config {
+        replies: Some(folder.clone()),
+        ..config()
+    });
+    let replies = near(&folder);
+    std::fs::remove_file(&folder).unwrap();
+    std::fs::remove_file(folder.with_extension("board")).unwrap();
+    let mut clients = [(); 2].map(|()| Client::new(&gateway));
+    for (number, client) in clients.iter_mut().enumerate() {
+        client.post("a");
+        wait_until(|| gateway.in_flight() == number + 1); // in their order
+    }
+    let requests = take(&gateway, 2);
+    let [stays, goes] = clients;
+    drop(goes);
+    wait_until(|| replies.abandoned() == 1);
+    assert_eq!(replies.is_abandoned(requests[0].id), Some(false));
+    assert_eq!(replies.is_abandoned(requests[1].id), Some(true));
+    gateway.reply([reply(&requests[0], "ok")]);
+    let mut stays = stays;
+    assert_eq!(stays.status(), 200);
+    assert_eq!(replies.is_abandoned(requests[0].id), Some(false));
+}
+
+#[test]
+fn http2_without_encryption() {
+    let gateway = start(config());
+    let mut socket = TcpStream::connect(gateway.address()).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.write_all(b"PR").unwrap(); // it may come in parts
+    thread::sleep(Duration::from_millis(5));
+    socket.write_all(b"I * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
+    socket.write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0]).unwrap(); // SETTINGS
+    // Two requests at once: `:method: GET`, `:scheme: http`, `:authority: x`, `:path: /predict`.
+    for stream in [1, 3] {
+        let headers = [&[0x82, 0x86, 0x41, 1, b'x', 0x44, 8][..], b"/predict"].concat();
+        let begin = [0, 0, headers.len() as u8, 1, 0b101, 0, 0, 0, stream];
+        socket.write_all(&[&begin[..], &headers].concat()).unwrap();
+    }
+    let requests = take(&gateway, 2);
+    assert_eq!(
+        (&*requests[0].method, &*requests[0].target),
+        ("GET", "/predict")
+    );
+    let replies = requests.iter().rev().map(|each| reply(each, "ok"));
+    gateway.reply(replies.collect::<Vec<_>>());
+    let mut answered = Vec::new();
+    while answered.len() < 2 {
+        let mut begin = [0; 9];
+        socket.read_exact(&mut begin).unwrap();
+        let mut content = vec![0; usize::from(begin[1]) << 8 | usize::from(begin[2])];
+        socket.read_exact(&mut content).unwrap();
+        if begin[3] == 0 && !content.is_empty() {
+            assert_eq!(content, b"ok");
+            answered.push(begin[8]);
+        }
+    }
+    answered.sort_unstable();
+    assert_eq!(answered, [1, 3]);
 }
 
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -1,11 +1,13 @@
 //! The HTTP gateway for Python: requests come and replies go in batches.
 
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use oka_http::{Config, Gateway, Replies, Reply, Request};
+use oka_http::{Config, Gateway, Replies, Reply, Request, Stream, Way};
+use oka_ipc::{Endpoint, Key};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -138,6 +140,19 @@ impl HttpGateway {
         Ok(())
     }
 
+    /// Takes replies of other hosts in at `tcp://host:port`; returns what they have to be told.
+    ///
+    /// With encryption only of those that `admit` names. Raises OSError where the port is taken.
+    fn listen(&self, endpoint: &str, encryption: bool) -> PyResult<String> {
+        Ok(self.gateway.listen(endpoint, encryption)?)
+    }
+
+    /// From now on those with these keys may answer; once.
+    #[pyo3(signature = (keys: "list[bytes]"))]
+    fn admit(&self, keys: Vec<[u8; 32]>) {
+        self.gateway.admit(keys);
+    }
+
     /// Refuses requests from now on, those that nobody has taken, too; `take` ends with the others.
     fn drain(&self) {
         self.gateway.drain();
@@ -149,7 +164,7 @@ impl HttpGateway {
     }
 }
 
-/// Sends replies to the gateway of another process on this host.
+/// Sends replies to gateways of other processes, on this host or others.
 #[pyclass(frozen, module = "engine._native")]
 pub(crate) struct HttpReplies {
     replies: Mutex<Replies>,
@@ -157,23 +172,116 @@ pub(crate) struct HttpReplies {
 
 #[pymethods]
 impl HttpReplies {
-    /// Connects to the gateway whose `replies` is this. Raises OSError.
+    /// To none yet; `encryption` of what goes to other hosts.
     #[new]
-    #[pyo3(signature = (path: "str"))]
-    fn new(path: &str) -> PyResult<Self> {
+    fn new(encryption: bool) -> PyResult<Self> {
         Ok(Self {
-            replies: Mutex::new(Replies::connect(Path::new(path))?),
+            replies: Mutex::new(Replies::new(encryption)?),
         })
+    }
+
+    /// What gateways of other hosts have to admit; empty without encryption.
+    #[getter]
+    fn key<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        let key: Option<Key> = self.lock().key();
+        PyBytes::new(py, key.as_ref().map_or(&[], |key| &key[..]))
+    }
+
+    /// Connects to the gateway of that number: where its `replies` is, or what its `listen` returned.
+    ///
+    /// Raises OSError where it is not there, or does not answer in time.
+    fn connect(
+        &self,
+        py: Python<'_>,
+        gateway: u16,
+        endpoint: &str,
+        timeout_seconds: f64,
+    ) -> PyResult<()> {
+        let way = if endpoint.starts_with('/') {
+            Way::Local(PathBuf::from(endpoint))
+        } else {
+            let parsed = Endpoint::parse(endpoint);
+            let parsed = parsed.map_err(|error| PyValueError::new_err(error.to_string()))?;
+            Way::Tcp(parsed, seconds("timeout_seconds", timeout_seconds)?)
+        };
+        py.detach(|| self.lock().connect(gateway, way))?;
+        Ok(())
+    }
+
+    /// Whether it has connected to the gateway of this request.
+    fn reaches(&self, id: u64) -> bool {
+        self.lock().reaches(id)
     }
 
     /// As `HttpGateway.reply`. Raises OSError where the gateway is gone.
     fn reply(&self, py: Python<'_>, replies: &Bound<'_, PyList>) -> PyResult<()> {
         let replies = taken(py, replies)?;
-        py.detach(|| {
-            let mut socket = self.replies.lock().unwrap_or_else(PoisonError::into_inner);
-            socket.send(&replies)
+        py.detach(|| self.lock().send(&replies))?;
+        Ok(())
+    }
+
+    /// Begins an answer that goes piece by piece, on a connection of its own.
+    #[pyo3(signature = (id: "int", status: "int", head: "bytes"))]
+    fn stream(&self, py: Python<'_>, id: u64, status: u16, head: &[u8]) -> PyResult<HttpStream> {
+        let reply = Reply {
+            id,
+            status,
+            head: Bytes::copy_from_slice(head),
+            body: Bytes::new(),
+        };
+        let mut stream = self.lock().stream(id)?;
+        py.detach(|| stream.open(&reply))?;
+        Ok(HttpStream {
+            stream: Mutex::new(Some(stream)),
+        })
+    }
+
+    /// How many requests of gateways of this host have ended without an answer; wraps around.
+    fn abandoned(&self) -> u32 {
+        self.lock().abandoned()
+    }
+
+    /// Whether a request has ended without an answer; None of gateways of other hosts.
+    fn is_abandoned(&self, id: u64) -> Option<bool> {
+        self.lock().is_abandoned(id)
+    }
+}
+
+impl HttpReplies {
+    fn lock(&self) -> MutexGuard<'_, Replies> {
+        self.replies.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An answer that goes piece by piece.
+#[pyclass(frozen, module = "engine._native")]
+pub(crate) struct HttpStream {
+    stream: Mutex<Option<Stream>>,
+}
+
+#[pymethods]
+impl HttpStream {
+    /// Sends a piece; waits while the client reads more slowly. Raises OSError when it is gone.
+    #[pyo3(signature = (piece: "bytes"))]
+    fn write(&self, py: Python<'_>, piece: &[u8]) -> PyResult<()> {
+        py.detach(|| match self.lock().as_mut() {
+            Some(stream) => stream.write(piece),
+            None => Err(io::ErrorKind::NotConnected.into()),
         })?;
         Ok(())
+    }
+
+    /// That was all. Dropped without it, the client sees that the answer is broken off.
+    fn finish(&self, py: Python<'_>) -> PyResult<()> {
+        let stream = self.lock().take();
+        py.detach(|| stream.map_or(Ok(()), Stream::finish))?;
+        Ok(())
+    }
+}
+
+impl HttpStream {
+    fn lock(&self) -> MutexGuard<'_, Option<Stream>> {
+        self.stream.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

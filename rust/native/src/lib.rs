@@ -62,7 +62,7 @@ mod _native {
     #[pymodule_export]
     use super::gate::OutputGate;
     #[pymodule_export]
-    use super::http::{HttpGateway, HttpReplies};
+    use super::http::{HttpGateway, HttpReplies, HttpStream};
     #[pymodule_export]
     use super::key::partition;
     #[pymodule_export]
