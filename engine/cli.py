@@ -12,6 +12,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -25,16 +26,17 @@ from engine.cli_pipeline import PipelineCommand
 from engine.config import JobConfig, Progress, Runtime, Strategy, Transport
 from engine.distribution import DISTRIBUTION
 from engine.errors import ConfigError, EngineError, JobStopped, is_debugging
-from engine.job import Plan, execute, open_launcher
+from engine.job import JobHandle, Plan, finished, open_launcher, submit
 from engine.program import load_pipeline, split_assignment
 
+SIGTERM_STATUS = 128 + signal.SIGTERM
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def main() -> NoReturn:
     """Run the command line and exit with its status."""
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
-    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
+    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(SIGTERM_STATUS))
     run_command(commands)
 
 
@@ -183,9 +185,22 @@ def job_options(command: Command) -> Command:
     "--progress", type=click.Choice(get_args(Progress)), help="[auto: a line on a terminal]"
 )
 @click.option(
+    "--drain-seconds",
+    type=click.FloatRange(0),
+    default=0.0,
+    help="On SIGTERM, end the sources and finish what is under way for so long. [0: stop at once]",
+)
+@click.option(
     "--top", default=10, show_default=True, help="Entries to print of what a sink gathered."
 )
-def run(target: str, arguments: tuple[str, ...], as_json: bool, top: int, **options: Any) -> None:
+def run(
+    target: str,
+    arguments: tuple[str, ...],
+    as_json: bool,
+    top: int,
+    drain_seconds: float,
+    **options: Any,
+) -> None:
     """Run the pipeline NAME in FILE, or that a function NAME returns; its arguments follow.
 
     NAME is by default `pipeline`, the name of the file, or the only pipeline that FILE has.
@@ -200,7 +215,9 @@ def run(target: str, arguments: tuple[str, ...], as_json: bool, top: int, **opti
     pipeline, name = load_pipeline(target, arguments)
     config = read_config(name, options)
     try:
-        result = execute(pipeline, config)
+        handle = submit(pipeline, config)
+        is_draining = drain_at_sigterm(handle, drain_seconds) if drain_seconds else None
+        result = finished(handle)
     except JobStopped as stopped:
         console.write(f"{stopped}\n")
         return
@@ -210,11 +227,32 @@ def run(target: str, arguments: tuple[str, ...], as_json: bool, top: int, **opti
         raise
     if as_json:
         click.echo(json.dumps(result.to_dict()))
-        return
-    click.echo(str(result))
-    for sink, output in result.outputs.items():
-        click.echo(f"\n{sink}:")
-        show_output(output, top)
+    else:
+        click.echo(str(result))
+        for sink, output in result.outputs.items():
+            click.echo(f"\n{sink}:")
+            show_output(output, top)
+    if is_draining is not None and is_draining.is_set():
+        sys.exit(SIGTERM_STATUS)
+
+
+def drain_at_sigterm(handle: JobHandle, seconds: float) -> threading.Event:
+    """Have SIGTERM end the job's sources, which the event tells.
+
+    A second SIGTERM stops the job, and so does the end of its time.
+    """
+    is_draining = threading.Event()
+
+    def drain(_number: int, _frame: object) -> None:
+        for stopping in (signal.SIGTERM, signal.SIGALRM):
+            signal.signal(stopping, lambda _number, _frame: sys.exit(SIGTERM_STATUS))
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        console.write(f"SIGTERM: the job finishes what is under way, within {seconds:g} s\n")
+        is_draining.set()
+        handle.stop()
+
+    signal.signal(signal.SIGTERM, drain)
+    return is_draining
 
 
 @commands.command(cls=PipelineCommand)

@@ -45,7 +45,12 @@ def execute(pipelines: Pipelines, config: JobConfig | None = None, **settings: A
     within two seconds and then raises KeyboardInterrupt; a signal handler of yours that raises
     stops it, too.
     """
-    handle = submit(pipelines, config, **settings)
+    return finished(submit(pipelines, config, **settings))
+
+
+@without_frames
+def finished(handle: JobHandle) -> JobResult:
+    """Wait for the end; whatever is raised meanwhile stops the job, as for `execute`."""
     try:
         return handle.wait_finished()
     except BaseException:

@@ -63,8 +63,8 @@ class ServicePlan(Protocol):
 class Service(ABC):
     """A part at work.
 
-    The order is `connect`, `entered`, `finish`, `close`; `close` may come at any time. It, `cancel`
-    and `metrics` come from any thread, the others from the task's.
+    The order is `connect`, `entered`, `finish`, `close`; `close` may come at any time. It, with
+    `cancel`, `end_source` and `metrics`, comes from any thread, the others from the task's.
     """
 
     @property
@@ -79,6 +79,9 @@ class Service(ABC):
     def entered(self) -> Iterator[None]:
         """Work for the task in this thread as long as the block runs."""
         yield
+
+    def end_source(self) -> None:  # noqa: B027 - it may have nothing to do with it
+        """Take nothing more in: the task's source is to end. From any thread; idempotent."""
 
     def finish(self) -> None:  # noqa: B027 - it may owe nothing
         """Wait until others have what the task gave it: its operators have ended."""

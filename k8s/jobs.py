@@ -70,7 +70,7 @@ def parsed(words: Sequence[str]) -> dict[str, Any]:
 
 def plan(parameters: dict[str, Any]) -> Plan:
     """The plan of what `oka run` would run with these parameters."""
-    options = {key: value for key, value in parameters.items() if key not in ("as_json", "top")}
+    options = {key: value for key, value in parameters.items() if key not in _OF_THE_RUN}
     target, arguments = options.pop("target"), options.pop("arguments")
     try:
         pipeline, function = load_pipeline(located(target), arguments)
@@ -118,3 +118,7 @@ def settings_volume(job: Document) -> dict[str, Any] | None:
     """The volume of the head of the job's cluster that is a ConfigMap; None if there is none."""
     volumes = [each for found in clusters([job]) for each in found.groups[0].pod.get("volumes", [])]
     return next((each for each in volumes if "configMap" in each), None)
+
+
+_OF_THE_RUN = ("as_json", "top", "drain_seconds")
+"""Parameters of `oka run` that its plan does not depend on."""

@@ -102,14 +102,21 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Pod:
-    """Pods that are alike, as KubeRay makes them of a template: a group's, or a submitter."""
+    """Pods that are alike, of one template: those that KubeRay makes of a group, or others."""
 
     owner: Document
     where: str
     labels: Mapping[str, str]
     spec: Mapping[str, Any]
     group: Group | None = None
-    """None for a submitter."""
+    """None where Ray does not run: of a submitter, or a Deployment."""
+
+    @property
+    def replicas(self) -> int:
+        """How many there are; of a submitter none, which comes and goes."""
+        if self.group is not None:
+            return self.group.replicas
+        return int(spec(self.owner).get("replicas", 1)) if self.owner["kind"] == "Deployment" else 0
 
     @property
     def document(self) -> Document:
@@ -145,6 +152,9 @@ def pods(documents: Sequence[Document]) -> Iterator[Pod]:
         if template := spec(document).get("submitterPodTemplate"):
             where = f"{name(document)} submitter"
             yield Pod(document, where, _labels(template), spec(template))
+    for document in of_kind(documents, "Deployment"):
+        template = spec(document)["template"]
+        yield Pod(document, name(document), _labels(template), spec(template))
 
 
 def matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:

@@ -34,14 +34,24 @@ class Loaded(NamedTuple):
     tensors: Mapping[str, digits.Floats]
 
 
-def online_inference(folder: str = "digits", port: int = 8000, tasks: int = 1) -> Pipeline:
-    """Serve the model in a folder, and those that come to be there."""
+def online_inference(
+    folder: str = "digits",
+    port: int = 8000,
+    tasks: int = 1,
+    host: str = "127.0.0.1",
+    token_file: str = "",
+) -> Pipeline:
+    """Serve the model in a folder, and those that come to be there.
+
+    Where others than this machine are to reach it, clients show the token that is in the file.
+    """
+    token = Path(token_file).read_text().strip() if token_file else None
     if not Path(folder).exists():
         made = Path(tempfile.mkdtemp(prefix=f".{Path(folder).name}-", dir=Path(folder).parent))
         digits.train(made)
         made.rename(folder)
     models = source(Models(watch=folder)).broadcast(via="channels")
-    requests = source(HttpSource(port, "/digit")).on_nodes(0)
+    requests = source(HttpSource(port, "/digit", host, token=token)).on_nodes(0)
     answers = requests.map_batches_with_model(models, load, predict)
     return answers.with_parallelism(tasks).on_nodes(0).respond()
 

@@ -263,10 +263,15 @@ class Gateway(Service):
         self.reply([each.reply(f"request {each.id:x} failed\n", 500) for each in found])
         return True
 
-    def finish(self) -> None:
-        """Wait until each request has ended; no more are taken."""
+    def end_source(self) -> None:
+        """Refuse requests from now on, also those that the source has not taken."""
         if self.server is not None:
             self.server.drain()
+
+    def finish(self) -> None:
+        """Wait until each request has ended."""
+        if self.server is not None:
+            self.server.drain()  # the source may have ended by itself
             while self.server.in_flight and not self._is_cancelled:
                 time.sleep(_LOOK_SECONDS)
 

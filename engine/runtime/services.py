@@ -56,6 +56,11 @@ class Services:
                 stack.enter_context(service.entered())
             yield
 
+    def end_source(self) -> None:
+        """Tell each that the task's source is to end."""
+        for service in self._services:
+            service.end_source()
+
     def finish(self) -> None:
         """Wait until others have what the task gave to each."""
         for service in self._services:

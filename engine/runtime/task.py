@@ -274,6 +274,7 @@ class Task:
         """Let the source end after its next batch, as if it had no more; idempotent."""
         if self._source is not None:
             self._source.end()
+            self._services.end_source()
 
     def cancel(self) -> None:
         """Make `run` raise Cancelled at its next batch; idempotent."""

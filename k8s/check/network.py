@@ -140,6 +140,10 @@ def _flows(subject: Subject) -> Iterator[Flow]:
     ranges = _port_ranges(subject)
     vpc = End("AWS's endpoints", cidr=(subject.eks.get("vpc") or {}).get("cidr", _VPC))
     watched = of_kind(subject.documents, "PodMonitor")
+    for service in of_kind(subject.documents, "Service"):
+        for pod, end in ends:
+            for port in listening(service, pod):
+                yield Flow(_client(service), end, name(service), range(port, port + 1))
     for pod, end in ends:
         yield from (
             Flow(end, _DNS, "names", range(53, 54), protocol) for protocol in ("UDP", "TCP")
@@ -161,6 +165,28 @@ def _flows(subject: Subject) -> Iterator[Flow]:
                 yield Flow(_OPERATOR, end, what, each)
             if what == "metrics-export-port" and watched:
                 yield Flow(_PROMETHEUS, end, what, each)
+
+
+def listening(service: Document, pod: Pod) -> list[int]:
+    """The ports of a pod's containers that a Service sends to."""
+    said = spec(service)
+    if namespace(service) != namespace(pod.owner) or not matches(_selector(service), pod.labels):
+        return []
+    wanted = {port.get("targetPort", port["port"]) for port in said.get("ports", [])}
+    known = [each for container in pod.spec["containers"] for each in container.get("ports", [])]
+    return [
+        each["containerPort"]
+        for each in known
+        if each.get("name") in wanted or each["containerPort"] in wanted
+    ]
+
+
+def _selector(service: Document) -> dict[str, Any]:
+    return {"matchLabels": spec(service).get("selector") or {"": ""}}
+
+
+def _client(service: Document) -> End:
+    return End("clients", namespace(service), {"oka.dev/role": "client"})
 
 
 def _end(pod: Pod) -> End:

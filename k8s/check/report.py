@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from k8s.check import expected, groups, network, nodes, pods, tasks
+from k8s.check import expected, groups, network, nodes, pods, serving, tasks
 from k8s.check.finding import Finding, Lint
 from k8s.check.programs import dockerfile, eksctl_text, schemas, score
 from k8s.check.subject import Subject
@@ -66,7 +66,7 @@ LINTS: tuple[tuple[str, Lint], ...] = (
             groups.fixed_size, groups.names, groups.one_per_node, groups.ray_options,
             network.monitors, network.policies, network.ports, nodes.eks, nodes.nodes,
             pods.disk, pods.drain, pods.image, pods.memory, pods.ray_version,
-            pods.references, tasks.budgets, tasks.tasks,
+            pods.references, serving.services, serving.serving, tasks.budgets, tasks.tasks,
         )
     ),
 )  # fmt: skip

@@ -58,8 +58,8 @@ def _pods(subject: Subject, budget: Document) -> Counter[int]:
     counts: Counter[int] = Counter()
     for pod in subject.pods:
         same = namespace(pod.owner) == namespace(budget)
-        if pod.group and same and matches(spec(budget).get("selector"), pod.labels):
-            counts[id(pod.owner)] += pod.group.replicas
+        if same and matches(spec(budget).get("selector"), pod.labels):
+            counts[id(pod.owner)] += pod.replicas
     return +counts
 
 

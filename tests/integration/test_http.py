@@ -9,6 +9,8 @@ import re
 import signal
 import socket
 import ssl
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -357,6 +359,50 @@ def test_a_job_that_is_stopped_finishes_what_it_has(tmp_path: Path) -> None:
         (tmp_path / "go").touch()
         assert asked.result()[::2] == (200, b"done")
         job.wait_finished(60)
+
+
+SLOW = """
+import time
+from pathlib import Path
+from operators import source
+from operators.sources import HttpSource
+
+def wait(request):
+    Path("begun").touch()
+    while not Path("go").exists():
+        time.sleep(0.01)
+    return request.reply("done")
+
+def slow(port: int):
+    return source(HttpSource(port)).map(wait).respond()
+"""
+
+
+@pytest.mark.parametrize("is_in_time", [True, False])
+def test_sigterm_drains_where_it_is_asked_to(tmp_path: Path, is_in_time: bool) -> None:
+    port = free_port()
+    (tmp_path / "slow.py").write_text(SLOW)
+    seconds = "60" if is_in_time else "0.5"
+    options = ["--drain-seconds", seconds, "--progress", "none", "--set", "transport=shm"]
+    command = [Path(sys.executable).with_name("oka"), "run", "slow.py", f"port={port}", *options]
+    with (
+        subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process,
+        ThreadPoolExecutor(1) as clients,
+    ):
+        wait_until(lambda: is_ready(port), 60)
+        asked = clients.submit(Client(port))
+        wait_until((tmp_path / "begun").exists)
+        process.terminate()
+        if is_in_time:
+            wait_until(lambda: not is_ready(port), 60)
+            assert Client(port)()[0] == 503
+            (tmp_path / "go").touch()
+            assert asked.result()[::2] == (200, b"done")
+        else:
+            assert asked.exception() or asked.result()[0] == 503
+        said, _ = process.communicate(timeout=60)
+        assert process.returncode == 128 + signal.SIGTERM
+        assert ("records at the sinks" in said) == is_in_time
 
 
 def test_behind_a_failure_it_serves_again(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 
 PLURALS = {
     "v1": ["Pod pods", "ConfigMap configmaps", "Secret secrets", "ServiceAccount serviceaccounts",
-           "Namespace namespaces"],
+           "Namespace namespaces", "Service services"],
+    "apps/v1": ["Deployment deployments"],
     "policy/v1": ["PodDisruptionBudget poddisruptionbudgets"],
     "networking.k8s.io/v1": ["NetworkPolicy networkpolicies"],
     "ray.io/v1": ["RayCluster rayclusters", "RayJob rayjobs"],

@@ -5,6 +5,7 @@ The table of k8s/README.md is this list: it is compared here, so that it cannot 
 
 from __future__ import annotations
 
+import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -37,7 +38,8 @@ class Defect:
         """The overlay that has the file; `eks` where all have it."""
         if "monitoring" in self.file:
             return "eks-monitored"
-        return "dev" if self.file.startswith("overlays/dev") else "eks"
+        found = re.match(r"overlays/(dev|serving)/", self.file)
+        return found.group(1) if found else "eks"
 
 
 CLUSTER = "base/raycluster.yaml"
@@ -50,6 +52,7 @@ EKS = "eks/cluster.yaml"
 AWS = "overlays/eks/egress-to-aws.yaml"
 MONITOR = "components/monitoring/pod-monitor.yaml"
 IMAGE = "../Dockerfile"
+SERVING = "overlays/serving/serving.yaml"
 ANOTHER_GROUP = """
   - groupName: operators
     minReplicas: 0
@@ -283,6 +286,17 @@ DEFECTS = (
            "1.34"),
     Defect("a role for two buckets", EKS, "oka-models-example/models", "somebody-elses/models",
            "eks", "somebody-elses"),
+    # Serving
+    Defect("a Service that selects nothing", SERVING, "spec:\n  selector:\n    app.kubernetes.io/",
+           "spec:\n  selector:\n    app.k8s.io/", "services", "selects no pod"),
+    Defect("a Service of a port that nobody opens", SERVING, "targetPort: http",
+           "targetPort: https", "services", "targetPort"),
+    Defect("a probe of another path", SERVING, "path: /-/readyz", "path: /ready", "serving",
+           "/ready"),
+    Defect("a drain that is cut short", SERVING, "--drain-seconds=40", "--drain-seconds=45",
+           "serving", "of 50 s"),
+    Defect("clients on another port", SERVING, "port: 8000}\n  egress", "port: 8080}\n  egress",
+           "policies", "8000"),
     # What no check without a cluster can tell
     Defect("a Secret that nobody made", CLUSTER, "oka-ray-token", "oka-token", ""),
     Defect("a registry that does not have the image", "base/kustomization.yaml", "newTag: 0.1.0",
