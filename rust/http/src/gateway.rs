@@ -95,12 +95,64 @@ pub(crate) struct Exchange {
 #[derive(Debug)]
 struct State {
     slots: Slots<Waiting>,
+    /// How many are still being read, for each of which there will be a slot.
+    reading: usize,
     /// Requests that nobody has taken.
     waiting: VecDeque<Request>,
     is_closing: bool,
     is_cancelled: bool,
     /// Whether somebody waits for requests.
     is_wanted: bool,
+}
+
+impl State {
+    fn refuses(&self) -> Option<Refusal> {
+        if self.is_closing {
+            return Some(Refusal::Closing);
+        }
+        let is_full = self.slots.len() + self.reading >= self.slots.most();
+        is_full.then_some(Refusal::TooMany)
+    }
+}
+
+/// Room for a request.
+#[derive(Debug)]
+pub(crate) struct Reserved<'a> {
+    exchange: &'a Exchange,
+}
+
+impl Reserved<'_> {
+    /// Begins the request, to which `id` is given; its reply comes by the receiver.
+    pub(crate) fn begin(
+        self,
+        mut request: Request,
+    ) -> Result<(Id, oneshot::Receiver<Answer>), Refusal> {
+        let exchange = self.exchange;
+        let (sender, receiver) = oneshot::channel();
+        let mut state = exchange.state();
+        state.reading -= 1;
+        std::mem::forget(self);
+        if state.is_closing {
+            return Err(Refusal::Closing);
+        }
+        let Ok(id) = state.slots.begin(Waiting::Answer(sender)) else {
+            return Err(Refusal::TooMany);
+        };
+        request.id = id;
+        state.waiting.push_back(request);
+        let is_wanted = std::mem::take(&mut state.is_wanted);
+        drop(state);
+        if is_wanted {
+            exchange.arrived.notify_one();
+        }
+        Ok((id, receiver))
+    }
+}
+
+impl Drop for Reserved<'_> {
+    fn drop(&mut self) {
+        self.exchange.state().reading -= 1;
+    }
 }
 
 #[derive(Debug, Default)]
@@ -116,6 +168,7 @@ impl Exchange {
         Self {
             state: Mutex::new(State {
                 slots: Slots::new(gateway, max_in_flight).shown_on(board),
+                reading: 0,
                 waiting: VecDeque::new(),
                 is_closing: false,
                 is_cancelled: false,
@@ -128,37 +181,19 @@ impl Exchange {
         }
     }
 
-    /// Begins a request, to which `id` is given; its reply comes by the receiver.
-    pub(crate) fn begin(
-        &self,
-        mut request: Request,
-    ) -> Result<(Id, oneshot::Receiver<Answer>), Refusal> {
-        let (sender, receiver) = oneshot::channel();
+    /// Makes room for a request that is going to be read.
+    pub(crate) fn reserve(&self) -> Result<Reserved<'_>, Refusal> {
         let mut state = self.state();
-        if state.is_closing {
-            return Err(Refusal::Closing);
+        if let Some(refusal) = state.refuses() {
+            return Err(refusal);
         }
-        let Ok(id) = state.slots.begin(Waiting::Answer(sender)) else {
-            return Err(Refusal::TooMany);
-        };
-        request.id = id;
-        state.waiting.push_back(request);
-        let is_wanted = std::mem::take(&mut state.is_wanted);
-        drop(state);
-        if is_wanted {
-            self.arrived.notify_one();
-        }
-        Ok((id, receiver))
+        state.reading += 1;
+        Ok(Reserved { exchange: self })
     }
 
     /// Whether one more would be refused.
     pub(crate) fn refuses(&self) -> Option<Refusal> {
-        let state = self.state();
-        if state.is_closing {
-            Some(Refusal::Closing)
-        } else {
-            state.slots.is_full().then_some(Refusal::TooMany)
-        }
+        self.state().refuses()
     }
 
     /// Counts a request that has been refused.

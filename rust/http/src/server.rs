@@ -233,14 +233,13 @@ async fn begin(
             .insert(header::WWW_AUTHENTICATE, bearer);
         return Err(response);
     }
-    if let Some(refusal) = exchange.refuses() {
-        return Err(refused(refusal, exchange)); // before its body is read
-    }
+    let refuse = |refusal| refused(refusal, exchange);
+    let reserved = exchange.reserve().map_err(refuse)?; // before its body is read
     let (parts, body) = request.into_parts();
     let deadline = Instant::now() + config.timeout;
     let body = read(body, config).await?;
     let target = parts.uri.path_and_query();
-    let begun = exchange.begin(Request {
+    let begun = reserved.begin(Request {
         id: 0,
         method: parts.method.as_str().to_owned(),
         target: target.map_or("/", |target| target.as_str()).to_owned(),
@@ -248,10 +247,8 @@ async fn begin(
         body,
         deadline,
     });
-    match begun {
-        Ok((id, answered)) => Ok((id, deadline, answered)),
-        Err(refusal) => Err(refused(refusal, exchange)),
-    }
+    let (id, answered) = begun.map_err(refuse)?;
+    Ok((id, deadline, answered))
 }
 
 /// A request under way, which ends at the latest when its connection does.

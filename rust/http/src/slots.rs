@@ -114,9 +114,9 @@ impl<T> Slots<T> {
         self.len() == 0
     }
 
-    /// Whether none more can begin.
-    pub fn is_full(&self) -> bool {
-        self.len() == self.most
+    /// How many can be under way.
+    pub fn most(&self) -> usize {
+        self.most
     }
 
     /// Ends all.

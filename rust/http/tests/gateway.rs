@@ -436,6 +436,30 @@ fn replies_come_from_other_processes() {
     }
 }
 
+#[test]
+fn requests_that_are_being_read_count() {
+    let gateway = start(config());
+    let mut slow: Vec<_> = (0..8).map(|_| Client::new(&gateway)).collect();
+    for client in &mut slow {
+        client.send("POST /predict HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\na");
+    }
+    let refused = || Client::new(&gateway).post("a").status() == 503;
+    wait_until(refused); // all of them have begun
+    drop(slow.pop());
+    wait_until(|| {
+        let mut other = Client::new(&gateway);
+        other.send("GET /-/readyz HTTP/1.1\r\nhost: x\r\n\r\n");
+        other.status() == 200
+    });
+    for client in &mut slow {
+        client.send("b");
+    }
+    gateway.reply(take(&gateway, 7).iter().map(|each| reply(each, "ok")));
+    for client in &mut slow {
+        assert_eq!(client.status(), 200);
+    }
+}
+
 /// A way over TCP, whose key is admitted or not.
 fn far(gateway: &Gateway, is_encrypted: bool, is_admitted: bool) -> std::io::Result<Replies> {
     let endpoint = gateway.listen("tcp://127.0.0.1:0", is_encrypted).unwrap();
