@@ -163,7 +163,7 @@ free connection counts. One JSON object on standard output.
   --seed N           of the moments [0]
 
 `classes` has what came of the requests: `2xx`, `503`, `other` statuses, `errors` (a connection
-that broke, no reply, a reply without Content-Length). Each has its `count`, `per_second` of what
+that broke, no reply, a reply without a length). Each has its `count`, `per_second` of what
 ended within the measured seconds, percentiles in ms, and an HDR histogram (V2, base64, ns).
 
 Clients that go: each connects, sends its request and closes the connection without reading.
