@@ -29,7 +29,7 @@ pub struct Report {
 impl Class {
     pub fn new() -> Self {
         Self {
-            latencies: Histogram::new_with_bounds(1, LONGEST_NS, 3)
+            latencies: Histogram::new_with_bounds(SHORTEST_NS, LONGEST_NS, 3)
                 .expect("the bounds are possible"),
             ended_within: 0,
         }
@@ -107,8 +107,9 @@ fn base64(bytes: &[u8]) -> String {
     text
 }
 
-/// Longer ones count as this.
-const LONGEST_NS: u64 = 600_000_000_000;
+/// As in Oka's own histograms, which are merged with these.
+const SHORTEST_NS: u64 = 64;
+const LONGEST_NS: u64 = 3_600_000_000_000;
 pub const CLASSES: [&str; 4] = ["2xx", "503", "other", "errors"];
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
