@@ -83,9 +83,9 @@ def closed(url: str, clients: int, seconds: float) -> Closed:
 
 
 def at_rate(url: str, rate: float, clients: int, seconds: float, seed: int) -> Open:
-    """Requests at a rate over so many connections."""
+    """Requests at a rate over so many connections; those that find none free wait for one."""
     options = {"rate": rate, "connections": clients, "seconds": seconds, "seed": seed}
-    return Open.of(_load(url, options))
+    return Open.of(_load(url, options | {"waiting": _MOST_WAITING, "drain": _DRAIN_SECONDS}))
 
 
 def disconnects(url: str, number: int, clients: int, seed: int) -> float:
@@ -131,4 +131,7 @@ def _run(command: list[str]) -> str:
 
 
 _ROOT = Path(__file__).parents[2]
+_MOST_WAITING = 1_000_000
+"""None is left out, as long as there is memory: it would have been a slow one."""
+_DRAIN_SECONDS = 30
 _SCRIPT = Path(__file__).parent / "wrk.lua"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from benchmarks.result import Row
-from benchmarks.serve.systems import ALONE, APART, DEFAULT, UVICORN, System
+from benchmarks.serve.systems import DEFAULT, ONE_TASK, TASKS, TWO_PROCESSES, UVICORN, System
 
 
 class Floor(NamedTuple):
@@ -36,34 +36,38 @@ def floors(rows: Sequence[Row]) -> list[Floor]:
 
 def _floors(rows: _Rows) -> Iterable[Floor]:
     best = rows.best_of_serve()
-    for system, least, times in ((ALONE, 60_000, 5), (APART, 40_000, 3.5)):
+    for system, least, times in ((ONE_TASK, 60_000, 5), (TWO_PROCESSES, 40_000, 3.5)):
         ours = rows.throughput(system, "noop")
         if ours:
             name = f"noop, {system.api}"
             yield Floor(name, ours, least, "requests/s")
             if best:
-                yield Floor(f"{name} by Ray Serve's best mode", ours / best, times, "×")
+                yield Floor(f"{name}, of Ray Serve's best mode", ours / best, times, "×")
             bare = rows.throughput(UVICORN, "noop")
-            if bare and system is ALONE:
-                yield Floor(f"{name} by a bare uvicorn", ours / bare, 1.2, "×")
-    if single := rows.latency(ALONE, "noop", "p50", clients=1):
+            if bare and system is ONE_TASK:
+                yield Floor(f"{name}, of a bare uvicorn", ours / bare, 1.2, "×")
+    if single := rows.latency(ONE_TASK, "noop", "p50", clients=1):
         yield Floor("noop, one_task, 1 client, p50", single / 1000, 0.12, "ms", False)
     for handler in ("hops", "ensemble"):
-        if ours := rows.throughput(ALONE, handler):
+        if ours := rows.throughput(TASKS, handler):
             yield Floor(handler, ours, 5000, "requests/s")
             if default := rows.throughput(DEFAULT, handler):
-                yield Floor(f"{handler} by Ray Serve's default", ours / default, 50, "×")
-    if half := rows.latency(APART, "noop", "p99", load=HALF):
+                yield Floor(f"{handler}, of Ray Serve's default", ours / default, 50, "×")
+    if half := rows.latency(TWO_PROCESSES, "noop", "p99", load=HALF):
         yield Floor("noop, two_processes, half load, p99", half / 1000, 2, "ms", False)
-    capacity = rows.throughput(APART, "busy")
-    row = rows.find(APART, "busy", OVERLOAD)
+    capacity = rows.throughput(TWO_PROCESSES, "busy")
+    row = rows.find(TWO_PROCESSES, "busy", OVERLOAD)
     if row and capacity:
-        yield Floor("4× overload: goodput by capacity", _of(row, "throughput") / capacity, 0.8, "×")
+        yield Floor(
+            "4× overload: goodput, of the capacity", _of(row, "throughput") / capacity, 0.8, "×"
+        )
         yield Floor("4× overload: p99 of refusals", _of(row, "refused_p99_ms"), 10, "ms", False)
-        yield Floor("4× overload: memory by before", _grown(row, "memory_bytes"), 1.1, "×", False)
-    if row := rows.find(APART, "disconnects"):
+        yield Floor(
+            "4× overload: memory, of that before", _grown(row, "memory_bytes"), 1.1, "×", False
+        )
+    if row := rows.find(TWO_PROCESSES, "disconnects"):
         for name, bound in (("descriptors", 1.0), ("memory_bytes", 1.1)):
-            told = f"clients that go: {name.removesuffix('_bytes')} by before"
+            told = f"clients that go: {name.removesuffix('_bytes')}, of those before"
             yield Floor(told, _grown(row, name), bound, "×", False)
 
 

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from benchmarks.measurement import Case
 from benchmarks.peers.peer import Peer
+from engine.units import counted
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class ServeCase(Case):
     def label(self) -> str:
         """The case in words."""
         load = "" if self.load == "closed" else f", load {self.load}"
-        return f"{self.handler} {self.system} {self.api}, {self.clients} clients{load}"
+        return f"{self.handler} {self.system} {self.api}, {counted(self.clients, 'client')}{load}"
 
 
 @dataclass(frozen=True)
@@ -73,43 +74,45 @@ def _peer(system: str, api: str, program: str) -> Peer:
     return Peer(system, api, "noop", "serve", program)
 
 
-def _program(peer: Peer) -> Callable[[str, int], list[str]]:
-    return lambda handler, port: [*peer.command, str(port), handler]
-
-
-def _throughput(port: int, folder: Path) -> dict[str, str]:
-    """Ray Serve as its manual says for throughput; replicas listen themselves."""
-    return _ray(port, folder) | {
-        "RAY_SERVE_THROUGHPUT_OPTIMIZED": "1",
-        "RAY_SERVE_DIRECT_INGRESS_MIN_HTTP_PORT": str(port),
-        "RAY_SERVE_DIRECT_INGRESS_MAX_HTTP_PORT": str(port),
-    }
-
-
-def _proxied(_port: int, folder: Path) -> dict[str, str]:
-    """The same with HAProxy in front of the replicas; it comes with Ray Serve."""
-    proxy = folder / "haproxy"
-    return _ray(_port, folder) | {
-        "RAY_SERVE_THROUGHPUT_OPTIMIZED": "1",
-        "RAY_SERVE_ENABLE_HA_PROXY": "1",
-        "RAY_SERVE_HAPROXY_CONFIG_FILE_LOC": str(proxy / "haproxy.cfg"),
-        "RAY_SERVE_HAPROXY_SOCKET_PATH": str(proxy / "admin.sock"),
-        "RAY_SERVE_HAPROXY_SERVER_STATE_BASE": str(proxy),
-        "RAY_SERVE_HAPROXY_SERVER_STATE_FILE": str(proxy / "server-state"),
-    }
+def _program(peer: Peer, port_offset: int = 0) -> Callable[[str, int], list[str]]:
+    return lambda handler, port: [*peer.command, str(port + port_offset), handler]
 
 
 def _ray(_port: int, _folder: Path) -> dict[str, str]:
     return {"RAY_USAGE_STATS_ENABLED": "0"}
 
 
+def _direct(port: int, folder: Path) -> dict[str, str]:
+    """Ray Serve as its manual says for throughput; at the port the replica itself listens."""
+    return _ray(port, folder) | {
+        "RAY_SERVE_THROUGHPUT_OPTIMIZED": "1",
+        "RAY_SERVE_DIRECT_INGRESS_MIN_HTTP_PORT": str(port),
+        "RAY_SERVE_DIRECT_INGRESS_MAX_HTTP_PORT": str(port + 10),
+    }
+
+
+def _proxied(port: int, folder: Path) -> dict[str, str]:
+    """The same with the HAProxy that comes with Ray Serve. Names of sockets have to be short."""
+    return _ray(port, folder) | {
+        "RAY_SERVE_THROUGHPUT_OPTIMIZED": "1",
+        "RAY_SERVE_ENABLE_HA_PROXY": "1",
+        "RAY_SERVE_HAPROXY_CONFIG_FILE_LOC": str(folder / "c"),
+        "RAY_SERVE_HAPROXY_SOCKET_PATH": str(folder / "s"),
+        "RAY_SERVE_HAPROXY_SERVER_STATE_BASE": str(folder),
+        "RAY_SERVE_HAPROXY_SERVER_STATE_FILE": str(folder / "state"),
+    }
+
+
 def _ray_serve(
-    mode: str, environment: Callable[[int, Path], dict[str, str]], *handlers: str
+    mode: str,
+    environment: Callable[[int, Path], dict[str, str]],
+    *handlers: str,
+    proxy_offset: int = 0,
 ) -> System:
+    """A mode; its proxy listens so many ports behind that of the requests."""
     peer = _peer("ray_serve", mode, "serve_ray.py")
-    return System(
-        *("ray_serve", mode, handlers, _program(peer), peer, environment), start_seconds=120.0
-    )
+    command = _program(peer, proxy_offset)
+    return System("ray_serve", mode, handlers, command, peer, environment, start_seconds=120.0)
 
 
 def _server(system: str, api: str, program: str) -> System:
@@ -118,18 +121,8 @@ def _server(system: str, api: str, program: str) -> System:
 
 
 _ROOT = Path(__file__).parents[2]
-ALONE = System(
-    "oka",
-    "one_task",
-    ("noop", "hops", "ensemble"),
-    _oka(
-        ("noop", "pipelines/serve.py"),
-        ("hops", "pipelines/serve.py:hops"),
-        ("ensemble", "pipelines/serve.py:ensemble"),
-    ),
-)
-"""Handlers that are chained run in the gateway's process: of `noop` there is no other."""
-APART = System(
+ONE_TASK = System("oka", "one_task", ("noop",), _oka(("noop", "pipelines/serve.py")))
+TWO_PROCESSES = System(
     "oka",
     "two_processes",
     ("noop", "busy", "disconnects"),
@@ -139,13 +132,20 @@ APART = System(
         ("disconnects", "pipelines/serve.py apart=true"),
     ),
 )
-"""The gateway in one process, the handler in another."""
+"""The gateway in one, the handler in the other."""
+TASKS = System(
+    "oka",
+    "process_each",
+    ("hops", "ensemble"),
+    _oka(("hops", "pipelines/serve.py:hops"), ("ensemble", "pipelines/serve.py:ensemble")),
+)
+"""Each operator in a process of its own."""
 DEFAULT = _ray_serve("default", _ray, "noop", "hops", "ensemble")
 PROXIED = _ray_serve("haproxy", _proxied, "noop", "hops", "ensemble")
-DIRECT = _ray_serve("direct_ingress", _throughput, "noop")
+DIRECT = _ray_serve("direct_ingress", _direct, "noop", proxy_offset=20)
 UVICORN = _server("uvicorn", "asgi", "serve_asgi.py")
 FASTAPI = _server("fastapi", "uvicorn", "serve_fastapi.py")
-SYSTEMS = (ALONE, APART, DEFAULT, PROXIED, DIRECT, UVICORN, FASTAPI)
+SYSTEMS = (ONE_TASK, TWO_PROCESSES, TASKS, DEFAULT, PROXIED, DIRECT, UVICORN, FASTAPI)
 
 
 def system_of(case: Case) -> System:
