@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from benchmarks.result import Row
 from benchmarks.serve.systems import DEFAULT, ONE_TASK, TASKS, TWO_PROCESSES, UVICORN, System
+from engine.units import rate, three_digits
 
 
 class Floor(NamedTuple):
@@ -26,7 +27,9 @@ class Floor(NamedTuple):
     def __str__(self) -> str:
         word = "at least" if self.at_least else "at most"
         verdict = "reached" if self.reached else "MISSED"
-        return f"{verdict}: {self.name}: {self.found:.4g} {self.unit}, {word} {self.bound:g}"
+        written = rate if self.unit == _RATE else three_digits
+        found, bound = written(self.found), written(self.bound)
+        return f"{verdict}: {self.name}: {found} {self.unit}, expected {word} {bound}"
 
 
 def floors(rows: Sequence[Row]) -> list[Floor]:
@@ -40,7 +43,7 @@ def _floors(rows: _Rows) -> Iterable[Floor]:
         ours = rows.throughput(system, "noop")
         if ours:
             name = f"noop, {system.api}"
-            yield Floor(name, ours, least, "requests/s")
+            yield Floor(name, ours, least, _RATE)
             if best:
                 yield Floor(f"{name}, of Ray Serve's best mode", ours / best, times, "×")
             bare = rows.throughput(UVICORN, "noop")
@@ -50,7 +53,7 @@ def _floors(rows: _Rows) -> Iterable[Floor]:
         yield Floor("noop, one_task, 1 client, p50", single / 1000, 0.12, "ms", False)
     for handler in ("hops", "ensemble"):
         if ours := rows.throughput(TASKS, handler):
-            yield Floor(handler, ours, 5000, "requests/s")
+            yield Floor(handler, ours, 5000, _RATE)
             if default := rows.throughput(DEFAULT, handler):
                 yield Floor(f"{handler}, of Ray Serve's default", ours / default, 50, "×")
     if half := rows.latency(TWO_PROCESSES, "noop", "p99", load=HALF):
@@ -123,5 +126,6 @@ def _grown(row: Row, name: str) -> float:
     return _of(row, f"{name}_after") / _of(row, f"{name}_before")
 
 
+_RATE = "requests/s"
 HALF = "0.5"
 OVERLOAD = "4"

@@ -35,6 +35,7 @@ from benchmarks.serve.systems import (
     System,
     system_of,
 )
+from engine.cli import commands
 from engine.errors import ConfigError
 from engine.network import LatencyHistogram
 
@@ -104,6 +105,19 @@ def test_clients_are_looked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 
 
 # Runs
+
+
+def test_oka_has_the_processes_that_a_way_is_named_for() -> None:
+    runner = CliRunner()
+    for system, handler, tasks in (
+        (ONE_TASK, "noop", "1 task,"),
+        (TWO_PROCESSES, "noop", "2 tasks,"),
+        (TWO_PROCESSES, "busy", "2 tasks,"),
+    ):
+        command = system.command(handler, 8000)
+        words = command[command.index("run") + 1 : command.index("--progress")]
+        planned = runner.invoke(commands, ["plan", *words], catch_exceptions=False)
+        assert f"execution graph: {tasks}" in planned.output
 
 
 class Standing:
@@ -238,7 +252,8 @@ def test_floors_are_those_of_rows_that_are_there() -> None:
         ("4× overload: p99 of refusals", 12.0, False),
         ("4× overload: memory, of that before", near(1.05), True),
     ]
-    assert str(floors(rows)[0]) == "reached: noop, one_task: 9e+04 requests/s, at least 60000"
+    told = "reached: noop, one_task: 90k requests/s, expected at least 60k"
+    assert str(floors(rows)[0]) == told
 
 
 class Machine:
