@@ -15,7 +15,7 @@ export RAY_USAGE_STATS_ENABLED := 0
 # of one task took 0.78 CPU seconds rather than 0.40 (Intel Xeon, 2026-11-23).
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help build wordcount test lint format rust-test loom python-test stubs fuzz soak chaos nexmark bench bench-check peers first-hour k8s-check k8s-tools clean
+.PHONY: help build wordcount test lint format rust-test loom python-test stubs fuzz soak chaos nexmark load bench bench-check peers first-hour k8s-check k8s-tools clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
@@ -34,12 +34,14 @@ $(BUILT): $(INSTALLED) $(RUST)
 
 build: $(BUILT) ## set up .venv and build the Rust core into it
 
-# A program of its own: in the native module it would be in every worker. It takes 7 s of CPU time.
-NEXMARK := target/release/oka-nexmark
-nexmark: $(NEXMARK) ## build the generator of Nexmark's events, for pipelines/nexmark
+# Programs of their own: in the native module they would be in every worker. They take 7 and 12 s of CPU time.
+PROGRAMS := target/release/oka-nexmark target/release/oka-load
+nexmark: target/release/oka-nexmark ## build the generator of Nexmark's events, for pipelines/nexmark
+load: target/release/oka-load ## build the HTTP client at a rate, for oka bench serve
 
-$(NEXMARK): Cargo.toml Cargo.lock $(wildcard rust/nexmark/*.toml rust/nexmark/src/*.rs)
-	cargo build --quiet --release --locked --target-dir target --package oka-nexmark
+.SECONDEXPANSION:
+$(PROGRAMS): target/release/oka-%: Cargo.toml Cargo.lock $$(wildcard rust/$$*/*.toml rust/$$*/src/*.rs)
+	cargo build --quiet --release --locked --target-dir target --package oka-$*
 	@touch $@
 
 wordcount: $(BUILT) ## count the words of a real text, 20 times over, on this machine
@@ -59,7 +61,7 @@ test: lint rust-test k8s-check python-test ## everything that must pass: lint, t
 lint: $(BUILT) ## formatting, lints, types, direction of imports
 	cargo fmt --check
 	cargo clippy $(CHECKED) --all-targets -- -D warnings
-	cargo clippy $(CHECKED) --package oka-nexmark --all-targets -- -D warnings
+	cargo clippy $(CHECKED) --package oka-nexmark --package oka-load --all-targets -- -D warnings
 	$(BIN)/ruff format --quiet --check
 	$(BIN)/ruff check --quiet
 	$(BIN)/mypy
@@ -75,14 +77,14 @@ format: $(INSTALLED) ## format Rust and Python
 lint rust-test: export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 rust-test: $(INSTALLED) loom ## tests of the crates
 	cargo test $(CHECKED)
-	cargo test $(CHECKED) --package oka-nexmark
+	cargo test $(CHECKED) --package oka-nexmark --package oka-load
 
 loom: ## the lock-free ring under every interleaving of its threads
 	cargo test $(CHECKED) --package oka-ring --lib --features loom
 
 # Three processes: two have all tests on Ray, which wait for most of their time. More would fall behind where there are two
 # cores, and tests wait with limits.
-python-test: $(BUILT) $(NEXMARK) $(K8S_TOOLS) ## tests of the packages, real Ray included
+python-test: $(BUILT) $(PROGRAMS) $(K8S_TOOLS) ## tests of the packages, real Ray included
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadgroup
 
 stubs: $(INSTALLED) ## write engine/_native.pyi anew from the Rust types and docs
@@ -121,7 +123,7 @@ bench-check: $(BUILT) ## nothing is slower than benchmarks/baseline.json, beside
 
 # Peers have virtual environments of their own, without Oka's constraints; `make peers-NAME` sets up
 # one. Flink in Java, which PyFlink needs, too, is built by Maven. PyFlink needs Python 3.11.
-PEERS := bytewax pathway flink pyflink spark
+PEERS := bytewax pathway flink pyflink spark serve
 
 peers: $(PEERS:%=peers-%-or-say) ## set up the systems that Oka is measured beside, in .peers
 	@failed=$$(cat .peers/*.failed 2>/dev/null | xargs); \

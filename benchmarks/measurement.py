@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from engine.metrics import Latency
@@ -45,6 +45,8 @@ class Measurement:
     """Words per second that the sources emitted, over their window; None where not known."""
     links: Mapping[str, Traffic] | None = None
     """What crossed the link of each host of a testbed meanwhile, by its number."""
+    figures: Mapping[str, float] = field(default_factory=dict)
+    """What else one benchmark tells; fields of the row."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,8 @@ def row(
         "failures": list(failures),
         "histogram": base64.b64encode(merged.to_bytes()).decode() if latencies else None,
     }
+    for name in dict.fromkeys(name for run in runs for name in run.figures):
+        found[name] = _spread([run.figures[name] for run in runs if name in run.figures])
     if case.nodes is not None:
         hosts = [str(number) for number in range(1, case.nodes + 1)]
         found["bridge_bytes"] = {host: _crossed(runs, host, "bytes") for host in hosts}

@@ -114,6 +114,7 @@ _BENCHMARKS = {
     "nexmark": "benchmarks.nexmark.command",
     "peers": "benchmarks.compare",
     "s3": "benchmarks.s3",
+    "serve": "benchmarks.serve.command",
     "soak": "benchmarks.soak",
     "sustainable": "benchmarks.sustainable",
     "testbed": "benchmarks.testbed.word_count",

@@ -2,7 +2,8 @@
 
 `oka run pipelines/serve.py port=8000` serves until Ctrl-C, in one task that takes requests and
 answers them. With `tasks=2` others do the work: each batch goes to one of them by a channel, and
-its answers back to the gateway. `oka run pipelines/serve.py:ensemble` has ten operators, in as many
+its answers back to the gateway; `apart=true` has a process for the gateway and one that answers.
+`oka run pipelines/serve.py:ensemble` has ten operators, in as many
 tasks, look at each request, and one answer of what they say; `pipelines/serve.py:hops` has ten in
 two paths, of which a request goes along the one that its user is on.
 """
@@ -16,9 +17,11 @@ from operators import Pipeline, Stream, combine, source
 from operators.sources import HttpSource
 
 
-def serve(port: int = 8000, tasks: int = 1) -> Pipeline:
-    """Answer each request with "ok"."""
+def serve(port: int = 8000, tasks: int = 1, apart: bool = False) -> Pipeline:
+    """Answer each request with "ok"; apart: never in the gateway's process."""
     requests = source(HttpSource(port)).on_nodes(0)
+    if apart:
+        requests = requests.rebalance()
     return requests.map(answer).with_parallelism(tasks).on_nodes(0).respond()
 
 

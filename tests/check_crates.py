@@ -29,6 +29,7 @@ ALLOWED = {
     "oka-http": {"oka-ipc"},
     "oka-s3": set(),
     "oka-nexmark": set(),
+    "oka-load": set(),
     "oka-native": {
         "oka-protocol",
         "oka-columnar",

@@ -24,9 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from benchmarks.measurement import Case, Measurement, Run
+from benchmarks.peers.processes import Processes
 from engine.distribution import install_hint
 from engine.network import LatencyHistogram
 
@@ -118,6 +117,7 @@ class _Running:
         self._tasks = case.parallelism
         self._run = run
         self._log = (folder / "log").open("w+b")
+        self._processes = Processes(str(folder))
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -131,8 +131,8 @@ class _Running:
                 # in each run, since dictionaries are up to a tenth slower with some.
                 "PYTHONHASHSEED": str(random.randrange(1, 1 << 32)),
                 "TMPDIR": str(folder),
-                _MARK: str(folder),
-            },
+            }
+            | self._processes.environment,
             start_new_session=True,
         )
 
@@ -142,10 +142,10 @@ class _Running:
             self._wait_for({"started-*": 1}, self._peer.start_seconds)
             length = self._run.seconds + self._run.warmup + self._peer.start_seconds
             self._wait_for({"window-*": 1, "sink-*.json": self._tasks}, length)
-            cpu_before = self._cpu_seconds()
+            cpu_before = self._processes.usage().cpu_seconds
             self._wait_for({"sink-*.json": self._tasks}, length)
             self._wait_for({"source-*.json": self._tasks}, _LATE_SECONDS)
-            cpu_seconds = self._cpu_seconds() - cpu_before
+            cpu_seconds = self._processes.usage().cpu_seconds - cpu_before
             (self._folder / "measured").touch()
             return self._measurement(cpu_seconds)
         finally:
@@ -173,34 +173,12 @@ class _Running:
         last = "\n".join([line for line in lines if not line.startswith("\tat ")][-_LOG_LINES:])
         return RuntimeError(f"{self._peer.system} {self._peer.api} {what}; its last lines:\n{last}")
 
-    def _processes(self) -> list[psutil.Process]:
-        """The living processes of the program: those that inherited the mark of this run."""
-        found = []
-        for process in psutil.process_iter():
-            with contextlib.suppress(psutil.Error):
-                if process.environ().get(_MARK) == str(self._folder):
-                    found.append(process)
-        return found
-
-    def _cpu_seconds(self) -> float:
-        """User and system time of all of them, and of those that they have waited for."""
-        total = 0.0
-        for process in self._processes():
-            with contextlib.suppress(psutil.Error):
-                times = process.cpu_times()
-                total += times.user + times.system + times.children_user + times.children_system
-        return total
-
     def _end(self) -> None:
         """Let the program end by itself for a while where it did its work, then kill what lives."""
         done = len(list(self._folder.glob("sink-*.json"))) >= self._tasks
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(self._peer.start_seconds if done else 0)
-        while living := self._processes():  # again for what was started meanwhile
-            for process in living:
-                with contextlib.suppress(psutil.Error):
-                    process.kill()
-            psutil.wait_procs(living, timeout=10)
+        self._processes.kill()
         self._process.wait()
         self._log.close()
 
@@ -254,7 +232,6 @@ def _sum(tasks: Sequence[dict[str, Any]]) -> Counter[str]:
 
 PROGRAMS = Path(__file__).parent
 ENVIRONMENTS = Path(os.environ.get("OKA_PEERS", PROGRAMS.parents[1] / ".peers"))
-_MARK = "OKA_PEER_RUN"
 _POLL_SECONDS = 0.02
 _LATE_SECONDS = 15.0
 """Longest that sources may take to leave their files after the sinks."""

@@ -21,6 +21,7 @@ from benchmarks.plots import (
     nexmark,
     peers,
     scaling,
+    serve,
     testbed,
 )
 from benchmarks.plots.drawing import Drawing
@@ -65,6 +66,7 @@ _FIGURES = {
     "broadcast": (broadcast.draw,),
     "nexmark": (nexmark.draw,),
     "peers": (peers.draw,),
+    "serve": (serve.draw,),
     "sustainable": (bars.draw, load.draw),
     "testbed": (testbed.draw,),
 }

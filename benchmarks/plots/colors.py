@@ -32,6 +32,9 @@ _LOOKS = {
     "oka channels, encrypted": ("#9b6fd6", "P"),
     "oka plasma": ("#f0a030", "s"),  # Ray's object store
     "oka s3": ("#4b9b3a", "D"),
+    "oka one_task": ("#0f5fa8", "o"),
+    "oka two_processes": ("#38a1db", "s"),
+    "oka process_each": ("#0aa37f", "D"),
     "pyzmq_msgpack_pair": ("#c2185b", "v"),
     "multiprocessing_pipe": ("#8a6a52", "X"),
     "ray_actor_calls": ("#e8710a", "<"),
@@ -41,6 +44,11 @@ _LOOKS = {
     "flink_java": ("#f06aa8", "p"),
     "pyflink": ("#8e3a80", "H"),
     "spark": ("#7a1414", "*"),
+    "ray_serve default": ("#ffb066", "<"),
+    "ray_serve haproxy": ("#d9480f", ">"),
+    "ray_serve direct_ingress": ("#8f2d00", "v"),
+    "uvicorn": ("#7b4fa3", "X"),
+    "fastapi": ("#d36fb0", "p"),
 }
 """By system and API, or by system."""
 _OTHERS = ("#c9a0dc", "#d8b365", "#ff9896", "#bcbd22")

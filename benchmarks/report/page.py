@@ -125,6 +125,13 @@ _ABOUT = {
         "what it had before, in models.",
     ),
     "peers": ("Oka beside other systems", ""),
+    "serve": (
+        "Requests over HTTP",
+        "Each run starts its server anew. Under closed load, clients ask again as soon as they are "
+        "answered (wrk). Under half load, requests arrive at random moments, at half of the "
+        "server's own closed rate, and their latency is from then on. Load 4: as many times that "
+        "rate arrive; what is answered counts. CPU time is that of all processes of the server.",
+    ),
     "sustainable": ("Sustainable rate", ""),
     "testbed": ("Word count across hosts", ""),
     "word_count": ("Word count", ""),

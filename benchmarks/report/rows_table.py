@@ -34,7 +34,7 @@ class Table:
     def of(cls, result: Mapping[str, Any]) -> Table:
         """The table of a result; columns that are empty in every row are left out."""
         found = [_Found(row, Row.of(row)) for row in result["rows"]]
-        columns = _BROADCAST if result["benchmark"] == "broadcast" else _WORDS
+        columns = _OWN_COLUMNS.get(result["benchmark"], _WORDS)
         cells = {column: [column.of(row) for row in found] for column in columns}
         shared = {
             column.name: each[0].text
@@ -145,6 +145,17 @@ def _seconds(number: float) -> str:
 _EMPTY = Cell("", -1.0)
 _RUNS = _number("runs", lambda found: found.row.runs, _whole, shared=True)
 _FAILURES = _number("failures", lambda found: len(found.row.failures) or None, _whole)
+_LATENCIES = [
+    _number(name, _latency(field), duration)
+    for name, field in (
+        ("mean", "mean"),
+        ("p50", "p50"),
+        ("p95", "p95"),
+        ("p99", "p99"),
+        ("p99.9", "p999"),
+        ("max", "max"),
+    )
+]
 _WORDS = [
     _text("system", lambda found: found.row.variant.system),
     _text("API", lambda found: found.row.variant.api),
@@ -160,18 +171,32 @@ _WORDS = [
     _RUNS,
     _spread("words/s", lambda found: found.row.throughput, rate),
     _spread("CPU s per million", lambda found: found.row.cpu, three_digits),
-    *(
-        _number(name, _latency(field), duration)
-        for name, field in (
-            ("mean", "mean"),
-            ("p50", "p50"),
-            ("p95", "p95"),
-            ("p99", "p99"),
-            ("p99.9", "p999"),
-            ("max", "max"),
-        )
-    ),
+    *_LATENCIES,
     _number("words in all", lambda found: found.row.records, _whole),
+    _FAILURES,
+]
+_SERVE = [
+    _text("handler", lambda found: found.raw.get("handler")),
+    _text("system", lambda found: found.row.variant.system),
+    _text("way", lambda found: found.row.variant.api),
+    _number("clients", lambda found: found.raw.get("clients"), _whole, shared=True),
+    _text("load", lambda found: found.row.load),
+    _number("offered requests/s", lambda found: found.row.offered, rate),
+    _RUNS,
+    _spread("requests/s", lambda found: found.row.throughput, rate),
+    _spread("CPU s per million", lambda found: found.row.cpu, three_digits),
+    *_LATENCIES,
+    _spread("refused/s", _raw_spread("refused_per_second"), rate),
+    _spread("p99 of refusals, ms", _raw_spread("refused_p99_ms"), three_digits),
+    *(
+        _spread(f"{name} {when}", _raw_spread(f"{field}_{when}"), shown)
+        for name, field, shown in (
+            ("bytes of memory", "memory_bytes", _whole),
+            ("descriptors", "descriptors", _whole),
+        )
+        for when in ("before", "after")
+    ),
+    _number("requests in all", lambda found: found.row.records, _whole),
     _FAILURES,
 ]
 _BROADCAST = [
@@ -190,3 +215,5 @@ _BROADCAST = [
     _number("memory, models", _most_memory, _seconds),
     _FAILURES,
 ]
+_OWN_COLUMNS = {"broadcast": _BROADCAST, "serve": _SERVE}
+"""Of benchmarks that count no words."""

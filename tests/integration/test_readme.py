@@ -183,7 +183,7 @@ RULES: dict[str, Callable[[str, pytest.FixtureRequest], None]] = {
     r"make\b": is_a_target,
     r"oka s3 serve": serves,
     r"ray job submit": is_of_ray,
-    r"oka bench (sustainable|peers|testbed|broadcast)|oka testbed|oka k8s check": has_options,
+    r"oka bench (sustainable|peers|serve|testbed|broadcast)|oka testbed|oka k8s check": has_options,
     r"(oka|python) ": does_what_it_says,
 }
 

@@ -1,0 +1,1 @@
+"""Requests over HTTP, answered by Oka and by other servers in turn."""
