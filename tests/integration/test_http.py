@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import os
@@ -633,3 +634,22 @@ def test_a_port_that_is_taken() -> None:
 
 
 CERTIFICATE = Path(__file__).parent / "certificate"
+
+
+def test_calls_out() -> None:
+    async def called(request: Request) -> Response:
+        await asyncio.sleep(0.001 * (int(request.body) % 7))
+        if int(request.body) == 13:
+            raise ValueError("unlucky")
+        return request.reply(request.body)
+
+    with (
+        served(lambda requests: requests.map_async(called)) as (port, job),
+        ThreadPoolExecutor(8) as clients,
+    ):
+        asked = [str(number).encode() for number in range(100)]
+        answers = list(clients.map(lambda body: Client(port)("POST", "/", body)[::2], asked))
+        assert answers[13][0] == 500
+        del answers[13], asked[13]
+        assert answers == [(200, body) for body in asked]
+        assert is_running(job)
