@@ -18,7 +18,7 @@ from benchmarks.result import Result, Row
 from benchmarks.serve import clients
 from benchmarks.serve.floors import HALF, OVERLOAD, floors
 from benchmarks.serve.measure import measure
-from benchmarks.serve.systems import SYSTEMS, ServeCase, System
+from benchmarks.serve.systems import HANDLERS, SYSTEMS, ServeCase, System
 from benchmarks.sweep import Cell, Settings, every_case, sweep
 from engine.tables import table
 from engine.units import duration, rate
@@ -28,12 +28,12 @@ from engine.units import duration, rate
 @click.option(
     "--handler",
     "handlers",
-    type=Choices(("noop", "hops", "ensemble", "busy", "disconnects")),
-    default="noop,hops,ensemble,busy,disconnects",
+    type=Choices(HANDLERS),
+    default=",".join(HANDLERS),
     show_default=True,
     help="noop: an answer and no more; hops: ten operators in two paths; ensemble: ten operators, "
-    "one answer; busy: 1 ms of work, under four times of what it can do; disconnects: 10,000 "
-    "clients that go.",
+    "one answer; busy: 1 ms of work, under four times of what it can do; model: by a model of "
+    "10 MB; swaps: by one that is replaced twice a second; disconnects: 10,000 clients that go.",
 )
 @click.option(
     "--system",

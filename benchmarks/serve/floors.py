@@ -68,6 +68,10 @@ def _floors(rows: _Rows) -> Iterable[Floor]:
         yield Floor(
             "4× overload: memory, of that before", _grown(row, "memory_bytes"), 1.1, "×", False
         )
+    steady = rows.latency(TWO_PROCESSES, "model", "p99", load=HALF)
+    swapped = rows.latency(TWO_PROCESSES, "swaps", "p99", load=HALF)
+    if steady and swapped:
+        yield Floor("models replaced: p99 of that of one model", swapped / steady, 2, "×", False)
     if row := rows.find(TWO_PROCESSES, "disconnects"):
         for name, bound in (("descriptors", 1.0), ("memory_bytes", 1.1)):
             told = f"clients that go: {name.removesuffix('_bytes')}, of those before"

@@ -120,14 +120,17 @@ def _server(system: str, api: str, program: str) -> System:
     return System(system, api, ("noop",), _program(peer), peer)
 
 
+HANDLERS = ("noop", "hops", "ensemble", "busy", "model", "swaps", "disconnects")
 _ROOT = Path(__file__).parents[2]
 ONE_TASK = System("oka", "one_task", ("noop",), _oka(("noop", "pipelines/serve.py")))
 TWO_PROCESSES = System(
     "oka",
     "two_processes",
-    ("noop", "busy", "disconnects"),
+    ("noop", "busy", "model", "swaps", "disconnects"),
     _oka(
         ("noop", "pipelines/serve.py apart=true"),
+        ("model", "benchmarks/serve/model.py"),
+        ("swaps", "benchmarks/serve/model.py every=0.5"),
         ("busy", "benchmarks/serve/busy.py"),
         ("disconnects", "pipelines/serve.py apart=true"),
     ),
