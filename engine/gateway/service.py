@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import threading
 import time
@@ -145,7 +146,7 @@ class Gateway(Service):
         except OSError as error:
             raise ConfigError(
                 f"task {site.name} cannot serve http://{settings.host}:{settings.port}: {error}",
-                "another port may be free; port=0 takes any that is",
+                _IN_USE_HINT if f"os error {errno.EADDRINUSE}" in str(error) else None,
             ) from None
         if plan.answering:
             server = self.server
@@ -315,6 +316,7 @@ def _request_of(record: Any) -> Request | None:
     return next((each for each in items if isinstance(each, Request)), None)
 
 
+_IN_USE_HINT = "another port may be free; port=0 takes any that is"
 _of_thread = threading.local()
 _LOCAL, _TCP, _KEY = "http", "http-tcp", "http-key"
 _GATEWAY_SHIFT = 48  # as in rust/http/src/slots.rs
