@@ -87,6 +87,8 @@ pub(crate) struct Exchange {
     /// There is something to take, or nothing more will be.
     arrived: Condvar,
     replies: Mutex<Vec<Reply>>,
+    /// There are requests that nobody has been told of.
+    pub(crate) begun: Notify,
     /// There are replies.
     pub(crate) replied: Notify,
     counters: Counters,
@@ -140,10 +142,10 @@ impl Reserved<'_> {
         };
         request.id = id;
         state.waiting.push_back(request);
-        let is_wanted = std::mem::take(&mut state.is_wanted);
+        let is_wanted = state.is_wanted;
         drop(state);
         if is_wanted {
-            exchange.arrived.notify_one();
+            exchange.begun.notify_one();
         }
         Ok((id, receiver))
     }
@@ -176,6 +178,7 @@ impl Exchange {
             }),
             arrived: Condvar::new(),
             replies: Mutex::default(),
+            begun: Notify::new(),
             replied: Notify::new(),
             counters: Counters::default(),
         }
@@ -294,6 +297,14 @@ impl Exchange {
         drop(waiting);
         if is_new {
             self.replied.notify_one();
+        }
+    }
+
+    /// Wakes who waits for requests; in the server's thread, behind all connections that were ready
+    /// with the first: they make one batch.
+    pub(crate) fn announce(&self) {
+        if std::mem::take(&mut self.state().is_wanted) {
+            self.arrived.notify_one();
         }
     }
 

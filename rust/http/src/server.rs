@@ -37,6 +37,10 @@ pub(crate) async fn serve(
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
+            () = exchange.begun.notified() => {
+                exchange.announce();
+                continue;
+            }
             () = exchange.replied.notified() => {
                 exchange.deliver();
                 continue;
@@ -60,6 +64,7 @@ pub(crate) async fn serve(
     let last = async {
         while !connections.is_empty() {
             tokio::select! {
+                () = exchange.begun.notified() => exchange.announce(),
                 () = exchange.replied.notified() => exchange.deliver(),
                 _ = connections.join_next() => {}
             }
