@@ -287,6 +287,8 @@ DEFECTS = (
     Defect("a role for two buckets", EKS, "oka-models-example/models", "somebody-elses/models",
            "eks", "somebody-elses"),
     # Serving
+    Defect("a field of a Deployment with a typo", SERVING, "terminationGracePeriodSeconds: 50",
+           "terminationGracePeriod: 50", "schema", "terminationGracePeriod"),
     Defect("a Service that selects nothing", SERVING, "spec:\n  selector:\n    app.kubernetes.io/",
            "spec:\n  selector:\n    app.k8s.io/", "services", "selects no pod"),
     Defect("a Service of a port that nobody opens", SERVING, "targetPort: http",
