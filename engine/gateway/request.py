@@ -113,7 +113,8 @@ class Request:
         text as it is and all else as JSON; by a thread of its own, in the task that gives this to
         `respond()`, and for as long as the client reads.
 
-        Raises TypeError for what JSON has no words for, ValueError for a header of several lines.
+        Raises TypeError, or ValueError for NaN, where JSON has no words, and ValueError for a
+        header of several lines.
         """
         if headers is None:
             return response(self.id, value, status)
@@ -147,7 +148,7 @@ def _encoded(value: Any) -> tuple[bytes, bytes | Iterator[bytes]]:
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def _events(values: Iterator[Any]) -> Iterator[bytes]:

@@ -52,6 +52,8 @@ def test_headers_of_an_answer() -> None:
             request().reply(headers={name: value})
     with pytest.raises(TypeError):
         request().reply(object())
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        request().reply([float("nan")])
 
 
 def test_parts_of_a_form() -> None:

@@ -334,10 +334,13 @@ fn written(headers: &HeaderMap) -> Bytes {
 
 /// A response with the reply's headers, or one that says that they are none.
 pub fn response(reply: Reply) -> Response<Full<Bytes>> {
-    let Ok(status) = StatusCode::from_u16(reply.status) else {
+    let status = StatusCode::from_u16(reply.status).ok();
+    let Some(status) = status.filter(|status| !status.is_informational()) else {
         return said(StatusCode::INTERNAL_SERVER_ERROR, "the status is none");
     };
-    let mut response = Response::new(Full::new(reply.body));
+    let has_body = status != StatusCode::NO_CONTENT && status != StatusCode::NOT_MODIFIED;
+    let body = if has_body { reply.body } else { Bytes::new() };
+    let mut response = Response::new(Full::new(body));
     *response.status_mut() = status;
     for line in reply.head.split(|byte| *byte == b'\n') {
         let line = line.trim_ascii();

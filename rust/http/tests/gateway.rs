@@ -336,7 +336,12 @@ fn paths_of_its_own() {
 fn a_reply_that_http_cannot_say_is_an_error() {
     let gateway = start(config());
     let mut client = Client::new(&gateway);
-    for (status, head) in [(7, "a: b"), (200, "no header"), (200, "a: \0")] {
+    for (status, head) in [
+        (7, "a: b"),
+        (100, "a: b"),
+        (200, "no header"),
+        (200, "a: \0"),
+    ] {
         client.post("a");
         let request = take(&gateway, 1).remove(0);
         gateway.reply([Reply {
@@ -348,6 +353,15 @@ fn a_reply_that_http_cannot_say_is_an_error() {
         assert_eq!(client.status(), 500);
     }
     // And what would break the framing is left out.
+    for status in [204, 304] {
+        client.post("a");
+        let request = take(&gateway, 1).remove(0);
+        gateway.reply([Reply {
+            status,
+            ..reply(&request, "a body")
+        }]);
+        assert_eq!(client.status(), status);
+    }
     client.post("a");
     let request = take(&gateway, 1).remove(0);
     gateway.reply([Reply {
