@@ -612,10 +612,13 @@ def test_what_nobody_waits_for_is_not_worked_on(tmp_path: Path, tasks: int) -> N
         client.sendall(f"GET /?n={name} HTTP/1.1\r\nhost: x\r\n\r\n".encode())
         return client
 
-    with served(handled, config={"batch_size": 1}) as (port, job), closing(ask("first")) as waiting:
+    settings = {"max_in_flight": 21, "config": {"batch_size": 1}}
+    with served(handled, **settings) as (port, job), closing(ask("first")) as waiting:
         wait_until((tmp_path / "first").exists)
-        for number in range(20):
-            ask(number).close()
+        clients = [ask(number) for number in range(20)]
+        wait_until(lambda: not is_ready(port))  # all have begun
+        for client in clients:
+            client.close()
         wait_until(lambda: job.statistics().requests_disconnected == 20)
         with closing(ask("last")) as last:
             (tmp_path / "go").touch()

@@ -10,11 +10,15 @@ Not run here, because they are out of scale, are:
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
+import signal
+import socket
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -154,6 +158,30 @@ def serves(_command: str, request: pytest.FixtureRequest) -> None:
     assert request.getfixturevalue("variables")["AWS_ENDPOINT_URL"].startswith("http://127.0.0.1:")
 
 
+def answers_requests(command: str, request: pytest.FixtureRequest) -> None:
+    """With another port, as another test may have the usual one; and ends well by Ctrl-C."""
+    folder, variables = request.getfixturevalue("folder"), request.getfixturevalue("variables")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    with subprocess.Popen(
+        ["bash", "-c", f"exec {command} port={port}"],
+        cwd=folder,
+        env=variables,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as job:
+        try:
+            assert job.stderr is not None
+            while f"serves http://127.0.0.1:{port}/digit" not in (line := job.stderr.readline()):
+                assert line, "it ended"
+            body = json.dumps([0.5] * 64).encode()
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/digit", body, 60) as answer:
+                assert json.load(answer).keys() == {"digit", "model"}
+        finally:
+            job.send_signal(signal.SIGINT)
+        assert job.wait(60) == 130
+
+
 def is_of_ray(command: str, request: pytest.FixtureRequest) -> None:
     *words, option = command.split()
     shown = run([*words, "--help"], ROOT, request.getfixturevalue("variables")).stdout
@@ -182,6 +210,7 @@ RULES: dict[str, Callable[[str, pytest.FixtureRequest], None]] = {
     r"pip install 'oka-streams\[": is_an_extra,
     r"make\b": is_a_target,
     r"oka s3 serve": serves,
+    r"oka run pipelines/online_inference.py": answers_requests,
     r"ray job submit": is_of_ray,
     r"oka bench (sustainable|peers|serve|testbed|broadcast)|oka testbed|oka k8s check": has_options,
     r"(oka|python) ": does_what_it_says,
