@@ -86,9 +86,14 @@ impl KeyHashes {
     /// The hash of each value of the column.
     pub(crate) fn of(&mut self, column: &dyn Array) -> Result<&[u64], KeyError> {
         let Self { hashes, dictionary } = self;
-        hashes.clear();
-        hashes.reserve(column.len());
         let kind = KeyKind::of(column.data_type())?;
+        hashes.resize(column.len(), 0);
+        let mut slots = hashes.iter_mut();
+        let mut set = |hash| {
+            if let Some(slot) = slots.next() {
+                *slot = hash;
+            }
+        };
         if let Some(coded) = column.as_any_dictionary_opt() {
             let of_values = dictionary.of(coded.values(), |values| {
                 let mut of_values = Vec::with_capacity(values.len());
@@ -97,10 +102,10 @@ impl KeyHashes {
             });
             each_code(coded.keys(), |code| {
                 let hash = code.and_then(|code| of_values.get(code)).copied();
-                hashes.push(hash.unwrap_or_else(hash_none));
+                set(hash.unwrap_or_else(hash_none));
             });
         } else {
-            hash_values(column, kind, |hash| hashes.push(hash));
+            hash_values(column, kind, set);
         }
         Ok(hashes)
     }
@@ -227,6 +232,16 @@ fn index<N: TryInto<usize>>(code: N) -> usize {
 
 fn hash_values(column: &dyn Array, kind: KeyKind, mut visit: impl FnMut(u64)) {
     match kind {
+        // Most keys are; of several places, the hash would be called, which takes half as long again.
+        KeyKind::Text
+            if let Some(texts) = column.as_string_opt::<i32>()
+                && texts.nulls().is_none() =>
+        {
+            let (ends, bytes) = (texts.value_offsets(), texts.value_data());
+            for ends in ends.windows(2) {
+                visit(hash_utf8(&bytes[ends[0] as usize..ends[1] as usize]));
+            }
+        }
         KeyKind::Text => each_bytes(column, |value| {
             visit(value.map_or_else(hash_none, hash_utf8));
         }),
