@@ -6,10 +6,11 @@
 //! receiver never holds more than its window (one larger frame excepted). Over a ring, which loses
 //! nothing, they are a [`StreamSender`] and a [`StreamReceiver`]. A [`ClockOffset`] makes
 //! stamps of one host comparable to those of another. An [`Alignment`] brings the inputs of a task
-//! together: watermarks, barriers, holds and ends. [`partition`] hashes keys as Python compares
+//! together: watermarks, barriers, holds and ends; [`Backlogs`] keeps short what waits for it. [`partition`] hashes keys as Python compares
 //! them; [`LatencyHistogram`] gathers what [`encode_markers`] carries.
 
 mod alignment;
+mod backlog;
 mod channel;
 mod clock;
 mod control;
@@ -23,6 +24,7 @@ mod report;
 mod stream;
 
 pub use alignment::{Alignment, END_OF_TIME, START_OF_TIME};
+pub use backlog::Backlogs;
 pub use channel::{
     Arrival, CLOCK_INTERVAL_NS, ChannelError, FIRST_ROUND_TRIPS, Link, PROBE_INTERVAL_NS, Receiver,
     Retransmission, SMALL_FRAME_INTERVAL_NS, SMALL_FRAMES_IN_FLIGHT, Sender,

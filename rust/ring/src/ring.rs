@@ -106,6 +106,24 @@ impl<S: Storage> Writer<S> {
         self.wake_at(wake_at);
     }
 
+    /// Whether more waits for the reader than it would have.
+    #[inline]
+    pub fn is_over(&mut self) -> bool {
+        let window = self.ring.storage.positions().window.load(Ordering::Relaxed);
+        if window == 0 || self.position - self.consumed <= window {
+            return false;
+        }
+        self.consumed = self.read_consumed();
+        self.position - self.consumed > window
+    }
+
+    /// Has the reader ring as soon as half of what it would have wait for it does. Look again after
+    /// this call.
+    pub fn wake_when_under(&mut self) {
+        let window = self.ring.storage.positions().window.load(Ordering::Relaxed);
+        self.wake_at(self.position.saturating_sub(window / 2));
+    }
+
     /// Has the reader ring as soon as it has consumed everything. Look again after this call.
     pub fn wake_when_drained(&mut self) {
         self.wake_at(self.position);
@@ -171,6 +189,15 @@ impl<S: Storage> Reader<S> {
         }
         // SAFETY: published and not consumed, so the writer leaves these places alone.
         Ok(unsafe { storage.read(self.position, length as usize) })
+    }
+
+    /// Tells the writer how many bytes are to wait for this reader at most; whoever writes may still
+    /// finish what is begun.
+    pub fn set_window(&self, bytes: u64) {
+        let storage = &self.ring.storage;
+        let is_all = bytes >= storage.capacity() as u64;
+        let window = if is_all { 0 } else { bytes };
+        storage.positions().window.store(window, Ordering::Relaxed);
     }
 
     /// Takes the next `bytes`, which were available; they stay in place until they are consumed.

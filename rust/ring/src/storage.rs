@@ -40,6 +40,8 @@ pub struct Positions {
     pub(crate) consumed: Line,
     /// Written by the writer: where the reader has to be for the writer to be woken.
     pub(crate) wake_at: Line,
+    /// Written by the reader: bytes that it would have wait for it at most; 0 where it does not mind.
+    pub(crate) window: Line,
 }
 
 /// One position in a cache line of its own (two, since they are fetched in pairs).

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use oka_protocol::{
-    Alignment, Arrival, ChannelError, Control, Credit, END_OF_TIME, FrameHeader, FrameKind, Frames,
-    HEADER_BYTES, Probe, Receiver, State, decode_markers,
+    Alignment, Arrival, Backlogs, ChannelError, Control, Credit, END_OF_TIME, FrameHeader,
+    FrameKind, Frames, HEADER_BYTES, Probe, Receiver, State, decode_markers,
 };
 use oka_ring::Marked;
 use omq_tokio::{Message, Socket};
@@ -30,6 +30,8 @@ pub(crate) struct Inbox {
     credit_lines: OnceLock<Vec<CreditLine>>,
     closing: Notify,
     waited_ns: AtomicU64,
+    /// Since when the task sleeps, 0 while it does not.
+    sleeping_since_ns: AtomicU64,
     /// Whether the task is to look at something else before it waits.
     woken: AtomicBool,
     health: Arc<Health>,
@@ -59,6 +61,7 @@ struct InboxState {
     /// What all channels together have come to: first those in shared memory, then the sockets.
     alignment: Alignment,
     barrier_wait: BarrierWait,
+    backlogs: Backlogs,
     sockets_first: bool,
     connected: bool,
 }
@@ -105,6 +108,7 @@ impl Inbox {
                 rings: RingInputs::default(),
                 alignment: Alignment::new(0),
                 barrier_wait: BarrierWait::default(),
+                backlogs: Backlogs::new(0, 0),
                 sockets_first: false,
                 connected: false,
             }),
@@ -112,6 +116,7 @@ impl Inbox {
             credit_lines: OnceLock::new(),
             closing: Notify::new(),
             waited_ns: AtomicU64::new(0),
+            sleeping_since_ns: AtomicU64::new(0),
             woken: AtomicBool::new(false),
             health,
         }
@@ -146,6 +151,7 @@ impl Inbox {
             .collect();
         let specs = || rings.iter().chain(lines.iter().map(|line| &line.spec));
         state.alignment = Alignment::new(specs().count());
+        state.backlogs = Backlogs::new(specs().count(), window);
         for (place, _) in specs().enumerate().filter(|(_, spec)| spec.side) {
             state.alignment.set_side(place);
         }
@@ -206,7 +212,7 @@ impl Inbox {
     /// until the task is woken.
     pub(crate) fn receive(&self, deadline: Option<Instant>) -> Result<Element, ReceiveError> {
         let mut found = self.try_receive()?;
-        let started = Instant::now();
+        let started = now_ns();
         let mut slept = false;
         let result = loop {
             if found != Element::Empty {
@@ -219,6 +225,7 @@ impl Inbox {
             if left.is_some_and(|left| left.is_zero()) {
                 break Ok(Element::Empty);
             }
+            self.sleeping_since_ns.store(started, Ordering::Relaxed);
             if self.receiving.nap_if_busy(left) {
                 slept = true;
                 found = self.take()?;
@@ -237,9 +244,10 @@ impl Inbox {
                 found = self.take()?;
             }
         };
+        self.sleeping_since_ns.store(0, Ordering::Relaxed);
         if slept {
-            let waited = started.elapsed().as_nanos() as u64;
-            self.waited_ns.fetch_add(waited, Ordering::Relaxed);
+            self.waited_ns
+                .fetch_add(now_ns() - started, Ordering::Relaxed);
         }
         result
     }
@@ -275,6 +283,11 @@ impl Inbox {
     pub(crate) fn tick(&self) {
         let now = now_ns();
         let mut state = self.lock();
+        let slept = match self.sleeping_since_ns.load(Ordering::Relaxed) {
+            0 => 0,
+            since => now.saturating_sub(since),
+        };
+        state.fit_windows(now, self.waited_ns() + slept);
         let reports: Vec<_> = state
             .inputs
             .iter_mut()
@@ -421,6 +434,18 @@ impl InboxState {
             return Ok(Element::Ended);
         }
         Ok(Element::Empty)
+    }
+
+    /// Has as much on its way to the task as it gets to soon.
+    fn fit_windows(&mut self, now_ns: u64, waited_ns: u64) {
+        let sockets = self.inputs.iter().map(|i| i.receiver.consumed_bytes());
+        let consumed = self.rings.consumed_bytes().chain(sockets);
+        for (place, window) in self.backlogs.observe(now_ns, waited_ns, consumed) {
+            match place.checked_sub(self.rings.len()) {
+                None => self.rings.set_window(place, window),
+                Some(input) => self.inputs[input].receiver.set_window(window),
+            }
+        }
     }
 
     /// Rings and sockets take turns, so that neither waits for the other.

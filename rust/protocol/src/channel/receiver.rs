@@ -44,6 +44,11 @@ impl Receiver {
         }
     }
 
+    /// Grants at most so many bytes beyond what was consumed from now on; what was granted stays so.
+    pub fn set_window(&mut self, bytes: u64) {
+        self.window = bytes;
+    }
+
     /// Checks and counts a frame that arrived. Only one that is [`Arrival::Next`] is to be used.
     #[inline]
     pub fn on_frame(
@@ -180,6 +185,11 @@ impl Receiver {
                 .is_some_and(|grant| grant.credit.acknowledged == self.order.arrived())
     }
 
+    /// Bytes that were consumed.
+    pub fn consumed_bytes(&self) -> u64 {
+        self.consumed_bytes
+    }
+
     /// Bytes that arrived and were not consumed.
     pub fn backlog(&self) -> u64 {
         self.arrived_bytes - self.consumed_bytes
@@ -201,9 +211,10 @@ impl Receiver {
     }
 
     fn grant(&mut self) -> Credit {
+        let granted = self.granted.map_or(0, |grant| grant.credit.limit);
         let credit = Credit {
             acknowledged: self.consumed,
-            limit: self.consumed_bytes + self.window,
+            limit: granted.max(self.consumed_bytes + self.window),
         };
         self.granted = Some(Grant {
             credit,

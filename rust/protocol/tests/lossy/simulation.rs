@@ -275,6 +275,11 @@ impl Simulation {
             self.now_ns += self.random.below(100_000_000);
         }
         self.break_or_repair();
+        if self.random.chance(20) {
+            let window =
+                FRAME_BYTES / 16 + self.random.below((WINDOW - FRAME_BYTES) as u64) as usize;
+            self.receiver.set_window(window as u64);
+        }
         while let Some(message) = self.forth.receive(self.now_ns) {
             self.arrive(message);
         }

@@ -197,6 +197,16 @@ impl RingInput {
         Ok(self.is_ended())
     }
 
+    /// Bytes of records that were taken.
+    pub(crate) fn consumed_bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Has the writer wait while so many bytes are there to take.
+    pub(crate) fn set_window(&self, bytes: u64) {
+        self.reader.set_window(bytes);
+    }
+
     /// Whether nothing is there to take until the sender rings again.
     pub(crate) fn is_idle(&self) -> bool {
         self.reader.is_released() && self.reader.available().is_ok_and(<[u8]>::is_empty)

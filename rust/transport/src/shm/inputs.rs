@@ -128,6 +128,22 @@ impl RingInputs {
         }
     }
 
+    /// Bytes of records that were taken of each.
+    pub(crate) fn consumed_bytes(&self) -> impl Iterator<Item = u64> {
+        self.slots.iter().map(|slot| match slot {
+            Slot::Expected(_) => 0,
+            Slot::Attached(ring) => ring.consumed_bytes(),
+            Slot::Ended(statistics) => statistics.bytes,
+        })
+    }
+
+    /// Has the writer of a channel wait while so many bytes are there to take.
+    pub(crate) fn set_window(&self, input: usize, bytes: u64) {
+        if let Slot::Attached(ring) = &self.slots[input] {
+            ring.set_window(bytes);
+        }
+    }
+
     pub(crate) fn statistics(&self) -> impl Iterator<Item = InputStatistics> {
         self.slots.iter().map(|slot| match slot {
             Slot::Expected(channel) => InputStatistics {

@@ -25,7 +25,7 @@ pub(crate) struct RingOutput {
     pub(crate) id: u32,
     pub(crate) peer: String,
     state: Mutex<State>,
-    /// Whether something waits in the queue, or was refused.
+    /// Whether something waits in the queue, or was refused, or the reader has as much as it would.
     stuck: AtomicBool,
     blocked_ns: AtomicU64,
     pub(crate) max_frame_bytes: usize,
@@ -209,8 +209,14 @@ impl RingOutput {
     fn publish(&self, state: &mut State) {
         state.writer.publish();
         self.reader_bell.ring_with(self.mark);
-        let stuck = !state.sender.is_clear() || state.refusal.is_some();
+        self.set_stuck(state);
+    }
+
+    /// Whether more may be written.
+    fn set_stuck(&self, state: &mut State) -> bool {
+        let stuck = !state.sender.is_clear() || state.refusal.is_some() || state.writer.is_over();
         self.stuck.store(stuck, Ordering::Relaxed);
+        stuck
     }
 
     fn header(&self, state: &mut State, kind: FrameKind, length: usize) -> FrameHeader {
@@ -289,13 +295,16 @@ pub(crate) fn wait_rings_writable<'a>(
             }
             ring.health.check()?;
             ring.pump_and_ask(&mut state);
-            if state.sender.is_clear() {
+            if state.sender.is_clear() && state.writer.is_over() {
+                state.writer.wake_when_under();
+            }
+            if ring.set_stuck(&mut state) {
+                index += 1;
+            } else {
                 let waited = started.elapsed().as_nanos() as u64;
                 ring.blocked_ns.fetch_add(waited, Ordering::Relaxed);
                 drop(state);
                 waiting.swap_remove(index);
-            } else {
-                index += 1;
             }
         }
         if waiting.is_empty() {

@@ -1,6 +1,7 @@
 //! What every transport must do, run over each endpoint kind.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,7 @@ over_every_kind!(
     a_large_record_begins_in_the_last_bytes_of_a_window,
     markers_travel_behind_their_records,
     a_stalled_reader_bounds_memory_and_blocks_the_writer,
+    little_waits_for_a_slow_reader,
     a_lone_record_arrives_soon,
     lingering_records_arrive_too,
     an_empty_channel_ends,
@@ -183,6 +185,39 @@ fn a_stalled_reader_bounds_memory_and_blocks_the_writer(kind: Kind) {
     assert!(backlog <= (config.send_buffer_bytes + FRAME_BYTES) as u64);
     assert_eq!(receive_all(&sink, 1_000, 1).unwrap(), [10_000]);
     writer.join().unwrap();
+    assert!(source.statistics().outputs[0].blocked_ns > 0);
+}
+
+/// It works off some 600 KB in a second, and has a window of 1 MiB.
+fn little_waits_for_a_slow_reader(kind: Kind) {
+    let config = NetworkConfig::default();
+    let directory = Directory::new();
+    let (source, sink) = pair(&directory, kind, &config);
+    let ended = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let output = source.output(1).unwrap();
+            let mut number = 0;
+            while !ended.load(Ordering::Relaxed) {
+                emit(&output, number, 1_000).unwrap();
+                number += 1;
+            }
+            source.finish(None).unwrap();
+        });
+        let backlog = || sink.statistics().inputs[0].backlog_bytes;
+        wait_until(|| backlog() > config.window_bytes as u64 * 3 / 4);
+        let (mut turns, mut in_a_row) = (0, 0);
+        while in_a_row < 10 {
+            turns += 1;
+            assert!(turns < 200, "{} bytes still wait", backlog());
+            let _batch = sink.receive_batch().unwrap();
+            thread::sleep(Duration::from_millis(100));
+            let is_little = backlog() < config.window_bytes as u64 / 2;
+            in_a_row = if is_little { in_a_row + 1 } else { 0 };
+        }
+        ended.store(true, Ordering::Relaxed);
+        while sink.receive_batch().unwrap().is_some() {}
+    });
     assert!(source.statistics().outputs[0].blocked_ns > 0);
 }
 
