@@ -44,9 +44,9 @@ class JobConfig:
     encryption: encrypt tcp channels and authenticate both ends, with keys made for the job. Costs 1
     to 2 ns of CPU per byte at each end. False: whoever reaches a port can read and write records.
 
-    channel_window_bytes: most bytes in flight on a channel. Bounds the memory of the receiver, and
-    latency. A ring in shared memory is rounded up to a power of two, and smaller where a task has
-    many channels.
+    channel_window_bytes: most bytes in flight on a channel; fewer where its task is slow: what that
+    works off in 250 ms. Bounds the memory of the receiver, and latency. A ring in shared memory is
+    rounded up to a power of two, and smaller where a task has many channels.
 
     send_buffer_bytes: most bytes that wait in a channel over a socket for credit before its sender
     is blocked.
