@@ -1,7 +1,8 @@
-"""How the kernel shares the cores between the threads of tasks."""
+"""How threads share the cores, and the interpreter."""
 
 import contextlib
 import os
+import sys
 
 from engine.graph.execution import ExecutionGraph
 from engine.graph.operator import SourceOperator
@@ -25,3 +26,19 @@ def take_turns() -> None:
     with contextlib.suppress(AttributeError, OSError):
         if os.sched_getscheduler(0) == os.SCHED_OTHER:
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+
+
+def share_interpreter() -> None:
+    """Have the threads of this process hand the interpreter (the GIL) on soon to one that asks.
+
+    A thread insists once it has waited for an interval in which nobody gave the interpreter up. A
+    function that does so for a moment only, such as by `os.stat` in each batch, begins that anew
+    each time, and holds it again before the other thread is awake: with the usual interval of 5 ms,
+    a savepoint of 90 MB took 36 s instead of 1. Where no thread waits, the interval is not looked at;
+    `map_async`, whose calls have a thread of their own, makes a tenth fewer calls in a second.
+    """
+    sys.setswitchinterval(_INTERVAL_SECONDS)
+
+
+_INTERVAL_SECONDS = 0.5e-3
+"""Shorter than what a task does with most batches; many times as long as a thread takes to wake up."""

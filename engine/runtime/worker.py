@@ -42,6 +42,7 @@ from engine.runtime.imports import ImportPath
 from engine.runtime.pickling import unpickle_description
 from engine.runtime.ports import listen
 from engine.runtime.reply import pack, text_of
+from engine.runtime.scheduling import share_interpreter
 from engine.runtime.services import Services
 from engine.runtime.side import SIDE
 from engine.runtime.snapshots import Snapshots
@@ -73,6 +74,7 @@ class Worker:
         self._closed = False
         self._process_id = os.getpid()
         if dedicated:
+            share_interpreter()
             os.register_at_fork(after_in_child=self._stop_fork)
 
     def answer(self, method: str, *arguments: Any) -> bytes:
