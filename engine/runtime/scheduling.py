@@ -34,11 +34,11 @@ def share_interpreter() -> None:
     A thread insists once it has waited for an interval in which nobody gave the interpreter up. A
     function that does so for a moment only, such as by `os.stat` in each batch, begins that anew
     each time, and holds it again before the other thread is awake: with the usual interval of 5 ms,
-    a savepoint of 90 MB took 36 s instead of 1. Where no thread waits, the interval is not looked at;
+    a savepoint of 90 MB took 36 s instead of 1. Where no thread waits, nobody looks at it;
     `map_async`, whose calls have a thread of their own, makes a tenth fewer calls in a second.
     """
     sys.setswitchinterval(_INTERVAL_SECONDS)
 
 
 _INTERVAL_SECONDS = 0.5e-3
-"""Shorter than what a task does with most batches; many times as long as a thread takes to wake up."""
+"""Shorter than a task takes for most batches, many times as long as a thread takes to wake up."""
