@@ -89,6 +89,8 @@ class Barrier:
     task: int
     attempt: int
     epoch: int
+    is_last: bool = False
+    """Whether the job ends behind it: what the source gave since would be dropped."""
 
 
 @dataclass(frozen=True)
@@ -267,8 +269,9 @@ class Epochs:
         self._step, self._began = "aligning", now
         self._next = now + self._interval
         self._entries = dict(self._finished)
+        is_last = self._savepoint is not None and self._savepoint.stop == "now"
         return [
-            Barrier(task, self._attempt, self.last)
+            Barrier(task, self._attempt, self.last, is_last)
             for task in self._sources
             if task not in self._finished
         ]

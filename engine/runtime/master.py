@@ -223,8 +223,8 @@ class JobMaster:
                     self._workers[task].call("end_source", attempt)
                 case RaiseLimit(task, attempt, limit_us):
                     self._workers[task].call("raise_limit", attempt, limit_us)
-                case Barrier(task, attempt, epoch):
-                    self._workers[task].call("barrier", attempt, epoch)
+                case Barrier(task, attempt, epoch, is_last):
+                    self._workers[task].call("barrier", attempt, epoch, is_last)
                 case Commit(task, attempt, epoch):
                     worker = self._workers[task]
                     call = worker.call("commit_epoch", attempt, epoch)

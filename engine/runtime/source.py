@@ -57,6 +57,8 @@ class SourceLoop:
         """The last epoch whose barrier is to be sent."""
         self._passed = 0
         """The last whose barrier was sent."""
+        self._is_last = False
+        """Whether nothing is wanted behind the barrier of the last that was asked for."""
         self._has_given = not source.properties.gives_again
         """Whether a barrier may come: not in front of what everybody waits for."""
         self._before: Mapping[int, Position] = {}
@@ -129,8 +131,12 @@ class SourceLoop:
     def _position(self) -> Mapping[int, Position]:
         return self._ahead[1] if self._ahead is not None else self._read_to()
 
-    def begin_epoch(self, epoch: int) -> None:
-        """Send the barrier of this epoch behind the batch that leaves now; from any thread."""
+    def begin_epoch(self, epoch: int, is_last: bool = False) -> None:
+        """Send the barrier of this epoch behind the batch that leaves now; from any thread.
+
+        Behind the last, wait to be ended, or for another epoch if that one could not be kept.
+        """
+        self._is_last = is_last
         self._asked = max(self._asked, epoch)
         self.wake()
 
@@ -152,6 +158,9 @@ class SourceLoop:
     def _pass_barrier(self) -> None:
         self._passed = self._asked
         self._pass_on(Control.barrier(self._passed))
+        while self._is_last and not self._is_asked and not self._ended:
+            self._woken.wait()
+            self._woken.clear()
 
     def _between_barriers(self, items: Iterable[Any]) -> Iterator[Any]:
         """The items; a barrier is sent in between, where one is wanted."""

@@ -257,10 +257,10 @@ class Task:
         )
         self._longest_pause = max(self._longest_pause, time.monotonic() - began)
 
-    def begin_epoch(self, epoch: int) -> None:
+    def begin_epoch(self, epoch: int, is_last: bool) -> None:
         """Have the source send the barrier of an epoch behind its batch, unless it has ended."""
         if self._source is not None:
-            self._source.begin_epoch(epoch)
+            self._source.begin_epoch(epoch, is_last)
 
     def commit(self, epoch: int | None = None, failing: Failing | None = None) -> dict[str, Any]:
         """Make the sinks' output final up to this epoch, or all; what each has, by operator."""

@@ -221,10 +221,10 @@ class Worker:
                 return TaskFailure("operator", name, None, what, "")
         return pickled
 
-    def barrier(self, attempt: int, epoch: int) -> None:
-        """Have the task's source send the barrier of an epoch."""
+    def barrier(self, attempt: int, epoch: int, is_last: bool) -> None:
+        """Have the task's source send the barrier of an epoch, and nothing behind the last."""
         if (task := self._tasks.get(attempt)) is not None:
-            task.begin_epoch(epoch)
+            task.begin_epoch(epoch, is_last)
 
     def commit_epoch(self, attempt: int, epoch: int) -> TaskFailure | None:
         """Make the sinks' output final up to this epoch, while the task goes on."""

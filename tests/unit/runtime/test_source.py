@@ -60,6 +60,8 @@ class Run:
         hurry: bool = False,
         warmup: float = 0.0,
         barriers_at: tuple[int, ...] | None = None,
+        last: int = 0,
+        behind_last: Callable[[Run], None] | None = None,
     ) -> None:
         self.clock = LoneClock()
         self.left: list[tuple[float, Any]] = []
@@ -68,7 +70,9 @@ class Run:
         self.loop = SourceLoop(
             source, Chain(), interval, self.clock, has_barriers=barriers_at is not None
         )
-        self.clock.wakes = [partial(self.loop.begin_epoch, at) for at in barriers_at or ()]
+        self.clock.wakes = [
+            partial(self.loop.begin_epoch, at, at == last) for at in barriers_at or ()
+        ]
         if hurry:
             self.loop.hurry()
         start, takes = self.clock.now, list(takes_ms)
@@ -90,6 +94,8 @@ class Run:
         def pass_on(control: Control) -> None:
             self.controls.append(control)
             self.barriers.append(((self.clock.now - start) / MS, control.epoch))
+            if behind_last is not None and control.epoch == last:
+                threading.Timer(0.3, behind_last, (self,)).start()
 
         self.loop.run(context, deliver, window, timers, pass_on)
 
@@ -143,6 +149,27 @@ def test_a_barrier_ends_a_wait_and_leaves_at_once() -> None:
     run = Run(Collection(range(4), rate=2000), barriers_at=(1,))
     assert run.barriers == [], "short waits are exact"
     assert len(run.clock.waits) == 3
+
+
+def test_nothing_leaves_behind_the_last_barrier() -> None:
+    """Until the job is over, or that epoch could not be kept and another is asked for."""
+    left_by_then: list[int] = []
+
+    def another(run: Run) -> None:
+        left_by_then.append(len(run.left))
+        run.loop.begin_epoch(2)
+
+    def end(run: Run) -> None:
+        left_by_then.append(len(run.left))
+        run.loop.end()
+
+    source = Collection(range(4), rate=100)
+    run = Run(source, barriers_at=(1,), last=1, behind_last=another)
+    assert [out for _, out in run.left] == [[0], [1], [2], [3]]
+    assert [epoch for _, epoch in run.barriers] == [1, 2]
+    run = Run(source, barriers_at=(1,), last=1, behind_last=end)
+    assert [epoch for _, epoch in run.barriers] == [1]
+    assert left_by_then == [1, 1]
 
 
 def test_in_a_hurry_no_moment_is_waited_for() -> None:
