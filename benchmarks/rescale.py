@@ -1,0 +1,77 @@
+"""How long a job takes to go on with another parallelism: `python -m benchmarks.rescale 3`.
+
+A running count of so many million keys, each about 30 bytes of a savepoint, goes from one task to
+two, three, two and one. A line has the seconds until the job had stopped with its savepoint, and
+until each of its new tasks had counted something.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import engine
+from benchmarks.checkpoints import Keys
+from benchmarks.recovery import wait_for_state
+from operators import source
+from operators.sinks import Discard
+
+
+def main() -> None:
+    """Rescale, and print how long each took."""
+    keys = int(float(sys.argv[1]) * 1e6) if len(sys.argv) > 1 else 3_000_000
+    with tempfile.TemporaryDirectory(prefix="oka-rescale-") as made:
+        folder = Path(made)
+        counts = source(Keys(10**12, keys)).key_by().count()
+        handle = engine.submit(
+            counts.map_batches(noting(folder)).sink(Discard()),
+            checkpoints=str(folder / "checkpoints"),
+            checkpoint_interval_seconds=60.0,
+            progress="none",
+        )
+        try:
+            wait_for_state(handle, keys)
+            for tasks in (2, 3, 2, 1):
+                stopped, went_on = rescale(handle, folder, tasks)
+                print(f"to {tasks}: stopped in {stopped:.2f} s, went on in {went_on:.2f} s")
+        finally:
+            handle.cancel()
+            handle.wait_stopped()
+
+
+def rescale(handle: engine.JobHandle, folder: Path, tasks: int) -> tuple[float, float]:
+    """Seconds until the savepoint was made, and until the last of the new tasks counted."""
+    before = _notes(folder)
+    began = time.monotonic()
+    handle.rescale(tasks)
+    stopped = time.monotonic()
+    while len(new := _notes(folder) - before) < tasks:
+        time.sleep(0.01)
+    went_on = max(note.stat().st_mtime for note in new) - time.time() + time.monotonic()
+    return stopped - began, went_on - began
+
+
+def noting(folder: Path) -> Callable[[list[Any]], list[Any]]:
+    """A function of batches that makes a file at the first that its process sees."""
+    noted: set[int] = set()
+
+    def note(batch: list[Any]) -> list[Any]:
+        if os.getpid() not in noted:
+            noted.add(os.getpid())
+            (folder / f"note-{os.getpid()}").touch()
+        return batch[:1]
+
+    return note
+
+
+def _notes(folder: Path) -> set[Path]:
+    return set(folder.glob("note-*"))
+
+
+if __name__ == "__main__":
+    main()
