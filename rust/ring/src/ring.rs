@@ -117,11 +117,11 @@ impl<S: Storage> Writer<S> {
         self.position - self.consumed > window
     }
 
-    /// Has the reader ring as soon as half of what it would have wait for it does. Look again after
-    /// this call.
+    /// Has the reader ring as soon as no more waits for it than it would have. Look again after this
+    /// call.
     pub fn wake_when_under(&mut self) {
         let window = self.ring.storage.positions().window.load(Ordering::Relaxed);
-        self.wake_at(self.position.saturating_sub(window / 2));
+        self.wake_at(self.position.saturating_sub(window));
     }
 
     /// Has the reader ring as soon as it has consumed everything. Look again after this call.

@@ -28,6 +28,10 @@ pub(crate) struct RingInput {
     trailer: Trailer,
     /// A frame larger than the ring, as far as it has come.
     large: Option<LargeFrame>,
+    /// How many bytes are to be there to take at most.
+    window: u64,
+    /// Bytes of the largest frame so far.
+    largest: usize,
     records: u64,
     bytes: u64,
     frames: u64,
@@ -50,6 +54,8 @@ struct BatchShape {
     records: usize,
     bytes: usize,
     frames: u64,
+    /// Bytes of the largest frame.
+    largest: usize,
 }
 
 impl BatchShape {
@@ -77,6 +83,7 @@ impl BatchShape {
         self.records += header.count as usize;
         self.bytes += header.length as usize;
         self.frames += 1;
+        self.largest = self.largest.max(header.length as usize);
     }
 }
 
@@ -135,6 +142,8 @@ impl RingInput {
             markers: Vec::new(),
             trailer: Trailer::default(),
             large: None,
+            window: u64::MAX,
+            largest: 0,
             records: 0,
             bytes: 0,
             frames: 0,
@@ -202,9 +211,17 @@ impl RingInput {
         self.bytes
     }
 
-    /// Has the writer wait while so many bytes are there to take.
-    pub(crate) fn set_window(&self, bytes: u64) {
-        self.reader.set_window(bytes);
+    /// Has the writer wait while more than so many bytes are here.
+    pub(crate) fn set_window(&mut self, bytes: u64) {
+        self.window = bytes;
+        self.tell_window();
+    }
+
+    /// It may always write one frame while another is at work: else either side would wait for the
+    /// other.
+    fn tell_window(&self) {
+        let one = (self.largest + self.largest / 4 + BESIDE_RECORDS) as u64;
+        self.reader.set_window(self.window.max(one));
     }
 
     /// Whether nothing is there to take until the sender rings again.
@@ -355,6 +372,10 @@ impl RingInput {
         self.records += batch.records as u64;
         self.bytes += batch.bytes as u64;
         self.frames += batch.frames;
+        if batch.largest > self.largest {
+            self.largest = batch.largest;
+            self.tell_window();
+        }
     }
 
     #[cold]
@@ -370,3 +391,6 @@ impl RingInput {
         }
     }
 }
+
+/// About what a frame has beside its records: headers, markers, controls.
+const BESIDE_RECORDS: usize = 4 * 1024;

@@ -137,9 +137,9 @@ impl RingInputs {
         })
     }
 
-    /// Has the writer of a channel wait while so many bytes are there to take.
-    pub(crate) fn set_window(&self, input: usize, bytes: u64) {
-        if let Slot::Attached(ring) = &self.slots[input] {
+    /// Has the writer of a channel wait while more than so many bytes are here.
+    pub(crate) fn set_window(&mut self, input: usize, bytes: u64) {
+        if let Slot::Attached(ring) = &mut self.slots[input] {
             ring.set_window(bytes);
         }
     }
