@@ -7,6 +7,7 @@ import mmap
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,11 +21,14 @@ from engine.graph.partitioner import Broadcast, Forward, Hash, Partitioner, Reba
 from engine.network import (
     Aggregate,
     AggregateError,
+    Batch,
     Cancelled,
     ChannelLost,
     EncodeError,
+    KeyedEntries,
     KeyExtractError,
     Network,
+    WindowAggregate,
     open_output_gate,
     partition,
 )
@@ -122,6 +126,41 @@ def test_columns_arrive_equal_and_in_order_between_records(send: Send) -> None:
         {"word": "be"},
     ]
     assert [marker for _, markers in received for marker in markers] == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("of", ["an aggregate", "windows"])
+def test_a_snapshot_is_of_its_time_whoever_reads_it_when(send: Send, of: str) -> None:
+    class Taking:
+        """Takes a snapshot behind each batch, and reads none."""
+
+        def __init__(self) -> None:
+            wanted: Any = [("count", [])]
+            counts: Any = {"windows": ("counts", [10**6] * 2), "time": ([], None), "times": None}
+            self.kept: Any = Aggregate([["word"]], wanted)
+            if of == "windows":
+                self.kept = WindowAggregate([["word"]], wanted, None, **counts)
+            self.rows = 0
+            self.taken: list[tuple[int, KeyedEntries]] = []
+
+        def update(self, batch: Batch) -> None:
+            self.kept.add(batch)
+            self.rows += len(batch)
+            self.taken.append((self.rows, self.kept.snapshot()[1]))
+
+    texts = [f"key {number * number % 97}" for number in range(500)]
+    parts = [words(*texts[first : first + 50]) for first in range(0, len(texts), 50)]
+    taking: Any = Taking()
+    send(Forward(), parts, aggregate=taking)
+    assert taking.rows == len(texts)
+    for count, entries in reversed(taking.taken):
+        counts = Counter(texts[:count])
+        values = entries.values()
+        if (
+            of == "windows"
+        ):  # how many records there were, and windows: where each begins, and its count
+            values = [value for _, ((_, value),) in values]
+        assert len(entries) == len(counts)
+        assert dict(zip(entries.keys(), values, strict=True)) == counts
 
 
 def test_rows_go_where_records_with_their_key_go(send: Send) -> None:

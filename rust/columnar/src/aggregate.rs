@@ -8,6 +8,7 @@ use arrow_schema::SchemaRef;
 use oka_compute::{Aggregation, Problem};
 
 use crate::cells::unframed;
+use crate::copied::{Copied, Exported};
 use crate::shape::{Places, Shape, Wanted};
 use crate::{AggregateError, Columns, Selector};
 
@@ -26,9 +27,6 @@ pub struct Aggregate {
     round: u64,
     touched: Vec<u32>,
 }
-
-/// A frame of no rows, and encoded keys with their values.
-pub type Exported = (Vec<u8>, Vec<(Vec<u8>, Vec<u8>)>);
 
 impl Aggregate {
     /// By the values of a column, or of several, which are one key; [`Self::compute`] says what.
@@ -98,14 +96,21 @@ impl Aggregate {
         Ok(Some(shape.take(touched, touched)?))
     }
 
-    /// A frame of no rows with the schema of the first one, and each key with its values, encoded.
+    /// What others go on with: each key with its values.
     pub fn export(&self) -> Result<Exported, AggregateError> {
+        let (layout, copied) = self.copy()?;
+        Ok(Exported::later(layout, move || {
+            Ok(copied.keys()?.into_iter().zip(copied.values()?).collect())
+        }))
+    }
+
+    /// A frame of no rows with the schema of the first one, and a copy of all keys and values.
+    pub(crate) fn copy(&self) -> Result<(Vec<u8>, Copied), AggregateError> {
         let Some(shape) = &self.shape else {
             return Ok(<_>::default());
         };
         let numbers = self.numbers();
-        let (keys, values) = (shape.keys.export(&numbers)?, shape.export(&numbers)?);
-        Ok((shape.layout()?, keys.into_iter().zip(values).collect()))
+        Ok((shape.layout()?, shape.copy(&numbers, &numbers)?))
     }
 
     /// Goes on with keys that others have exported, and with their schema, as if the rows had come

@@ -6,7 +6,7 @@ use arrow_array::{Array, ArrayRef};
 use arrow_schema::{ArrowError, DataType, Field};
 use oka_compute::table::KeyTable;
 
-use crate::cells::{decoded, encoded, joined, split};
+use crate::cells::{decoded, split};
 use crate::dictionary::SharedDictionary;
 use crate::key::{KeyKind, KeyNumbers, Wanted, keys};
 use crate::{AggregateError, KeyError};
@@ -88,13 +88,6 @@ impl Keys {
             .collect()
     }
 
-    /// The keys of these numbers, encoded: a value, or an array of several.
-    pub(crate) fn export(&self, wanted: &[u32]) -> Result<Vec<Vec<u8>>, AggregateError> {
-        let columns = self.plain(wanted)?;
-        let cells = columns.iter().map(encoded).collect::<Result<_, _>>()?;
-        Ok(joined(cells))
-    }
-
     /// Columns of the keys of these numbers, without dictionaries, in the widest type of their kind.
     pub(crate) fn plain(&self, wanted: &[u32]) -> Result<Vec<ArrayRef>, ArrowError> {
         let columns = self.columns.iter().zip(self.inside(wanted));
@@ -106,7 +99,7 @@ impl Keys {
         columns.map(plain).collect()
     }
 
-    /// The numbers of keys that [`Self::export`] gave, and how many numbers there are then.
+    /// The numbers of keys that were encoded, and how many numbers there are then.
     pub(crate) fn import(&mut self, keys: &[&[u8]]) -> Result<(&[u32], usize), AggregateError> {
         let cells = split(keys, self.columns.len())?;
         let columns = self.columns.iter().zip(&cells);

@@ -9,6 +9,7 @@
 //! - [`Encoder`] and [`Decoder`] are the two ends of a channel; [`Columns`] is one frame.
 //! - [`Aggregate`] computes count, sum and others per key, a column at a time;
 //!   [`Latest`] keeps the last of its results; [`WindowAggregate`] computes it for windows of time.
+//!   What they keep is [`Exported`]: copied at once, encoded by who reads it.
 //! - [`Entries`] is keyed state as others go on with it; [`Placed`] the keys of a table for it; [`Changes`]
 //!   what has come to it since, as [`Digests`] tell.
 
@@ -18,6 +19,7 @@ mod build;
 mod cells;
 mod changes;
 mod column;
+mod copied;
 mod decode;
 mod dictionary;
 mod encode;
@@ -41,6 +43,7 @@ mod windows;
 pub use aggregate::Aggregate;
 pub use changes::{Changes, Digests};
 pub use column::{ColumnError, Selector};
+pub use copied::Exported;
 pub use decode::{Columns, DecodeError, Decoder};
 pub use encode::{EncodeError, Encoder};
 pub use entries::Entries;

@@ -6,7 +6,8 @@ use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use oka_compute::Aggregation;
 
-use crate::cells::{framed, joined, split};
+use crate::cells::{framed, split};
+use crate::copied::Copied;
 use crate::key::plain;
 use crate::keys::Keys;
 use crate::values::Values;
@@ -204,11 +205,13 @@ impl Shape {
         framed(&RecordBatch::new_empty(Arc::clone(&self.input)))
     }
 
-    /// The values of these numbers, encoded: one, or an array of several.
-    pub(crate) fn export(&self, numbers: &[u32]) -> Result<Vec<Vec<u8>>, AggregateError> {
-        let values = self.results.iter();
-        let values = values.map(|each| each.values.export(numbers, &each.data_type));
-        Ok(joined(values.collect::<Result<_, _>>()?))
+    /// A copy of the keys and the values of these numbers.
+    pub(crate) fn copy(&self, keys: &[u32], values: &[u32]) -> Result<Copied, AggregateError> {
+        let each = |each: &Computed| each.values.copy(values, &each.data_type);
+        Ok(Copied {
+            keys: self.keys.plain(keys)?,
+            values: self.results.iter().map(each).collect::<Result<_, _>>()?,
+        })
     }
 
     /// Goes on with such values.

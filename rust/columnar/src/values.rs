@@ -9,7 +9,8 @@ use arrow_array::{Array, ArrayRef, Float64Array, Int64Array};
 use arrow_schema::{ArrowError, DataType};
 use oka_compute::{Accumulated, Aggregation, Problem, integer_mean, integral};
 
-use crate::cells::{cell, decoded, each, encoded};
+use crate::cells::{decoded, each};
+use crate::copied::CopiedValues;
 use crate::gathered::Gathered;
 use crate::key::{each_bytes, each_float, each_integer};
 use crate::picked::Picked;
@@ -242,31 +243,31 @@ impl Values {
         Ok(())
     }
 
-    /// What is kept of the keys of these numbers, encoded: a mean as the pair of sum and count.
-    pub(crate) fn export(
+    /// What is kept of the keys of these numbers: a mean as the pair of sum and count.
+    pub(crate) fn copy(
         &self,
         numbers: &[u32],
         data_type: &DataType,
-    ) -> Result<Vec<Vec<u8>>, AggregateError> {
+    ) -> Result<CopiedValues, AggregateError> {
         let slots = numbers.iter().map(|number| *number as usize);
         Ok(match self {
-            Self::Integers(values) => slots
-                .map(|slot| cell(values[slot].map(Accumulated::Integer).as_ref()))
-                .collect(),
-            Self::IntegerMeans(values) => slots
-                .map(|slot| values[slot])
-                .map(|(count, sum)| cell(Some(&Accumulated::IntegerMean { count, sum })))
-                .collect(),
-            Self::FloatMeans(values) => slots
-                .map(|slot| values[slot])
-                .map(|(count, sum)| cell(Some(&Accumulated::FloatMean { count, sum })))
-                .collect(),
-            Self::Gathered(values) => slots.map(|slot| cell(values.get(slot))).collect(),
-            _ => encoded(&self.take(numbers, data_type)?)?,
+            Self::Integers(values) => {
+                CopiedValues::Integers(slots.map(|slot| values[slot]).collect())
+            }
+            Self::IntegerMeans(values) => {
+                CopiedValues::IntegerMeans(slots.map(|slot| values[slot]).collect())
+            }
+            Self::FloatMeans(values) => {
+                CopiedValues::FloatMeans(slots.map(|slot| values[slot]).collect())
+            }
+            Self::Gathered(values) => {
+                CopiedValues::Gathered(slots.map(|slot| values.get(slot).cloned()).collect())
+            }
+            _ => CopiedValues::Column(self.take(numbers, data_type)?),
         })
     }
 
-    /// Goes on with what [`Self::export`] gave, for keys that had no value so far.
+    /// Goes on with what [`Self::copy`] gave, for keys that had no value so far.
     pub(crate) fn import(
         &mut self,
         numbers: &[u32],

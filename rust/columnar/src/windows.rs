@@ -16,8 +16,9 @@ use self::counted::Counted;
 use self::sessions::Sessions;
 use self::sliced::Sliced;
 use self::state::{Found, State};
-use crate::aggregate::{Aggregate, Exported};
+use crate::aggregate::Aggregate;
 use crate::cells::unframed;
+use crate::copied::Exported;
 use crate::times::{Bounds, microseconds};
 use crate::{AggregateError, Columns, Selector};
 
@@ -188,7 +189,7 @@ impl WindowAggregate {
         self.kind.state().has_changes()
     }
 
-    /// A frame of no rows, and each key with what is kept of it, as records' windows keep it.
+    /// What others go on with: each key with what is kept of it, as records' windows keep it.
     pub fn export(&self) -> Result<Exported, AggregateError> {
         self.kind.state().export()
     }

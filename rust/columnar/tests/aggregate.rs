@@ -10,6 +10,7 @@ use arrow_array::{
 };
 use oka_columnar::{Aggregate, Columns, Decoder, Encoder, Latest, Selector};
 use oka_compute::Aggregation;
+use oka_compute::kept::Kept;
 
 fn over(aggregation: Aggregation) -> Aggregate {
     let value = Selector::Name("value".to_owned());
@@ -386,6 +387,12 @@ fn a_key_that_is_no_text_is_refused_when_it_is_shown() {
     assert!(runs[0].to_batch().is_err());
 }
 
+/// What it keeps: a frame of no rows, keys with their values.
+fn exported(aggregate: &Aggregate) -> (Vec<u8>, Kept) {
+    let exported = aggregate.export().unwrap();
+    (exported.layout().to_vec(), exported.encode().unwrap())
+}
+
 /// An aggregate for each of these keys alone goes on as the one that had them all.
 #[test]
 fn others_go_on_with_what_is_exported() {
@@ -418,24 +425,27 @@ fn others_go_on_with_what_is_exported() {
             if whole.add(&frame).is_err() {
                 continue; // no such values
             }
-            let (layout, entries) = whole.export().unwrap();
+            let (layout, entries) = exported(&whole);
+            let later = whole.export().unwrap();
             whole.add(&frame).unwrap();
-            let (_, expected) = whole.export().unwrap();
+            // It is of its time, whoever encodes it when.
+            assert_eq!(later.encode().unwrap(), entries);
+            let (_, expected) = exported(&whole);
             assert_eq!(entries.len(), 2);
             for (at, (key, value)) in entries.iter().cloned().enumerate() {
                 let mut other = over(aggregation);
                 other.import(&layout, (&[&key], &[&value])).unwrap();
                 assert_eq!(other.touched(), 1);
-                assert_eq!(other.export().unwrap().1, entries[at..=at]);
+                assert_eq!(exported(&other).1, entries[at..=at]);
                 other.add(&frame).unwrap();
-                let found = other.export().unwrap().1;
+                let found = exported(&other).1;
                 assert_eq!(found.iter().find(|it| it.0 == key), Some(&expected[at]));
                 compared += 1;
             }
             let mut none = over(aggregation);
             none.import(&layout, (&[], &[])).unwrap();
             assert!(none.updates(0..0).unwrap().is_none());
-            assert_eq!(none.export().unwrap(), (layout.clone(), Vec::new()));
+            assert_eq!(exported(&none), (layout.clone(), Vec::new()));
             let mut twice = over(aggregation);
             let (key, value) = (&entries[0].0[..], &entries[0].1[..]);
             let error = twice.import(&layout, (&[key, key], &[value, value]));
@@ -457,17 +467,12 @@ fn what_is_exported_is_what_records_are() {
     means
         .add(&columns(&batch(key, array(Int64Array::from(vec![7, 7])))))
         .unwrap();
-    let (_, entries) = means.export().unwrap();
+    let (_, entries) = exported(&means);
     let key = vec![0x92, 0xa1, b'a', 7];
     assert_eq!(entries, [(key, vec![0x92, 0x92, 14, 2, 0xa1, b'a'])]);
-    assert!(
-        Aggregate::by(vec![Selector::Index(0)])
-            .export()
-            .unwrap()
-            .0
-            .is_empty()
-    );
-    let (layout, _) = means.export().unwrap();
+    let none = Aggregate::by(vec![Selector::Index(0)]);
+    assert!(exported(&none).0.is_empty());
+    let (layout, _) = exported(&means);
     let error = counts().import(&layout, (&[&[0x07]], &[&[0xa1, b'a']]));
     assert_eq!(
         error.unwrap_err().to_string(),

@@ -94,7 +94,11 @@ proptest! {
             before.add(&columns(rows)).unwrap();
         }
         // Others go on with it.
-        let (layout, entries) = before.export().unwrap();
+        let exported = before.export().unwrap();
+        for rows in &batches[cut..] {
+            before.add(&columns(rows)).unwrap(); // it is of its time, whoever encodes it when
+        }
+        let (layout, entries) = (exported.layout().to_vec(), exported.encode().unwrap());
         let mut after = windows(sizes, 0);
         if !layout.is_empty() {
             let entries: Vec<_> = entries.iter().map(|(key, it)| (&key[..], &it[..])).collect();
@@ -228,15 +232,22 @@ proptest! {
         for (at, (rows, watermark)) in batches.iter().enumerate() {
             if at == cut {
                 // Others go on with it.
-                let (layout, entries) = windows.export().unwrap();
+                let exported = windows.export().unwrap();
                 late = windows.late();
+                // It is of its time, whoever encodes it when.
+                for (rows, watermark) in &batches[at..] {
+                    windows.add(&columns(rows)).unwrap();
+                    windows.advance(last.max(*watermark)).unwrap();
+                    while windows.give(3).unwrap().is_some() {}
+                }
+                let (layout, entries) = (exported.layout().to_vec(), exported.encode().unwrap());
                 windows = columnar();
                 if !layout.is_empty() {
                     let pairs = entries.iter().map(|(key, it)| (&key[..], &it[..]));
                     windows.import(&layout, &pairs.collect::<Vec<_>>(), false).unwrap();
                 }
                 windows.go_on_from(last);
-                let mut again = windows.export().unwrap().1;
+                let mut again = windows.export().unwrap().encode().unwrap();
                 let mut entries = entries;
                 again.sort();
                 entries.sort();

@@ -146,8 +146,9 @@ impl Aggregate {
     fn snapshot(&self, py: Python<'_>) -> PyResult<(Vec<u8>, KeyedEntries)> {
         let mut state = self.state()?;
         if let Some(columns) = &state.columns {
-            let (layout, pairs) = columns.export().map_err(|error| raise_columns(&error))?;
-            return Ok((layout, KeyedEntries::of_encoded(pairs)));
+            let exported = py.detach(|| columns.export());
+            let exported = exported.map_err(|error| raise_columns(&error))?;
+            return Ok(KeyedEntries::of_columns(exported));
         }
         let State {
             aggregate,

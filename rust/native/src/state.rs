@@ -6,7 +6,8 @@ use crate::encode;
 use crate::extension::Pickling;
 use crate::gate::for_each;
 use crate::key::Key;
-use oka_columnar::{Changes, Digests as EntryDigests, Entries, Placed};
+use crate::refused::raise_columns;
+use oka_columnar::{AggregateError, Changes, Digests as EntryDigests, Entries, Exported, Placed};
 use oka_compute::kept::Kept;
 use oka_compute::{ByteStrings, Values, place};
 use pyo3::exceptions::{PyIndexError, PyRuntimeError, PyValueError};
@@ -23,11 +24,10 @@ type Found<'py> = (u64, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
 /// Keys of keyed state with what is kept of them, in the order of hashes: the hash by which a
 /// hash-partitioned gate chooses, the key and the value, encoded as records are. Nothing in it changes.
 ///
-/// Those that an operator gives are put in order when somebody first reads them, in whose thread, without
-/// the GIL; `len` is known before.
+/// Those that an operator gives are encoded and put in order when somebody first reads them, or asks how
+/// many they are, in whose thread, without the GIL.
 #[pyclass(frozen, module = "engine._native")]
 pub(crate) struct KeyedEntries {
-    len: usize,
     entries: OnceLock<Entries>,
     /// How to make them, until somebody does.
     make: Mutex<Option<Make>>,
@@ -160,15 +160,15 @@ impl KeyedEntries {
         Decoder::new(py).list([(entries.len(), entries.value_bytes())].into_iter())
     }
 
-    fn __len__(&self) -> usize {
-        self.len
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(self.entries(py)?.len())
     }
 
     /// Raises IndexError, which ends an iteration.
     fn __getitem__<'py>(&self, py: Python<'py>, index: isize) -> PyResult<Found<'py>> {
         let entries = self.entries(py)?;
         let at = if index < 0 {
-            index + self.len as isize
+            index + entries.len() as isize
         } else {
             index
         };
@@ -189,10 +189,9 @@ impl KeyedEntries {
 }
 
 impl KeyedEntries {
-    /// So many, which are made when somebody reads them.
-    fn later(len: usize, make: impl FnOnce() -> PyResult<Entries> + Send + 'static) -> Self {
+    /// Those that are made when somebody reads them.
+    fn later(make: impl FnOnce() -> PyResult<Entries> + Send + 'static) -> Self {
         Self {
-            len,
             entries: OnceLock::new(),
             make: Mutex::new(Some(Box::new(make))),
         }
@@ -200,11 +199,18 @@ impl KeyedEntries {
 
     /// Those of keys and values that are encoded already.
     pub(crate) fn of_encoded(pairs: Kept) -> Self {
-        Self::later(pairs.len(), move || {
-            let keys = pairs.iter().map(|(key, _)| key).collect();
-            let values = pairs.iter().map(|(_, value)| value).collect();
-            Ok(Entries::new(&hashes(&keys)?, &keys, &values))
-        })
+        Self::later(move || sorted(&pairs))
+    }
+
+    /// The frame of no rows, and those of keys and values that were columns.
+    pub(crate) fn of_columns(exported: Exported) -> (Vec<u8>, Self) {
+        let layout = exported.layout().to_vec();
+        let make = move || {
+            let pairs = exported.encode();
+            let told = |error: AggregateError| Python::attach(|_| raise_columns(&error));
+            sorted(&pairs.map_err(told)?)
+        };
+        (layout, Self::later(make))
     }
 
     /// Made if they are not yet; waits without the GIL.
@@ -227,7 +233,6 @@ impl KeyedEntries {
 impl From<Entries> for KeyedEntries {
     fn from(entries: Entries) -> Self {
         Self {
-            len: entries.len(),
             entries: entries.into(),
             make: Mutex::new(None),
         }
@@ -262,7 +267,7 @@ pub(crate) fn keyed_entries(pairs: &Bound<'_, PyList>, pickle: bool) -> PyResult
         values.push_with(|out| append(&value, out))
     })?;
     let sorted = move || Ok(Entries::new(&hashes, &keys, &values));
-    Ok(KeyedEntries::later(pairs.len(), sorted))
+    Ok(KeyedEntries::later(sorted))
 }
 
 /// The keys of a table that only grows, on the side of its snapshots: a snapshot copies new keys and
@@ -307,7 +312,7 @@ impl Snapshots {
             .unwrap_or_else(PoisonError::into_inner)
             .push(keys);
         let shared = Arc::clone(&self.shared);
-        KeyedEntries::later(values.len(), move || shared.entries(&values))
+        KeyedEntries::later(move || shared.entries(&values))
     }
 }
 
@@ -321,6 +326,13 @@ impl Shared {
         }
         Ok(placed.entries(values))
     }
+}
+
+/// Entries of encoded keys and values.
+fn sorted(pairs: &Kept) -> PyResult<Entries> {
+    let keys = pairs.iter().map(|(key, _)| key).collect();
+    let values = pairs.iter().map(|(_, value)| value).collect();
+    Ok(Entries::new(&hashes(&keys)?, &keys, &values))
 }
 
 /// The hash of each key. Python is asked of those alone that are objects of its classes.

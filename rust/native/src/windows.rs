@@ -209,16 +209,16 @@ impl WindowAggregate {
     /// watermark and of tuples: the start of a slice of time, 1970 in the form of its times, and what
     /// `Aggregate` keeps.
     #[pyo3(signature = () -> "tuple[bytes, KeyedEntries]")]
-    fn snapshot(&self) -> PyResult<(Vec<u8>, KeyedEntries)> {
+    fn snapshot(&self, py: Python<'_>) -> PyResult<(Vec<u8>, KeyedEntries)> {
         let state = self.state()?;
-        let exported = match &state.columns {
-            Some(columns) => columns.export(),
-            None => (state.aggregate.export())
-                .map(|pairs| (Vec::new(), pairs))
-                .map_err(Into::into),
-        };
-        let (layout, pairs) = exported.map_err(|error| raise_columns(&error))?;
-        Ok((layout, KeyedEntries::of_encoded(pairs)))
+        if let Some(columns) = &state.columns {
+            let exported = py.detach(|| columns.export());
+            let exported = exported.map_err(|error| raise_columns(&error))?;
+            return Ok(KeyedEntries::of_columns(exported));
+        }
+        let pairs = state.aggregate.export();
+        let pairs = pairs.map_err(|problem| raise_columns(&problem.into()))?;
+        Ok((Vec::new(), KeyedEntries::of_encoded(pairs)))
     }
 
     /// Goes on with what others kept, before the first batch. `touched` tells that `changes` shall

@@ -7,7 +7,8 @@ use oka_compute::{Emit, Problem};
 use super::rows::{Rows, numbered};
 use super::state::{Found, State};
 use crate::AggregateError;
-use crate::aggregate::{Aggregate, Exported};
+use crate::aggregate::Aggregate;
+use crate::copied::Exported;
 use crate::shape::Places;
 
 /// The count windows of keys. A row is added to each that is open.
@@ -95,26 +96,29 @@ impl State for Counted {
 
     fn export(&self) -> Result<Exported, AggregateError> {
         let keys = self.counts.keys();
-        let of_key = |key: &usize| {
-            let mut found: Vec<_> = self.counts.of_key(*key).collect();
-            found.reverse();
-            (self.counts.count(*key), found)
-        };
-        let of_keys: Vec<_> = keys.iter().map(of_key).collect();
-        let numbers: Vec<_> = of_keys
-            .iter()
-            .flat_map(|(_, found)| numbered(found))
+        // Of all keys behind each other, of a key the last window first; and of each key how many rows
+        // it had, and how many windows.
+        let (mut numbers, mut counts) = (Vec::new(), Vec::with_capacity(keys.len()));
+        for key in &keys {
+            let before = numbers.len();
+            numbers.extend(self.counts.of_key(*key));
+            counts.push((self.counts.count(*key), numbers.len() - before));
+        }
+        let starts: Vec<_> = (numbers.iter())
+            .map(|it| self.counts.window(*it).start)
             .collect();
-        let (layout, keys, values) = self.rows.export(&numbered(&keys), &numbers)?;
-        let mut values = values.iter();
-        let entry = |(key, (count, numbers)): (Vec<u8>, (i64, Vec<usize>))| {
-            let windows = numbers.into_iter().zip(&mut values);
-            let windows = windows.map(|(number, values)| {
-                kept_window(&[self.counts.window(number).start], &[values])
-            });
-            (key, kept(Some(count), &windows.collect::<Vec<_>>()))
-        };
-        Ok((layout, keys.into_iter().zip(of_keys).map(entry).collect()))
+        let (layout, copied) = self.rows.copy(&numbered(&keys), &numbered(&numbers))?;
+        Ok(Exported::later(layout, move || {
+            let values = copied.values()?;
+            let window = |(start, values): (&i64, &Vec<u8>)| kept_window(&[*start], &[values]);
+            let mut windows = starts.iter().zip(&values).map(window);
+            let entry = |(key, (rows, count))| {
+                let mut found: Vec<_> = windows.by_ref().take(count).collect();
+                found.reverse();
+                (key, kept(Some(rows), &found))
+            };
+            Ok(copied.keys()?.into_iter().zip(counts).map(entry).collect())
+        }))
     }
 
     fn import(

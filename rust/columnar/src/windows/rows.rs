@@ -8,6 +8,7 @@ use oka_window::{Live, Window};
 use super::state::Found;
 use crate::AggregateError;
 use crate::aggregate::Aggregate;
+use crate::copied::Copied;
 use crate::shape::{Places, Shape};
 
 /// Keys and values: those of windows by the windows' numbers.
@@ -125,16 +126,16 @@ impl Rows {
         Ok(())
     }
 
-    /// A frame of no rows, and the keys and the values of these numbers, encoded.
-    pub(super) fn export(&self, keys: &[u32], windows: &[u32]) -> Result<Encoded, AggregateError> {
+    /// A frame of no rows, and a copy of the keys and the values of these numbers.
+    pub(super) fn copy(
+        &self,
+        keys: &[u32],
+        windows: &[u32],
+    ) -> Result<(Vec<u8>, Copied), AggregateError> {
         let Some(shape) = &self.shape else {
-            return Ok(Encoded::default());
+            return Ok(<_>::default());
         };
-        Ok((
-            shape.layout()?,
-            shape.keys.export(keys)?,
-            shape.export(windows)?,
-        ))
+        Ok((shape.layout()?, shape.copy(keys, windows)?))
     }
 
     /// The numbers of keys that were encoded.
@@ -177,9 +178,6 @@ impl Rows {
         Ok(self.shape.as_mut().ok_or(Problem::NoWindows)?)
     }
 }
-
-/// A frame of no rows; the keys and the values.
-pub(super) type Encoded = (Vec<u8>, Vec<Vec<u8>>, Vec<Vec<u8>>);
 
 /// As columns number.
 pub(super) fn numbered(numbers: &[usize]) -> Vec<u32> {

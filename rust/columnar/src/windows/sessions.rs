@@ -8,7 +8,8 @@ use oka_window::{Missed, Placed, Window};
 use super::rows::{Rows, numbered};
 use super::state::{Found, NIL, State};
 use crate::AggregateError;
-use crate::aggregate::{Aggregate, Exported};
+use crate::aggregate::Aggregate;
+use crate::copied::Exported;
 use crate::shape::Places;
 
 /// The sessions of keys. Where a row makes one of two, the values of the earlier come first.
@@ -92,26 +93,28 @@ impl State for Sessions {
     fn export(&self) -> Result<Exported, AggregateError> {
         let watermark = self.spans.watermark();
         let keys: Vec<_> = self.spans.keys().collect();
-        let of_key = |key: &usize| {
-            let mut found: Vec<_> = self.spans.of_key(*key).collect();
-            found.reverse();
-            found
-        };
-        let of_keys: Vec<_> = keys.iter().map(of_key).collect();
-        let (layout, keys, values) =
-            (self.rows).export(&numbered(&keys), &numbered(&of_keys.concat()))?;
-        let mut values = values.iter();
-        let entry = |(key, numbers): (Vec<u8>, Vec<usize>)| {
-            let sessions = numbers
-                .into_iter()
-                .zip(&mut values)
-                .map(|(number, values)| {
-                    let window = self.spans.window(number);
-                    kept_window(&[window.start, window.end], &[&NIL, values])
-                });
-            (key, kept(watermark, &sessions.collect::<Vec<_>>()))
-        };
-        Ok((layout, keys.into_iter().zip(of_keys).map(entry).collect()))
+        // Of all keys behind each other, of a key the last session first; and how many each key has.
+        let (mut numbers, mut counts) = (Vec::new(), Vec::with_capacity(keys.len()));
+        for key in &keys {
+            let before = numbers.len();
+            numbers.extend(self.spans.of_key(*key));
+            counts.push(numbers.len() - before);
+        }
+        let windows: Vec<_> = numbers.iter().map(|it| self.spans.window(*it)).collect();
+        let (layout, copied) = self.rows.copy(&numbered(&keys), &numbered(&numbers))?;
+        Ok(Exported::later(layout, move || {
+            let values = copied.values()?;
+            let session = |(window, values): (&Window, &Vec<u8>)| {
+                kept_window(&[window.start, window.end], &[&NIL, values])
+            };
+            let mut sessions = windows.iter().zip(&values).map(session);
+            let entry = |(key, count)| {
+                let mut found: Vec<_> = sessions.by_ref().take(count).collect();
+                found.reverse();
+                (key, kept(watermark, &found))
+            };
+            Ok(copied.keys()?.into_iter().zip(counts).map(entry).collect())
+        }))
     }
 
     fn import(

@@ -6,13 +6,14 @@ use std::collections::{BTreeSet, HashMap};
 
 use arrow_array::{RecordBatch, UInt32Array};
 use arrow_select::take::take_record_batch;
-use oka_compute::kept::{integer, kept, kept_window, read_kept};
+use oka_compute::kept::{Kept, integer, kept, kept_window, read_kept};
 use oka_compute::{Emit, Problem};
 use oka_window::{Missed, Slices, Table, Window, Windows};
 
 use super::state::{Found, NIL, State};
 use crate::AggregateError;
-use crate::aggregate::{Aggregate, Exported};
+use crate::aggregate::Aggregate;
+use crate::copied::{Copied, Exported};
 use crate::shape::Places;
 
 /// Tumbling or sliding windows: slices, each with an aggregate of its rows.
@@ -221,23 +222,14 @@ impl State for Sliced {
     }
 
     fn export(&self) -> Result<Exported, AggregateError> {
-        let (mut layout, mut places, mut keys) = (Vec::new(), HashMap::new(), Vec::new());
+        let (mut layout, mut slices) = (Vec::new(), Vec::new());
         for slice in self.slices.iter() {
-            let (frame, pairs) = slice.table.export()?;
+            let (frame, copied) = slice.table.copy()?;
             layout = frame;
-            for (key, values) in pairs {
-                let at = *places.entry(key.clone()).or_insert(keys.len());
-                if at == keys.len() {
-                    keys.push((key, Vec::new()));
-                }
-                keys[at]
-                    .1
-                    .push(kept_window(&[slice.start], &[&NIL, &values]));
-            }
+            slices.push((slice.start, copied));
         }
         let watermark = self.slices.watermark();
-        let entry = |(key, slices): (Vec<u8>, Vec<Vec<u8>>)| (key, kept(watermark, &slices));
-        Ok((layout, keys.into_iter().map(entry).collect()))
+        Ok(Exported::later(layout, move || entries(watermark, slices)))
     }
 
     fn import(
@@ -274,6 +266,22 @@ impl State for Sliced {
         }
         Ok(())
     }
+}
+
+/// Each key with what is kept of it in these slices, of which this is the start.
+fn entries(watermark: Option<i64>, slices: Vec<(i64, Copied)>) -> Result<Kept, AggregateError> {
+    let (mut places, mut keys) = (HashMap::new(), Vec::<(Vec<u8>, Vec<Vec<u8>>)>::new());
+    for (start, copied) in slices {
+        for (key, values) in copied.keys()?.into_iter().zip(copied.values()?) {
+            let at = *places.entry(key.clone()).or_insert(keys.len());
+            if at == keys.len() {
+                keys.push((key, Vec::new()));
+            }
+            keys[at].1.push(kept_window(&[start], &[&NIL, &values]));
+        }
+    }
+    let entry = |(key, slices): (Vec<u8>, Vec<Vec<u8>>)| (key, kept(watermark, &slices));
+    Ok(keys.into_iter().map(entry).collect())
 }
 
 /// The table of a window that is one slice.

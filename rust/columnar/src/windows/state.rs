@@ -4,7 +4,8 @@ use arrow_array::RecordBatch;
 use oka_window::Window;
 
 use crate::AggregateError;
-use crate::aggregate::{Aggregate, Exported};
+use crate::aggregate::Aggregate;
+use crate::copied::Exported;
 use crate::shape::Places;
 
 /// Windows of one kind, and what the rows in them have come to. A template says what is computed; it

@@ -1,0 +1,102 @@
+//! Copies of what is kept, taken while the table goes on, and encoded by who reads them.
+
+use std::fmt;
+
+use arrow_array::ArrayRef;
+use oka_compute::Accumulated;
+use oka_compute::kept::Kept;
+
+use crate::AggregateError;
+use crate::cells::{cell, encoded, joined};
+
+/// What an aggregate, or one of windows, keeps at one time. Who takes it keeps rows waiting: it is flat
+/// arrays, of which [`Self::encode`] makes keys and values in whichever thread.
+pub struct Exported {
+    layout: Vec<u8>,
+    encode: Box<dyn FnOnce() -> Result<Kept, AggregateError> + Send>,
+}
+
+impl Exported {
+    /// With a frame of no rows, and of keys and values as `encode` gives them.
+    pub(crate) fn later(
+        layout: Vec<u8>,
+        encode: impl FnOnce() -> Result<Kept, AggregateError> + Send + 'static,
+    ) -> Self {
+        Self {
+            layout,
+            encode: Box::new(encode),
+        }
+    }
+
+    /// A frame of no rows, of the schema of the first one; no bytes if there was none.
+    pub fn layout(&self) -> &[u8] {
+        &self.layout
+    }
+
+    /// Encoded keys with what is kept of them.
+    pub fn encode(self) -> Result<Kept, AggregateError> {
+        (self.encode)()
+    }
+}
+
+impl fmt::Debug for Exported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Exported")
+            .field("layout", &self.layout)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Columns of some keys, and of some values: not always as many.
+#[derive(Debug, Default)]
+pub(crate) struct Copied {
+    pub(crate) keys: Vec<ArrayRef>,
+    pub(crate) values: Vec<CopiedValues>,
+}
+
+impl Copied {
+    /// The keys, encoded: a value, or an array of several.
+    pub(crate) fn keys(&self) -> Result<Vec<Vec<u8>>, AggregateError> {
+        Ok(joined(
+            self.keys.iter().map(encoded).collect::<Result<_, _>>()?,
+        ))
+    }
+
+    /// The values, encoded: one, or an array of several.
+    pub(crate) fn values(&self) -> Result<Vec<Vec<u8>>, AggregateError> {
+        let values = self.values.iter().map(CopiedValues::encode);
+        Ok(joined(values.collect::<Result<_, _>>()?))
+    }
+}
+
+/// What one aggregation has come to, in the order of some numbers.
+#[derive(Debug)]
+pub(crate) enum CopiedValues {
+    Column(ArrayRef),
+    Integers(Vec<Option<i128>>),
+    /// Counts and sums.
+    IntegerMeans(Vec<(u64, i128)>),
+    FloatMeans(Vec<(u64, f64)>),
+    Gathered(Vec<Option<Accumulated>>),
+}
+
+impl CopiedValues {
+    fn encode(&self) -> Result<Vec<Vec<u8>>, AggregateError> {
+        Ok(match self {
+            Self::Column(column) => encoded(column)?,
+            Self::Integers(values) => values
+                .iter()
+                .map(|value| cell(value.map(Accumulated::Integer).as_ref()))
+                .collect(),
+            Self::IntegerMeans(values) => values
+                .iter()
+                .map(|&(count, sum)| cell(Some(&Accumulated::IntegerMean { count, sum })))
+                .collect(),
+            Self::FloatMeans(values) => values
+                .iter()
+                .map(|&(count, sum)| cell(Some(&Accumulated::FloatMean { count, sum })))
+                .collect(),
+            Self::Gathered(values) => values.iter().map(|value| cell(value.as_ref())).collect(),
+        })
+    }
+}
