@@ -631,7 +631,7 @@ class NetworkStatistics:
     @property
     def blocked_seconds(self, /) -> float:
         """
-        Seconds that `emit` has waited for receivers, over all channels.
+        Seconds that `emit` has waited for receivers.
         """
     @property
     def dropped_messages(self, /) -> int:
@@ -698,11 +698,6 @@ class OutputStatistics:
     def backlog_bytes(self, /) -> int:
         """
         Bytes that wait here for credit.
-        """
-    @property
-    def blocked_seconds(self, /) -> float:
-        """
-        Seconds that `emit` has waited for this channel.
         """
     @property
     def bytes(self, /) -> int:

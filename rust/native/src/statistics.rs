@@ -9,7 +9,7 @@ pub(crate) struct NetworkStatistics {
     idle_seconds: f64,
     /// Longest time for which inputs that had come to a barrier waited for the others, in seconds.
     longest_barrier_wait_seconds: f64,
-    /// Seconds that `emit` has waited for receivers, over all channels.
+    /// Seconds that `emit` has waited for receivers.
     blocked_seconds: f64,
     /// Bytes that wait here for credit, over all channels.
     backlog_bytes: u64,
@@ -39,8 +39,6 @@ pub(crate) struct OutputStatistics {
     backlog_bytes: u64,
     /// Bytes that the receiver would still accept.
     credit_bytes: u64,
-    /// Seconds that `emit` has waited for this channel.
-    blocked_seconds: f64,
     /// Connections that took the place of an earlier one.
     reconnects: u64,
     /// Frames that were sent again, after a reconnect.
@@ -97,7 +95,7 @@ impl NetworkStatistics {
         Ok(Self {
             idle_seconds: seconds(statistics.waited_ns),
             longest_barrier_wait_seconds: seconds(statistics.barrier_wait_ns),
-            blocked_seconds: seconds(outputs.iter().map(|output| output.blocked_ns).sum()),
+            blocked_seconds: seconds(statistics.blocked_ns),
             backlog_bytes: outputs.iter().map(|output| output.backlog_bytes).sum(),
             dropped_messages: statistics.dropped_messages,
             refused_connections: statistics.refused_connections,
@@ -138,7 +136,6 @@ impl From<oka_transport::OutputStatistics> for OutputStatistics {
             frames: output.frames,
             backlog_bytes: output.backlog_bytes,
             credit_bytes: output.credit_bytes,
-            blocked_seconds: seconds(output.blocked_ns),
             reconnects: output.reconnects,
             retransmitted_frames: output.retransmitted_frames,
             longest_interruption_seconds: seconds(output.longest_interruption_ns),

@@ -1,5 +1,5 @@
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Instant;
 
@@ -17,6 +17,7 @@ use crate::clock::now_ns;
 use crate::health::{Failure, Health};
 use crate::outbox::UNPOISONED;
 use crate::shm::{RingInput, RingInputs, Sleeper};
+use crate::wait_time::WaitTime;
 use crate::{ChannelLost, ChannelSpec, Element, InputStatistics, ReceiveError, Received};
 
 /// Everything that arrived for a task and was not consumed, in order of arrival.
@@ -29,9 +30,7 @@ pub(crate) struct Inbox {
     receiving: Sleeper,
     credit_lines: OnceLock<Vec<CreditLine>>,
     closing: Notify,
-    waited_ns: AtomicU64,
-    /// Since when the task sleeps, 0 while it does not.
-    sleeping_since_ns: AtomicU64,
+    waited: WaitTime,
     /// Whether the task is to look at something else before it waits.
     woken: AtomicBool,
     health: Arc<Health>,
@@ -115,8 +114,7 @@ impl Inbox {
             receiving,
             credit_lines: OnceLock::new(),
             closing: Notify::new(),
-            waited_ns: AtomicU64::new(0),
-            sleeping_since_ns: AtomicU64::new(0),
+            waited: WaitTime::default(),
             woken: AtomicBool::new(false),
             health,
         }
@@ -213,7 +211,6 @@ impl Inbox {
     pub(crate) fn receive(&self, deadline: Option<Instant>) -> Result<Element, ReceiveError> {
         let mut found = self.try_receive()?;
         let started = now_ns();
-        let mut slept = false;
         let result = loop {
             if found != Element::Empty {
                 break Ok(found);
@@ -225,9 +222,8 @@ impl Inbox {
             if left.is_some_and(|left| left.is_zero()) {
                 break Ok(Element::Empty);
             }
-            self.sleeping_since_ns.store(started, Ordering::Relaxed);
+            self.waited.begin(started);
             if self.receiving.nap_if_busy(left) {
-                slept = true;
                 found = self.take()?;
                 if found != Element::Empty {
                     continue;
@@ -239,16 +235,11 @@ impl Inbox {
             }
             found = self.take()?;
             if found == Element::Empty && !self.woken.load(Ordering::Relaxed) {
-                slept = true;
                 turn.sleep(left);
                 found = self.take()?;
             }
         };
-        self.sleeping_since_ns.store(0, Ordering::Relaxed);
-        if slept {
-            self.waited_ns
-                .fetch_add(now_ns() - started, Ordering::Relaxed);
-        }
+        self.waited.end();
         result
     }
 
@@ -283,11 +274,7 @@ impl Inbox {
     pub(crate) fn tick(&self) {
         let now = now_ns();
         let mut state = self.lock();
-        let slept = match self.sleeping_since_ns.load(Ordering::Relaxed) {
-            0 => 0,
-            since => now.saturating_sub(since),
-        };
-        state.fit_windows(now, self.waited_ns() + slept);
+        state.fit_windows(now, self.waited_ns());
         let reports: Vec<_> = state
             .inputs
             .iter_mut()
@@ -349,7 +336,7 @@ impl Inbox {
     }
 
     pub(crate) fn waited_ns(&self) -> u64 {
-        self.waited_ns.load(Ordering::Relaxed)
+        self.waited.total_ns()
     }
 
     pub(crate) fn barrier_wait_ns(&self) -> u64 {

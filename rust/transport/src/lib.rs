@@ -26,6 +26,7 @@ mod retained;
 mod security;
 mod shm;
 mod statistics;
+mod wait_time;
 
 pub use config::NetworkConfig;
 pub use error::{

@@ -18,6 +18,7 @@ use crate::output::SendingEnd;
 use crate::security::Security;
 use crate::shm::rendezvous::Bells;
 use crate::shm::{RingOutput, Sleeper, finish_rings};
+use crate::wait_time::WaitTime;
 use crate::{
     BindError, ConnectError, Element, EndpointKind, FinishError, NetworkConfig, NetworkStatistics,
     NoInput, OutputChannel, ReceiveError,
@@ -280,6 +281,7 @@ impl Network {
             outputs: channels.map(OutputChannel::statistics).collect(),
             inputs: self.state.inbox.statistics(),
             waited_ns: self.state.inbox.waited_ns(),
+            blocked_ns: self.state.blocked.total_ns(),
             barrier_wait_ns: self.state.inbox.barrier_wait_ns(),
             dropped_messages: self.state.dropped_messages.load(Ordering::Relaxed),
             refused_connections: self.state.refused_connections.load(Ordering::Relaxed),
@@ -337,6 +339,8 @@ pub(crate) struct NetworkState {
     pub(crate) inbox: Inbox,
     /// What the task sleeps on while it waits to emit, or to finish.
     pub(crate) emitting: Arc<Sleeper>,
+    /// For how long it has waited to emit.
+    pub(crate) blocked: Arc<WaitTime>,
     /// All output channels, in the order in which they were connected.
     pub(crate) channels: OnceLock<Vec<OutputChannel>>,
     /// Those of them that are sockets.
@@ -356,6 +360,7 @@ impl NetworkState {
             inbox: Inbox::new(receiver, Arc::clone(&health)),
             health,
             emitting: Arc::new(emitter),
+            blocked: Arc::default(),
             channels: OnceLock::new(),
             outputs: OnceLock::new(),
             dropped_messages: AtomicU64::new(0),

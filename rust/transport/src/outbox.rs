@@ -1,5 +1,5 @@
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,6 @@ pub(crate) struct Outbox {
     changed: Condvar,
     backlog: AtomicUsize,
     refused: AtomicBool,
-    blocked_ns: AtomicU64,
     linger: Duration,
     reconnect_timeout: Duration,
     send_buffer_bytes: usize,
@@ -90,7 +89,6 @@ impl Outbox {
             changed: Condvar::new(),
             backlog: AtomicUsize::new(0),
             refused: AtomicBool::new(false),
-            blocked_ns: AtomicU64::new(0),
             linger: config.linger,
             reconnect_timeout: config.reconnect_timeout,
             send_buffer_bytes: config.send_buffer_bytes,
@@ -149,20 +147,13 @@ impl Outbox {
         if state.backlog() <= self.send_buffer_bytes {
             return Ok(());
         }
-        let started = Instant::now();
-        let result = loop {
+        loop {
             state = self.wait_changed(state);
-            if let Err(error) = self.check_writable(&state) {
-                break Err(error);
-            }
+            self.check_writable(&state)?;
             if state.backlog() <= self.send_buffer_bytes / 2 {
-                break Ok(());
+                return Ok(());
             }
-        };
-        drop(state);
-        let waited = started.elapsed().as_nanos() as u64;
-        self.blocked_ns.fetch_add(waited, Ordering::Relaxed);
-        result
+        }
     }
 
     /// Takes in a credit and sends what it lets go.
@@ -291,7 +282,6 @@ impl Outbox {
             frames: state.frames,
             backlog_bytes: state.backlog() as u64,
             credit_bytes: state.sender.credit(),
-            blocked_ns: self.blocked_ns.load(Ordering::Relaxed),
             reconnects: link.reconnects,
             retransmitted_frames: link.retransmitted,
             longest_interruption_ns: link.longest_interruption_ns,

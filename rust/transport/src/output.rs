@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use oka_protocol::Control;
 
+use crate::clock::now_ns;
 use crate::outbox::Outbox;
 use crate::shm::{RingOutput, wait_rings_writable};
+use crate::wait_time::WaitTime;
 use crate::{EmitError, OpenFrame, OutputStatistics};
 
 /// The sending end of one channel; a cheap handle.
@@ -31,6 +33,8 @@ use crate::{EmitError, OpenFrame, OutputStatistics};
 #[derive(Clone)]
 pub struct OutputChannel {
     end: SendingEnd,
+    /// For how long channels have held up their task; all of its channels share it.
+    blocked: Arc<WaitTime>,
 }
 
 /// The two kinds of channels.
@@ -57,8 +61,8 @@ impl SendingEnd {
 }
 
 impl OutputChannel {
-    pub(crate) fn new(end: SendingEnd) -> Self {
-        Self { end }
+    pub(crate) fn new(end: SendingEnd, blocked: Arc<WaitTime>) -> Self {
+        Self { end, blocked }
     }
 
     pub(crate) fn end(&self) -> &SendingEnd {
@@ -118,6 +122,16 @@ impl OutputChannel {
 
     /// Blocks until all these channels of one network take records again; none holds up another.
     pub fn wait_all_writable(channels: &[Self]) -> Result<(), EmitError> {
+        let Some(held_up) = channels.iter().find(|channel| !channel.is_writable()) else {
+            return Ok(());
+        };
+        held_up.blocked.begin(now_ns());
+        let result = Self::wait_each_writable(channels);
+        held_up.blocked.end();
+        result
+    }
+
+    fn wait_each_writable(channels: &[Self]) -> Result<(), EmitError> {
         let ends = || channels.iter().map(|channel| &channel.end);
         wait_rings_writable(ends().filter_map(SendingEnd::ring))?;
         let mut outboxes = ends().filter_map(SendingEnd::socket);

@@ -9,6 +9,8 @@ pub struct NetworkStatistics {
     pub inputs: Vec<InputStatistics>,
     /// Nanoseconds `receive` has waited for a batch.
     pub waited_ns: u64,
+    /// Nanoseconds writers have waited until channels took records again.
+    pub blocked_ns: u64,
     /// Longest time in ns for which inputs that had come to a barrier waited for the others.
     pub barrier_wait_ns: u64,
     /// Messages that were dropped: garbage, unknown channels, frames out of place.
@@ -33,8 +35,6 @@ pub struct OutputStatistics {
     pub backlog_bytes: u64,
     /// Bytes the receiver would still accept.
     pub credit_bytes: u64,
-    /// Nanoseconds writers have waited for this channel.
-    pub blocked_ns: u64,
     /// Connections that took the place of an earlier one.
     pub reconnects: u64,
     /// Frames that were sent again, after a reconnect.

@@ -85,7 +85,10 @@ pub(super) async fn serve_channels(
         channels.push(SendingEnd::Ring(Arc::clone(&output)));
         tasks.spawn(rings::watch_output(output, stream));
     }
-    let mut channels: Vec<_> = channels.into_iter().map(OutputChannel::new).collect();
+    let mut channels: Vec<_> = channels
+        .into_iter()
+        .map(|end| OutputChannel::new(end, Arc::clone(&state.blocked)))
+        .collect();
     let place = |channel: &OutputChannel| all_outputs.iter().position(|s| s.id == channel.id());
     channels.sort_by_key(place);
     let _ = state.channels.set(channels);

@@ -1,5 +1,5 @@
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,6 @@ pub(crate) struct RingOutput {
     state: Mutex<State>,
     /// Whether something waits in the queue, or was refused, or the reader has as much as it would.
     stuck: AtomicBool,
-    blocked_ns: AtomicU64,
     pub(crate) max_frame_bytes: usize,
     attempt: u8,
     reader_bell: Doorbell<SharedBell>,
@@ -74,7 +73,6 @@ impl RingOutput {
                 frames: 0,
             }),
             stuck: AtomicBool::new(false),
-            blocked_ns: AtomicU64::new(0),
             max_frame_bytes: network.config.max_frame_bytes.min(u32::MAX as usize),
             attempt: network.config.attempt,
             reader_bell: Doorbell::new(reader_bell),
@@ -144,7 +142,6 @@ impl RingOutput {
             frames: state.frames,
             backlog_bytes: state.sender.waiting_bytes() as u64,
             credit_bytes: state.writer.free(usize::MAX) as u64,
-            blocked_ns: self.blocked_ns.load(Ordering::Relaxed),
             ..OutputStatistics::default()
         }
     }
@@ -279,7 +276,6 @@ impl State {
 pub(crate) fn wait_rings_writable<'a>(
     rings: impl Iterator<Item = &'a Arc<RingOutput>>,
 ) -> Result<(), EmitError> {
-    let started = Instant::now();
     let mut waiting: Vec<_> = rings.filter(|ring| !ring.is_writable()).collect();
     let Some(first) = waiting.first() else {
         return Ok(());
@@ -301,8 +297,6 @@ pub(crate) fn wait_rings_writable<'a>(
             if ring.set_stuck(&mut state) {
                 index += 1;
             } else {
-                let waited = started.elapsed().as_nanos() as u64;
-                ring.blocked_ns.fetch_add(waited, Ordering::Relaxed);
                 drop(state);
                 waiting.swap_remove(index);
             }
