@@ -164,11 +164,12 @@ def _in_folder(folder: Path, write: Callable[[], None]) -> None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             write()
-            _sync_folder(folder)
-            return
+            break
         except FileNotFoundError:  # `delete` found the folder empty
             if attempt == _ATTEMPTS - 1:
                 raise
+    with suppress(FileNotFoundError):  # who waited for the file has deleted it already
+        _sync_folder(folder)
 
 
 def _write(path: Path, *parts: bytes) -> None:

@@ -7,7 +7,8 @@ import threading
 import pytest
 
 from engine.checkpoint import CheckpointLog, open_storage
-from engine.checkpoint.storage import is_missing
+from engine.checkpoint import storage as storage_module
+from engine.checkpoint.storage import FolderStorage, is_missing
 from engine.errors import ConfigError, StorageError
 
 
@@ -125,3 +126,18 @@ def test_places_that_are_none(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(StorageError, match="Not a directory"):
         open_storage(tmp_path / "file").put("log/1", b"")
+
+
+def test_what_is_deleted_as_soon_as_it_is_there_is_not_written_again(tmp_path, monkeypatch):
+    storage = FolderStorage(tmp_path)
+    write, written = storage_module._write, []
+
+    def write_for_one_who_waits(path, *parts):
+        write(path, *parts)
+        written.append(path.name)
+        storage.delete(["answers/1"])
+
+    monkeypatch.setattr(storage_module, "_write", write_for_one_who_waits)
+    storage.put("answers/1", b"yes")
+    assert written == ["1"]
+    assert list(tmp_path.iterdir()) == []

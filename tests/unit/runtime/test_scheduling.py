@@ -1,12 +1,12 @@
 """How threads of tasks are scheduled."""
 
 import os
-import subprocess
 import sys
 from typing import Any
 
 import pytest
 
+import engine
 from engine import testing
 from operators import Stream, source
 from operators.sinks import Collect
@@ -40,31 +40,12 @@ def test_tasks_work_at_once_where_records_come_in_their_time() -> None:
     assert seen(source(Collection([1, 2])).union(source(waiting()))) == ours
 
 
-TURNS_BESIDE = """
-import os, sys, threading, time
-from engine.runtime.scheduling import share_interpreter
-if sys.argv[1] == "shared":
-    share_interpreter()
-turns = 0
-def other():
-    global turns
-    while True:
-        time.sleep(0)  # gives the interpreter up, and asks for it anew
-        turns += 1
-threading.Thread(target=other, daemon=True).start()
-ended = time.monotonic() + 1.5
-while time.monotonic() < ended:
-    sum(range(100_000))  # some two milliseconds that hold the interpreter
-    os.stat("/")  # and a moment that does not
-print(turns)
-"""
+def test_threads_of_a_process_that_runs_a_task_alone_get_the_interpreter_soon() -> None:
+    def interval(_record: int) -> float:
+        return sys.getswitchinterval()
 
-
-def test_a_function_that_gives_the_interpreter_up_for_moments_does_not_keep_others_out() -> None:
-    def turns(how: str) -> int:
-        done = subprocess.run(
-            [sys.executable, "-c", TURNS_BESIDE, how], capture_output=True, text=True, check=True
-        )
-        return int(done.stdout)
-
-    assert turns("shared") > 5 * turns("usual")
+    ours = sys.getswitchinterval()
+    stream = source(Collection([1])).map(interval).sink(Collect())
+    (theirs,) = engine.execute(stream, progress="none").output
+    assert theirs < ours / 5
+    assert testing.run(stream)["collect"] == [ours]  # that process is not the task's alone
