@@ -71,8 +71,8 @@ class LogicalGraph:
                 raise GraphError(
                     f"{operator.name}: source {type(kind).__name__} does not tell where it is but "
                     "to broadcast(via=…), expected that right behind it in a job with checkpoints",
-                    hint="a Function of (context, position) that yields At(position, records) does; "
-                    "or leave checkpoints out",
+                    hint="a Function of (context, position) that yields At(position, records) does "
+                    "that; or leave checkpoints out",
                 )
             if kind.properties.goes_on:
                 continue
@@ -80,8 +80,8 @@ class LogicalGraph:
                 raise GraphError(
                     f"{operator.name}: source {type(kind).__name__} does not tell where it is, "
                     "expected one that does in a job with checkpoints",
-                    hint="a Function of (context, position) that yields At(position, records) does; "
-                    "or leave checkpoints out",
+                    hint="a Function of (context, position) that yields At(position, records) does "
+                    "that; or leave checkpoints out",
                 )
             if not self._is_given_again(operator):
                 raise GraphError(
