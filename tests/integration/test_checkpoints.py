@@ -91,17 +91,17 @@ def test_a_job_goes_on_in_place_of_workers_that_are_killed(
         job = engine.submit(*checkpointed.job(tmp_path, RECORDS, restarts=3, runtime=runtime))
         wait_for_epoch(tmp_path, 1)
         survivors = set(workers(runtime))
-        for epoch in (1, 4):
-            wait_for_epoch(tmp_path, epoch)
+        for _ in range(2):
             time.sleep(random.random() * 0.1)
             assert survivors <= set(workers(runtime))
             killed = random.choice(workers(runtime))
             os.kill(killed, signal.SIGKILL)
             survivors.discard(killed)
-        wait_for_epoch(tmp_path, newest(tmp_path) + 1)  # it has noticed
+            # One more may have been under way, and whole; behind that, the job has noticed.
+            wait_for_epoch(tmp_path, newest(tmp_path) + 2)
     result = job.wait_finished(60)
     assert result.statistics.restarts == 2
-    assert result.statistics.checkpoints > 4
+    assert result.statistics.checkpoints > 3
     assert "restarts" in str(result)
     assert found(tmp_path / "out") == expected(RECORDS)
     assert left_over(tmp_path / "out") == []
