@@ -5,21 +5,39 @@ numbers them and tells every task), or a text `module:name`, of a class that who
 import. Classes of Python itself that Oka knows have negative numbers. Bytes alone never bring code
 into a process: a module is imported for a record's sake only where `trust` says that all who can
 send records are tasks of the job.
+
+State outlives the job that wrote it, and fields travel by their order. So a checkpoint says which
+class with which fields each reference was (`known`). A job that goes on from it gives the same
+class the same reference; one that has changed since is refused, never read as what it is now.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import pickle
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Iterable, Mapping
 from pathlib import PosixPath, PurePosixPath, PureWindowsPath, WindowsPath
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 Reference = int | str
-Announced = tuple[str, bytes]
-"""A class's name and pickle, for a task that may never need it."""
+
+
+class RecordClass(NamedTuple):
+    """What the bytes of a class's objects depend on."""
+
+    name: str
+    """`module:name`."""
+    fields: tuple[str, ...]
+    """Of dataclasses and named tuples, in their order."""
+
+
+Classes = Mapping[Reference, RecordClass]
+Announced = tuple[RecordClass, bytes]
+"""A class and its pickle, for a task that may never need it."""
 
 
 OWN = (
@@ -35,22 +53,58 @@ OWN = (
 """Classes of Python itself, whose numbers are negative and the same everywhere."""
 
 
-def announce(classes: Iterable[type]) -> dict[int, type]:
-    """The classes by their numbers, which they keep for as long as this process lives."""
+def announce(classes: Iterable[type], kept: Classes = MappingProxyType({})) -> dict[int, type]:
+    """The classes by their numbers, which they keep for as long as this process lives.
+
+    Those that are in `kept`, which is what state refers to, have the references that they have
+    there, so that equal keys stay equal bytes. No other has a number of these.
+    """
+    before: defaultdict[RecordClass, deque[Reference]] = defaultdict(deque)
+    for reference, each in sorted(kept.items(), key=lambda item: (isinstance(item[0], str), item)):
+        before[each].append(reference)
     found = {}
     for kind in classes:
-        number = _numbers.setdefault(kind, len(_numbers))
+        references = before[record_class(kind)]
+        number = references.popleft() if references else _numbers.get(kind, "")
+        if isinstance(number, str) and number and _imported(number) is kind:
+            continue
+        taken = number in found or kept.get(number, record_class(kind)) != record_class(kind)
+        if isinstance(number, str) or taken:
+            number = 1 + max(n for n in (*_classes, *kept) if isinstance(n, int))
+        _numbers[kind] = number
         _classes[number] = found[number] = kind
     return found
 
 
-def accept(classes: Mapping[int, type], others: Mapping[int, Announced]) -> None:
-    """Take over what another process announced: `others` are loaded when a record needs them."""
+def accept(
+    classes: Mapping[int, type],
+    others: Mapping[int, Announced],
+    kept: Classes = MappingProxyType({}),
+) -> None:
+    """Take over what another process announced, and what the state refers to that is to come.
+
+    `others` are loaded when a record needs them.
+    """
     _classes.update(classes)
     _numbers.update({kind: number for number, kind in classes.items()})
-    for number, (name, pickled) in others.items():
+    for number, announced in others.items():
         if number not in _classes:
-            _unloaded[number] = (name, pickled)
+            _unloaded[number] = announced
+    _kept.update(kept)
+
+
+def known() -> dict[Reference, RecordClass]:
+    """What each reference stands for that state of this process may have."""
+    found: dict[Reference, RecordClass] = {
+        number: described for number, (described, _) in dict(_unloaded).items()
+    }
+    found |= {number: record_class(kind) for number, kind in dict(_classes).items() if number >= 0}
+    return found | {name: record_class(kind) for name, kind in dict(_by_name).items()}
+
+
+def changed() -> list[RecordClass]:
+    """The classes in kept state that are gone, or have other fields than then."""
+    return [described for reference, described in _kept.items() if not _is_there(reference)]
 
 
 def trust(trusted: bool) -> None:
@@ -69,6 +123,18 @@ def number(kind: type) -> int | None:
     return _numbers.get(kind)
 
 
+def record_class(kind: type) -> RecordClass:
+    """The class as a checkpoint describes it."""
+    fields = getattr(kind, "_fields", None)
+    if not (issubclass(kind, tuple) and isinstance(fields, tuple)):
+        fields = (
+            tuple(field.name for field in dataclasses.fields(kind))
+            if dataclasses.is_dataclass(kind)
+            else ()
+        )
+    return RecordClass(name_of(kind), fields)
+
+
 def name_of(kind: type) -> str:
     """The class's module and its name there: the reference to what can be imported."""
     return f"{kind.__module__}:{kind.__qualname__}"
@@ -80,15 +146,20 @@ def reference(kind: type) -> Reference:
     if known is not None:
         return known
     name = name_of(kind)
-    for other in [other for other, (unloaded, _) in _unloaded.items() if unloaded == name]:
+    for other in [other for other, (unloaded, _) in _unloaded.items() if unloaded.name == name]:
         if find(other) is kind:
             return other
+    described = record_class(kind)
+    for before in [before for before, kept in _kept.items() if kept == described]:
+        if isinstance(before, int) and _is_there(before) and find(before) is kind:
+            return before
     if _imported(name) is not kind:
         raise TypeError(
             f"{name.replace(':', '.')} cannot travel in a record: other tasks cannot import it, "
             "and no function of the pipeline mentions it\n\n"
             "hint: define the class at the top of a module, not inside a function"
         )
+    _by_name[name] = kind
     return name
 
 
@@ -96,19 +167,39 @@ def find(reference: Reference) -> type:
     """The class that a record means; LookupError, with a hint, if it is not to be had."""
     if isinstance(reference, int):
         if reference in _unloaded:
-            name, pickled = _unloaded[reference]
-            _add(reference, _load(name, pickled))
-        if reference not in _classes:
+            described, pickled = _unloaded[reference]
+            _add(reference, _load(described.name, pickled))
+            del _unloaded[reference]
+        if reference in _classes:
+            return _classes[reference]
+        if reference not in _kept:
             raise LookupError(
                 f"a record of class {reference}, which this process was not told of\n\n"
                 "hint: do all tasks run the same version of oka?"
             )
-        return _classes[reference]
+        kind = _as_it_was(_kept[reference])
+        _add(reference, kind)
+        return kind
+    if reference in _kept:
+        kind = _as_it_was(_kept[reference])
+    else:
+        kind = _found(reference)
+    _by_name[reference] = kind
+    return kind
+
+
+def _add(number: int, kind: type) -> None:
+    _classes[number] = kind
+    _numbers.setdefault(kind, number)
+
+
+def _found(name: str) -> type:
+    """The class of this name; LookupError, with a hint, if it cannot be imported."""
     if _trusted:
-        _import(reference)
-    kind = _imported(reference)
+        _import(name)
+    kind = _imported(name)
     if not isinstance(kind, type):
-        shown = reference.replace(":", ".")
+        shown = name.replace(":", ".")
         hint = "is its module the same on every node?"
         if not _trusted:
             hint = "leave encryption on, or import the class where the function that takes it is"
@@ -118,10 +209,40 @@ def find(reference: Reference) -> type:
     return kind
 
 
-def _add(number: int, kind: type) -> None:
-    _classes[number] = kind
-    _numbers[kind] = number
-    del _unloaded[number]
+def _as_it_was(described: RecordClass) -> type:
+    """The class that state is of; LookupError, with a hint, if there is none such any more."""
+    for number, (announced, _) in list(_unloaded.items()):
+        if announced == described:
+            return find(number)
+    alike = [kind for kind in list(_classes.values()) if name_of(kind) == described.name]
+    why = "gone"
+    try:
+        alike.append(_found(described.name))
+    except LookupError as error:
+        why = f"gone ({str(error).partition(chr(10))[0]})"
+    for kind in alike:
+        if record_class(kind) == described:
+            return kind
+    now = [other for other, _ in _unloaded.values() if other.name == described.name]
+    now += map(record_class, alike)
+    raise LookupError(
+        f"it has objects of {_shown(described)}, which is "
+        + (f"{_shown(now[0])} by now" if now else why)
+        + "\n\nhint: objects keep their fields by order: give the class back what it had, or the "
+        "changed one another name; drop_state=[…] goes on without what an operator keeps"
+    )
+
+
+def _shown(described: RecordClass) -> str:
+    return f"{described.name.replace(':', '.')}({', '.join(described.fields)})"
+
+
+def _is_there(reference: Reference) -> bool:
+    try:
+        find(reference)
+    except LookupError:
+        return False
+    return True
 
 
 def _load(name: str, pickled: bytes) -> type:
@@ -158,4 +279,8 @@ def _imported(name: str) -> Any:
 _classes: dict[int, type] = {~at: kind for at, kind in enumerate(OWN)}
 _numbers: dict[type, int] = {kind: number for number, kind in _classes.items()}
 _unloaded: dict[int, Announced] = {}
+_by_name: dict[str, type] = {}
+"""Those that records have referred to by their names."""
+_kept: dict[Reference, RecordClass] = {}
+"""What state refers to that this process goes on from."""
 _trusted = False

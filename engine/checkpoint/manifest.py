@@ -12,8 +12,9 @@ from hashlib import blake2b
 from typing import Any
 
 from engine.errors import CheckpointError
+from engine.record_registry import RecordClass, Reference
 
-FORMAT = 3
+FORMAT = 4
 """Of manifests and snapshot files; one that reads a format reads all before it."""
 
 
@@ -44,6 +45,8 @@ class SnapshotEntry:
     """Identities of those that have positions."""
     sinks: tuple[str, ...] = ()
     """Identities of those that have prepared output."""
+    classes: tuple[tuple[Reference, RecordClass], ...] = ()
+    """What references to classes in it stand for; from format 4 on."""
 
     @property
     def bytes(self) -> int:
@@ -69,6 +72,10 @@ class SnapshotEntry:
                 "operators": tuple(data["operators"]),
                 "sources": tuple(data["sources"]),
                 "sinks": tuple(data["sinks"]),
+                "classes": tuple(
+                    (reference, RecordClass(name, tuple(fields)))
+                    for reference, (name, fields) in data.get("classes", ())
+                ),
             }
         )
 
@@ -102,6 +109,11 @@ class Manifest:
     def operators(self) -> dict[str, int]:
         """Identities of all operators of the job, with their parallelism."""
         return {name: task.parallelism for task in self.tasks for name in task.operators}
+
+    @property
+    def classes(self) -> dict[Reference, RecordClass]:
+        """What references to classes stand for in the state of all tasks."""
+        return {reference: each for task in self.tasks for reference, each in task.classes}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""

@@ -15,10 +15,12 @@ from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Any
 
+from engine import record_registry
 from engine.checkpoint.manifest import SnapshotEntry, SnapshotFile, damaged
 from engine.checkpoint.snapshot_file import Parts, checksum, pack, readable, unpack
 from engine.checkpoint.storage import Storage
-from engine.network import Digests, KeyedEntries
+from engine.errors import CheckpointError
+from engine.network import DecodeError, Digests, KeyedEntries
 from engine.state import KeyedState, decode_value, encode_value
 
 
@@ -91,6 +93,7 @@ class SnapshotWriter:
             keys={identity: len(state.entries) for identity, state in snapshot.operators.items()},
             sources=tuple(snapshot.positions),
             sinks=tuple(snapshot.prepared),
+            classes=tuple(record_registry.known().items()),
         )
 
     def _encode(
@@ -134,8 +137,28 @@ class SnapshotWriter:
 
 
 def read_snapshot(storage: Storage, entry: SnapshotEntry) -> TaskSnapshot:
-    """The snapshot again; CheckpointError, naming the file, where it is not what was written."""
-    return decode_snapshot((file.name, _get(storage, file)) for file in entry.files)
+    """The snapshot again; CheckpointError, naming the file, where it is not what was written.
+
+    So it is, naming the operator, where it has objects of classes that have changed since.
+    """
+    snapshot = decode_snapshot((file.name, _get(storage, file)) for file in entry.files)
+    if record_registry.changed():
+        for identity, state in snapshot.operators.items():
+            _check_classes(identity, state)
+    return snapshot
+
+
+def _check_classes(identity: str, state: KeyedState) -> None:
+    """Decode all of it: in native tables nobody else does, or much later."""
+    try:
+        for _ in state.items():
+            pass
+        _ = state.shared, state.own
+    except _UNDECODABLE as error:
+        told, _, hint = str(error).partition("\n\nhint: ")
+        raise CheckpointError(
+            f"the state of operator {identity!r} cannot be read: {told}", hint or None
+        ) from error
 
 
 def decode_snapshot(files: Iterable[tuple[str, bytes]]) -> TaskSnapshot:
@@ -251,5 +274,6 @@ def _entries_of_format_1(parts: Parts, identity: str, count: int) -> KeyedEntrie
     return KeyedEntries(entries)
 
 
+_UNDECODABLE = (LookupError, ValueError, TypeError, AttributeError, DecodeError)
 _MOST_DELTAS = 8
 """Files that one task's snapshot needs beside the first; together at most half as large as that."""

@@ -10,6 +10,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from engine import record_registry
 from engine.checkpoint import (
     Answer,
     CheckpointLog,
@@ -75,6 +76,11 @@ class Checkpoints:
         self._thread = threading.Thread(target=self._run, name="oka-checkpoints", daemon=True)
         self._plan(claim.manifest)
         self._thread.start()
+
+    @property
+    def classes(self) -> record_registry.Classes:
+        """Those in the state that the job goes on from."""
+        return {} if self._manifest is None else self._manifest.classes
 
     def start(self, task: int, last: int) -> Start:
         """Where a task begins: behind the last epoch that is stored; `last` has begun."""

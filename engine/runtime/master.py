@@ -189,8 +189,12 @@ class JobMaster:
             found[0] = replace(found[0], restarts=self._coordinator.restarts.count, **measured)
         return found
 
+    def _pickle(self) -> list[bytes]:
+        kept = {} if self._checkpoints is None else self._checkpoints.classes
+        return pickle_descriptions(self._tasks, kept)
+
     def _launch(self) -> None:
-        self._pickled = pickle_descriptions(self._tasks)
+        self._pickled = self._pickle()
         record_registry.trust(True)  # the driver takes records from its own workers alone
         self._workers = list(self._launcher.launch(self._tasks, self._placement))
         for worker in self._workers:
@@ -299,7 +303,7 @@ class JobMaster:
         node = self._launcher.replacement(told, before.node)
         if node.id != told.node:
             self._tasks[task] = told = replace(told, node=node.id)
-            self._pickled = pickle_descriptions(self._tasks)
+            self._pickled = self._pickle()
         worker = self._workers[task] = self._launcher.add(told, node)
         with self._asking:
             self._asked.pop(before, None)

@@ -21,18 +21,27 @@ from engine.runtime.description import TaskDescription
 from engine.runtime.unpicklable import unpicklable
 
 
-def pickle_descriptions(descriptions: Sequence[TaskDescription]) -> list[bytes]:
-    """The descriptions of all tasks of a job, for `unpickle_description`. Raises StartError."""
+def pickle_descriptions(
+    descriptions: Sequence[TaskDescription], kept: record_registry.Classes
+) -> list[bytes]:
+    """The descriptions of all tasks of a job, for `unpickle_description`. Raises StartError.
+
+    `kept` are the classes in the state that the job goes on from.
+    """
     picklers = [_pickled(description) for description in descriptions]
-    classes = record_registry.announce(kind for pickler in picklers for kind in pickler.classes)
+    classes = record_registry.announce(
+        (kind for pickler in picklers for kind in pickler.classes), kept
+    )
     announced = {
-        number: (record_registry.name_of(kind), cloudpickle.dumps(kind))
+        number: (record_registry.record_class(kind), cloudpickle.dumps(kind))
         for number, kind in classes.items()
     }
     for pickler in picklers:
         own = {n: kind for n, kind in classes.items() if kind in pickler.classes}
         others = {n: each for n, each in announced.items() if n not in own}
-        pickler.dump((own, others))  # behind the description: its classes are known already
+        pickler.dump(
+            (own, others, dict(kept))
+        )  # behind the description: its classes are known already
     return [pickler.out.getvalue() for pickler in picklers]
 
 

@@ -74,7 +74,8 @@ class Attempts:
         tasks = describe_tasks(graph, placement, self.config)
         imports = ImportPath.of_this_process()
         self.descriptions = [
-            (data, str(self.folder), "127.0.0.1", imports) for data in pickle_descriptions(tasks)
+            (data, str(self.folder), "127.0.0.1", imports)
+            for data in pickle_descriptions(tasks, {})
         ]
         endpoints = dict(enumerate(self.all("deploy", *self.descriptions)))
         self.peers = [

@@ -88,7 +88,7 @@ def bound(folder: Path, source: Any, *services: NotingPlan) -> tuple[Worker, dic
     )
     config = JobConfig(transport="ipc")
     task = TaskDescription(0, "v", 0, 1, operators, {}, (), (), config, services=services)
-    (data,) = pickle_descriptions([task])
+    (data,) = pickle_descriptions([task], {})
     worker = Worker(dedicated=False)
     return worker, worker.deploy(0, data, str(folder), "127.0.0.1", ImportPath.of_this_process())
 

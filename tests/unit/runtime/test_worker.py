@@ -31,7 +31,7 @@ def described(task: int = 0, *services: Any) -> bytes:
     description = TaskDescription(
         task, "v", task, 1, operators, {}, (), (), JobConfig(), services=services
     )
-    (data,) = pickle_descriptions([description])
+    (data,) = pickle_descriptions([description], {})
     return data
 
 
