@@ -87,19 +87,20 @@ def accept(
     """
     _classes.update(classes)
     _numbers.update({kind: number for number, kind in classes.items()})
+    _known.update({number: record_class(kind) for number, kind in classes.items() if number >= 0})
     for number, announced in others.items():
+        _known[number], _ = announced
         if number not in _classes:
             _unloaded[number] = announced
     _kept.update(kept)
 
 
 def known() -> dict[Reference, RecordClass]:
-    """What each reference stands for that state of this process may have."""
-    found: dict[Reference, RecordClass] = {
-        number: described for number, (described, _) in dict(_unloaded).items()
-    }
-    found |= {number: record_class(kind) for number, kind in dict(_classes).items() if number >= 0}
-    return found | {name: record_class(kind) for name, kind in dict(_by_name).items()}
+    """What each reference stands for that state of this process may have.
+
+    Those that it announced to others alone are none of them: a checkpoint says what its job has.
+    """
+    return dict(_known)
 
 
 def changed() -> list[RecordClass]:
@@ -159,7 +160,7 @@ def reference(kind: type) -> Reference:
             "and no function of the pipeline mentions it\n\n"
             "hint: define the class at the top of a module, not inside a function"
         )
-    _by_name[name] = kind
+    _known[name] = record_class(kind)
     return name
 
 
@@ -184,13 +185,14 @@ def find(reference: Reference) -> type:
         kind = _as_it_was(_kept[reference])
     else:
         kind = _found(reference)
-    _by_name[reference] = kind
+    _known[reference] = record_class(kind)
     return kind
 
 
 def _add(number: int, kind: type) -> None:
     _classes[number] = kind
     _numbers.setdefault(kind, number)
+    _known[number] = record_class(kind)
 
 
 def _found(name: str) -> type:
@@ -279,8 +281,8 @@ def _imported(name: str) -> Any:
 _classes: dict[int, type] = {~at: kind for at, kind in enumerate(OWN)}
 _numbers: dict[type, int] = {kind: number for number, kind in _classes.items()}
 _unloaded: dict[int, Announced] = {}
-_by_name: dict[str, type] = {}
-"""Those that records have referred to by their names."""
+_known: dict[Reference, RecordClass] = {}
+"""What records of this process have referred to, or may."""
 _kept: dict[Reference, RecordClass] = {}
 """What state refers to that this process goes on from."""
 _trusted = False

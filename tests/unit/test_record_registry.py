@@ -23,7 +23,7 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     own = {~at: kind for at, kind in enumerate(record_registry.OWN)}
     monkeypatch.setattr(record_registry, "_classes", own)
     monkeypatch.setattr(record_registry, "_numbers", {kind: n for n, kind in own.items()})
-    for name in ("_unloaded", "_by_name", "_kept"):
+    for name in ("_unloaded", "_known", "_kept"):
         monkeypatch.setattr(record_registry, name, {})
 
 
