@@ -63,7 +63,7 @@ def announce(classes: Iterable[type], kept: Classes = MappingProxyType({})) -> d
     for reference, each in sorted(kept.items(), key=lambda item: (isinstance(item[0], str), item)):
         before[each].append(reference)
     found = {}
-    for kind in classes:
+    for kind in dict.fromkeys(classes):
         references = before[record_class(kind)]
         number = references.popleft() if references else _numbers.get(kind, "")
         if isinstance(number, str) and number and _imported(number) is kind:

@@ -29,7 +29,7 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def made(name: str, *fields: str) -> type:
     kind = make_dataclass(name, fields)
-    kind.__module__ = "job"
+    kind.__module__ = "shop"
     return kind
 
 
@@ -43,7 +43,7 @@ def test_a_class_that_is_as_it_was_keeps_its_number_in_whatever_order() -> None:
 
 
 def test_a_class_that_has_changed_has_a_number_that_nothing_had() -> None:
-    kept = {8: RecordClass("job:Seen", ("a", "b")), 40: RecordClass("job:Gone", ())}
+    kept = {8: RecordClass("shop:Seen", ("a", "b")), 40: RecordClass("shop:Gone", ())}
     (number,) = announce([made("Seen", "a", "c")], kept)
     assert number == 41
 
@@ -51,7 +51,7 @@ def test_a_class_that_has_changed_has_a_number_that_nothing_had() -> None:
 def test_a_class_of_this_process_makes_room_for_one_in_state() -> None:
     mine = made("Mine")
     (number,) = announce([mine])
-    kept = {number: RecordClass("job:Seen", ("a",))}
+    kept = {number: RecordClass("shop:Seen", ("a",))}
     seen = made("Seen", "a")
     found = announce([mine, seen], kept)
     assert found[number] is seen
@@ -87,8 +87,8 @@ def test_a_class_that_state_has_by_a_number_keeps_that() -> None:
     ("described", "told"),
     [
         (RecordClass(record_registry.name_of(Importable), ("n",)), r"\(n\), .*\(number\) by now"),
-        (RecordClass("job:Seen", ("a",)), r"job\.Seen\(a\), which is gone \("),
-        (RecordClass("job:Other", ()), r"job\.Other\(\), which is job\.Other\(b\) by now"),
+        (RecordClass("shop:Seen", ("a",)), r"shop\.Seen\(a\), which is gone \("),
+        (RecordClass("shop:Other", ()), r"shop\.Other\(\), which is shop\.Other\(b\) by now"),
     ],
 )
 @pytest.mark.parametrize("by", ["number", "name"])
@@ -106,3 +106,9 @@ def test_a_class_that_is_not_as_it_was_is_refused(
 def test_paths_are_never_in_state_by_another_reference() -> None:
     assert record_registry.reference(type(Path())) < 0
     assert record_registry.known() == {}
+
+
+def test_a_class_that_several_tasks_mention_has_one_number() -> None:
+    first = announce([Importable, Importable])
+    assert len(first) == 1
+    assert announce([Importable, Importable]) == first
