@@ -166,7 +166,6 @@ def _timed(cell: Cell) -> Cell | None:
         case
         for case in cell.cases
         if isinstance(case, QueryCase) and case.system == OKA and case.query in ENDS
-        if case.interval_seconds is None
     )
     return Cell(cases, (_HALF,)) if cases else None
 
@@ -215,6 +214,7 @@ def report_latency(rows: Sequence[Row]) -> str:
     lines = [
         (
             *(str(it[field]) for field in ("query", "api", "batch_size", "parallelism")),
+            _told(it),
             rate(it["offered"]) if it["offered"] else "",
             *(
                 f"{it['latency_us'][name] / 1000:.1f}" if it["latency_us"] else "failed"
@@ -224,14 +224,18 @@ def report_latency(rows: Sequence[Row]) -> str:
         for it in rows
         if it["load"] == _HALF
     ]
-    columns = ("query", "api", "batch", "p", "events/s", "p50 ms", "p99 ms")
-    return table(columns, lines, keys=4)
+    columns = ("query", "api", "batch", "p", "checkpoint each", "events/s", "p50 ms", "p99 ms")
+    return table(columns, lines, keys=5)
+
+
+def _told(found: Row) -> str:
+    interval = found.get("interval_seconds")
+    return f"{interval:g} s" if interval else "never"
 
 
 def _line(found: Row, other: Row | None) -> tuple[str, ...]:
     fields = ("query", "system", "api", "batch_size", "parallelism")
-    interval = found.get("interval_seconds")
-    place = (*(str(found[field]) for field in fields), f"{interval:g} s" if interval else "never")
+    place = (*(str(found[field]) for field in fields), _told(found))
     throughput, cpu = found["throughput"], found["cpu_seconds_per_million"]
     if throughput is None:
         return (*place, "failed", "", "", "", "")

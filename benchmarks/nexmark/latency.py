@@ -12,6 +12,7 @@ import os
 import time
 from bisect import bisect_left
 from collections import defaultdict
+from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
 from typing import Any, cast
@@ -45,7 +46,9 @@ class Watched(Tables):
         return read.with_event_time("date_time", unit="ms", out_of_orderness=late)
 
 
-def run_at_rate(case: Case, name: str, events: Events, rate: float) -> Measurement:
+def run_at_rate(
+    case: Case, name: str, events: Events, rate: float, settings: Mapping[str, Any]
+) -> Measurement:
     """Run a query at so many events a second; raises RuntimeError where no window is complete."""
     tables = Watched(events, cast(Api, case.api), rate)
     results = query(name).of(tables).map_batches(partial(arrival, *ENDS[name]))
@@ -61,6 +64,7 @@ def run_at_rate(case: Case, name: str, events: Events, rate: float) -> Measureme
         parallelism=case.parallelism,
         batch_size=case.batch_size,
         progress="none",
+        **settings,
     )
     read: dict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
     for kind in tables.streams:

@@ -67,7 +67,8 @@ class Systems:
         """
         assert isinstance(case, QueryCase)
         if settings.rate is not None:
-            return run_at_rate(case, case.query, self._events, settings.rate)
+            with checkpoint_settings(case.interval_seconds) as kept:
+                return run_at_rate(case, case.query, self._events, settings.rate, kept)
         run = _SYSTEMS[case.system]
         found = run(case, self._events)
         rows, first = self._rows.setdefault(case.query, (found.rows, case.label))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -176,9 +177,13 @@ def test_a_result_is_behind_the_last_source_that_passed_its_window() -> None:
 
 def test_windows_are_timed_at_half_of_the_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     offered: list[float] = []
+    with_checkpoints: list[bool] = []
 
-    def timed(_case: Any, _name: str, _events: Events, rate: float) -> Any:
+    def timed(
+        _case: Any, _name: str, _events: Events, rate: float, settings: Mapping[str, Any]
+    ) -> Any:
         offered.append(rate)
+        with_checkpoints.append("checkpoints" in settings)
         histogram = LatencyHistogram()
         histogram.record(3_000_000)
         return Measurement(rate, 0.1, histogram.to_bytes(), 2000)
@@ -188,3 +193,6 @@ def test_windows_are_timed_at_half_of_the_rate(monkeypatch: pytest.MonkeyPatch) 
     assert ended.exit_code == 0, ended.output
     assert len(offered) == 2  # q2 has no windows
     assert sum(line.split()[-2:] == ["3.0", "3.0"] for line in ended.output.splitlines()) == 2
+    ended = bench("--query", "q7", "--no-peers", "--latency", "--checkpoint-each", "60")
+    assert ended.exit_code == 0, ended.output
+    assert sorted(with_checkpoints[2:]) == [False, False, True, True]
