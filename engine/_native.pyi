@@ -390,9 +390,9 @@ class KeyedEntries:
         What they are, for `changes` of a later time.
         """
     @staticmethod
-    def from_bytes(data: "bytes", length: "int") -> "KeyedEntries":
+    def from_bytes(data: "bytes | memoryview", length: "int") -> "KeyedEntries":
         """
-        So many, of which `to_bytes` gave this. Raises DecodeError.
+        So many, of which `to_bytes` gave this, which is not copied. Raises DecodeError.
         """
     def keys(self, /) -> "list[Any]":
         """
@@ -403,7 +403,7 @@ class KeyedEntries:
         """
         What the task of this index goes on with, out of those of all tasks so far.
         """
-    def to_bytes(self, /) -> "bytes":
+    def to_bytes(self, /) -> "memoryview":
         """
         As messages of an Arrow IPC stream, of the columns `hash`, `key` and `value`.
         """

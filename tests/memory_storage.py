@@ -16,7 +16,7 @@ class MemoryStorage(Storage):
     def __init__(self, files: dict[str, bytes] | None = None) -> None:
         self.files = {} if files is None else files
 
-    def put(self, name: str, *parts: bytes) -> None:
+    def put(self, name: str, *parts: bytes | memoryview) -> None:
         self.files[name] = b"".join(parts)
 
     def get(self, name: str) -> bytes:

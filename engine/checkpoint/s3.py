@@ -19,7 +19,7 @@ class S3Storage(Storage):
         """As it was given."""
         return self._s3.url
 
-    def put(self, name: str, *parts: bytes) -> None:
+    def put(self, name: str, *parts: bytes | memoryview) -> None:
         """As the base says; no object is ever torn."""
         self._s3.put(name, b"".join(parts))
 

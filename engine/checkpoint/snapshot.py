@@ -17,7 +17,7 @@ from typing import Any
 
 from engine import record_registry
 from engine.checkpoint.manifest import SnapshotEntry, SnapshotFile, damaged
-from engine.checkpoint.snapshot_file import Parts, checksum, pack, readable, unpack
+from engine.checkpoint.snapshot_file import Part, Parts, checksum, pack, readable, unpack
 from engine.checkpoint.storage import Storage
 from engine.errors import CheckpointError
 from engine.network import DecodeError, Digests, KeyedEntries
@@ -98,7 +98,7 @@ class SnapshotWriter:
 
     def _encode(
         self, snapshot: TaskSnapshot, digests: Mapping[str, Digests]
-    ) -> tuple[tuple[SnapshotFile, ...], list[bytes]]:
+    ) -> tuple[tuple[SnapshotFile, ...], list[Part]]:
         """The files that the next is based on, if any, and its bytes, in parts."""
         head, parts = _head(snapshot), dict(_parts(snapshot, self._pickle))
         deltas = self._files[1:]
@@ -118,10 +118,10 @@ class SnapshotWriter:
 
     def _changes(
         self, snapshot: TaskSnapshot, digests: Mapping[str, Digests], most: int
-    ) -> tuple[dict[str, int], dict[tuple[str, str], bytes]] | None:
+    ) -> tuple[dict[str, int], dict[tuple[str, str], Part]] | None:
         """What has changed since the last, with the numbers of entries; None if it is too much."""
         counts: dict[str, int] = {}
-        parts: dict[tuple[str, str], bytes] = {}
+        parts: dict[tuple[str, str], Part] = {}
         for identity, state in snapshot.operators.items():
             if identity not in self._digests:
                 parts["entries", identity] = state.entries.to_bytes()
@@ -185,9 +185,9 @@ def decode_snapshot(files: Iterable[tuple[str, bytes]]) -> TaskSnapshot:
                 for identity, count in head["operators"].items()
             },
             head["watermarks"],
-            decode_value(parts["positions", ""]),
+            decode_value(bytes(parts["positions", ""])),
             head["shares"],
-            decode_value(parts["prepared", ""]),
+            decode_value(bytes(parts["prepared", ""])),
         )
 
 
@@ -214,7 +214,7 @@ def _head(snapshot: TaskSnapshot) -> dict[str, Any]:
     }
 
 
-def _parts(snapshot: TaskSnapshot, pickle: bool) -> Iterator[tuple[tuple[str, str], bytes]]:
+def _parts(snapshot: TaskSnapshot, pickle: bool) -> Iterator[tuple[tuple[str, str], Part]]:
     """All but entries."""
     positions = {source: dict(shares) for source, shares in snapshot.positions.items()}
     yield ("positions", ""), encode_value(positions, pickle)
@@ -225,7 +225,7 @@ def _parts(snapshot: TaskSnapshot, pickle: bool) -> Iterator[tuple[tuple[str, st
         yield ("own", identity), encode_value(dict(state.encoded_own), pickle)
 
 
-def _size(parts: Iterable[bytes]) -> int:
+def _size(parts: Iterable[Part]) -> int:
     return sum(map(len, parts))
 
 
@@ -244,7 +244,7 @@ def _next(
     """What an operator has come to with one more file."""
     if ("changed", identity) in parts:
         changed = KeyedEntries.from_bytes(parts["changed", identity], head["changed"][identity])
-        change = changed, parts["removed", identity]
+        change = changed, bytes(parts["removed", identity])
         return _Kept(before[identity].entries, (*before[identity].changes, change))
     count = head["operators"][identity]
     if ("entries", identity) in parts:
@@ -256,7 +256,7 @@ def _state(parts: Parts, identity: str, kept: _Kept, count: int) -> KeyedState:
     entries = kept.entries.with_changes(list(kept.changes)) if kept.changes else kept.entries
     if len(entries) != count:
         raise ValueError(f"{identity!r} has {len(entries)} keys, expected {count}")
-    columns, shared, own = (parts[kind, identity] for kind in ("columns", "shared", "own"))
+    columns, shared, own = (bytes(parts[kind, identity]) for kind in ("columns", "shared", "own"))
     return KeyedState(entries, columns, shared, decode_value(own))
 
 
@@ -266,7 +266,7 @@ def _entries_of_format_1(parts: Parts, identity: str, count: int) -> KeyedEntrie
 
     def cut(of: str) -> Iterator[bytes]:
         ends = accumulate(numbers(f"{of}_lengths"), initial=0)
-        return (parts[f"{of}s", identity][first:last] for first, last in pairwise(ends))
+        return (bytes(parts[f"{of}s", identity][first:last]) for first, last in pairwise(ends))
 
     entries = list(zip(numbers("hashes"), cut("key"), cut("value"), strict=True))
     if len(entries) != count:

@@ -21,11 +21,12 @@ from engine.checkpoint.manifest import FORMAT, damaged
 from engine.errors import CheckpointError
 from engine.network import DecodeError
 
-Parts: TypeAlias = Mapping[tuple[str, str], bytes]
-"""By their kind, and the operator that they are of, or ""."""
+Part: TypeAlias = bytes | memoryview
+Parts: TypeAlias = Mapping[tuple[str, str], memoryview]
+"""By their kind, and the operator that they are of, or "": places in the bytes of the file."""
 
 
-def pack(head: Mapping[str, Any], parts: Parts) -> list[bytes]:
+def pack(head: Mapping[str, Any], parts: Mapping[tuple[str, str], Part]) -> list[Part]:
     """The bytes of a file, in parts of which none is copied; the last is the checksum."""
     told = {"format": FORMAT, **head, "parts": [[*name, len(part)] for name, part in parts.items()]}
     encoded = json.dumps(told).encode()
@@ -55,7 +56,7 @@ def unpack(name: str, data: bytes) -> tuple[dict[str, Any], Parts]:
             )
         ends = list(accumulate((part[2] for part in head["parts"]), initial=end))
         parts = {
-            (kind, operator): bytes(whole[first:last])
+            (kind, operator): whole[first:last]
             for (kind, operator, _), (first, last) in zip(
                 head["parts"], pairwise(ends), strict=True
             )

@@ -26,7 +26,7 @@ class Storage(ABC):
         """Where it is, as `open_storage` takes it."""
 
     @abstractmethod
-    def put(self, name: str, *parts: bytes) -> None:
+    def put(self, name: str, *parts: bytes | memoryview) -> None:
         """Write a file, over one of this name, as these parts one behind the other.
 
         It outlives the machine when this returns.
@@ -94,7 +94,7 @@ class FolderStorage(Storage):
         """The folder."""
         return str(self._folder)
 
-    def put(self, name: str, *parts: bytes) -> None:
+    def put(self, name: str, *parts: bytes | memoryview) -> None:
         """As the base says."""
         path = self._folder / name
         with _told(path):
@@ -172,7 +172,7 @@ def _in_folder(folder: Path, write: Callable[[], None]) -> None:
         _sync_folder(folder)
 
 
-def _write(path: Path, *parts: bytes) -> None:
+def _write(path: Path, *parts: bytes | memoryview) -> None:
     try:
         with path.open("wb") as file:
             file.writelines(parts)

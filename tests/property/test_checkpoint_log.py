@@ -97,7 +97,7 @@ class Driver(threading.Thread, Storage):
             raise StorageError("the answer was lost")
         return done
 
-    def put(self, name: str, *parts: bytes) -> None:
+    def put(self, name: str, *parts: bytes | memoryview) -> None:
         self.call(lambda: self.world.files.__setitem__(name, b"".join(parts)))
 
     def get(self, name: str) -> bytes:

@@ -7,6 +7,7 @@ use arrow_array::types::UInt64Type;
 use arrow_array::{Array, ArrayRef, LargeBinaryArray, RecordBatch, UInt64Array};
 use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_select::concat::concat;
 use bytes::Bytes;
 use oka_compute::ByteStrings;
 
@@ -66,15 +67,37 @@ impl Entries {
 
     /// All of these together.
     pub fn merge(parts: &[Self]) -> Self {
-        let parts: Vec<_> = parts.iter().filter(|part| !part.is_empty()).collect();
+        let mut parts: Vec<_> = parts.iter().filter(|part| !part.is_empty()).collect();
         if let [only] = parts[..] {
             return only.clone();
+        }
+        // Tasks have hashes apart: what they kept needs no order but that of the parts.
+        parts.sort_unstable_by_key(|part| part.hashes.value(0));
+        if parts.is_sorted_by(|one, other| one.hashes.value(one.len() - 1) < other.hashes.value(0))
+        {
+            if let Some(joined) = Self::joined(&parts) {
+                return joined;
+            }
         }
         let all = || parts.iter().flat_map(|part| part.iter());
         let hashes: Vec<_> = all().map(|(hash, ..)| hash).collect();
         let keys = all().map(|(_, key, _)| key).collect();
         let values = all().map(|(.., value)| value).collect();
         Self::new(&hashes, &keys, &values)
+    }
+
+    /// Behind one another; `None` where they are too many bytes.
+    fn joined(parts: &[&Self]) -> Option<Self> {
+        let join = |column: fn(&Self) -> &dyn Array| {
+            concat(&parts.iter().map(|part| column(part)).collect::<Vec<_>>()).ok()
+        };
+        Some(Self {
+            hashes: join(|part| &part.hashes)?
+                .as_primitive::<UInt64Type>()
+                .clone(),
+            keys: join(|part| &part.keys)?.as_binary().clone(),
+            values: join(|part| &part.values)?.as_binary().clone(),
+        })
     }
 
     pub fn len(&self) -> usize {
@@ -136,19 +159,26 @@ impl Entries {
         Ok(written)
     }
 
-    /// So many, as [`Self::write`] has written them.
+    /// So many, as [`Self::write`] has written them; they keep what was written, which is not copied.
     pub fn read(written: Bytes, len: usize) -> Result<Self, DecodeError> {
         let mut runs = Vec::new();
         Decoder::default().accept(written, len, &mut runs)?;
         let [columns] = &runs[..] else {
             return Err(DecodeError::Malformed);
         };
-        let batch = columns.to_batch()?;
+        if **columns.schema() != **SCHEMA {
+            return Err(DecodeError::Malformed);
+        }
+        let mut batches = columns.in_place(&[0, 1, 2])?;
+        let (Some(batch), None) = (batches.next(), batches.next()) else {
+            return Err(DecodeError::Malformed);
+        };
+        let batch = batch?;
         let are_there = batch
             .columns()
             .iter()
             .all(|column| column.null_count() == 0);
-        if *batch.schema_ref() != *SCHEMA || !are_there || batch.num_rows() != len {
+        if !are_there || batch.num_rows() != len {
             return Err(DecodeError::Malformed);
         }
         let entries = Self {

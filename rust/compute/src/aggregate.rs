@@ -95,10 +95,11 @@ impl Aggregate {
     }
 
     /// Goes on with keys that others have exported, as if their records had come here; called before
-    /// the first record.
+    /// the first record. Unless they are to be `touched`, all have been told before.
     pub fn import_all<'a>(
         &mut self,
         mut pairs: impl ExactSizeIterator<Item = (&'a [u8], &'a [u8])>,
+        touched: bool,
     ) -> Result<(), Problem> {
         self.groups = Groups::with_room(&self.wanted, pairs.len());
         let mut hashes = Vec::with_capacity(AHEAD);
@@ -110,15 +111,16 @@ impl Aggregate {
             }
             self.groups.read_ahead(&hashes);
             for (key, values) in some {
-                self.import(key, values)?;
+                self.import(key, values, touched)?;
             }
         }
         Ok(())
     }
 
-    fn import(&mut self, key: &[u8], values: &[u8]) -> Result<(), Problem> {
+    fn import(&mut self, key: &[u8], values: &[u8], touched: bool) -> Result<(), Problem> {
         let canonical = key::canonical(key, &mut self.scratch)?;
-        self.groups.import(&self.wanted, (key, canonical), values)
+        self.groups
+            .import(&self.wanted, (key, canonical), values, touched)
     }
 
     /// Reads one record and takes it in.

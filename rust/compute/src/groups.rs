@@ -90,7 +90,7 @@ pub(crate) struct Groups {
 struct Entry {
     round: u64,
     /// The key as it was first encoded, where that differs from the canonical bytes in the table.
-    key: Option<Box<[u8]>>,
+    key: Option<Box<Box<[u8]>>>,
     value: Accumulated,
 }
 
@@ -144,7 +144,7 @@ impl Groups {
             let differs = canonical != key;
             self.entries.push(Entry {
                 round: 0,
-                key: differs.then(|| key.into()),
+                key: differs.then(|| Box::new(key.into())),
                 value: first,
             });
         } else {
@@ -227,12 +227,13 @@ impl Groups {
         self.table.read_ahead(hashes);
     }
 
-    /// Takes in what an update has encoded, of a key that is not here; it counts as touched.
+    /// Takes in what an update has encoded, of a key that is not here; it may count as touched.
     pub(crate) fn import(
         &mut self,
         wanted: &Wanted,
         (key, canonical): Encoded,
         values: &[u8],
+        touched: bool,
     ) -> Result<(), Problem> {
         let values = parts(values, self.further.len() + 1)?;
         let value = Accumulated::decode(wanted.aggregation, values[0])?;
@@ -246,11 +247,13 @@ impl Groups {
         }
         let differs = canonical != key;
         self.entries.push(Entry {
-            round: self.round,
-            key: differs.then(|| key.into()),
+            round: if touched { self.round } else { 0 },
+            key: differs.then(|| Box::new(key.into())),
             value,
         });
-        self.touched.push(number);
+        if touched {
+            self.touched.push(number);
+        }
         let values = self.further.iter_mut().zip(further);
         values.for_each(|(each, value)| each.push(value));
         Ok(())
@@ -358,7 +361,10 @@ fn update<'a>(
     let entry = &entries[number];
     Update {
         number,
-        key: entry.key.as_deref().unwrap_or_else(|| table.key(number)),
+        key: match &entry.key {
+            Some(key) => key,
+            None => table.key(number),
+        },
         value: &entry.value,
         further,
     }

@@ -3,6 +3,7 @@
 //! For tables inside one process only: the hash is no part of any format and may change. Where it
 //! decides which task a record goes to, `oka_protocol::partition` has the hash.
 
+use std::ops::Deref;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// A hash. Up to [`LONGEST`] bytes it is folded multiplication, inline; above that XXH3.
@@ -46,6 +47,40 @@ pub fn hash(bytes: &[u8]) -> u64 {
         (bytes.iter().fold(0, word), 0)
     };
     fold(low ^ MULTIPLIERS[1], high ^ length ^ MULTIPLIERS[2])
+}
+
+/// A byte string that is in place where it is short: it needs no memory of its own then, and who has it
+/// does not wait for that.
+#[derive(Clone, Debug)]
+pub(crate) enum Bytes {
+    InPlace { length: u8, bytes: [u8; IN_PLACE] },
+    Apart(Box<[u8]>),
+}
+
+impl From<&[u8]> for Bytes {
+    fn from(bytes: &[u8]) -> Self {
+        let mut copied = [0; IN_PLACE];
+        let Some(place) = copied.get_mut(..bytes.len()) else {
+            return Self::Apart(bytes.into());
+        };
+        place.copy_from_slice(bytes);
+        Self::InPlace {
+            length: bytes.len() as u8,
+            bytes: copied,
+        }
+    }
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::InPlace { length, bytes } => &bytes[..usize::from(*length)],
+            Self::Apart(bytes) => bytes,
+        }
+    }
 }
 
 /// Equality.
@@ -99,10 +134,22 @@ const MULTIPLIERS: [u64; 6] = [
     0x4528_21e6_38d0_1377,
 ];
 
+/// An integer and most words; with length and kind they are three words of memory.
+const IN_PLACE: usize = 22;
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::collections::HashSet;
+
+    #[test]
+    fn bytes_are_what_they_were_made_of() {
+        assert_eq!(size_of::<Bytes>(), 24);
+        for length in 0..80_usize {
+            let bytes: Vec<u8> = (0..length as u8).collect();
+            assert_eq!(*Bytes::from(&bytes[..]), bytes);
+        }
+    }
 
     #[test]
     fn only_the_same_bytes_are_equal() {

@@ -2,7 +2,7 @@
 //!
 //! A number stays valid until a key is removed, and can index the caller's own arrays.
 
-use crate::short::{LONGEST, equal, hash};
+use crate::short::{Bytes, LONGEST, equal, hash};
 use std::hint::black_box;
 
 /// Byte strings and their numbers.
@@ -10,7 +10,7 @@ use std::hint::black_box;
 pub struct KeyTable {
     /// Open addressing, a power of two long and at most three quarters full.
     slots: Vec<Slot>,
-    keys: Vec<Box<[u8]>>,
+    keys: Vec<Bytes>,
     hashes: Vec<u64>,
     total_bytes: usize,
 }

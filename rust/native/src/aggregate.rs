@@ -188,13 +188,8 @@ impl Aggregate {
             return Ok(());
         }
         let aggregate = &mut state.aggregate;
-        let imported = py.detach(|| {
-            aggregate.import_all(entries.iter().map(|(_, key, values)| (key, values)))?;
-            if !touched {
-                drop(aggregate.take_updates());
-            }
-            Ok(())
-        });
+        let pairs = entries.iter().map(|(_, key, values)| (key, values));
+        let imported = py.detach(|| aggregate.import_all(pairs, touched));
         imported.map_err(|problem: Problem| raise_columns(&problem.into()))?;
         state.snapshots = Snapshots::behind(entries.clone());
         Ok(())

@@ -5,7 +5,7 @@
     reason = "what comes from Python is converted anyway"
 )]
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::path::PathBuf;
 use std::slice;
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyMemoryView;
 
+use crate::buffer::export;
 use crate::error::Raise;
 use crate::network::{duration, duration_or};
 use crate::statistics::BlobStatistics;
@@ -320,39 +321,6 @@ impl Blob {
     #[getter]
     fn landed_ns(&self) -> u64 {
         self.0.landed_ns()
-    }
-}
-
-/// Fills in a buffer of plain bytes that `owner` keeps.
-///
-/// # Safety
-/// `view` is null or to be filled in; the bytes live as long as `owner`.
-unsafe fn export(
-    owner: &Bound<'_, PyAny>,
-    start: *mut c_void,
-    length: usize,
-    readonly: bool,
-    view: *mut ffi::Py_buffer,
-    flags: c_int,
-) -> PyResult<()> {
-    if view.is_null() {
-        return Err(PyBufferError::new_err("no buffer to fill in"));
-    }
-    // SAFETY: as the caller says; the owner is kept by the buffer.
-    let filled = unsafe {
-        ffi::PyBuffer_FillInfo(
-            view,
-            owner.as_ptr(),
-            start,
-            length as isize,
-            c_int::from(readonly),
-            flags,
-        )
-    };
-    if filled == 0 {
-        Ok(())
-    } else {
-        Err(PyErr::fetch(owner.py()))
     }
 }
 

@@ -15,6 +15,7 @@ mod aggregate;
 mod attributes;
 mod batch;
 mod blob;
+mod buffer;
 mod columns;
 mod control;
 mod decode;

@@ -1,7 +1,7 @@
 //! S3 for Python: the server and the client, every call without the GIL.
 
+use crate::buffer::readable;
 use crate::error::StorageFailed;
-use bytes::Bytes;
 use oka_s3::{Client, ClientConfig, Failure, Server, ServerConfig};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyBufferError, PyOSError, PyValueError};
@@ -221,15 +221,6 @@ impl S3Client {
     }
 }
 
-/// The bytes of a buffer, without a copy.
-fn readable(data: &Bound<'_, PyAny>) -> PyResult<Bytes> {
-    let buffer = PyBuffer::<u8>::get(data)?;
-    if !buffer.is_c_contiguous() {
-        return Err(PyBufferError::new_err("the data is not contiguous"));
-    }
-    Ok(Bytes::from_owner(Readable(buffer)))
-}
-
 /// Runs a call without the GIL; what a signal's handler raises ends it.
 #[allow(
     clippy::redundant_closure_for_method_calls,
@@ -278,19 +269,5 @@ impl Writable {
         }
         // SAFETY: see above; the buffer is contiguous and of bytes.
         unsafe { std::slice::from_raw_parts_mut(self.start, self.length) }
-    }
-}
-
-/// A buffer that is held until its last byte is sent, even when the call has ended before.
-struct Readable(PyBuffer<u8>);
-
-impl AsRef<[u8]> for Readable {
-    fn as_ref(&self) -> &[u8] {
-        let length = self.0.len_bytes();
-        if length == 0 {
-            return &[];
-        }
-        // SAFETY: the buffer is contiguous, of bytes, and held by this value.
-        unsafe { std::slice::from_raw_parts(self.0.buf_ptr().cast(), length) }
     }
 }

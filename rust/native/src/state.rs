@@ -1,6 +1,7 @@
 //! Entries of keyed state.
 
 use crate::batch::not_columns;
+use crate::buffer::{readable, view};
 use crate::decode::Decoder;
 use crate::encode;
 use crate::extension::Pickling;
@@ -10,10 +11,10 @@ use crate::refused::raise_columns;
 use oka_columnar::{AggregateError, Changes, Digests as EntryDigests, Entries, Exported, Placed};
 use oka_compute::kept::Kept;
 use oka_compute::{ByteStrings, Values, place};
+use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::{PyIndexError, PyRuntimeError, PyValueError};
-use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList};
+use pyo3::types::{PyBytes, PyList, PyMemoryView};
 use std::mem;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -79,19 +80,25 @@ impl KeyedEntries {
     }
 
     /// As messages of an Arrow IPC stream, of the columns `hash`, `key` and `value`.
-    #[pyo3(signature = () -> "bytes")]
-    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+    #[pyo3(signature = () -> "memoryview")]
+    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyMemoryView>> {
         let entries = self.entries(py)?;
         let written = py.detach(|| entries.write());
         let written = written.map_err(|error| PyValueError::new_err(error.to_string()))?;
-        bytes(py, &written)
+        view(py, written)
     }
 
-    /// So many, of which `to_bytes` gave this. Raises DecodeError.
+    /// So many, of which `to_bytes` gave this, which is not copied. Raises DecodeError.
     #[staticmethod]
-    #[pyo3(signature = (data: "bytes", length: "int") -> "KeyedEntries")]
-    fn from_bytes(py: Python<'_>, data: &[u8], length: usize) -> PyResult<Self> {
-        let read = py.detach(|| Entries::read(data.to_vec().into(), length));
+    #[pyo3(signature = (data: "bytes | memoryview", length: "int") -> "KeyedEntries")]
+    fn from_bytes(py: Python<'_>, data: &Bound<'_, PyAny>, length: usize) -> PyResult<Self> {
+        if !PyUntypedBuffer::get(data)?.readonly() {
+            return Err(PyValueError::new_err(
+                "a buffer that may change, expected bytes",
+            ));
+        }
+        let data = readable(data)?;
+        let read = py.detach(|| Entries::read(data, length));
         Ok(read.map_err(|error| not_columns(&error))?.into())
     }
 
@@ -352,19 +359,4 @@ fn hashes(keys: &ByteStrings) -> PyResult<Vec<u64>> {
             });
         hashes.collect()
     })
-}
-
-/// Bytes for Python, copied without the GIL.
-fn bytes<'py>(py: Python<'py>, data: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
-    // SAFETY: nobody else has the object before it is filled; its buffer has the length of `data`.
-    unsafe {
-        let object = ffi::PyBytes_FromStringAndSize(std::ptr::null(), data.len() as isize);
-        let object = Bound::from_owned_ptr_or_err(py, object)?.cast_into_unchecked::<PyBytes>();
-        let start = ffi::PyBytes_AS_STRING(object.as_ptr()) as usize;
-        py.detach(|| {
-            let start = start as *mut u8;
-            start.copy_from_nonoverlapping(data.as_ptr(), data.len());
-        });
-        Ok(object)
-    }
 }

@@ -26,7 +26,7 @@ class SlowStorage(MemoryStorage):
         self.asked = 0
         self.free = threading.Event()
 
-    def put(self, name: str, *parts: bytes) -> None:
+    def put(self, name: str, *parts: bytes | memoryview) -> None:
         self.asked += 1
         assert self.free.wait(60)
         super().put(name, *parts)

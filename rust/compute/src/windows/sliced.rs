@@ -193,7 +193,7 @@ impl State for Sliced {
             }
             let groups = self.slices.table(integer(start)?, || Groups::new(wanted));
             let groups = groups.map_err(|_| Problem::NoWindows)?;
-            groups.import(wanted, key, values)?;
+            groups.import(wanted, key, values, true)?;
         }
         Ok(())
     }
