@@ -1,7 +1,7 @@
 from typing import Any, SupportsFloat, SupportsIndex, final
 from typing_extensions import disjoint_base
 
-__all__ = ["Aggregate", "AggregateError", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "Digests", "EncodeError", "HttpGateway", "HttpReplies", "HttpStream", "InputStatistics", "KeyExtractError", "KeyedEntries", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "ResourceError", "S3Client", "S3Server", "StorageFailed", "WindowAggregate", "keyed_entries", "partition", "register_extensions", "use_precise_timers"]
+__all__ = ["Aggregate", "AggregateError", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "Digests", "EncodeError", "HttpGateway", "HttpReplies", "HttpStream", "InputStatistics", "KeyExtractError", "KeyedEntries", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "ResourceError", "S3Client", "S3Server", "StorageFailed", "WindowAggregate", "keyed_entries", "partition", "register_extensions", "use_precise_timers", "xxh3"]
 
 @final
 class Aggregate:
@@ -323,6 +323,123 @@ class EncodeError(TypeError):
     def __new__(cls, /, message: "str") -> EncodeError: ...
 
 @final
+class HttpGateway:
+    """
+    An HTTP server whose requests wait for who takes them in batches and answers them.
+
+    It has a thread of its own and runs until `close`, or until it is dropped. Every call that waits
+    does so without the GIL.
+    """
+    def __new__(cls, /, gateway: "int", host: "str", port: "int", path: "str", *, token: "str | None", max_in_flight: "int", max_body_bytes: "int", timeout_seconds: "float", header_seconds: "float", shares_port: "bool", certificate: "tuple[str, str] | None", replies: "str | None") -> HttpGateway:
+        """
+        Listens. Raises OSError where the port or `replies` cannot be had.
+
+        `gateway`: its number in the job. `port`: 0 picks one. `token`: what clients have to show.
+        `timeout_seconds`: how long a request may wait for its answer; `header_seconds`: how long
+        its headers may take to come, and then its body. `shares_port`: whether other gateways listen
+        on the port, too. `certificate`: files in PEM of the certificate with its chain, and of its
+        key; connections are then encrypted. `replies`: where a socket is made for replies of other processes.
+        """
+    @property
+    def address(self, /) -> str:
+        """
+        Where it listens: "127.0.0.1:8000".
+        """
+    def admit(self, /, keys: "list[bytes]") -> None:
+        """
+        From now on those with these keys may answer; once.
+        """
+    def close(self, /) -> None:
+        """
+        Ends requests under way with 503, and `take`; idempotent.
+        """
+    def counts(self, /) -> tuple[int, int, int, int]:
+        """
+        How many requests were answered, had expired, whose client had gone, and were refused.
+        """
+    def drain(self, /) -> None:
+        """
+        Refuses requests from now on, those that nobody has taken, too; `take` ends with the others.
+        """
+    @property
+    def in_flight(self, /) -> int:
+        """
+        Requests under way.
+        """
+    def listen(self, /, endpoint: str, encryption: bool) -> str:
+        """
+        Takes replies of other hosts in at `tcp://host:port`; returns what they have to be told.
+
+        With encryption only of those that `admit` names. Raises OSError where the port is taken.
+        """
+    def reply(self, /, replies: "list[Any]") -> None:
+        """
+        Answers requests that have not ended otherwise, with what has `id`, `status`, `head`, `body`.
+        """
+    def take(self, /, limit: "int", timeout_seconds: "float", linger_seconds: "float", make: "Any") -> "list[Any] | None":
+        """
+        Up to `limit` requests, each made by `make(id, method, target, head, body, deadline)`.
+
+        Waits for the first for `timeout_seconds`, then for more for `linger_seconds`. `head` is the
+        headers' lines in bytes, `deadline` in seconds since 1970. `None` when there will be no more.
+        """
+
+@final
+class HttpReplies:
+    """
+    Sends replies to gateways of other processes, on this host or others.
+    """
+    def __new__(cls, /, encryption: bool) -> HttpReplies:
+        """
+        To none yet; `encryption` of what goes to other hosts.
+        """
+    def abandoned(self, /) -> int:
+        """
+        How many requests of gateways of this host have ended without an answer; wraps around.
+        """
+    def connect(self, /, gateway: SupportsIndex, endpoint: str, timeout_seconds: SupportsFloat | SupportsIndex) -> None:
+        """
+        Connects to the gateway of that number: where its `replies` is, or what its `listen` returned.
+
+        Raises OSError where it is not there, or does not answer in time.
+        """
+    def is_abandoned(self, /, id: SupportsIndex) -> bool | None:
+        """
+        Whether a request has ended without an answer; None of gateways of other hosts.
+        """
+    @property
+    def key(self, /) -> bytes:
+        """
+        What gateways of other hosts have to admit; empty without encryption.
+        """
+    def reaches(self, /, id: SupportsIndex) -> bool:
+        """
+        Whether it has connected to the gateway of this request.
+        """
+    def reply(self, /, replies: "list[Any]") -> None:
+        """
+        As `HttpGateway.reply`. Raises OSError where the gateway is gone.
+        """
+    def stream(self, /, id: "int", status: "int", head: "bytes") -> HttpStream:
+        """
+        Begins an answer that goes piece by piece, on a connection of its own.
+        """
+
+@final
+class HttpStream:
+    """
+    An answer that goes piece by piece.
+    """
+    def finish(self, /) -> None:
+        """
+        That was all. Dropped without it, the client sees that the answer is broken off.
+        """
+    def write(self, /, piece: "bytes") -> None:
+        """
+        Sends a piece; waits while the client reads more slowly. Raises OSError when it is gone.
+        """
+
+@final
 class InputStatistics:
     """
     The counters of one input channel.
@@ -366,11 +483,11 @@ class KeyedEntries:
     Keys of keyed state with what is kept of them, in the order of hashes: the hash by which a
     hash-partitioned gate chooses, the key and the value, encoded as records are. Nothing in it changes.
 
-    Those that an operator gives are put in order when somebody first reads them, in whose thread, without
-    the GIL; `len` is known before.
+    Those that an operator gives are encoded and put in order when somebody first reads them, or asks how
+    many they are, in whose thread, without the GIL.
     """
     def __eq__(self, other: object, /) -> bool: ...
-    def __getitem__(self, index: int, /) -> tuple[int, bytes, bytes]:
+    def __getitem__(self, index: SupportsIndex, /) -> tuple[int, bytes, bytes]:
         """
         Raises IndexError, which ends an iteration.
         """
@@ -803,123 +920,6 @@ class S3Client:
         """
 
 @final
-class HttpGateway:
-    """
-    An HTTP server whose requests wait for who takes them in batches and answers them.
-
-    It has a thread of its own and runs until `close`, or until it is dropped. Every call that waits
-    does so without the GIL.
-    """
-    def __new__(cls, /, gateway: "int", host: "str", port: "int", path: "str", *, token: "str | None", max_in_flight: "int", max_body_bytes: "int", timeout_seconds: "float", header_seconds: "float", shares_port: "bool", certificate: "tuple[str, str] | None", replies: "str | None") -> HttpGateway:
-        """
-        Listens. Raises OSError where the port or `replies` cannot be had.
-
-        `gateway`: its number in the job. `port`: 0 picks one. `token`: what clients have to show.
-        `timeout_seconds`: how long a request may wait for its answer; `header_seconds`: how long
-        its headers may take to come, and then its body. `shares_port`: whether other gateways listen
-        on the port, too. `certificate`: files in PEM of the certificate with its chain, and of its
-        key; connections are then encrypted. `replies`: where a socket is made for replies of other processes.
-        """
-    @property
-    def address(self, /) -> str:
-        """
-        Where it listens: "127.0.0.1:8000".
-        """
-    def admit(self, /, keys: "list[bytes]") -> None:
-        """
-        From now on those with these keys may answer; once.
-        """
-    def close(self, /) -> None:
-        """
-        Ends requests under way with 503, and `take`; idempotent.
-        """
-    def counts(self, /) -> tuple[int, int, int, int]:
-        """
-        How many requests were answered, had expired, whose client had gone, and were refused.
-        """
-    def drain(self, /) -> None:
-        """
-        Refuses requests from now on, those that nobody has taken, too; `take` ends with the others.
-        """
-    @property
-    def in_flight(self, /) -> int:
-        """
-        Requests under way.
-        """
-    def listen(self, /, endpoint: str, encryption: bool) -> str:
-        """
-        Takes replies of other hosts in at `tcp://host:port`; returns what they have to be told.
-
-        With encryption only of those that `admit` names. Raises OSError where the port is taken.
-        """
-    def reply(self, /, replies: list[Any]) -> None:
-        """
-        Answers requests that have not ended otherwise, with what has `id`, `status`, `head`, `body`.
-        """
-    def take(self, /, limit: int, timeout_seconds: float, linger_seconds: float, make: Any) -> list[Any] | None:
-        """
-        Up to `limit` requests, each made by `make(id, method, target, head, body, deadline)`.
-
-        Waits for the first for `timeout_seconds`, then for more for `linger_seconds`. `head` is the
-        headers' lines in bytes, `deadline` in seconds since 1970. `None` when there will be no more.
-        """
-
-@final
-class HttpReplies:
-    """
-    Sends replies to gateways of other processes, on this host or others.
-    """
-    def __new__(cls, /, encryption: bool) -> HttpReplies:
-        """
-        To none yet; `encryption` of what goes to other hosts.
-        """
-    def abandoned(self, /) -> int:
-        """
-        How many requests of gateways of this host have ended without an answer; wraps around.
-        """
-    def connect(self, /, gateway: int, endpoint: str, timeout_seconds: float) -> None:
-        """
-        Connects to the gateway of that number: where its `replies` is, or what its `listen` returned.
-
-        Raises OSError where it is not there, or does not answer in time.
-        """
-    def is_abandoned(self, /, id: int) -> bool | None:
-        """
-        Whether a request has ended without an answer; None of gateways of other hosts.
-        """
-    @property
-    def key(self, /) -> bytes:
-        """
-        What gateways of other hosts have to admit; empty without encryption.
-        """
-    def reaches(self, /, id: int) -> bool:
-        """
-        Whether it has connected to the gateway of this request.
-        """
-    def reply(self, /, replies: list[Any]) -> None:
-        """
-        As `HttpGateway.reply`. Raises OSError where the gateway is gone.
-        """
-    def stream(self, /, id: "int", status: "int", head: "bytes") -> HttpStream:
-        """
-        Begins an answer that goes piece by piece, on a connection of its own.
-        """
-
-@final
-class HttpStream:
-    """
-    An answer that goes piece by piece.
-    """
-    def finish(self, /) -> None:
-        """
-        That was all. Dropped without it, the client sees that the answer is broken off.
-        """
-    def write(self, /, piece: "bytes") -> None:
-        """
-        Sends a piece; waits while the client reads more slowly. Raises OSError when it is gone.
-        """
-
-@final
 class S3Server:
     """
     S3's protocol on a folder: a folder in it is a bucket, a file below that an object.
@@ -1048,4 +1048,10 @@ def use_precise_timers() -> None:
     Makes the timers of the calling thread end within a few microseconds of their time, not 50. Linux
     puts timers off to end several with one wake-up (timer slack); a task that sleeps for tens of
     microseconds gains nothing from that. Raises OSError.
+    """
+
+def xxh3(parts: "list[bytes | memoryview]") -> "bytes":
+    """
+    XXH3 of 128 bits over buffers that lie behind one another: 16 bytes, as `xxhsum -H2` tells them.
+    It tells what was torn or flipped by accident from what was written; computed without the GIL.
     """

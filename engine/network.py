@@ -41,6 +41,7 @@ from engine._native import (
     partition,
     register_extensions,
     use_precise_timers,
+    xxh3,
 )
 from engine.graph.partitioner import Hash, Partitioner
 
@@ -77,6 +78,7 @@ __all__ = [
     "open_output_gate",
     "partition",
     "use_precise_timers",
+    "xxh3",
 ]
 
 

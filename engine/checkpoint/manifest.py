@@ -14,7 +14,7 @@ from typing import Any
 from engine.errors import CheckpointError
 from engine.record_registry import RecordClass, Reference
 
-FORMAT = 4
+FORMAT = 5
 """Of manifests and snapshot files; one that reads a format reads all before it."""
 
 

@@ -1,17 +1,17 @@
 """The bytes of one file of a task's snapshot: a head, parts and the checksum of both.
 
-8 bytes   "OKA-SNAP"
+8 bytes   "OKA-SNP5"; "OKA-SNAP" before format 5
 4 bytes   length of the head, little-endian
 head      JSON: format, what the task was, and name and length of each part, in their order
 parts     entries of operators as Arrow IPC streams; other values as encoded records
-16 bytes  BLAKE2b of all before
+16 bytes  XXH3 of all before; BLAKE2b before format 5
 """
 
 from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import blake2b
 from itertools import accumulate, pairwise
@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 
 from engine.checkpoint.manifest import FORMAT, damaged
 from engine.errors import CheckpointError
-from engine.network import DecodeError
+from engine.network import DecodeError, xxh3
 
 Part: TypeAlias = bytes | memoryview
 Parts: TypeAlias = Mapping[tuple[str, str], memoryview]
@@ -31,18 +31,16 @@ def pack(head: Mapping[str, Any], parts: Mapping[tuple[str, str], Part]) -> list
     told = {"format": FORMAT, **head, "parts": [[*name, len(part)] for name, part in parts.items()]}
     encoded = json.dumps(told).encode()
     whole = [_MAGIC, len(encoded).to_bytes(4, "little"), encoded, *parts.values()]
-    digest = blake2b(digest_size=_DIGEST)
-    for part in whole:
-        digest.update(part)
-    return [*whole, digest.digest()]
+    return [*whole, xxh3(whole)]
 
 
 def unpack(name: str, data: bytes) -> tuple[dict[str, Any], Parts]:
     """What was packed into the file of this name; CheckpointError if it was not."""
-    if data[: len(_MAGIC)] != _MAGIC:
+    digest = _DIGESTS.get(data[: len(_MAGIC)])
+    if digest is None:
         raise damaged(name, "it does not begin as a snapshot does")
     whole = memoryview(data)[:-_DIGEST]
-    if blake2b(whole, digest_size=_DIGEST).hexdigest() != checksum(data):
+    if digest(whole).hex() != checksum(data):
         raise damaged(name, "its content does not have the checksum that is at its end")
     start = len(_MAGIC) + 4
     end = start + int.from_bytes(whole[len(_MAGIC) : start], "little")
@@ -81,8 +79,16 @@ def readable(name: str) -> Iterator[None]:
         ) from error
 
 
-_MAGIC = b"OKA-SNAP"
+def _blake2b(whole: memoryview) -> bytes:
+    return blake2b(whole, digest_size=_DIGEST).digest()
+
+
+_MAGIC = b"OKA-SNP5"
 _DIGEST = 16
+_DIGESTS: Mapping[bytes, Callable[[memoryview], bytes]] = {
+    _MAGIC: lambda whole: xxh3([whole]),  # fifteen times as fast as the other
+    b"OKA-SNAP": _blake2b,
+}
 _UNREADABLE = (
     *(ValueError, LookupError, TypeError, AttributeError, OverflowError),
     *(struct.error, DecodeError),

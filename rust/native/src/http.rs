@@ -110,6 +110,12 @@ impl HttpGateway {
     ///
     /// Waits for the first for `timeout_seconds`, then for more for `linger_seconds`. `head` is the
     /// headers' lines in bytes, `deadline` in seconds since 1970. `None` when there will be no more.
+    #[pyo3(signature = (
+        limit: "int",
+        timeout_seconds: "float",
+        linger_seconds: "float",
+        make: "Any",
+    ) -> "list[Any] | None")]
     fn take<'py>(
         &self,
         py: Python<'py>,
@@ -135,6 +141,7 @@ impl HttpGateway {
     }
 
     /// Answers requests that have not ended otherwise, with what has `id`, `status`, `head`, `body`.
+    #[pyo3(signature = (replies: "list[Any]"))]
     fn reply(&self, py: Python<'_>, replies: &Bound<'_, PyList>) -> PyResult<()> {
         self.gateway.reply(taken(py, replies)?);
         Ok(())
@@ -214,6 +221,7 @@ impl HttpReplies {
     }
 
     /// As `HttpGateway.reply`. Raises OSError where the gateway is gone.
+    #[pyo3(signature = (replies: "list[Any]"))]
     fn reply(&self, py: Python<'_>, replies: &Bound<'_, PyList>) -> PyResult<()> {
         let replies = taken(py, replies)?;
         py.detach(|| self.lock().send(&replies))?;

@@ -16,6 +16,7 @@ mod attributes;
 mod batch;
 mod blob;
 mod buffer;
+mod checksum;
 mod columns;
 mod control;
 mod decode;
@@ -51,6 +52,8 @@ mod _native {
     use super::batch::Batch;
     #[pymodule_export]
     use super::blob::{Blob, BlobNode, Landing};
+    #[pymodule_export]
+    use super::checksum::xxh3;
     #[pymodule_export]
     use super::control::Control;
     #[pymodule_export]
