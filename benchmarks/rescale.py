@@ -1,8 +1,9 @@
-"""How long a job takes to go on with another parallelism: `python -m benchmarks.rescale 3`.
+"""How long a job takes to go on with another parallelism: `python -m benchmarks.rescale 3 200`.
 
-A running count of so many million keys, each about 30 bytes of a savepoint, goes from one task to
-two, three, two and one. A line has the seconds until the job had stopped with its savepoint, and
-until each of its new tasks had counted something.
+The last text of each of so many million keys goes from one task to two, three, two and one; a text
+has so many bytes. Without the second number, it is a running count of keys, each about 30 bytes of
+a savepoint. A line has the seconds until the job had stopped with its savepoint, and until each of
+its new tasks had seen something, and those by GB of the savepoint.
 """
 
 from __future__ import annotations
@@ -18,18 +19,19 @@ from typing import Any
 import engine
 from benchmarks.checkpoints import Keys
 from benchmarks.recovery import wait_for_state
-from operators import source
+from engine.checkpoint import CheckpointLog, Manifest, open_storage
+from operators import Stream, source
 from operators.sinks import Discard
 
 
 def main() -> None:
     """Rescale, and print how long each took."""
     keys = int(float(sys.argv[1]) * 1e6) if len(sys.argv) > 1 else 3_000_000
+    size = int(sys.argv[2]) if len(sys.argv) > 2 else 0
     with tempfile.TemporaryDirectory(prefix="oka-rescale-") as made:
         folder = Path(made)
-        counts = source(Keys(10**12, keys)).key_by().count()
         handle = engine.submit(
-            counts.map_batches(noting(folder)).sink(Discard()),
+            kept(keys, size).map_batches(noting(folder)).sink(Discard()),
             checkpoints=str(folder / "checkpoints"),
             checkpoint_interval_seconds=60.0,
             progress="none",
@@ -38,10 +40,21 @@ def main() -> None:
             wait_for_state(handle, keys)
             for tasks in (2, 3, 2, 1):
                 stopped, went_on = rescale(handle, folder, tasks)
-                print(f"to {tasks}: stopped in {stopped:.2f} s, went on in {went_on:.2f} s")
+                state = newest(folder / "checkpoints").bytes / 1e9
+                told = f"{state:.2f} GB, {went_on / state:.1f} s/GB"
+                print(f"to {tasks}: stopped in {stopped:.2f} s, went on in {went_on:.2f} s; {told}")
         finally:
             handle.cancel()
             handle.wait_stopped()
+
+
+def kept(keys: int, size: int) -> Stream[Any]:
+    """What is kept of each key: how often it came, or its last text of so many bytes."""
+    numbers = source(Keys(10**12, keys))
+    if not size:
+        return numbers.key_by().count()
+    texts = numbers.map_batches(lambda batch: [(number, f"{number:0{size}}") for number in batch])
+    return texts.key_by(0).last(1)
 
 
 def rescale(handle: engine.JobHandle, folder: Path, tasks: int) -> tuple[float, float]:
@@ -54,6 +67,12 @@ def rescale(handle: engine.JobHandle, folder: Path, tasks: int) -> tuple[float, 
         time.sleep(0.01)
     went_on = max(note.stat().st_mtime for note in new) - time.time() + time.monotonic()
     return stopped - began, went_on - began
+
+
+def newest(checkpoints: Path) -> Manifest:
+    """The last savepoint."""
+    made = CheckpointLog(open_storage(checkpoints)).savepoints()
+    return max(made.values(), key=lambda each: each.epoch)
 
 
 def noting(folder: Path) -> Callable[[list[Any]], list[Any]]:
