@@ -118,7 +118,7 @@ impl Receiver {
         let unacknowledged = grant.credit.acknowledged != self.consumed;
         let bytes = self.consumed_bytes - grant.consumed_bytes;
         let due = unacknowledged && (idle || bytes >= self.window / 4);
-        due.then(|| self.grant())
+        due.then(|| self.grant(grant.credit.limit))
     }
 
     /// Whether the sender has to hear of what just arrived: a probe, or a gap.
@@ -144,7 +144,7 @@ impl Receiver {
         }
         self.reported_ns = now_ns;
         Some(State {
-            credit: self.grant(),
+            credit: self.grant(self.granted.map_or(0, |grant| grant.credit.limit)),
             arrived: self.order.arrived(),
             seen: self.seen.max(self.order.arrived()),
             clock: self.clock,
@@ -210,8 +210,9 @@ impl Receiver {
         }
     }
 
-    fn grant(&mut self) -> Credit {
-        let granted = self.granted.map_or(0, |grant| grant.credit.limit);
+    /// What is granted now, no less than before.
+    #[inline]
+    fn grant(&mut self, granted: u64) -> Credit {
         let credit = Credit {
             acknowledged: self.consumed,
             limit: granted.max(self.consumed_bytes + self.window),
