@@ -40,6 +40,7 @@ from operators.joins import (
     Windows,
     check_between,
     check_joining,
+    check_keys_alike,
 )
 from operators.keys import Key, check_item
 from operators.process import BroadcastProcessFunction, Process, ProcessFunction
@@ -467,6 +468,7 @@ class KeyedStream(Generic[K, T]):
             JoinInput(each._key, each._paired, time_of(each._inputs, method, time, unit))
             for each, time in zip((self, right), times, strict=True)
         )
+        check_keys_alike(method, (left, other))
         return Joining((left, other), how, function)
 
     def _aggregate(self, name: str, aggregation: Aggregation, emit: Emit) -> Stream[Any]:
