@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.columns import joined
+from operators.columns.numbers import KeyNumbers, Numbers, key_columns
+from operators.columns.rows import decoded, encoded, runs
 from operators.event_time import TimeSelector
-from operators.joins.chunks import Chunk, Chunks, KeyNumbers, Numbers, merged
+from operators.joins.chunks import Chunk, Chunks, merged
 from operators.joins.function import NEVER
 from operators.joins.joining import JoinInput
 
@@ -75,8 +75,7 @@ class JoinColumns:
                     rows.append(of_side)
         for side, rows in enumerate(found):
             if rows:
-                batches = [pa.ipc.open_stream(encoded).read_all() for encoded, _ in rows]
-                batch = joined([each for table in batches for each in table.to_batches()])
+                batch = decoded(of_key for of_key, _ in rows)
                 has_joined = np.frombuffer(b"".join(each for _, each in rows), np.bool_).copy()
                 self._sides[side].add(self._chunk(side, batch, has_joined))
 
@@ -90,20 +89,13 @@ class JoinColumns:
         return Chunk(batch, keys, _times(of, batch), has_joined)
 
     def _key_columns(self, of: JoinInput, batch: pa.RecordBatch) -> list[pa.Array]:
-        items = of.key if isinstance(of.key, tuple) else (of.key,)
-        if None in items or callable(of.time.item) or of.time.item is None:
+        if of.key is None or callable(of.time.item) or of.time.item is None:
             raise TypeError(
                 f"{self._name} got columns ({', '.join(batch.schema.names)}), expected names of "
                 "columns for the key and the time\n\nhint: .key_by('id') and "
                 ".with_event_time('at'); or call .to_records() on both streams"
             )
-        try:
-            return [batch.column(item) for item in items]
-        except (KeyError, IndexError):
-            raise ValueError(
-                f"the key is column {of.key!r}, and there are {', '.join(batch.schema.names)}, "
-                "expected one column of each name or index"
-            ) from None
+        return key_columns(of.key, batch)
 
     def _beside(self, side: int, rows: pa.RecordBatch, others: pa.RecordBatch) -> pa.RecordBatch:
         """Rows of this side and, in the same order, their partners: the columns of both."""
@@ -138,7 +130,8 @@ class JoinColumns:
 
     def _forget(self) -> None:
         """Let go of the keys of rows that are gone."""
-        self._keys.forget_others(self.kept, [each for side in self._sides for each in side.all])
+        used = [each.keys for side in self._sides for each in side.all]
+        self._keys.forget_others(self.kept, used)
 
 
 def _times(of: JoinInput, batch: pa.RecordBatch) -> Numbers:
@@ -166,13 +159,9 @@ def _by_key(chunk: Chunk) -> Iterator[tuple[int, tuple[bytes, bytes]]]:
     order = np.argsort(chunk.keys, kind="stable")
     batch, keys = chunk.batch.take(pa.array(order)), chunk.keys[order]
     has_joined = chunk.has_joined[order]
-    starts = [0, *(np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist(), len(keys)]
-    for start, end in pairwise(starts):
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, batch.schema) as stream:
-            stream.write_batch(batch.slice(start, end - start))
-        encoded = sink.getvalue().to_pybytes()
-        yield int(keys[start]), (encoded, has_joined[start:end].tobytes())
+    for start, end in runs(keys):
+        rows = encoded(batch.slice(start, end - start))
+        yield int(keys[start]), (rows, has_joined[start:end].tobytes())
 
 
 def _named(columns: list[Any], left: list[str], right: list[str]) -> pa.RecordBatch:

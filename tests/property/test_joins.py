@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from engine.state import KeyedState
 from operators import Session, Sliding, Stream, Tumbling
-from operators.joins import chunks, temporal_columns
+from operators.columns import numbers as key_numbers
+from operators.joins import temporal_columns
 from tests.joining import JoinTasks, keyed
 from tests.windowing import Event, Record, expected, us
 
@@ -24,7 +25,7 @@ KEYS = ["a", "b", 1, None, ("d", 2)]
 def few() -> Iterator[None]:
     """Have columns let go of what is not needed as often as they would with many rows."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chunks, "_FEW", 2)
+        patch.setattr(key_numbers, "_FEW", 2)
         patch.setattr(temporal_columns, "_FEW", 2)
         yield
 
