@@ -226,9 +226,9 @@ class KeyedStream(Generic[K, T]):
             >>> engine.testing.run(joined.sink(Collect()))["collect"]
             [(('ann', 1), ('hat', 'ann', 5))]
 
-        Times, late records and columns are as in `interval_join`; session windows take no columns.
-        A record is late when its last window is complete. Behind session windows, the
-        times of records are behind the watermark that completed them.
+        Times, late records and columns are as in `interval_join`. A record is late when its last
+        window is complete. Behind session windows, the times of records are behind the watermark
+        that completed them.
         """
         check_assigner("window_join", assigner, get_args(Windows))
         joining = self._joining("window_join", right, function, how, (time, right_time), unit)

@@ -67,6 +67,16 @@ class Chunk:
         starts = np.repeat(first - np.cumsum(counts) + counts, counts)
         return others, order[starts + np.arange(len(others))]
 
+    def has_any(self, keys: Numbers, low: Numbers, high: Numbers) -> NDArray[np.bool_]:
+        """Of other rows, whether there is one with its key and a time between low and high."""
+        rows, ranks = self._with_keys(keys)
+        places = self._index[2]
+        begin = np.maximum(np.searchsorted(self.times, low[rows], "left"), self.gone)
+        end = np.searchsorted(self.times, high[rows], "right")
+        found = np.zeros(len(keys), np.bool_)
+        found[rows] = np.searchsorted(places, ranks + begin) < np.searchsorted(places, ranks + end)
+        return found
+
     def newest(self, keys: Numbers, times: Numbers) -> tuple[Numbers, Numbers]:
         """Of other rows, those with a row here of their key that is not later; the last of these.
 

@@ -57,9 +57,9 @@ class JoinColumns:
         """Of each key the watermark; and of both sides its rows, and which have had partners."""
         watermark = None if self._watermark == NEVER else self._watermark
         of_keys: dict[int, list[Any]] = {}
-        for side, chunks in enumerate(self._sides):
-            if chunks.all:
-                for number, rows in _by_key(merged(chunks.all)):
+        for side in (0, 1):
+            if chunks := self._chunks(side):
+                for number, rows in _by_key(merged(chunks)):
                     of_keys.setdefault(number, [None, None])[side] = rows
         keys = self._keys.keys(of_keys)
         return ((key, (watermark, *rows)) for key, rows in zip(keys, of_keys.values(), strict=True))
@@ -81,12 +81,19 @@ class JoinColumns:
 
     def _chunk(self, side: int, batch: pa.RecordBatch, has_joined: Any = None) -> Chunk:
         """The rows of a batch with their times and keys."""
-        self._schemas[side] = batch.schema
-        of = self._inputs[side]
         if has_joined is None:
             has_joined = np.zeros(len(batch), np.bool_)
-        keys = self._keys.of(self._key_columns(of, batch))
-        return Chunk(batch, keys, _times(of, batch), has_joined)
+        return Chunk(batch, *self._read(side, batch), has_joined)
+
+    def _read(self, side: int, batch: pa.RecordBatch) -> tuple[Numbers, Numbers]:
+        """The numbers of the rows' keys, and their times."""
+        self._schemas[side] = batch.schema
+        of = self._inputs[side]
+        return self._keys.of(self._key_columns(of, batch)), _times(of, batch)
+
+    def _chunks(self, side: int) -> list[Chunk]:
+        """All that is kept of this side."""
+        return self._sides[side].all
 
     def _key_columns(self, of: JoinInput, batch: pa.RecordBatch) -> list[pa.Array]:
         if of.key is None or callable(of.time.item) or of.time.item is None:
@@ -101,6 +108,18 @@ class JoinColumns:
         """Rows of this side and, in the same order, their partners: the columns of both."""
         left, right = (others, rows) if side else (rows, others)
         return _named([*left.columns, *right.columns], left.schema.names, right.schema.names)
+
+    def _all_pairs(self, left: Chunk | None, right: Chunk | None) -> Iterator[pa.RecordBatch]:
+        """All rows of the left with those of the right that have their number."""
+        if left is not None and right is not None:
+            lefts, rights = right.partners(left.keys, *np.full((2, len(left)), [[_FIRST], [_LAST]]))
+            left.has_joined[lefts], right.has_joined[rights] = True, True
+            if len(lefts):
+                others = right.batch.take(pa.array(rights))
+                yield self._beside(0, left.batch.take(pa.array(lefts)), others)
+        for side, rows in enumerate((left, right)):
+            if rows is not None:
+                yield from self._without_partners(side, [rows])
 
     def _alone(self, side: int, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Rows of this side without partners: in the columns of the others is nothing.
@@ -130,7 +149,7 @@ class JoinColumns:
 
     def _forget(self) -> None:
         """Let go of the keys of rows that are gone."""
-        used = [each.keys for side in self._sides for each in side.all]
+        used = [each.keys for side in (0, 1) for each in self._chunks(side)]
         self._keys.forget_others(self.kept, used)
 
 
@@ -175,3 +194,5 @@ def _named(columns: list[Any], left: list[str], right: list[str]) -> pa.RecordBa
 
 
 SUFFIX = "_right"
+_FIRST, _LAST = -(1 << 63), (1 << 63) - 1
+"""No time is earlier, and none later."""

@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.state import KeyedState
@@ -199,7 +199,6 @@ def open_records(assigner: Any, events: list[Event]) -> int:
 @given(kind=kinds, assigner=assigners, how=hows, batch=batch_sizes, tasks=parallelism)
 def test_window_join(kind: Any, assigner: Any, how: Any, batch: int, tasks: int) -> None:
     columns, events = kind
-    assume(not (columns and isinstance(assigner, Session)))
     stream = keyed(columns).window_join(keyed(columns), assigner, how=how)
     found = JoinTasks(stream, tasks, columns=columns)
     results = []
@@ -229,7 +228,6 @@ def test_other_tasks_go_on_with_a_window_join(
     kind: Any, assigner: Any, how: Any, cut: int, tasks: Any
 ) -> None:
     columns, events = kind
-    assume(not (columns and isinstance(assigner, Session)))
     steps, late = together(assigner, events, how)
     stream = keyed(columns).window_join(keyed(columns), assigner, how=how)
     check_others_go_on(stream, columns, events, cut, tasks, flat(steps), late)
