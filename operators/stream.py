@@ -227,6 +227,10 @@ class Stream(Generic[T]):
             >>> engine.testing.run(joined.sink(Collect()))["collect"]
             [(('ann', 1), 'Oslo'), (('bob', 2), 'Rome'), (('cid', 3), None)]
 
+        Of columns the key is a column, or a tuple of several, and values are one more: "value", or
+        with "_right" behind it where there is one. Values are of one type then; a dict makes a
+        struct. With `how="left"` there is null where there is no value.
+
         A task waits for each lookup. Where many are to be under way at a time, `map_async` calls a
         coroutine function.
         """
