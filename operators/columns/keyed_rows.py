@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -50,6 +50,11 @@ class KeyedRows:
         """All of them, which stay."""
         return [part.rest() for part in self._parts]
 
+    @property
+    def keys(self) -> Iterator[Numbers]:
+        """The numbers that the rows have, and perhaps some that were taken."""
+        return (part.keys for part in self._parts)
+
     def add(self, rows: Rows) -> None:
         """Take rows in."""
         parts = self._parts
@@ -73,6 +78,10 @@ class _Part:
 
     def __len__(self) -> int:
         return self._left
+
+    @property
+    def keys(self) -> Numbers:
+        return self._rows.keys
 
     def rest(self) -> Rows:
         """The rows that were not taken."""

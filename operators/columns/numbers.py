@@ -43,8 +43,8 @@ class KeyNumbers:
         others = {number: key for key, number in self._numbers.items()}
         return (others.get(number, number) for number in numbers)
 
-    def forget_others(self, rows: int, used_by: Sequence[Numbers]) -> None:
-        """Let go of keys that none of these rows has, if those are too many."""
+    def forget_others(self, rows: int, used_by: Iterable[Numbers]) -> None:
+        """Let go of keys that none of so many rows has, if those are too many."""
         if len(self._numbers) > 2 * rows + (_FEW if rows else 0):
             used = set(np.concatenate([_NO_NUMBERS, *used_by]).tolist())
             self._numbers = {key: at for key, at in self._numbers.items() if at in used}
@@ -74,18 +74,23 @@ def key_columns(key: Item | tuple[Item, ...], batch: pa.RecordBatch) -> list[pa.
         ) from None
 
 
-def distinct_keys(columns: Sequence[pa.Array]) -> tuple[list[Any], Any]:
+def distinct_keys(columns: Sequence[pa.Array]) -> tuple[list[Any], Numbers]:
     """The distinct keys that rows have in these columns, and for each row which it has."""
-    keys, rows = _distinct(columns[0])
     if len(columns) == 1:
-        return keys, rows
-    keys = [(key,) for key in keys]
+        values, rows = _distinct(columns[0])
+        return values.to_pylist(), rows
+    rows = groups(columns)
+    first = pa.array(np.unique(rows, return_index=True)[1])
+    return list(zip(*(column.take(first).to_pylist() for column in columns), strict=True)), rows
+
+
+def groups(columns: Sequence[pa.Array]) -> Numbers:
+    """For each row which of the distinct keys in these columns it has, without a look at those."""
+    _, found = _distinct(columns[0])
     for column in columns[1:]:
         values, more = _distinct(column)
-        count = max(1, len(values))
-        pairs, rows = np.unique(rows * count + more, return_inverse=True)
-        keys = [(*keys[pair // count], values[pair % count]) for pair in pairs.tolist()]
-    return keys, rows
+        found = np.unique(found * max(1, len(values)) + more, return_inverse=True)[1]
+    return found
 
 
 def _is_its_number(key: float) -> bool:
@@ -103,12 +108,11 @@ def _integers(column: pa.Array) -> Numbers | None:
     return whole
 
 
-def _distinct(column: pa.Array) -> tuple[list[Any], Numbers]:
+def _distinct(column: pa.Array) -> tuple[pa.Array, Numbers]:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     encoded = pc.dictionary_encode(column, null_encoding="encode")
-    rows: Numbers = encoded.indices.to_numpy().astype(np.int64)
-    return encoded.dictionary.to_pylist(), rows
+    return encoded.dictionary, encoded.indices.to_numpy().astype(np.int64)
 
 
 _FIRST_OTHER = 1 << 62

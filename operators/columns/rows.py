@@ -12,6 +12,12 @@ from engine.columns import joined
 from operators.columns.numbers import Numbers
 
 
+def in_order(batch: pa.RecordBatch, keys: Numbers) -> tuple[pa.RecordBatch, Numbers]:
+    """The rows in the order of these numbers of their keys, and those; those of a key as before."""
+    order = np.argsort(keys, kind="stable")
+    return batch.take(pa.array(order)), keys[order]
+
+
 def runs(keys: Numbers) -> Iterator[tuple[int, int]]:
     """Where the rows of each key begin and end, if those of one key are behind each other."""
     return pairwise([0, *(np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist(), len(keys)])

@@ -149,7 +149,7 @@ class JoinColumns:
 
     def _forget(self) -> None:
         """Let go of the keys of rows that are gone."""
-        used = [each.keys for side in (0, 1) for each in self._chunks(side)]
+        used = (each.keys for side in (0, 1) for each in self._chunks(side))
         self._keys.forget_others(self.kept, used)
 
 
