@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
-from engine.columns import is_columns, refusal
+from engine.columns import import_pyarrow, is_columns, refusal
 from engine.errors import GraphError
 from engine.graph.checks import check_integer
 from engine.graph.operator import BatchFunction, BatchOperator, Properties, TaskContext
@@ -74,6 +74,8 @@ class LookupJoin(BatchOperator):
     function: Callable[[Any, Any], Any] | None = None
     how: Literal["inner", "left"] = "inner"
     cache: Cache | None = None
+    value_type: Any = None
+    """Over columns, the `pyarrow.DataType` of values."""
 
     properties = Properties(accepts_columns=True)
 
@@ -97,6 +99,14 @@ class LookupJoin(BatchOperator):
                 f"lookup_join() got cache={self.cache!r:.80}, expected a Cache",
                 hint="Cache(100_000, ttl=timedelta(minutes=1))",
             )
+        if self.value_type is not None:
+            expected = import_pyarrow("lookup_join(value_type=...)").DataType
+            if not isinstance(self.value_type, expected):
+                raise GraphError(
+                    f"lookup_join() got value_type={self.value_type!r:.80}, expected a type of "
+                    "PyArrow",
+                    hint="value_type=pa.string()",
+                )
 
     def open(self, context: TaskContext) -> BatchFunction:
         """The lookup of one task."""
@@ -157,7 +167,7 @@ class _LookupJoin(BatchFunction):
         keys = [key if key == key else dict_key(key) for key in found]
         values = self._found(keys, keys)
         if self._column is None:
-            self._column = ValueColumn("lookup_join", operator.how == "left")
+            self._column = ValueColumn(operator.how == "left", operator.value_type)
         return self._column.beside(batch, [values[key] for key in keys], rows)
 
     def _keys(self, batch: list[Any]) -> list[Any]:

@@ -111,7 +111,13 @@ def _integers(column: pa.Array) -> Numbers | None:
 def _distinct(column: pa.Array) -> tuple[pa.Array, Numbers]:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    encoded = pc.dictionary_encode(column, null_encoding="encode")
+    try:
+        encoded = pc.dictionary_encode(column, null_encoding="encode")
+    except pa.ArrowNotImplementedError:
+        raise TypeError(
+            f"a column of type {column.type} holds no keys\n\n"
+            "hint: name another, or cast this one in .map_batches(...) before"
+        ) from None
     return encoded.dictionary, encoded.indices.to_numpy().astype(np.int64)
 
 

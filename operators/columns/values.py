@@ -11,12 +11,11 @@ from operators.columns.numbers import Numbers
 
 
 class ValueColumn:
-    """Puts values into a column "value", which has the type of the first of them from then on."""
+    """Puts values into a column "value", of a type that is told or that of the first of them."""
 
-    def __init__(self, name: str, is_left: bool) -> None:
-        self._name = name
+    def __init__(self, is_left: bool, value_type: pa.DataType | None) -> None:
         self._is_left = is_left
-        self._type: pa.DataType | None = None
+        self._type = value_type
 
     def beside(self, batch: pa.RecordBatch, values: list[Any], rows: Numbers) -> pa.RecordBatch:
         """The rows with the values that have these numbers.
@@ -36,10 +35,10 @@ class ValueColumn:
         try:
             column = pa.array(values, self._type)
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-            so_far = "of one type" if self._type is None else f"of type {self._type}, as before"
+            expected = "of one type" if self._type is None else f"of type {self._type}"
             raise TypeError(
-                f"{self._name} found values that are no column: {error}\n\n"
-                f"hint: values beside columns are {so_far}; or call .to_records() before it"
+                f"lookup_join() found values that are no column, expected all {expected}: {error}"
+                "\n\nhint: value_type=pa.float64(), or another, has them converted"
             ) from None
         if not pa.types.is_null(column.type):
             self._type = column.type

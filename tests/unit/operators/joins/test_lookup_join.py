@@ -202,19 +202,33 @@ def test_a_column_of_values_beside_one_of_that_name() -> None:
     ]
 
 
+def test_values_of_a_type_that_is_told() -> None:
+    batch = pa.record_batch({"name": ["cid", "ann", "bob"]})
+    joined = source(Collection([batch])).lookup_join(
+        {"ann": 1, "bob": 2.5}, "name", how="left", value_type=pa.float64()
+    )
+    batches = found(joined.rebalance(), batch_size=1, parallelism=2)
+    assert {batch.schema.field("value").type for batch in batches} == {pa.float64()}
+    values = [value for batch in batches for value in batch["value"].to_pylist()]
+    assert sorted(map(str, values)) == ["1.0", "2.5", "None"]
+
+
 def test_values_that_are_no_column_are_told() -> None:
     stream = source(
         Collection([pa.record_batch({"name": ["ann"]}), pa.record_batch({"name": [1]})])
     )
-    with pytest.raises(OperatorError, match=r"values beside columns are of type string, as before"):
+    with pytest.raises(OperatorError, match=r"expected all of type string: .*"):
         run(stream.lookup_join({"ann": "Oslo", 1: 5}, "name").sink(Collect()), batch_size=1)
-    with pytest.raises(OperatorError, match="values beside columns are of one type"):
+    with pytest.raises(OperatorError, match="no column, expected all of one type"):
         run(stream.lookup_join({"ann": object(), 1: 5}, "name").sink(Collect()))
     with pytest.raises(OperatorError, match="leave its function out, and values are a column"):
         run(stream.lookup_join(CITIES, "name", max_city).sink(Collect()))
     for key in (None, lambda row: row["name"]):
         with pytest.raises(OperatorError, match="name the column of keys, such as 'name'"):
             run(stream.lookup_join(CITIES, key).sink(Collect()))
+    lists = source(Collection([pa.record_batch({"name": [["ann"]]})]))
+    with pytest.raises(OperatorError, match=r"a column of type list<.*> holds no keys"):
+        run(lists.lookup_join(CITIES, "name").sink(Collect()))
     with pytest.raises(OperatorError, match="the key is column 'id', and there are name"):
         run(stream.lookup_join(CITIES, "id").sink(Collect()))
     with pytest.raises(OperatorError, match="ConnectionError: no such host") as caught:
@@ -239,6 +253,10 @@ def test_what_cannot_work_is_refused() -> None:
         stream.lookup_join(CITIES, 0, how="full")  # type: ignore[arg-type]
     with pytest.raises(GraphError, match="got cache=100, expected a Cache"):
         stream.lookup_join(CITIES, 0, cache=100)  # type: ignore[arg-type]
+    with pytest.raises(
+        GraphError, match="got value_type=<class 'str'>, expected a type of PyArrow"
+    ):
+        stream.lookup_join(CITIES, 0, value_type=str)  # type: ignore[arg-type]
     with pytest.raises(GraphError, match="size"):
         Cache(0)
     with pytest.raises(GraphError, match="ttl"):
