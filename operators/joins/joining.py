@@ -80,9 +80,10 @@ def check_joining(
 
 
 def check_keys_alike(method: str, inputs: tuple[JoinInput, JoinInput]) -> None:
-    """Raise `GraphError` where one key has more items than the other: no two are equal then.
+    """Raise `GraphError` where one key has more items than the other.
 
-    A record that is its own key, or what a function gives, may be a tuple of any length.
+    No two are equal then, unless the item of one is a tuple: of such a key, a function is asked. It
+    may give tuples of any length, as a record may be one that is its own key.
     """
     if any(each.paired or each.key is None for each in inputs):
         return
@@ -95,8 +96,7 @@ def check_keys_alike(method: str, inputs: tuple[JoinInput, JoinInput]) -> None:
     if len(one) == 1:
         hint += f"; if {one[0]!r} holds tuples: key_by(lambda record: record[{one[0]!r}])"
     raise GraphError(
-        f"{method}() got {' and '.join(shown)}, expected keys of as many items: those of "
-        f"{len(left)} and of {len(right)} are never equal",
+        f"{method}() got {' and '.join(shown)}, expected keys of as many items",
         hint=hint,
     )
 
