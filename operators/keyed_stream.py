@@ -115,7 +115,8 @@ class KeyedStream(Generic[K, T]):
         key those it has returned before, and new ones behind them. So for each key it must come to
         the same however its rows are divided. With `emit="updates"` it is called with each batch,
         and what is left of the batch's keys goes on; with `emit="final"` what is left of all keys
-        at the end, all rows of a key in one batch. Rows that are left are kept while the job runs.
+        at the end, all rows of a key in one batch and as the function has ordered them. Rows that
+        are left are kept while the job runs.
 
             >>> import engine.testing
             >>> import pyarrow as pa

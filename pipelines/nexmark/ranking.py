@@ -13,13 +13,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-BID = ("auction", "bidder", "price", "date_time")
-
 
 def q18(tables: Tables) -> Stream[Any]:
     """The last bid of each bidder for each auction; of several at one time, the highest."""
-    bids = tables.bids("auction", "bidder", "price", "date_time")
-    return bids.key_by("bidder", "auction").reduce(later, emit="final")
+    return tables.bids(*BID).key_by("bidder", "auction").reduce(later, emit="final")
 
 
 def later(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
@@ -40,8 +37,7 @@ def last_bids(bids: pa.RecordBatch) -> pa.RecordBatch:
 
 def q19(tables: Tables) -> Stream[Any]:
     """The ten highest bids of each auction, and their ranks."""
-    bids = tables.bids("auction", "bidder", "price", "date_time")
-    lists = bids.map(lambda bid: (bid["auction"], [bid])).key_by(0)
+    lists = tables.bids(*BID).map(lambda bid: (bid["auction"], [bid])).key_by(0)
     best = lists.reduce(lambda a, b: (a[0], ten_highest(a[1] + b[1])), emit="final")
     return best.flat_map(
         lambda found: [{**bid, "rank_number": at} for at, bid in enumerate(found[1], 1)]
@@ -94,5 +90,6 @@ def ranks(rows: pa.RecordBatch, keys: Sequence[str]) -> NDArray[np.int64]:
     return places
 
 
+BID = ("auction", "bidder", "price", "date_time")
 HIGHEST = [("price", "descending"), ("date_time", "ascending"), ("bidder", "ascending")]
 """The order of bids for one thing."""
