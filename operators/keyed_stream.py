@@ -40,10 +40,12 @@ from operators.joins import (
     Windows,
     check_between,
     check_joining,
+    check_keys_alike,
 )
 from operators.keys import Key, check_item
 from operators.process import BroadcastProcessFunction, Process, ProcessFunction
 from operators.reduce import Reduce
+from operators.reduce_batches import ReduceBatches
 from operators.stream import Stream, broadcast_sides, check_on_error, own, second, side, then
 from operators.windows.assigners import Assigner, CountWindow
 from operators.windows.windowed_stream import WindowedStream
@@ -103,6 +105,41 @@ class KeyedStream(Generic[K, T]):
         check_on_error("reduce", on_error)
         operator = Reduce(function, self._key, self._paired, emit, on_error)
         return then(self._inputs, operator, "reduce")
+
+    def reduce_batches(
+        self, function: Callable[["pa.RecordBatch"], Any], *, emit: Emit = "updates"
+    ) -> Stream[Any]:
+        """Combine the rows of each key, in a stream of columns, by a function of many rows.
+
+        It is given rows of any keys and returns what is left of them, in the same columns: of each
+        key those it has returned before, and new ones behind them. So for each key it must come to
+        the same however its rows are divided. With `emit="updates"` it is called with each batch,
+        and what is left of the batch's keys goes on; with `emit="final"` what is left of all keys
+        at the end, all rows of a key in one batch and as the function has ordered them. Rows that
+        are left are kept while the job runs.
+
+            >>> import engine.testing
+            >>> import pyarrow as pa
+            >>> from operators import source
+            >>> from operators.sinks import Collect
+            >>> from operators.sources import Collection
+            >>> def latest(rows: pa.RecordBatch) -> pa.RecordBatch:
+            ...     table = pa.table({"thing": rows["thing"], "row": range(len(rows))})
+            ...     last = table.group_by("thing").aggregate([("row", "max")])["row_max"]
+            ...     return rows.take(last.combine_chunks())
+            >>> offers = pa.record_batch({"thing": ["hat", "cup", "hat"], "price": [9, 4, 7]})
+            >>> found = source(Collection([offers])).key_by("thing").reduce_batches(
+            ...     latest, emit="final").to_records()
+            >>> engine.testing.run(found.sink(Collect()))["collect"]
+            [{'thing': 'hat', 'price': 7}, {'thing': 'cup', 'price': 4}]
+        """
+        check_emit("reduce_batches", emit)
+        if self._paired or self._key is None:
+            raise GraphError(
+                "reduce_batches() follows key_by() with a function or nothing, expected columns",
+                hint="name the columns of the key: .key_by('id').reduce_batches(f)",
+            )
+        return then(self._inputs, ReduceBatches(function, self._key, emit), "reduce_batches")
 
     def process(self, function: ProcessFunction, *, on_error: OnError = "fail") -> Stream[Any]:
         """Call a function with state and timers for the records of each key: `ProcessFunction`.
@@ -225,9 +262,9 @@ class KeyedStream(Generic[K, T]):
             >>> engine.testing.run(joined.sink(Collect()))["collect"]
             [(('ann', 1), ('hat', 'ann', 5))]
 
-        Times, late records and columns are as in `interval_join`; session windows take no columns.
-        A record is late when its last window is complete. Behind session windows, the
-        times of records are behind the watermark that completed them.
+        Times, late records and columns are as in `interval_join`. A record is late when its last
+        window is complete. Behind session windows, the times of records are behind the watermark
+        that completed them.
         """
         check_assigner("window_join", assigner, get_args(Windows))
         joining = self._joining("window_join", right, function, how, (time, right_time), unit)
@@ -467,6 +504,7 @@ class KeyedStream(Generic[K, T]):
             JoinInput(each._key, each._paired, time_of(each._inputs, method, time, unit))
             for each, time in zip((self, right), times, strict=True)
         )
+        check_keys_alike(method, (left, other))
         return Joining((left, other), how, function)
 
     def _aggregate(self, name: str, aggregation: Aggregation, emit: Emit) -> Stream[Any]:

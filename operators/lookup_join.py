@@ -4,8 +4,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from engine.columns import import_pyarrow, is_columns, refusal
 from engine.errors import GraphError
 from engine.graph.checks import check_integer
 from engine.graph.operator import BatchFunction, BatchOperator, Properties, TaskContext
@@ -13,6 +14,11 @@ from engine.record import dict_key
 from operators.durations import check_duration, nanoseconds
 from operators.elementwise import check_function
 from operators.keys import NONE, check_item, key_finder, unhashable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from operators.columns.values import ValueColumn
 
 
 class Lookup(ABC):
@@ -68,8 +74,10 @@ class LookupJoin(BatchOperator):
     function: Callable[[Any, Any], Any] | None = None
     how: Literal["inner", "left"] = "inner"
     cache: Cache | None = None
+    value_type: Any = None
+    """Over columns, the `pyarrow.DataType` of values."""
 
-    properties = Properties(columns_hint="call .to_records() before .lookup_join()")
+    properties = Properties(accepts_columns=True)
 
     def __post_init__(self) -> None:
         if not isinstance(self.lookup, Lookup | Mapping):
@@ -91,6 +99,14 @@ class LookupJoin(BatchOperator):
                 f"lookup_join() got cache={self.cache!r:.80}, expected a Cache",
                 hint="Cache(100_000, ttl=timedelta(minutes=1))",
             )
+        if self.value_type is not None:
+            expected = import_pyarrow("lookup_join(value_type=...)").DataType
+            if not isinstance(self.value_type, expected):
+                raise GraphError(
+                    f"lookup_join() got value_type={self.value_type!r:.80}, expected a type of "
+                    "PyArrow",
+                    hint="value_type=pa.string()",
+                )
 
     def open(self, context: TaskContext) -> BatchFunction:
         """The lookup of one task."""
@@ -108,12 +124,15 @@ class _LookupJoin(BatchFunction):
         self._kept: _Kept | None = None
         if operator.cache is not None:
             self._kept = _Kept(operator.cache)
+        self._column: ValueColumn | None = None
         self._lookup = operator.lookup
         if isinstance(self._lookup, Lookup):
             self._lookup.open()
 
-    def process(self, batch: list[Any]) -> list[Any]:
+    def process(self, batch: Any) -> Any:
         """Each record with its value."""
+        if is_columns(batch):
+            return self._beside(batch) if len(batch) else []
         keys = self._keys(batch)
         found = self._found(keys, batch)
         pairs = [(record, found[key]) for record, key in zip(batch, keys, strict=True)]
@@ -133,6 +152,23 @@ class _LookupJoin(BatchFunction):
         """Close what was opened."""
         if isinstance(self._lookup, Lookup):
             self._lookup.close()
+
+    def _beside(self, batch: "pa.RecordBatch") -> "pa.RecordBatch":
+        """The rows with a column of their values. What fails is told with the key."""
+        operator = self._operator
+        if operator.function is not None:
+            raise refusal("lookup_join", batch, "leave its function out, and values are a column")
+        if operator.key is None or callable(operator.key):
+            raise refusal("lookup_join", batch, "name the column of keys, such as {column!r}")
+        from operators.columns.numbers import distinct_keys, key_columns
+        from operators.columns.values import ValueColumn
+
+        found, rows = distinct_keys(key_columns(operator.key, batch))
+        keys = [key if key == key else dict_key(key) for key in found]
+        values = self._found(keys, keys)
+        if self._column is None:
+            self._column = ValueColumn(operator.how == "left", operator.value_type)
+        return self._column.beside(batch, [values[key] for key in keys], rows)
 
     def _keys(self, batch: list[Any]) -> list[Any]:
         """The key of each record, as a dict finds it."""

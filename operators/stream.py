@@ -206,6 +206,7 @@ class Stream(Generic[T]):
         *,
         cache: Cache | None = None,
         how: Literal["inner", "left"] = "inner",
+        value_type: "pa.DataType | None" = None,
     ) -> "Stream[Any]":
         """Join records with values that are looked up: `events.lookup_join(names, "user")`.
 
@@ -227,10 +228,16 @@ class Stream(Generic[T]):
             >>> engine.testing.run(joined.sink(Collect()))["collect"]
             [(('ann', 1), 'Oslo'), (('bob', 2), 'Rome'), (('cid', 3), None)]
 
+        Of columns the key is a column, or a tuple of several, and values are one more: "value", or
+        with "_right" behind it where there is one. With `how="left"` there is null where there is
+        no value. The type of the column is `value_type`, or that of the values that a task has
+        found first, of dicts a struct; before that a left join has nulls without a type.
+
         A task waits for each lookup. Where many are to be under way at a time, `map_async` calls a
         coroutine function.
         """
-        return then(self._inputs, LookupJoin(lookup, key, function, how, cache), "lookup_join")
+        operator = LookupJoin(lookup, key, function, how, cache, value_type)
+        return then(self._inputs, operator, "lookup_join")
 
     def map_batches_with_model(
         self,

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import get_args
 
 import click
 
@@ -38,6 +39,7 @@ from engine.tables import table
 from engine.units import rate
 from pipelines.nexmark.events import Events, program
 from pipelines.nexmark.queries import QUERIES
+from pipelines.nexmark.source import Api
 
 
 @click.command("nexmark")
@@ -150,9 +152,7 @@ def _cell(
         )
 
     intervals = (None,) if interval is None else (None, interval)
-    cases = [
-        case(OKA, api, "local", "shm", each) for api in QUERIES[name].apis for each in intervals
-    ]
+    cases = [case(OKA, api, "local", "shm", each) for api in get_args(Api) for each in intervals]
     for peer in others:
         known = sql.QUERIES if peer is FLINK_SQL else PYTHON_QUERIES
         if name in known and tasks <= peer.most_tasks:

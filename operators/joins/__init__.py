@@ -1,7 +1,13 @@
 """Joins of two keyed streams: of records of one key that are near each other in event time."""
 
 from operators.joins.interval import IntervalJoin, check_between
-from operators.joins.joining import How, Joining, JoinInput, check_joining
+from operators.joins.joining import (
+    How,
+    Joining,
+    JoinInput,
+    check_joining,
+    check_keys_alike,
+)
 from operators.joins.temporal import TemporalJoin
 from operators.joins.window import WindowJoin, Windows
 
@@ -15,4 +21,5 @@ __all__ = [
     "Windows",
     "check_between",
     "check_joining",
+    "check_keys_alike",
 ]

@@ -2,66 +2,18 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from engine.columns import joined
-from engine.record import dict_key
-from operators.keys import unhashable
+from operators.columns.numbers import Numbers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-Numbers: TypeAlias = "NDArray[np.int64]"
-
-
-class KeyNumbers:
-    """A number for each key of either side, by which rows with equal keys find each other.
-
-    Keys are equal as in Python; so None is equal to None, and all NaN are one key. Integers are
-    their own numbers, so that a column of them needs no look at each.
-    """
-
-    def __init__(self) -> None:
-        self._numbers: dict[Any, int] = {}
-        self._next = _FIRST_OTHER
-
-    def of(self, columns: Sequence[pa.Array]) -> Numbers:
-        """Those of the rows with these columns as their key; a key of several is a tuple."""
-        if len(columns) == 1 and (numbers := _integers(columns[0])) is not None:
-            return numbers
-        keys, rows = _distinct(columns)
-        found: Numbers = np.fromiter(map(self._number, keys), np.int64, len(keys))[rows]
-        return found
-
-    def keys(self, numbers: Iterable[int]) -> Iterator[Any]:
-        """The keys that have these numbers."""
-        others = {number: key for key, number in self._numbers.items()}
-        return (others.get(number, number) for number in numbers)
-
-    def forget_others(self, kept: int, chunks: Sequence[Chunk]) -> None:
-        """Let go of keys that none of the rows in these chunks has, if those are too many."""
-        if len(self._numbers) > 2 * kept + (_FEW if kept else 0):
-            used = set(np.concatenate([_NO_NUMBERS, *(each.keys for each in chunks)]).tolist())
-            self._numbers = {key: at for key, at in self._numbers.items() if at in used}
-
-    def _number(self, key: Any) -> int:
-        if isinstance(key, int | float) and _is_its_number(key):
-            return int(key)
-        try:
-            number = self._numbers.get(key)
-            if number is None:
-                number = self._numbers.setdefault(dict_key(key), self._next)
-                self._next = max(self._next, number + 1)
-        except TypeError:
-            raise unhashable(key) from None
-        return number
 
 
 class Chunk:
@@ -114,6 +66,16 @@ class Chunk:
         others = np.repeat(rows, counts)
         starts = np.repeat(first - np.cumsum(counts) + counts, counts)
         return others, order[starts + np.arange(len(others))]
+
+    def has_any(self, keys: Numbers, low: Numbers, high: Numbers) -> NDArray[np.bool_]:
+        """Of other rows, whether there is one with its key and a time between low and high."""
+        rows, ranks = self._with_keys(keys)
+        places = self._index[2]
+        begin = np.maximum(np.searchsorted(self.times, low[rows], "left"), self.gone)
+        end = np.searchsorted(self.times, high[rows], "right")
+        found = np.zeros(len(keys), np.bool_)
+        found[rows] = np.searchsorted(places, ranks + begin) < np.searchsorted(places, ranks + end)
+        return found
 
     def newest(self, keys: Numbers, times: Numbers) -> tuple[Numbers, Numbers]:
         """Of other rows, those with a row here of their key that is not later; the last of these.
@@ -190,43 +152,3 @@ def merged(chunks: Sequence[Chunk]) -> Chunk:
         np.concatenate([each.times for each in chunks]),
         np.concatenate([each.has_joined for each in chunks]),
     )
-
-
-def _is_its_number(key: float) -> bool:
-    return math.isfinite(key) and abs(key) < _FIRST_OTHER and key == int(key)
-
-
-def _integers(column: pa.Array) -> Numbers | None:
-    """The values of a column of integers that are their own numbers; None of any other."""
-    if not pa.types.is_integer(column.type) or column.null_count:
-        return None
-    numbers = column.to_numpy()
-    if len(numbers) and (numbers.max() >= _FIRST_OTHER or numbers.min() <= -_FIRST_OTHER):
-        return None
-    whole: Numbers = numbers.astype(np.int64)
-    return whole
-
-
-def _distinct(columns: Sequence[pa.Array]) -> tuple[list[Any], Any]:
-    """The distinct keys, and for each row which it has."""
-    parts = []
-    for column in columns:
-        if pa.types.is_dictionary(column.type):
-            column = column.dictionary_decode()
-        encoded = pc.dictionary_encode(column, null_encoding="encode")
-        parts.append((encoded.dictionary.to_pylist(), encoded.indices.to_numpy()))
-    if len(parts) == 1:
-        return parts[0]
-    places = np.zeros(len(columns[0]), np.int64)
-    for values, rows in parts:
-        places = places * max(1, len(values)) + rows
-    _, at, rows = np.unique(places, return_index=True, return_inverse=True)
-    of_columns = ([values[number] for number in of[at].tolist()] for values, of in parts)
-    return list(zip(*of_columns, strict=True)), rows
-
-
-_FIRST_OTHER = 1 << 62
-"""The number of the first key that is no integer."""
-_FEW = 1024
-"""Keys that are not worth looking for."""
-_NO_NUMBERS = np.empty(0, np.int64)

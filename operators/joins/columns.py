@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.columns import joined
+from operators.columns.numbers import KeyNumbers, Numbers, key_columns
+from operators.columns.rows import decoded, encoded, runs
 from operators.event_time import TimeSelector
-from operators.joins.chunks import Chunk, Chunks, KeyNumbers, Numbers, merged
+from operators.joins.chunks import Chunk, Chunks, merged
 from operators.joins.function import NEVER
 from operators.joins.joining import JoinInput
 
@@ -57,9 +57,9 @@ class JoinColumns:
         """Of each key the watermark; and of both sides its rows, and which have had partners."""
         watermark = None if self._watermark == NEVER else self._watermark
         of_keys: dict[int, list[Any]] = {}
-        for side, chunks in enumerate(self._sides):
-            if chunks.all:
-                for number, rows in _by_key(merged(chunks.all)):
+        for side in (0, 1):
+            if chunks := self._chunks(side):
+                for number, rows in _by_key(merged(chunks)):
                     of_keys.setdefault(number, [None, None])[side] = rows
         keys = self._keys.keys(of_keys)
         return ((key, (watermark, *rows)) for key, rows in zip(keys, of_keys.values(), strict=True))
@@ -75,40 +75,51 @@ class JoinColumns:
                     rows.append(of_side)
         for side, rows in enumerate(found):
             if rows:
-                batches = [pa.ipc.open_stream(encoded).read_all() for encoded, _ in rows]
-                batch = joined([each for table in batches for each in table.to_batches()])
+                batch = decoded(of_key for of_key, _ in rows)
                 has_joined = np.frombuffer(b"".join(each for _, each in rows), np.bool_).copy()
                 self._sides[side].add(self._chunk(side, batch, has_joined))
 
     def _chunk(self, side: int, batch: pa.RecordBatch, has_joined: Any = None) -> Chunk:
         """The rows of a batch with their times and keys."""
-        self._schemas[side] = batch.schema
-        of = self._inputs[side]
         if has_joined is None:
             has_joined = np.zeros(len(batch), np.bool_)
-        keys = self._keys.of(self._key_columns(of, batch))
-        return Chunk(batch, keys, _times(of, batch), has_joined)
+        return Chunk(batch, *self._read(side, batch), has_joined)
+
+    def _read(self, side: int, batch: pa.RecordBatch) -> tuple[Numbers, Numbers]:
+        """The numbers of the rows' keys, and their times."""
+        self._schemas[side] = batch.schema
+        of = self._inputs[side]
+        return self._keys.of(self._key_columns(of, batch)), _times(of, batch)
+
+    def _chunks(self, side: int) -> list[Chunk]:
+        """All that is kept of this side."""
+        return self._sides[side].all
 
     def _key_columns(self, of: JoinInput, batch: pa.RecordBatch) -> list[pa.Array]:
-        items = of.key if isinstance(of.key, tuple) else (of.key,)
-        if None in items or callable(of.time.item) or of.time.item is None:
+        if of.key is None or callable(of.time.item) or of.time.item is None:
             raise TypeError(
                 f"{self._name} got columns ({', '.join(batch.schema.names)}), expected names of "
                 "columns for the key and the time\n\nhint: .key_by('id') and "
                 ".with_event_time('at'); or call .to_records() on both streams"
             )
-        try:
-            return [batch.column(item) for item in items]
-        except (KeyError, IndexError):
-            raise ValueError(
-                f"the key is column {of.key!r}, and there are {', '.join(batch.schema.names)}, "
-                "expected one column of each name or index"
-            ) from None
+        return key_columns(of.key, batch)
 
     def _beside(self, side: int, rows: pa.RecordBatch, others: pa.RecordBatch) -> pa.RecordBatch:
         """Rows of this side and, in the same order, their partners: the columns of both."""
         left, right = (others, rows) if side else (rows, others)
         return _named([*left.columns, *right.columns], left.schema.names, right.schema.names)
+
+    def _all_pairs(self, left: Chunk | None, right: Chunk | None) -> Iterator[pa.RecordBatch]:
+        """All rows of the left with those of the right that have their number."""
+        if left is not None and right is not None:
+            lefts, rights = right.partners(left.keys, *np.full((2, len(left)), [[_FIRST], [_LAST]]))
+            left.has_joined[lefts], right.has_joined[rights] = True, True
+            if len(lefts):
+                others = right.batch.take(pa.array(rights))
+                yield self._beside(0, left.batch.take(pa.array(lefts)), others)
+        for side, rows in enumerate((left, right)):
+            if rows is not None:
+                yield from self._without_partners(side, [rows])
 
     def _alone(self, side: int, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Rows of this side without partners: in the columns of the others is nothing.
@@ -138,7 +149,8 @@ class JoinColumns:
 
     def _forget(self) -> None:
         """Let go of the keys of rows that are gone."""
-        self._keys.forget_others(self.kept, [each for side in self._sides for each in side.all])
+        used = (each.keys for side in (0, 1) for each in self._chunks(side))
+        self._keys.forget_others(self.kept, used)
 
 
 def _times(of: JoinInput, batch: pa.RecordBatch) -> Numbers:
@@ -166,13 +178,9 @@ def _by_key(chunk: Chunk) -> Iterator[tuple[int, tuple[bytes, bytes]]]:
     order = np.argsort(chunk.keys, kind="stable")
     batch, keys = chunk.batch.take(pa.array(order)), chunk.keys[order]
     has_joined = chunk.has_joined[order]
-    starts = [0, *(np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist(), len(keys)]
-    for start, end in pairwise(starts):
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, batch.schema) as stream:
-            stream.write_batch(batch.slice(start, end - start))
-        encoded = sink.getvalue().to_pybytes()
-        yield int(keys[start]), (encoded, has_joined[start:end].tobytes())
+    for start, end in runs(keys):
+        rows = encoded(batch.slice(start, end - start))
+        yield int(keys[start]), (rows, has_joined[start:end].tobytes())
 
 
 def _named(columns: list[Any], left: list[str], right: list[str]) -> pa.RecordBatch:
@@ -186,3 +194,5 @@ def _named(columns: list[Any], left: list[str], right: list[str]) -> pa.RecordBa
 
 
 SUFFIX = "_right"
+_FIRST, _LAST = -(1 << 63), (1 << 63) - 1
+"""No time is earlier, and none later."""

@@ -79,4 +79,26 @@ def check_joining(
         check_function(method, function, 2)
 
 
+def check_keys_alike(method: str, inputs: tuple[JoinInput, JoinInput]) -> None:
+    """Raise `GraphError` where one key has more items than the other.
+
+    No two are equal then, unless the item of one is a tuple: of such a key, a function is asked. It
+    may give tuples of any length, as a record may be one that is its own key.
+    """
+    if any(each.paired or each.key is None for each in inputs):
+        return
+    left, right = (each.key if isinstance(each.key, tuple) else (each.key,) for each in inputs)
+    if len(left) == len(right):
+        return
+    shown = (f"key_by({', '.join(map(repr, key))})" for key in (left, right))
+    hint = "name as many on the right as on the left"
+    one = min(left, right, key=len)
+    if len(one) == 1:
+        hint += f"; if {one[0]!r} holds tuples: key_by(lambda record: record[{one[0]!r}])"
+    raise GraphError(
+        f"{method}() got {' and '.join(shown)}, expected keys of as many items",
+        hint=hint,
+    )
+
+
 _FIRST, _SECOND = itemgetter(0), itemgetter(1)

@@ -41,10 +41,9 @@ class WindowJoin(Join):
     def of_columns(self, _context: TaskContext) -> ColumnState:
         """Chunks of rows."""
         if isinstance(self.assigner, Session):
-            raise TypeError(
-                "window_join got columns and session windows, expected records\n\n"
-                "hint: call .to_records() on both streams before .key_by()"
-            )
+            from operators.joins.session_columns import SessionColumns
+
+            return SessionColumns(self, self.assigner)
         from operators.joins.window_columns import WindowColumns
 
         return WindowColumns(self, self.assigner)

@@ -62,16 +62,7 @@ class WindowColumns(JoinColumns):
 
     def _joined(self, start: int) -> Iterator[pa.RecordBatch]:
         """What the rows in a window make."""
-        left, right = (self._within(side, start) for side in (0, 1))
-        if left is not None and right is not None:
-            lefts, rights = right.partners(left.keys, *np.full((2, len(left)), [[_FIRST], [_LAST]]))
-            left.has_joined[lefts], right.has_joined[rights] = True, True
-            if len(lefts):
-                others = right.batch.take(pa.array(rights))
-                yield self._beside(0, left.batch.take(pa.array(lefts)), others)
-        for side, rows in enumerate((left, right)):
-            if rows is not None:
-                yield from self._without_partners(side, [rows])
+        return self._all_pairs(*(self._within(side, start) for side in (0, 1)))
 
     def _within(self, side: int, start: int) -> Chunk | None:
         """The rows of this side in the window."""
@@ -84,7 +75,3 @@ class WindowColumns(JoinColumns):
             return None
         rows = merged(found)
         return Chunk(rows.batch, rows.keys, rows.times, np.zeros(len(rows), np.bool_))
-
-
-_FIRST, _LAST = -(1 << 63), (1 << 63) - 1
-"""No time is earlier, and none later."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from operators import Stream, Tumbling
+from pipelines.nexmark.ranking import BID, HIGHEST, first_rows
 from pipelines.nexmark.source import Tables
 
 if TYPE_CHECKING:
@@ -68,20 +70,10 @@ def q4(tables: Tables) -> Stream[Any]:
 
 def q4_columns(tables: Tables) -> Stream[Any]:
     """As `q4`."""
-    auctions = tables.auctions("id", "date_time", "expires", "category")
-    bids = tables.bids("auction", "price", "date_time")
-    pairs = auctions.key_by("id").interval_join(
-        bids.key_by("auction"), between=(timedelta(0), tables.events.longest_auction)
-    )
-    sold = pairs.map_batches(in_time_rows).key_by("auction", "category").max("price", emit="final")
+    bids = valid_bid_rows(tables, ["auction", "price"], ["category"])
+    sold = bids.key_by("auction", "category").max("price", emit="final")
     prices = sold.key_by("category").mean("max", emit="final")
     return prices.map_batches(lambda found: found.rename_columns(["category", "avg_price"]))
-
-
-def in_time_rows(pairs: pa.RecordBatch) -> pa.RecordBatch:
-    """The bids that came while their auction was open."""
-    in_time = pairs["date_time_right"].to_numpy() <= pairs["expires"].to_numpy()
-    return pairs.filter(in_time).select(["auction", "category", "price"])
 
 
 def q8(tables: Tables) -> Stream[Any]:
@@ -131,12 +123,34 @@ def winner(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     return min(one, other, key=lambda bid: (-bid["price"], *(bid[name] for name in order)))
 
 
+def q9_columns(tables: Tables) -> Stream[Any]:
+    """As `q9`."""
+    bids = valid_bid_rows(tables, BID, ["category", "item_name", "seller", "reserve"])
+    return bids.key_by("auction").reduce_batches(winners, emit="final")
+
+
+def winners(bids: pa.RecordBatch) -> pa.RecordBatch:
+    """The bid that wins each auction."""
+    return first_rows(bids, ["auction"], HIGHEST)
+
+
 def q13(tables: Tables) -> Stream[Any]:
     """Bids with what a table on the side has for a part of their auction's number."""
     bids = tables.bids("auction", "bidder", "price", "date_time")
     return bids.lookup_join(
         SIDE, lambda bid: bid["auction"] % len(SIDE), lambda bid, value: bid | {"value": value}
     )
+
+
+def q13_columns(tables: Tables) -> Stream[Any]:
+    """As `q13`."""
+    bids = tables.bids(*BID).map_batches(with_places)
+    return bids.lookup_join(SIDE, "place").map_batches(lambda found: found.drop_columns("place"))
+
+
+def with_places(bids: pa.RecordBatch) -> pa.RecordBatch:
+    """The keys of the table on the side."""
+    return bids.append_column("place", bids["auction"].to_numpy() % len(SIDE))
 
 
 def q20(tables: Tables) -> Stream[Any]:
@@ -179,6 +193,25 @@ def valid_bids(tables: Tables, *more: str) -> Stream[Any]:
         bids.key_by("auction"), in_time, between=(timedelta(0), tables.events.longest_auction)
     )
     return pairs.filter(lambda bid: bid is not None)
+
+
+def valid_bid_rows(tables: Tables, of_bid: Sequence[str], of_auction: Sequence[str]) -> Stream[Any]:
+    """As `valid_bids`, with these columns."""
+    auctions = tables.auctions("id", "date_time", "expires", *of_auction)
+    bids = tables.bids(*dict.fromkeys([*of_bid, "date_time"]))
+    pairs = auctions.key_by("id").interval_join(
+        bids.key_by("auction"), between=(timedelta(0), tables.events.longest_auction)
+    )
+    return pairs.map_batches(lambda batch: in_time_rows(batch).select([*of_bid, *of_auction]))
+
+
+def in_time_rows(pairs: pa.RecordBatch) -> pa.RecordBatch:
+    """The bids that came while their auction was open, with their own times."""
+    in_time = pairs["date_time_right"].to_numpy() <= pairs["expires"].to_numpy()
+    names = {"date_time": "begins", "date_time_right": "date_time"}
+    return pairs.filter(in_time).rename_columns(
+        [names.get(name, name) for name in pairs.schema.names]
+    )
 
 
 TIMES: Any = {"time": "date_time", "right_time": "date_time", "unit": "ms"}

@@ -159,33 +159,6 @@ def with_day(found: pa.RecordBatch) -> pa.RecordBatch:
     return found.drop_columns(["window_start", "window_end"]).append_column("day", days)
 
 
-def q18(tables: Tables) -> Stream[Any]:
-    """The last bid of each bidder for each auction; of several at one time, the highest."""
-    bids = tables.bids("auction", "bidder", "price", "date_time")
-    return bids.key_by("bidder", "auction").reduce(later, emit="final")
-
-
-def later(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """The later one of two bids."""
-    return max(one, other, key=lambda bid: (bid["date_time"], bid["price"]))
-
-
-def q19(tables: Tables) -> Stream[Any]:
-    """The ten highest bids of each auction, and their ranks."""
-    bids = tables.bids("auction", "bidder", "price", "date_time")
-    lists = bids.map(lambda bid: (bid["auction"], [bid])).key_by(0)
-    best = lists.reduce(lambda a, b: (a[0], ten_highest(a[1] + b[1])), emit="final")
-    return best.flat_map(
-        lambda found: [{**bid, "rank_number": at} for at, bid in enumerate(found[1], 1)]
-    )
-
-
-def ten_highest(bids: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The ten highest bids, the highest first; of equal ones, the earliest."""
-    order = ("date_time", "bidder")
-    return sorted(bids, key=lambda bid: (-bid["price"], *(bid[name] for name in order)))[:10]
-
-
 def rank(price: int) -> int:
     """1, 2 or 3 by the price."""
     return 1 + sum(price >= each for each in RANKS)

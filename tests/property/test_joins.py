@@ -7,12 +7,13 @@ from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.state import KeyedState
 from operators import Session, Sliding, Stream, Tumbling
-from operators.joins import chunks, temporal_columns
+from operators.columns import numbers as key_numbers
+from operators.joins import temporal_columns
 from tests.joining import JoinTasks, keyed
 from tests.windowing import Event, Record, expected, us
 
@@ -24,7 +25,7 @@ KEYS = ["a", "b", 1, None, ("d", 2)]
 def few() -> Iterator[None]:
     """Have columns let go of what is not needed as often as they would with many rows."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chunks, "_FEW", 2)
+        patch.setattr(key_numbers, "_FEW", 2)
         patch.setattr(temporal_columns, "_FEW", 2)
         yield
 
@@ -198,7 +199,6 @@ def open_records(assigner: Any, events: list[Event]) -> int:
 @given(kind=kinds, assigner=assigners, how=hows, batch=batch_sizes, tasks=parallelism)
 def test_window_join(kind: Any, assigner: Any, how: Any, batch: int, tasks: int) -> None:
     columns, events = kind
-    assume(not (columns and isinstance(assigner, Session)))
     stream = keyed(columns).window_join(keyed(columns), assigner, how=how)
     found = JoinTasks(stream, tasks, columns=columns)
     results = []
@@ -228,7 +228,6 @@ def test_other_tasks_go_on_with_a_window_join(
     kind: Any, assigner: Any, how: Any, cut: int, tasks: Any
 ) -> None:
     columns, events = kind
-    assume(not (columns and isinstance(assigner, Session)))
     steps, late = together(assigner, events, how)
     stream = keyed(columns).window_join(keyed(columns), assigner, how=how)
     check_others_go_on(stream, columns, events, cut, tasks, flat(steps), late)

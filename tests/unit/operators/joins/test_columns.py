@@ -14,6 +14,8 @@ from engine.testing import VirtualClock, run
 from operators import KeyedStream, Session, Sliding, Stream, Tumbling, source
 from operators.sinks import Collect
 from operators.sources import Collection
+from tests.joining import JoinTasks, keyed
+from tests.windowing import Event, us
 
 SECOND = timedelta(seconds=1)
 
@@ -61,6 +63,13 @@ def test_names_that_meet_again() -> None:
     assert row == {"id": 1, "at": 1, "at_right": 7, "id_right": 1, "at_right_right": 2}
 
 
+WINDOWS: dict[str, Any] = {
+    "tumbling": Tumbling(20 * SECOND),
+    "sliding": Sliding(20 * SECOND, 7 * SECOND),
+    "session": Session(2 * SECOND),
+}
+
+
 def as_records(keyed: bool, batch: pa.RecordBatch, key: str) -> KeyedStream[Any, Any]:
     stream = stream_of(*(batch.to_pylist() if keyed else [batch]), out_of_orderness=90 * SECOND)
     return stream.key_by(key)
@@ -68,7 +77,7 @@ def as_records(keyed: bool, batch: pa.RecordBatch, key: str) -> KeyedStream[Any,
 
 @pytest.mark.parametrize("batch_size", [7, 1000])
 @pytest.mark.parametrize("parallelism", [1, 2])
-@pytest.mark.parametrize("kind", ["interval", "tumbling", "sliding"])
+@pytest.mark.parametrize("kind", ["interval", "tumbling", "sliding", "session"])
 def test_the_same_as_of_records(kind: str, parallelism: int, batch_size: int) -> None:
     random.seed(3)
     left, right = (
@@ -87,9 +96,7 @@ def test_the_same_as_of_records(kind: str, parallelism: int, batch_size: int) ->
             between = (-3 * SECOND, 4 * SECOND)
             joined = one.interval_join(other, between=between, how="full")
         else:
-            size = 20 * SECOND
-            windows = Tumbling(size) if kind == "tumbling" else Sliding(size, 7 * SECOND)
-            joined = one.window_join(other, windows, how="full")
+            joined = one.window_join(other, WINDOWS[kind], how="full")
         settings = {"parallelism": parallelism, "batch_size": batch_size}
         if of_records:
             pairs = run(joined.sink(Collect()), **settings)["collect"]
@@ -159,6 +166,46 @@ def test_several_columns_are_a_key() -> None:
         )
 
 
+@pytest.mark.parametrize("windows", [Tumbling(20 * SECOND), Session(5 * SECOND)])
+def test_keys_with_dictionaries_of_their_own(windows: Any) -> None:
+    words = ["ann", "bob", None, "ann", "eve"]
+    left = [columns(id=pa.array(words).dictionary_encode(), at=range(5)) for _ in range(2)]
+    right = [columns(of=pa.array(words[::-1]).dictionary_encode(), at=range(5)), left[0].slice(5)]
+    right[1] = right[1].rename_columns(["of", "at"])  # no rows
+    joined = stream_of(*left).key_by("id").window_join(stream_of(*right).key_by("of"), windows)
+    for parallelism in (1, 3):
+        found = [row["id"] for row in rows(joined, batch_size=2, parallelism=parallelism)]
+        assert sorted(map(str, found)) == ["None"] * 2 + ["ann"] * 8 + ["bob"] * 2 + ["eve"] * 2
+
+
+def test_a_session_that_goes_on_is_kept_until_it_ends() -> None:
+    tasks = JoinTasks(keyed(True).window_join(keyed(True), Session(us(2))), columns=True)
+    for time in range(50):
+        events: list[Event] = [("ann", time, 2 * time), ("ann", time, 2 * time + 1), time]
+        events.insert(1, ("bob", 10 * time, 2 * time))
+        assert not any(tasks.take(events))
+    assert len([of for of in tasks.take([50]) for _ in of]) == 50 * 50
+    assert tasks.kept == 45  # of Bob, who is ahead of time
+
+
+def test_rows_are_late_by_the_order_in_a_batch() -> None:
+    tasks = JoinTasks(keyed(True).window_join(keyed(True), Session(us(5))), columns=True)
+    first = [("ann", 5, 0), ("ann", 17, 2), ("ann", 13, 4), ("ann", 9, 6), ("bob", 12, 8)]
+    then: list[Event] = [20, *first, ("ann", 5, 1), ("bob", 20, 3), ("bob", 16, 5)]
+    assert not any(tasks.take(then, 1000))
+    assert sorted(tasks.late) == [("ann", 5, 0), ("bob", 12, 8)]
+    assert sorted((left[1], right[1]) for left, right in tasks.end()) == [(9, 5), (13, 5), (17, 5)]
+    assert tasks.kept == 0
+
+
+def test_a_batch_of_which_all_rows_are_late() -> None:
+    tasks = JoinTasks(keyed(True).window_join(keyed(True), Session(us(5))), columns=True)
+    rows: list[Event] = [("ann", time, 2 * time) for time in range(100)]
+    assert not any(tasks.take([1000, *rows], 1000))
+    assert tasks.late == rows
+    assert tasks.end() == []
+
+
 def test_what_cannot_be_joined_is_told() -> None:
     left, right = stream_of(PEOPLE).key_by("id"), stream_of(THINGS).key_by("owner")
     records = stream_of(*THINGS.to_pylist()).key_by("owner")
@@ -169,8 +216,6 @@ def test_what_cannot_be_joined_is_told() -> None:
         run(left.window_join(stream_of(THINGS).key_by("id"), hour).sink(Collect()))
     with pytest.raises(OperatorError, match="before, expected the same of both streams"):
         run(left.window_join(records, hour).sink(Collect()))
-    with pytest.raises(OperatorError, match="session windows, expected records"):
-        run(left.window_join(right, Session(SECOND)).sink(Collect()))
     with pytest.raises(OperatorError, match="leave its function out"):
         run(left.window_join(right, hour, lambda a, b: a).sink(Collect()))
     with pytest.raises(OperatorError, match="expected names of columns for the key and the time"):

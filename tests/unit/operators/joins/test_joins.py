@@ -253,6 +253,31 @@ def keyed() -> KeyedStream[Any, Any]:
     return orders([]).key_by("id")
 
 
+@pytest.mark.parametrize("other", [("id",), ("id", "at", "paid")])
+def test_keys_of_other_lengths_are_refused(other: tuple[str, ...]) -> None:
+    pairs, others = orders([]).key_by("id", "at"), orders([]).key_by(*other)
+    for left, right in ((pairs, others), (others, pairs)):
+        for join in (
+            lambda a, b: a.interval_join(b, between=(HOUR, HOUR)),
+            lambda a, b: a.window_join(b, Tumbling(HOUR)),
+            lambda a, b: a.temporal_join(b),
+        ):
+            with pytest.raises(GraphError, match="expected keys of as many items") as e:
+                join(left, right)
+            assert "name as many on the right" in str(e.value)
+            assert ("key_by(lambda record: record['id'])" in str(e.value)) == (len(other) == 1)
+
+
+def test_a_tuple_that_a_function_finds_is_a_key_of_several_items() -> None:
+    left, right = [{"a": 1, "b": 2, "at": 1}], [{"pair": (1, 2), "at": 2}]
+    joined = (
+        orders(left)
+        .key_by("a", "b")
+        .window_join(orders(right).key_by(lambda record: record["pair"]), Tumbling(HOUR))
+    )
+    assert run(joined.sink(Collect()), parallelism=2)["collect"] == [(left[0], right[0])]
+
+
 def test_what_cannot_work_is_refused() -> None:
     hour = (timedelta(0), HOUR)
     with pytest.raises(GraphError, match=r"interval_join\(\) got Stream .*expected a keyed") as e:

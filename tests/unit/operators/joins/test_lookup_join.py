@@ -140,12 +140,9 @@ def test_a_key_that_is_nan() -> None:
 
 
 def test_what_fails_is_told_with_its_record() -> None:
-    def broken(key: Any) -> Any:
-        raise ConnectionError("no such host")
-
     stream = source(Collection([("ann", 1), ("bob", 2)]))
     with pytest.raises(OperatorError, match="ConnectionError: no such host") as caught:
-        run(stream.lookup_join(broken, 1).sink(Collect()))
+        run(stream.lookup_join(unreachable, 1).sink(Collect()))
     assert caught.value.record == "('ann', 1)"
     with pytest.raises(OperatorError, match="IndexError") as caught:
         run(stream.lookup_join(CITIES, 5).sink(Collect()))
@@ -154,9 +151,93 @@ def test_what_fails_is_told_with_its_record() -> None:
         run(source(Collection([[1], [2]])).lookup_join(CITIES, None).sink(Collect()))
     with pytest.raises(OperatorError, match=r"Odd\.find\(\) gave list \[1\], expected a dict"):
         run(stream.lookup_join(Odd(), 0).sink(Collect()))
-    batch = pa.RecordBatch.from_pylist([{"name": "ann"}])
-    with pytest.raises(OperatorError, match=r"call \.to_records\(\) before \.lookup_join\(\)"):
-        run(source(Collection([batch])).lookup_join(CITIES, "name").sink(Collect()))
+
+
+NAMES = ["ann", "cid", None, "bob", "ann", "eve"] * 20
+
+
+def rows(stream: Stream[Any], **settings: Any) -> list[dict[str, Any]]:
+    return [row for batch in found(stream, **settings) for row in batch.to_pylist()]
+
+
+@pytest.mark.parametrize("lookup", [CITIES, CITIES.get, Table()])
+@pytest.mark.parametrize("cache", [None, Cache(1), Cache(100), Cache(2, SECOND)])
+@pytest.mark.parametrize(("batch_size", "parallelism"), [(1, 1), (7, 3), (1000, 2)])
+def test_values_beside_columns(lookup: Any, cache: Any, batch_size: int, parallelism: int) -> None:
+    names = pa.array(NAMES)
+    for column in (names, names.dictionary_encode()):
+        batch = pa.record_batch({"name": column, "at": range(len(NAMES))})
+        stream = source(Collection([batch, batch.slice(0, 0)]))
+        settings = {"batch_size": batch_size, "parallelism": parallelism}
+        left = rows(stream.lookup_join(lookup, "name", cache=cache, how="left"), **settings)
+        assert sorted(left, key=lambda row: row["at"]) == [
+            {"name": name, "at": at, "value": CITIES.get(name)} for at, name in enumerate(NAMES)
+        ]
+        inner = rows(stream.lookup_join(lookup, "name", cache=cache), **settings)
+        assert sorted(row["at"] for row in inner) == [row["at"] for row in left if row["value"]]
+        assert all(row["value"] == CITIES[row["name"]] for row in inner)
+
+
+def test_columns_of_keys() -> None:
+    batch = pa.record_batch({"n": [1.0, 7.0, float("nan")], "name": ["eve", "bob", None]})
+    stream = source(Collection([batch]))
+    table = {**CITIES, float("nan"): "Pisa", None: "Riga"}
+    assert [row["value"] for row in rows(stream.lookup_join(table, ("name", "n")))] == ["Bonn"]
+    assert [row["value"] for row in rows(stream.lookup_join(table, 1))] == ["Rome", "Riga"]
+    assert [row["value"] for row in rows(stream.lookup_join(CITIES, "n"))] == ["Lima"]
+    nan = rows(stream.lookup_join(dict_key_is_nan, "n"))
+    assert len(nan) == 1
+
+
+def dict_key_is_nan(key: float) -> bool | None:
+    return True if key != key else None
+
+
+def test_a_column_of_values_beside_one_of_that_name() -> None:
+    batch = pa.record_batch({"value": ["ann", "bob"]})
+    details = {"ann": {"city": "Oslo", "n": 1}, "bob": {"city": "Rome", "n": None}}
+    joined = source(Collection([batch])).lookup_join(details, "value")
+    assert rows(joined, parallelism=2) == [
+        {"value": name, "value_right": details[name]} for name in ("ann", "bob")
+    ]
+
+
+def test_values_of_a_type_that_is_told() -> None:
+    batch = pa.record_batch({"name": ["cid", "ann", "bob"]})
+    joined = source(Collection([batch])).lookup_join(
+        {"ann": 1, "bob": 2.5}, "name", how="left", value_type=pa.float64()
+    )
+    batches = found(joined.rebalance(), batch_size=1, parallelism=2)
+    assert {batch.schema.field("value").type for batch in batches} == {pa.float64()}
+    values = [value for batch in batches for value in batch["value"].to_pylist()]
+    assert sorted(map(str, values)) == ["1.0", "2.5", "None"]
+
+
+def test_values_that_are_no_column_are_told() -> None:
+    stream = source(
+        Collection([pa.record_batch({"name": ["ann"]}), pa.record_batch({"name": [1]})])
+    )
+    with pytest.raises(OperatorError, match=r"expected all of type string: .*"):
+        run(stream.lookup_join({"ann": "Oslo", 1: 5}, "name").sink(Collect()), batch_size=1)
+    with pytest.raises(OperatorError, match="no column, expected all of one type"):
+        run(stream.lookup_join({"ann": object(), 1: 5}, "name").sink(Collect()))
+    with pytest.raises(OperatorError, match="leave its function out, and values are a column"):
+        run(stream.lookup_join(CITIES, "name", max_city).sink(Collect()))
+    for key in (None, lambda row: row["name"]):
+        with pytest.raises(OperatorError, match="name the column of keys, such as 'name'"):
+            run(stream.lookup_join(CITIES, key).sink(Collect()))
+    lists = source(Collection([pa.record_batch({"name": [["ann"]]})]))
+    with pytest.raises(OperatorError, match=r"a column of type list<.*> holds no keys"):
+        run(lists.lookup_join(CITIES, "name").sink(Collect()))
+    with pytest.raises(OperatorError, match="the key is column 'id', and there are name"):
+        run(stream.lookup_join(CITIES, "id").sink(Collect()))
+    with pytest.raises(OperatorError, match="ConnectionError: no such host") as caught:
+        run(stream.lookup_join(unreachable, "name").sink(Collect()))
+    assert caught.value.record == "'ann'"
+
+
+def unreachable(key: Any) -> Any:
+    raise ConnectionError("no such host")
 
 
 class Odd(Lookup):
@@ -172,6 +253,10 @@ def test_what_cannot_work_is_refused() -> None:
         stream.lookup_join(CITIES, 0, how="full")  # type: ignore[arg-type]
     with pytest.raises(GraphError, match="got cache=100, expected a Cache"):
         stream.lookup_join(CITIES, 0, cache=100)  # type: ignore[arg-type]
+    with pytest.raises(
+        GraphError, match="got value_type=<class 'str'>, expected a type of PyArrow"
+    ):
+        stream.lookup_join(CITIES, 0, value_type=str)  # type: ignore[arg-type]
     with pytest.raises(GraphError, match="size"):
         Cache(0)
     with pytest.raises(GraphError, match="ttl"):

@@ -1,0 +1,191 @@
+"""`reduce_batches`: a function of rows combines those of each key, of many keys at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from engine.columns import as_columns, is_columns, joined
+from engine.graph.operator import BatchFunction, BatchOperator, Properties, TaskContext
+from engine.state import KeyedState
+from operators.aggregates import Emit
+from operators.elementwise import check_function
+from operators.keys import Item
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class ReduceBatches(BatchOperator):
+    """Combines the rows of each key; see `KeyedStream.reduce_batches`."""
+
+    function: Callable[[Any], Any]
+    key: Item | tuple[Item, ...]
+    emit: Emit = "updates"
+
+    properties = Properties(accepts_columns=True)
+
+    def __post_init__(self) -> None:
+        check_function("reduce_batches", self.function, 1)
+
+    def open(self, context: TaskContext) -> BatchFunction:
+        """The function, and the rows that it has left so far."""
+        return (_Updates if self.emit == "updates" else _Final)(self, context)
+
+    def key_columns(self, batch: pa.RecordBatch) -> list[pa.Array]:
+        """The columns of the key."""
+        if not is_columns(batch):
+            raise TypeError(
+                f"reduce_batches got {type(batch[0]).__name__}, expected columns\n\n"
+                "hint: .to_columns() before .key_by(...), or .reduce(f) with a function of two "
+                "records"
+            )
+        from operators.columns.numbers import key_columns
+
+        return key_columns(self.key, batch)
+
+    def reduced(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """What the function leaves of these rows, in the same columns."""
+        found = as_columns(left := self.function(rows))
+        if found is None:
+            raise TypeError(
+                f"the function of reduce_batches returned {type(left).__name__} {left!r:.80}, "
+                "expected a pyarrow.RecordBatch"
+            )
+        if not found.schema.equals(rows.schema):
+            got, expected = (
+                ", ".join(f"{field.name} {field.type}" for field in schema)
+                for schema in (found.schema, rows.schema)
+            )
+            raise TypeError(
+                f"the function of reduce_batches returned columns {got}, expected {expected}\n\n"
+                "hint: what it returned it is given again; columns may change in .map_batches(f), "
+                "before .key_by() or behind"
+            )
+        return found
+
+
+class _Updates(BatchFunction):
+    """Gives what is left of the keys in each batch."""
+
+    def __init__(self, operator: ReduceBatches, context: TaskContext) -> None:
+        from operators.columns.keyed_rows import KeyedRows
+        from operators.columns.numbers import KeyNumbers
+
+        self._operator = operator
+        self._context = context
+        self._numbers = KeyNumbers()
+        self._kept = KeyedRows()
+
+    def process(self, batch: Any) -> Any:
+        import numpy as np
+
+        if not len(batch):
+            return []
+        keys = self._numbers.of(self._operator.key_columns(batch))
+        before = self._kept.take(np.unique(keys))
+        found = self._operator.reduced(joined([*(rows.batch for rows in before), batch]))
+        self._keep(found)
+        self._numbers.forget_others(len(self._kept), self._kept.keys)
+        return found
+
+    def snapshot(self) -> KeyedState:
+        return _state([rows.batch for rows in self._kept.all], self._operator, self._context)
+
+    def restore(self, state: KeyedState) -> None:
+        for rows in _restored(state):
+            self._keep(rows)
+
+    def _keep(self, batch: pa.RecordBatch) -> None:
+        from operators.columns.keyed_rows import Rows
+
+        self._kept.add(Rows(batch, self._numbers.of(self._operator.key_columns(batch))))
+
+
+class _Final(BatchFunction):
+    """Gives what is left of each key at the end.
+
+    The function is called when there are as many new rows as it has left the last time.
+    """
+
+    def __init__(self, operator: ReduceBatches, context: TaskContext) -> None:
+        self._operator = operator
+        self._context = context
+        self._left: list[pa.RecordBatch] = []
+        """What the function has left, as one batch, where it was called."""
+        self._new: list[pa.RecordBatch] = []
+        """What came since; batches of like sizes are put together."""
+
+    def process(self, batch: Any) -> list[Any]:
+        if not len(batch):
+            return []
+        self._operator.key_columns(batch)
+        new = self._new
+        new.append(batch)
+        while len(new) > 1 and len(new[-2]) <= 2 * len(new[-1]):
+            new[-2:] = [joined(new[-2:])]
+        if sum(map(len, new)) >= max(_MANY, sum(map(len, self._left))):
+            self._reduce()
+        return []
+
+    def on_end(self) -> Iterator[pa.RecordBatch]:
+        self._reduce()
+        for left in filter(len, self._left):
+            yield from self._by_key(left)
+
+    def snapshot(self) -> KeyedState:
+        self._reduce()
+        return _state(self._left, self._operator, self._context)
+
+    def restore(self, state: KeyedState) -> None:
+        self._left = _restored(state)
+
+    def _reduce(self) -> None:
+        if self._new:
+            found = self._operator.reduced(joined([*self._left, *self._new]))
+            self._left, self._new = [found], []
+
+    def _by_key(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """In batches, each of which has all rows of its keys."""
+        from operators.columns.numbers import groups
+        from operators.columns.rows import in_order, runs
+
+        rows, keys = in_order(rows, groups(self._operator.key_columns(rows)))
+        first = behind = 0
+        for start, end in runs(keys):
+            if first < start and end - first > self._context.batch_size:
+                yield rows.slice(first, start - first)
+                first = start
+            behind = end
+        yield rows.slice(first, behind - first)
+
+
+def _state(
+    batches: list[pa.RecordBatch], operator: ReduceBatches, context: TaskContext
+) -> KeyedState:
+    """The rows of each key."""
+    from operators.columns.numbers import KeyNumbers
+    from operators.columns.rows import encoded, in_order, runs
+
+    if not sum(map(len, batches)):
+        return KeyedState.of([])
+    batch, numbers = joined(batches), KeyNumbers()
+    rows, keys = in_order(batch, numbers.of(operator.key_columns(batch)))
+    parts = list(runs(keys))
+    names = numbers.keys(keys[[start for start, _ in parts]].tolist())
+    values = (encoded(rows.slice(start, end - start)) for start, end in parts)
+    return KeyedState.of(zip(names, values, strict=True), pickle=context.pickle)
+
+
+def _restored(state: KeyedState) -> list[pa.RecordBatch]:
+    """All rows in one batch, where there are any."""
+    from operators.columns.rows import decoded
+
+    values = [value for _, value in state.items()]
+    return [decoded(values)] if values else []
+
+
+_MANY = 1 << 16
+"""Rows that are worth a call of the function."""
