@@ -26,6 +26,15 @@ def is_columns(batch: object) -> bool:
     return pyarrow is not None and isinstance(batch, pyarrow.RecordBatch)
 
 
+def column_of(batch: pa.RecordBatch, item: int | str) -> pa.Array | None:
+    """The column of this name or index; None where there is none, or several of the name.
+
+    By its name, PyArrow finds it in four times as long.
+    """
+    at = batch.schema.get_field_index(item) if isinstance(item, str) else item
+    return batch.column(at) if 0 <= at < batch.num_columns else None
+
+
 def slices(batch: pa.RecordBatch, most_rows: int) -> list[pa.RecordBatch]:
     """The batch in slices of at most so many rows, in order and without a copy."""
     check_columns(batch)

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from engine.columns import column_of
 from engine.record import dict_key
 from operators.keys import Item, unhashable
 
@@ -65,13 +66,13 @@ class KeyNumbers:
 def key_columns(key: Item | tuple[Item, ...], batch: pa.RecordBatch) -> list[pa.Array]:
     """The columns of a key. ValueError where the batch has none, or several, of a name."""
     items = key if isinstance(key, tuple) else (key,)
-    try:
-        return [batch.column(item) for item in items]
-    except (KeyError, IndexError):
+    columns = [column_of(batch, item) for item in items]
+    if any(column is None for column in columns):
         raise ValueError(
             f"the key is column {key!r}, and there are {', '.join(batch.schema.names)}, "
             "expected one column of each name or index"
-        ) from None
+        )
+    return columns
 
 
 def distinct_keys(columns: Sequence[pa.Array]) -> tuple[list[Any], Numbers]:

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta, timezone, tzinfo
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
+from engine.columns import column_of
 from engine.errors import GraphError
 from engine.graph.failing import Failing
 from operators.elementwise import check_function
@@ -98,15 +99,13 @@ class TimeSelector:
         """
         import pyarrow as pa
 
-        at: Any = self.item
-        if isinstance(at, str):  # a quarter of what finding it by name takes
-            at = batch.schema.get_field_index(at)
-        if not 0 <= at < batch.num_columns:
+        assert isinstance(self.item, int | str), "a function reads records"
+        column = column_of(batch, self.item)
+        if column is None:
             raise ValueError(
                 f"the time is column {self.item!r}, and there are {', '.join(batch.schema.names)}, "
                 "expected one column of that name or index"
             )
-        column = batch.column(at)
         if pa.types.is_timestamp(column.type):
             numbers, unit = column.view(pa.int64()), column.type.unit
         elif pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
