@@ -22,6 +22,7 @@ mod decode;
 mod encode;
 mod error;
 mod extension;
+mod frozen;
 mod gate;
 mod http;
 mod inline_values;
@@ -52,6 +53,8 @@ mod _native {
     #[pymodule_export]
     use super::blob::{Blob, BlobNode, Landing};
     #[pymodule_export]
+    use super::columns::ipc_streams;
+    #[pymodule_export]
     use super::control::Control;
     #[pymodule_export]
     use super::error::{
@@ -60,6 +63,8 @@ mod _native {
     };
     #[pymodule_export]
     use super::extension::register_extensions;
+    #[pymodule_export]
+    use super::frozen::FrozenDict;
     #[pymodule_export]
     use super::gate::OutputGate;
     #[pymodule_export]

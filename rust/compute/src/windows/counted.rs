@@ -1,11 +1,12 @@
 //! Count windows: each key has its own, of so many records.
 
 use super::Emit;
+use super::copied::Copied;
 use super::input::State;
 use super::keyed::Keys;
 use super::rows::Rows;
 use crate::groups::{Encoded, Update, Wanted};
-use crate::kept::{Kept, integer, kept, kept_window, read_kept};
+use crate::kept::{Later, integer, kept, kept_window, read_kept};
 use crate::problem::Problem;
 use oka_window::Window;
 
@@ -118,20 +119,35 @@ impl State for Counted {
         self.counts.has_changed()
     }
 
-    fn export(&self, _: &[u8]) -> Result<Kept, Problem> {
-        let of_key = |key| {
-            let window = |number| {
-                let (window, update) = self.update(number);
-                let mut values = Vec::new();
-                update.encode(&mut values);
-                kept_window(&[window.start], &[&values])
-            };
-            let mut windows: Vec<_> = self.counts.of_key(key).map(window).collect();
-            windows.reverse();
-            let count = self.counts.count(key);
-            (self.keys.get(key).to_vec(), kept(Some(count), &windows))
+    fn export(&mut self, _: &[u8]) -> Later {
+        let mut numbers = Vec::with_capacity(self.len());
+        numbers.extend(self.counts.open_numbers().map(|number| number as u32));
+        let windows = numbers
+            .iter()
+            .map(|number| self.counts.window(*number as usize));
+        let of = numbers
+            .iter()
+            .map(|number| self.counts.key(*number as usize) as u32);
+        let copied = Copied {
+            keys: self.keys.copy(),
+            of: of.collect(),
+            starts: windows.clone().map(|window| window.start).collect(),
+            ends: windows.map(|window| window.end).collect(),
+            values: self.rows.copy(&numbers),
         };
-        Ok(self.counts.keys().into_iter().map(of_key).collect())
+        let counts = self.counts.counts().to_vec();
+        Box::new(move || {
+            let mut found = Vec::new();
+            copied.by_key(|number, key, windows| {
+                let window =
+                    |(window, values): &(Window, &[u8])| kept_window(&[window.start], &[values]);
+                let windows: Vec<_> = windows.iter().map(window).collect();
+                if let Some(count @ 1..) = counts.get(number) {
+                    found.push((key.to_vec(), kept(Some(*count), &windows)));
+                }
+            });
+            Ok(found)
+        })
     }
 
     fn import(

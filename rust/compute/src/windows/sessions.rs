@@ -1,11 +1,12 @@
 //! Session windows: each key has its own, which pauses end.
 
 use super::Emit;
+use super::copied::Copied;
 use super::input::{State, in_time};
 use super::keyed::Keys;
 use super::rows::Rows;
 use crate::groups::{Encoded, Update, Wanted};
-use crate::kept::{Kept, integer, kept, kept_window, read_kept};
+use crate::kept::{Later, integer, kept, kept_window, read_kept};
 use crate::problem::Problem;
 use oka_window::{Placed, Window};
 use std::iter;
@@ -123,21 +124,36 @@ impl State for Sessions {
         self.spans.has_changed()
     }
 
-    fn export(&self, form: &[u8]) -> Result<Kept, Problem> {
-        let watermark = self.spans.watermark();
-        let mut found = Vec::new();
-        for key in self.spans.keys() {
-            let session = |number| {
-                let (window, update) = self.update(number);
-                let mut values = Vec::new();
-                update.encode(&mut values);
-                kept_window(&[window.start, window.end], &[form, &values])
-            };
-            let mut sessions: Vec<_> = self.spans.of_key(key).map(session).collect();
-            sessions.reverse();
-            found.push((self.keys.get(key).to_vec(), kept(watermark, &sessions)));
-        }
-        Ok(found)
+    fn export(&mut self, form: &[u8]) -> Later {
+        let mut numbers = Vec::with_capacity(self.len());
+        numbers.extend(self.spans.numbers().map(|number| number as u32));
+        let windows = numbers
+            .iter()
+            .map(|number| self.spans.window(*number as usize));
+        let of = numbers
+            .iter()
+            .map(|number| self.spans.key(*number as usize) as u32);
+        let copied = Copied {
+            keys: self.keys.copy(),
+            of: of.collect(),
+            starts: windows.clone().map(|window| window.start).collect(),
+            ends: windows.map(|window| window.end).collect(),
+            values: self.rows.copy(&numbers),
+        };
+        let (watermark, form) = (self.spans.watermark(), form.to_vec());
+        Box::new(move || {
+            let mut found = Vec::new();
+            copied.by_key(|_, key, sessions| {
+                let session = |(window, values): &(Window, &[u8])| {
+                    kept_window(&[window.start, window.end], &[&form, values])
+                };
+                let sessions: Vec<_> = sessions.iter().map(session).collect();
+                if !sessions.is_empty() {
+                    found.push((key.to_vec(), kept(watermark, &sessions)));
+                }
+            });
+            Ok(found)
+        })
     }
 
     fn import(
