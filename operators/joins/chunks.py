@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
+from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -30,6 +31,8 @@ class KeyNumbers:
 
     def __init__(self) -> None:
         self._numbers: dict[Any, int] = {}
+        self.of_numbers: dict[int, Any] = {}
+        """Keys that are not their own numbers: it only grows, and is another when some are gone."""
         self._next = _FIRST_OTHER
 
     def of(self, columns: Sequence[pa.Array]) -> Numbers:
@@ -40,16 +43,12 @@ class KeyNumbers:
         found: Numbers = np.fromiter(map(self._number, keys), np.int64, len(keys))[rows]
         return found
 
-    def keys(self, numbers: Iterable[int]) -> Iterator[Any]:
-        """The keys that have these numbers."""
-        others = {number: key for key, number in self._numbers.items()}
-        return (others.get(number, number) for number in numbers)
-
     def forget_others(self, kept: int, chunks: Sequence[Chunk]) -> None:
         """Let go of keys that none of the rows in these chunks has, if those are too many."""
         if len(self._numbers) > 2 * kept + (_FEW if kept else 0):
             used = set(np.concatenate([_NO_NUMBERS, *(each.keys for each in chunks)]).tolist())
-            self._numbers = {key: at for key, at in self._numbers.items() if at in used}
+            self.of_numbers = {at: key for at, key in self.of_numbers.items() if at in used}
+            self._numbers = {key: at for at, key in self.of_numbers.items()}
 
     def _number(self, key: Any) -> int:
         if isinstance(key, int | float) and _is_its_number(key):
@@ -57,8 +56,11 @@ class KeyNumbers:
         try:
             number = self._numbers.get(key)
             if number is None:
-                number = self._numbers.setdefault(dict_key(key), self._next)
-                self._next = max(self._next, number + 1)
+                key = dict_key(key)
+                number = self._numbers.setdefault(key, self._next)
+                if number == self._next:
+                    self.of_numbers[number] = key
+                    self._next += 1
         except TypeError:
             raise unhashable(key) from None
         return number
@@ -90,6 +92,12 @@ class Chunk:
         rows = slice(start, behind)
         batch = self.batch.slice(start, behind - start)
         return Chunk(batch, self.keys[rows], self.times[rows], self.has_joined[rows])
+
+    def copy(self) -> Chunk:
+        """The rows as they are now: what changes of them is which have had partners."""
+        other = copy(self)
+        other.has_joined = self.has_joined.copy()
+        return other
 
     def rest(self) -> Chunk:
         """The rows that are not gone."""

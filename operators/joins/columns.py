@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.columns import joined
+from engine.network import ipc_streams
+from engine.state import KeyedState
 from operators.event_time import TimeSelector
 from operators.joins.chunks import Chunk, Chunks, KeyNumbers, Numbers, merged
 from operators.joins.function import NEVER
@@ -53,16 +56,12 @@ class JoinColumns:
             for known, part in zip(self._schemas, parts, strict=True)
         ]
 
-    def snapshot(self) -> Iterable[tuple[Any, Any]]:
+    def snapshot(self, _pickle: bool) -> KeyedState:
         """Of each key the watermark; and of both sides its rows, and which have had partners."""
         watermark = None if self._watermark == NEVER else self._watermark
-        of_keys: dict[int, list[Any]] = {}
-        for side, chunks in enumerate(self._sides):
-            if chunks.all:
-                for number, rows in _by_key(merged(chunks.all)):
-                    of_keys.setdefault(number, [None, None])[side] = rows
-        keys = self._keys.keys(of_keys)
-        return ((key, (watermark, *rows)) for key, rows in zip(keys, of_keys.values(), strict=True))
+        sides = [[each.copy() for each in side.all] for side in self._sides]
+        pairs = partial(_pairs, watermark, sides, self._keys.of_numbers)
+        return KeyedState.later(pairs, columns=self.schemas)
 
     def restore(self, pairs: Iterable[tuple[Any, Any]]) -> None:
         """Go on; all tasks had come to one watermark."""
@@ -161,18 +160,31 @@ def _microseconds(numbers: pa.Array, selector: TimeSelector) -> Any:
     return pc.multiply_checked(numbers.cast(pa.int64()), scale).to_numpy()
 
 
+def _pairs(
+    watermark: float | None, sides: Sequence[Sequence[Chunk]], of_numbers: Mapping[int, Any]
+) -> Iterator[tuple[Any, Any]]:
+    """Of each key the watermark, and what `_by_key` gives of both sides."""
+    of_keys: dict[int, list[Any]] = {}
+    for side, chunks in enumerate(sides):
+        if chunks:
+            for number, rows in _by_key(merged(chunks)):
+                of_keys.setdefault(number, [None, None])[side] = rows
+    for number, found in of_keys.items():
+        yield of_numbers.get(number, number), (watermark, *found)
+
+
 def _by_key(chunk: Chunk) -> Iterator[tuple[int, tuple[bytes, bytes]]]:
     """The rows of each key, encoded, and which of them have had partners."""
     order = np.argsort(chunk.keys, kind="stable")
-    batch, keys = chunk.batch.take(pa.array(order)), chunk.keys[order]
-    has_joined = chunk.has_joined[order]
-    starts = [0, *(np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist(), len(keys)]
-    for start, end in pairwise(starts):
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, batch.schema) as stream:
-            stream.write_batch(batch.slice(start, end - start))
-        encoded = sink.getvalue().to_pybytes()
-        yield int(keys[start]), (encoded, has_joined[start:end].tobytes())
+    keys, has_joined = chunk.keys[order], chunk.has_joined[order]
+    bounds = np.flatnonzero(np.diff(keys, prepend=~keys[:1], append=~keys[-1:]))
+    for at in range(0, len(bounds) - 1, _AT_ONCE):
+        some = bounds[at : at + _AT_ONCE + 1]
+        rows, ends = order[some[0] : some[-1]].tolist(), (some[1:] - some[0]).tolist()
+        joined = has_joined[some[0] : some[-1]].tobytes()
+        streams, numbers = ipc_streams(chunk.batch, rows, ends), keys[some[:-1]].tolist()
+        parts = (joined[start:end] for start, end in pairwise([0, *ends]))
+        yield from zip(numbers, zip(streams, parts, strict=True), strict=True)
 
 
 def _named(columns: list[Any], left: list[str], right: list[str]) -> pa.RecordBatch:
@@ -185,4 +197,6 @@ def _named(columns: list[Any], left: list[str], right: list[str]) -> pa.RecordBa
     return pa.RecordBatch.from_arrays(columns, names)
 
 
+_AT_ONCE = 1024
+"""Keys whose rows are encoded together, without the GIL."""
 SUFFIX = "_right"
