@@ -355,7 +355,6 @@ class InputStatistics:
         Records that arrived.
         """
 
-@disjoint_base
 @final
 class FrozenDict:
     """
@@ -373,6 +372,7 @@ class FrozenDict:
         that of `keyed_entries`.
         """
 
+@disjoint_base
 class KeyExtractError(Exception):
     """
     A record has no such key, or its key is nothing that a record can be keyed by.

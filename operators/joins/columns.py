@@ -169,7 +169,8 @@ def _pairs(
         if chunks:
             for number, rows in _by_key(merged(chunks)):
                 of_keys.setdefault(number, [None, None])[side] = rows
-    for number, found in of_keys.items():
+    while of_keys:  # let go of one by one, so that the GIL is not held for all
+        number, found = of_keys.popitem()
         yield of_numbers.get(number, number), (watermark, *found)
 
 

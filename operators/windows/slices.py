@@ -272,10 +272,12 @@ def _pairs(
     watermark: float | None,
     bounds: Sequence[tuple[int, Any]],
     values_of_slices: Sequence[Items],
-) -> Iterable[tuple[Any, Any]]:
+) -> Iterator[tuple[Any, Any]]:
     """Of each key: the watermark, and the start, the form and the value of each of its slices."""
     kept: dict[Any, list[Any]] = {}
     for (start, form), values in zip(bounds, values_of_slices, strict=True):
         for key, value in values.items():
             kept.setdefault(key, []).append((start, form, value))
-    return ((key, (watermark, slices)) for key, slices in kept.items())
+    while kept:  # let go of one by one, so that the GIL is not held for all
+        key, slices = kept.popitem()
+        yield key, (watermark, slices)

@@ -424,7 +424,7 @@ fn hashes(keys: &ByteStrings) -> PyResult<Vec<u64>> {
 
 /// So many keys are copied into one place, which moves as it grows.
 const TOGETHER: usize = 1 << 16;
-/// Pairs that are encoded in about 100 us.
-const AT_ONCE: usize = 512;
+/// Pairs that are encoded in less time than a thread waits for the GIL before it insists.
+const AT_ONCE: usize = 2048;
 /// Enough for another thread to wake up.
 const GIVING_WAY: Duration = Duration::from_micros(50);

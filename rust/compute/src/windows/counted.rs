@@ -1,7 +1,7 @@
 //! Count windows: each key has its own, of so many records.
 
 use super::Emit;
-use super::copied::Copied;
+use super::copied::Spare;
 use super::input::State;
 use super::keyed::Keys;
 use super::rows::Rows;
@@ -17,6 +17,7 @@ pub(super) struct Counted {
     keys: Keys,
     /// By the number of the window.
     rows: Rows,
+    spare: Spare,
     is_over: bool,
 }
 
@@ -26,6 +27,7 @@ impl Counted {
             counts: oka_window::Counted::new(size, slide, emit == Emit::Updates),
             keys: Keys::default(),
             rows: Rows::default(),
+            spare: Spare::default(),
             is_over: false,
         }
     }
@@ -120,21 +122,11 @@ impl State for Counted {
     }
 
     fn export(&mut self, _: &[u8]) -> Later {
-        let mut numbers = Vec::with_capacity(self.len());
-        numbers.extend(self.counts.open_numbers().map(|number| number as u32));
-        let windows = numbers
-            .iter()
-            .map(|number| self.counts.window(*number as usize));
-        let of = numbers
-            .iter()
-            .map(|number| self.counts.key(*number as usize) as u32);
-        let copied = Copied {
-            keys: self.keys.copy(),
-            of: of.collect(),
-            starts: windows.clone().map(|window| window.start).collect(),
-            ends: windows.map(|window| window.end).collect(),
-            values: self.rows.copy(&numbers),
-        };
+        let (about, counts) = (self.len(), &self.counts);
+        let window = |number| (number, counts.key(number), counts.window(number));
+        let windows = counts.open_numbers().map(window);
+        let values = |numbers: &[u32]| self.rows.copy(numbers);
+        let copied = self.spare.copy(self.keys.copy(), about, windows, values);
         let counts = self.counts.counts().to_vec();
         Box::new(move || {
             let mut found = Vec::new();

@@ -1,7 +1,7 @@
 //! Session windows: each key has its own, which pauses end.
 
 use super::Emit;
-use super::copied::Copied;
+use super::copied::Spare;
 use super::input::{State, in_time};
 use super::keyed::Keys;
 use super::rows::Rows;
@@ -18,6 +18,7 @@ pub(super) struct Sessions {
     keys: Keys,
     /// By the number of the session.
     rows: Rows,
+    spare: Spare,
 }
 
 impl Sessions {
@@ -26,6 +27,7 @@ impl Sessions {
             spans: oka_window::Sessions::new(gap, lateness, emit == Emit::Updates),
             keys: Keys::default(),
             rows: Rows::default(),
+            spare: Spare::default(),
         }
     }
 
@@ -125,21 +127,11 @@ impl State for Sessions {
     }
 
     fn export(&mut self, form: &[u8]) -> Later {
-        let mut numbers = Vec::with_capacity(self.len());
-        numbers.extend(self.spans.numbers().map(|number| number as u32));
-        let windows = numbers
-            .iter()
-            .map(|number| self.spans.window(*number as usize));
-        let of = numbers
-            .iter()
-            .map(|number| self.spans.key(*number as usize) as u32);
-        let copied = Copied {
-            keys: self.keys.copy(),
-            of: of.collect(),
-            starts: windows.clone().map(|window| window.start).collect(),
-            ends: windows.map(|window| window.end).collect(),
-            values: self.rows.copy(&numbers),
-        };
+        let (about, spans) = (self.len(), &self.spans);
+        let window = |number| (number, spans.key(number), spans.window(number));
+        let windows = spans.numbers().map(window);
+        let values = |numbers: &[u32]| self.rows.copy(numbers);
+        let copied = self.spare.copy(self.keys.copy(), about, windows, values);
         let (watermark, form) = (self.spans.watermark(), form.to_vec());
         Box::new(move || {
             let mut found = Vec::new();
