@@ -1,7 +1,7 @@
 from typing import Any, SupportsFloat, SupportsIndex, final
 from typing_extensions import disjoint_base
 
-__all__ = ["Aggregate", "AggregateError", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "Digests", "EncodeError", "HttpGateway", "HttpReplies", "HttpStream", "InputStatistics", "KeyExtractError", "KeyedEntries", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "ResourceError", "S3Client", "S3Server", "StorageFailed", "WindowAggregate", "keyed_entries", "partition", "register_extensions", "use_precise_timers", "xxh3"]
+__all__ = ["Aggregate", "AggregateError", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "Digests", "EncodeError", "FrozenDict", "HttpGateway", "HttpReplies", "HttpStream", "InputStatistics", "KeyExtractError", "KeyedEntries", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "ResourceError", "S3Client", "S3Server", "StorageFailed", "WindowAggregate", "ipc_streams", "keyed_entries", "partition", "register_extensions", "use_precise_timers", "xxh3"]
 
 @final
 class Aggregate:
@@ -16,13 +16,15 @@ class Aggregate:
     is one step, the column's name or index. With `names`, one for each of `wanted`, the value of a
     key is a dict, or a column of that name for each; without, there is one value.
 
+    Where snapshots will be taken, `copies_keys` has new keys copied behind each batch, and not when one is.
+
     Results are those of the same loop in Python. One thread at a time.
     """
     def __len__(self, /) -> int:
         """
         Number of different keys so far.
         """
-    def __new__(cls, /, key: "list[list[int | str]]", wanted: "list[tuple[Any, ...]]", names: "list[str] | None" = None) -> Aggregate: ...
+    def __new__(cls, /, key: "list[list[int | str]]", wanted: "list[tuple[Any, ...]]", names: "list[str] | None" = None, *, copies_keys: "bool" = False) -> Aggregate: ...
     def add(self, /, batch: "Batch") -> "None":
         """
         Takes a batch in without a result. Raises AggregateError naming the record.
@@ -470,6 +472,23 @@ class InputStatistics:
         Records that arrived.
         """
 
+@final
+class FrozenDict:
+    """
+    A copy of a dict that is as the dict was, whatever becomes of its values: those that are no numbers,
+    texts, bytes, None or tuples of such have been encoded, and take part in what is encoded later.
+    """
+    def items(self, /) -> "Any":
+        """
+        Its keys and values; in place of values that have been encoded, what stands for them.
+        """
+    @staticmethod
+    def of(values: "dict[Any, Any]", pickle: "bool" = False) -> "FrozenDict | None":
+        """
+        Of this dict; None where a key can change. Raises EncodeError naming key and value; `pickle` is
+        that of `keyed_entries`.
+        """
+
 @disjoint_base
 class KeyExtractError(Exception):
     """
@@ -514,6 +533,13 @@ class KeyedEntries:
     def keys(self, /) -> "list[Any]":
         """
         The keys, decoded.
+        """
+    @staticmethod
+    def later(pairs: "Any", pickle: "bool" = False) -> "KeyedEntries":
+        """
+        Of the pairs of a key and a value that `pairs` gives when it is called, as they are now: by who reads
+        them first, while others have the GIL now and then. What cannot be encoded is refused then; `pickle`
+        is that of `keyed_entries`.
         """
     @staticmethod
     def share(states: "list[KeyedEntries]", index: "int", parallelism: "int") -> "KeyedEntries":
@@ -1020,6 +1046,12 @@ class WindowAggregate:
         """
         Those that came so since it was called, in batches.
         """
+
+def ipc_streams(batch: "Any", rows: "list[int]", ends: "list[int]") -> "list[bytes]":
+    """
+    Of some rows of a pyarrow.RecordBatch, which ascend between one of the ends and the next, an Arrow IPC
+    stream for each of these parts.
+    """
 
 def keyed_entries(pairs: "list[tuple[Any, Any]]", pickle: "bool" = False) -> "KeyedEntries":
     """

@@ -216,7 +216,7 @@ class NativeAggregate(BatchOperator):
         """The native function, with a table of its own."""
         from engine.network import Aggregate
 
-        aggregate = Aggregate(*self.arguments)
+        aggregate = Aggregate(*self.arguments, copies_keys=context.checkpoints)
         kind = _Aggregate if self.emit == "updates" else _FinalAggregate
         return kind(aggregate, context.batch_size)
 

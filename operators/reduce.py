@@ -90,7 +90,8 @@ class _Reduce(BatchFunction):
         return self._reduce
 
     def snapshot(self) -> KeyedState:
-        return KeyedState.of(self._state.items(), pickle=self._context.pickle)
+        pickle = self._context.pickle
+        return KeyedState.of_dicts(lambda dicts: dicts[0].items(), [self._state], pickle=pickle)
 
     def restore(self, state: KeyedState) -> None:
         self._state.update((dict_key(key), value) for key, value in state.items())

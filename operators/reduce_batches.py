@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from engine.columns import as_columns, is_columns, joined
@@ -165,18 +166,24 @@ class _Final(BatchFunction):
 def _state(
     batches: list[pa.RecordBatch], operator: ReduceBatches, context: TaskContext
 ) -> KeyedState:
-    """The rows of each key."""
-    from operators.columns.numbers import KeyNumbers
-    from operators.columns.rows import encoded, in_order, runs
-
+    """The rows of each key, which are encoded by who writes them: no batch ever changes."""
     if not sum(map(len, batches)):
         return KeyedState.of([])
+    return KeyedState.later(partial(_pairs, batches, operator), pickle=context.pickle)
+
+
+def _pairs(batches: list[pa.RecordBatch], operator: ReduceBatches) -> Iterator[tuple[Any, bytes]]:
+    """Each key with its rows, encoded."""
+    import numpy as np
+
+    from operators.columns.numbers import KeyNumbers
+    from operators.columns.rows import encoded_runs
+
     batch, numbers = joined(batches), KeyNumbers()
-    rows, keys = in_order(batch, numbers.of(operator.key_columns(batch)))
-    parts = list(runs(keys))
-    names = numbers.keys(keys[[start for start, _ in parts]].tolist())
-    values = (encoded(rows.slice(start, end - start)) for start, end in parts)
-    return KeyedState.of(zip(names, values, strict=True), pickle=context.pickle)
+    keys = numbers.of(operator.key_columns(batch))
+    order = np.argsort(keys, kind="stable")
+    for number, _, _, rows in encoded_runs(batch, order, keys[order]):
+        yield numbers.of_numbers.get(number, number), rows
 
 
 def _restored(state: KeyedState) -> list[pa.RecordBatch]:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
-from engine.network import Batch, KeyedEntries, keyed_entries
+from engine.network import Batch, FrozenDict, KeyedEntries, keyed_entries
+
+
+class Items(Protocol):
+    """What has keys and values, as a dict has."""
+
+    def items(self) -> Iterable[tuple[Any, Any]]:
+        """Each key with its value."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +61,37 @@ class KeyedState:
         encoded = b"" if shared is None else encode_value(shared, pickle)
         own_bytes = {} if own is None else {own[0]: encode_value(own[1], pickle)}
         return cls(keyed_entries(list(pairs), pickle), b"", encoded, own_bytes)
+
+    @classmethod
+    def later(
+        cls,
+        pairs: Callable[[], Iterable[tuple[Any, Any]]],
+        *,
+        pickle: bool = False,
+        columns: bytes = b"",
+    ) -> KeyedState:
+        """As `of`, of the pairs that are given when it is called, in the thread that writes.
+
+        Until then the task goes on: they are of copies, and of what never changes.
+        """
+        return cls(KeyedEntries.later(pairs, pickle), columns)
+
+    @classmethod
+    def of_dicts(
+        cls,
+        pairs: Callable[[Sequence[Items]], Iterable[tuple[Any, Any]]],
+        dicts: Sequence[dict[Any, Any]],
+        *,
+        pickle: bool = False,
+    ) -> KeyedState:
+        """As `of`, of pairs that are made of dicts: later and of copies, where there can be any.
+
+        A value that can change is encoded now, and `pairs` gets its encoding in place of it.
+        """
+        copies = [copy for each in dicts if (copy := FrozenDict.of(each, pickle)) is not None]
+        if len(copies) < len(dicts):
+            return cls.of(pairs(dicts), pickle=pickle)
+        return cls.later(partial(pairs, copies), pickle=pickle)
 
     @classmethod
     def share(cls, states: Iterable[KeyedState], index: int, parallelism: int) -> KeyedState:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -29,6 +29,8 @@ class KeyNumbers:
 
     def __init__(self) -> None:
         self._numbers: dict[Any, int] = {}
+        self.of_numbers: dict[int, Any] = {}
+        """Keys that are not their own numbers: it only grows, and is another when some are gone."""
         self._next = _FIRST_OTHER
 
     def of(self, columns: Sequence[pa.Array]) -> Numbers:
@@ -39,16 +41,12 @@ class KeyNumbers:
         found: Numbers = np.fromiter(map(self._number, keys), np.int64, len(keys))[rows]
         return found
 
-    def keys(self, numbers: Iterable[int]) -> Iterator[Any]:
-        """The keys that have these numbers."""
-        others = {number: key for key, number in self._numbers.items()}
-        return (others.get(number, number) for number in numbers)
-
     def forget_others(self, rows: int, used_by: Iterable[Numbers]) -> None:
         """Let go of keys that none of so many rows has, if those are too many."""
         if len(self._numbers) > 2 * rows + (_FEW if rows else 0):
             used = set(np.concatenate([_NO_NUMBERS, *used_by]).tolist())
-            self._numbers = {key: at for key, at in self._numbers.items() if at in used}
+            self.of_numbers = {at: key for at, key in self.of_numbers.items() if at in used}
+            self._numbers = {key: at for at, key in self.of_numbers.items()}
 
     def _number(self, key: Any) -> int:
         if isinstance(key, int | float) and _is_its_number(key):
@@ -56,8 +54,11 @@ class KeyNumbers:
         try:
             number = self._numbers.get(key)
             if number is None:
-                number = self._numbers.setdefault(dict_key(key), self._next)
-                self._next = max(self._next, number + 1)
+                key = dict_key(key)
+                number = self._numbers.setdefault(key, self._next)
+                if number == self._next:
+                    self.of_numbers[number] = key
+                    self._next += 1
         except TypeError:
             raise unhashable(key) from None
         return number

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine.columns import joined
+from engine.network import ipc_streams
 from operators.columns.numbers import Numbers
 
 
@@ -20,19 +21,35 @@ def in_order(batch: pa.RecordBatch, keys: Numbers) -> tuple[pa.RecordBatch, Numb
 
 def runs(keys: Numbers) -> Iterator[tuple[int, int]]:
     """Where the rows of each key begin and end, if those of one key are behind each other."""
-    return pairwise([0, *(np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist(), len(keys)])
+    return pairwise(_bounds(keys).tolist())
 
 
-def encoded(batch: pa.RecordBatch) -> bytes:
-    """The rows as bytes, in a stream of Arrow IPC."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as stream:
-        stream.write_batch(batch)
-    found: bytes = sink.getvalue().to_pybytes()
-    return found
+def encoded_runs(
+    batch: pa.RecordBatch, order: Numbers, keys: Numbers
+) -> Iterator[tuple[int, int, int, bytes]]:
+    """Of each key its number, where its rows begin and end, and these, in a stream of Arrow IPC.
+
+    The rows come in an order in which those of one key are behind each other; `keys` are theirs.
+    """
+    bounds = _bounds(keys)
+    for at in range(0, len(bounds) - 1, _AT_ONCE):
+        some = bounds[at : at + _AT_ONCE + 1]
+        begins, ends = some[:-1].tolist(), some[1:].tolist()
+        rows = order[begins[0] : ends[-1]].tolist()
+        streams = ipc_streams(batch, rows, [end - begins[0] for end in ends])
+        yield from zip(keys[begins].tolist(), begins, ends, streams, strict=True)
 
 
 def decoded(parts: Iterable[bytes]) -> pa.RecordBatch:
     """One batch of the rows in these, of which there is one at least."""
     tables = (pa.ipc.open_stream(part).read_all() for part in parts)
     return joined([batch for table in tables for batch in table.to_batches()])
+
+
+def _bounds(keys: Numbers) -> Numbers:
+    """Where runs of equal keys begin, and where the last of them ends."""
+    return np.flatnonzero(np.diff(keys, prepend=~keys[:1], append=~keys[-1:]))
+
+
+_AT_ONCE = 1024
+"""Keys whose rows are encoded together, without the GIL."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,12 @@ class Chunk:
         rows = slice(start, behind)
         batch = self.batch.slice(start, behind - start)
         return Chunk(batch, self.keys[rows], self.times[rows], self.has_joined[rows])
+
+    def copy(self) -> Chunk:
+        """The rows as they are now: what changes of them is which have had partners."""
+        other = copy(self)
+        other.has_joined = self.has_joined.copy()
+        return other
 
     def rest(self) -> Chunk:
         """The rows that are not gone."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from engine.state import KeyedState
 from operators.columns.numbers import KeyNumbers, Numbers, key_columns
-from operators.columns.rows import decoded, encoded, runs
+from operators.columns.rows import decoded, encoded_runs
 from operators.event_time import TimeSelector
 from operators.joins.chunks import Chunk, Chunks, merged
 from operators.joins.function import NEVER
@@ -53,16 +55,12 @@ class JoinColumns:
             for known, part in zip(self._schemas, parts, strict=True)
         ]
 
-    def snapshot(self) -> Iterable[tuple[Any, Any]]:
+    def snapshot(self, _pickle: bool) -> KeyedState:
         """Of each key the watermark; and of both sides its rows, and which have had partners."""
         watermark = None if self._watermark == NEVER else self._watermark
-        of_keys: dict[int, list[Any]] = {}
-        for side in (0, 1):
-            if chunks := self._chunks(side):
-                for number, rows in _by_key(merged(chunks)):
-                    of_keys.setdefault(number, [None, None])[side] = rows
-        keys = self._keys.keys(of_keys)
-        return ((key, (watermark, *rows)) for key, rows in zip(keys, of_keys.values(), strict=True))
+        sides = [[each.copy() for each in self._chunks(side)] for side in (0, 1)]
+        pairs = partial(_pairs, watermark, sides, self._keys.of_numbers)
+        return KeyedState.later(pairs, columns=self.schemas)
 
     def restore(self, pairs: Iterable[tuple[Any, Any]]) -> None:
         """Go on; all tasks had come to one watermark."""
@@ -173,14 +171,26 @@ def _microseconds(numbers: pa.Array, selector: TimeSelector) -> Any:
     return pc.multiply_checked(numbers.cast(pa.int64()), scale).to_numpy()
 
 
+def _pairs(
+    watermark: float | None, sides: Sequence[Sequence[Chunk]], of_numbers: Mapping[int, Any]
+) -> Iterator[tuple[Any, Any]]:
+    """Of each key the watermark, and what `_by_key` gives of both sides."""
+    of_keys: dict[int, list[Any]] = {}
+    for side, chunks in enumerate(sides):
+        if chunks:
+            for number, rows in _by_key(merged(chunks)):
+                of_keys.setdefault(number, [None, None])[side] = rows
+    while of_keys:  # let go of one by one, so that the GIL is not held for all
+        number, found = of_keys.popitem()
+        yield of_numbers.get(number, number), (watermark, *found)
+
+
 def _by_key(chunk: Chunk) -> Iterator[tuple[int, tuple[bytes, bytes]]]:
     """The rows of each key, encoded, and which of them have had partners."""
     order = np.argsort(chunk.keys, kind="stable")
-    batch, keys = chunk.batch.take(pa.array(order)), chunk.keys[order]
-    has_joined = chunk.has_joined[order]
-    for start, end in runs(keys):
-        rows = encoded(batch.slice(start, end - start))
-        yield int(keys[start]), (rows, has_joined[start:end].tobytes())
+    has_joined = chunk.has_joined[order].tobytes()
+    for number, start, end, rows in encoded_runs(chunk.batch, order, chunk.keys[order]):
+        yield number, (rows, has_joined[start:end])
 
 
 def _named(columns: list[Any], left: list[str], right: list[str]) -> pa.RecordBatch:

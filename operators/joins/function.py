@@ -53,7 +53,7 @@ class JoinState(Protocol):
         It is to be read to its end. Records without partners to come have left nothing behind.
         """
 
-    def snapshot(self) -> Iterable[tuple[Any, Any]]:
+    def snapshot(self, pickle: bool) -> KeyedState:
         """What is kept of each key."""
 
     def restore(self, pairs: Iterable[tuple[Any, Any]]) -> None:
@@ -63,12 +63,8 @@ class JoinState(Protocol):
 class ColumnState(JoinState, Protocol):
     """The same of columns, which remembers what columns there are."""
 
-    @property
-    def schemas(self) -> bytes:
-        """Those of both sides, as far as they are known."""
-
     def learn(self, encoded: bytes) -> None:
-        """Take those that are not known of what another task's `schemas` tell."""
+        """Take those that are not known of what another task's state tells of them."""
 
 
 @dataclass(frozen=True)
@@ -155,8 +151,7 @@ class JoinFunction(BatchFunction):
 
     def snapshot(self) -> KeyedState:
         """What is kept of each key."""
-        state = KeyedState.of(self._state.snapshot(), pickle=self._context.pickle)
-        return state if self._columns is None else KeyedState(state.entries, self._columns.schemas)
+        return self._state.snapshot(self._context.pickle)
 
     def restore(self, state: KeyedState) -> None:
         """Go on with that."""

@@ -10,6 +10,7 @@ from typing import Any
 from engine.errors import GraphError
 from engine.graph.operator import TaskContext
 from engine.record import dict_key
+from engine.state import KeyedState
 from operators.durations import check_duration, microseconds
 from operators.joins.function import NEVER, ColumnState, Join, JoinState, Pair
 from operators.keys import unhashable
@@ -132,12 +133,16 @@ class Intervals:
             if due == own.due:
                 yield from self._drop(key, own)
 
-    def snapshot(self) -> Iterable[tuple[Any, Any]]:
+    def snapshot(self, pickle: bool) -> KeyedState:
         """Of each key the watermark, and the records of both sides with their times."""
         watermark = None if self._watermark == NEVER else self._watermark
-        for key in self._keys[0] | self._keys[1]:
-            sides = (list(of[key].rows()) if key in of else [] for of in self._keys)
-            yield key, (watermark, *sides)
+
+        def kept() -> Iterator[tuple[Any, Any]]:
+            for key in self._keys[0] | self._keys[1]:
+                sides = (list(of[key].rows()) if key in of else [] for of in self._keys)
+                yield key, (watermark, *sides)
+
+        return KeyedState.of(kept(), pickle=pickle)
 
     def restore(self, pairs: Iterable[tuple[Any, Any]]) -> None:
         """Go on; all tasks had come to one watermark."""

@@ -8,6 +8,7 @@ from itertools import count
 from typing import Any
 
 from engine.graph.operator import TaskContext
+from engine.state import KeyedState
 from operators.joins.function import AT_THE_END, NEVER, ColumnState, Join, JoinState, Pair
 from operators.keys import NONE, found_again
 
@@ -82,10 +83,11 @@ class Versions:
         if watermark == AT_THE_END:
             self._keys, self.kept = {}, 0
 
-    def snapshot(self) -> Iterable[tuple[Any, Any]]:
+    def snapshot(self, pickle: bool) -> KeyedState:
         """Of each key the watermark, its records and its versions, with their times."""
         watermark = None if self._watermark == NEVER else self._watermark
-        return ((key, (watermark, *of.rows())) for key, of in self._keys.items())
+        kept = ((key, (watermark, *of.rows())) for key, of in self._keys.items())
+        return KeyedState.of(kept, pickle=pickle)
 
     def restore(self, pairs: Iterable[tuple[Any, Any]]) -> None:
         """Go on; all tasks had come to one watermark."""

@@ -6,6 +6,7 @@ from itertools import product
 from typing import Any, TypeAlias
 
 from engine.graph.operator import TaskContext
+from engine.state import KeyedState
 from operators.durations import microseconds
 from operators.event_time import TimeSelector
 from operators.joins.function import ColumnState, Join, JoinState, Pair
@@ -96,9 +97,9 @@ class Joined:
                 yield from ((None, right) for right in rights)
         self._kept.close(watermark)
 
-    def snapshot(self) -> Iterable[tuple[Any, Any]]:
+    def snapshot(self, pickle: bool) -> KeyedState:
         """What is kept of each key."""
-        return self._windows.snapshot()
+        return self._windows.snapshot(pickle)
 
     def restore(self, pairs: Iterable[tuple[Any, Any]]) -> None:
         """Go on with what was kept of some keys."""

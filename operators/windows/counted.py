@@ -5,6 +5,7 @@ from typing import Any
 
 from engine.graph.operator import TaskContext
 from engine.record import dict_key
+from engine.state import KeyedState
 from operators.keys import NONE, found_again
 from operators.windows.assigners import CountWindow
 from operators.windows.fold import Fold
@@ -82,9 +83,10 @@ class Counted:
         """Whether a key has new records."""
         return bool(self._changed)
 
-    def snapshot(self) -> Iterable[tuple[Any, Any]]:
+    def snapshot(self, pickle: bool) -> KeyedState:
         """Of each key: its count, and where its open windows begin, with their values."""
-        return ((key, (found.count, found.windows)) for key, found in self._of_key.items())
+        kept = ((key, (found.count, found.windows)) for key, found in self._of_key.items())
+        return KeyedState.of(kept, pickle=pickle)
 
     def restore(self, pairs: Iterable[tuple[Any, Any]]) -> None:
         """Go on."""

@@ -76,7 +76,7 @@ class _Windows(BatchFunction):
         return self._batches(self._state.close(AT_THE_END))
 
     def snapshot(self) -> KeyedState:
-        return KeyedState.of(self._state.snapshot(), pickle=self._context.pickle)
+        return self._state.snapshot(self._context.pickle)
 
     def restore(self, state: KeyedState) -> None:
         self._state.restore(state.items())

@@ -10,6 +10,7 @@ from typing import Any
 
 from engine.graph.operator import TaskContext
 from engine.record import dict_key
+from engine.state import KeyedState
 from operators.durations import microseconds
 from operators.keys import NONE, found_again
 from operators.windows.assigners import Session
@@ -122,13 +123,14 @@ class Sessions:
         """Whether a session did."""
         return bool(self._changed)
 
-    def snapshot(self) -> Iterable[tuple[Any, Any]]:
+    def snapshot(self, pickle: bool) -> KeyedState:
         """Of each key: the watermark, and its sessions."""
         watermark = None if self._watermark == NEVER else self._watermark
-        return (
+        kept = (
             (key, (watermark, [(each.start, each.end, each.form, each.value) for each in sessions]))
             for key, sessions in self._of_key.items()
         )
+        return KeyedState.of(kept, pickle=pickle)
 
     def restore(self, pairs: Iterable[tuple[Any, Any]]) -> None:
         """Go on; all tasks had come to one watermark."""

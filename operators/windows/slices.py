@@ -7,11 +7,13 @@ nothing to look for, and no timer for a key.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any
 
 from engine.graph.operator import TaskContext
+from engine.state import Items, KeyedState
 from operators.durations import microseconds
 from operators.keys import found_again
 from operators.windows.assigners import Sliding, Tumbling
@@ -164,15 +166,13 @@ class Slices:
         """Whether a window did that may still come."""
         return bool(self._changed or self._touched)
 
-    def snapshot(self) -> Iterable[tuple[Any, Any]]:
+    def snapshot(self, pickle: bool) -> KeyedState:
         """Of each key: the watermark, and what it came to in each slice."""
-        kept: dict[Any, list[Any]] = {}
-        for start in self._starts:
-            each = self._slices[start]
-            for key, value in each.values.items():
-                kept.setdefault(key, []).append((start, each.form, value))
         watermark = None if self._watermark == NEVER else self._watermark
-        return ((key, (watermark, slices)) for key, slices in kept.items())
+        slices = [self._slices[start] for start in self._starts]
+        bounds = [(each.start, each.form) for each in slices]
+        pairs = partial(_pairs, watermark, bounds)
+        return KeyedState.of_dicts(pairs, [each.values for each in slices], pickle=pickle)
 
     def restore(self, pairs: Iterable[tuple[Any, Any]]) -> None:
         """Go on; all tasks had come to one watermark."""
@@ -266,3 +266,18 @@ class Slices:
             del self._slices[start]
             gone += 1
         del self._starts[:gone]
+
+
+def _pairs(
+    watermark: float | None,
+    bounds: Sequence[tuple[int, Any]],
+    values_of_slices: Sequence[Items],
+) -> Iterator[tuple[Any, Any]]:
+    """Of each key: the watermark, and the start, the form and the value of each of its slices."""
+    kept: dict[Any, list[Any]] = {}
+    for (start, form), values in zip(bounds, values_of_slices, strict=True):
+        for key, value in values.items():
+            kept.setdefault(key, []).append((start, form, value))
+    while kept:  # let go of one by one, so that the GIL is not held for all
+        key, slices = kept.popitem()
+        yield key, (watermark, slices)

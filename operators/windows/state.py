@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol, TypeAlias
 
+from engine.state import KeyedState
+
 Result: TypeAlias = tuple[Any, Any, Any, Any]
 """The key, the value, the window's start and its end."""
 
@@ -32,7 +34,7 @@ class WindowState(Protocol):
     def has_changed(self) -> bool:
         """Whether there are any."""
 
-    def snapshot(self) -> Iterable[tuple[Any, Any]]:
+    def snapshot(self, pickle: bool) -> KeyedState:
         """What is kept of each key."""
 
     def restore(self, pairs: Iterable[tuple[Any, Any]]) -> None:

@@ -265,6 +265,7 @@ def cut(flow: Flow, before: list[Any], after: list[Any], tasks: int, others: int
     first = Tasks(flow, tasks)
     found = first.take(before)
     snapshots = [chain.snapshot() for chain in first.chains]
+    first.take(after)  # as a task does before its snapshot is written
     then = Tasks(flow, others, snapshots)
     placed = [kept for chain in then.chains for kept in chain.snapshot().values()]
     every = [kept for snapshot in snapshots for kept in snapshot.values()]

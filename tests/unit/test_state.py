@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from engine.network import (
     Batch,
     DecodeError,
     EncodeError,
+    FrozenDict,
     KeyedEntries,
     KeyExtractError,
     partition,
@@ -198,6 +200,92 @@ def test_a_chain_has_the_state_of_those_that_keep_some() -> None:
 def place(key: Any) -> int:
     ((hashed, _, _),) = KeyedState.of([(key, None)]).entries
     return hashed
+
+
+@dataclass
+class Total:
+    """What a job's function changes in place."""
+
+    items: list[int]
+
+
+@dataclass(unsafe_hash=True)
+class Key:
+    """A key that nobody should change."""
+
+    name: str
+
+
+def test_what_is_changed_in_place_does_not_show_in_a_snapshot() -> None:
+    def add(total: Any, record: Any) -> Any:
+        changed = total[1]
+        if isinstance(changed, dict):
+            changed["n"] += 1
+        elif isinstance(changed, Total):
+            changed.items.append(record[2])
+        elif isinstance(changed, list):
+            changed[0].append(record[2])
+        else:
+            return total[0], changed + 1, 0
+        return total
+
+    first = [("plain", 1, 0), ("dict", {"n": 1}, 0), ("list", [[1]], 0), ("class", Total([1]), 0)]
+    expected = {record[0]: record for record in deepcopy(first)}
+    reduce = opened(Reduce(add, key=0))
+    reduce.process(first)
+    snapshot = reduce.snapshot()["Reduce"]
+    again = [*((key, None, 5) for key, *_ in first), ("new", 1, 0)]
+    for _ in range(3):
+        reduce.process(again)
+    assert dict(snapshot.items()) == expected
+    now = dict(reduce.snapshot()["Reduce"].items())
+    assert all(now[key] != record for key, record in expected.items())
+
+
+def test_a_key_that_can_change_has_all_encoded_at_once() -> None:
+    reduce = opened(Reduce(lambda _, record: record, key=0))
+    key = Key("a")
+    reduce.process([(key, 1)])
+    snapshot = reduce.snapshot()["Reduce"]
+    key.name = "b"
+    assert list(snapshot.items()) == [(Key("a"), (Key("a"), 1))]
+
+
+def test_pairs_that_come_later_are_those_of_pairs_that_come_now() -> None:
+    pairs = [(key, (key, str(key))) for key in [*KEYS, ("a", 1.5, None), b"c", True]]
+    assert KeyedState.later(lambda: iter(pairs)).entries == KeyedState.of(pairs).entries
+    entries = KeyedState.later(lambda: pairs).entries
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(lambda _: bytes(entries.to_bytes()), range(16)))) == 1
+
+
+def test_pairs_that_cannot_be_encoded_later_are_refused_each_time() -> None:
+    entries = KeyedState.later(lambda: [("a", lambda: 1)]).entries
+    with pytest.raises(EncodeError, match=r"(?s)'a', .*hint: "):
+        len(entries)
+    with pytest.raises(RuntimeError, match="could not be made before"):
+        len(entries)
+
+
+def test_a_dict_is_copied_as_it_is() -> None:
+    values: dict[Any, Any] = {
+        "a": 1,
+        2: (1.5, ("x", b"y", None)),
+        (True, 3): 1 << 90,
+        "d": [1, {"n": [2]}],
+    }
+    copy = FrozenDict.of(values)
+    assert copy is not None
+    values["d"][1]["n"].append(3)
+    values["a"] = 7
+    for _ in range(2):
+        kinds = [type(value).__name__ for _, value in copy.items()]
+        assert kinds == ["int", "tuple", "int", "Frozen"]
+        found = dict(KeyedState.of(copy.items()).items())
+        assert found == {"a": 1, 2: values[2], (True, 3): 1 << 90, "d": [1, {"n": [2]}]}
+    assert FrozenDict.of({frozenset({1}): 1}) is None
+    with pytest.raises(EncodeError, match=r"(?s)record 1 of the batch, \('b', .*hint: "):
+        FrozenDict.of({"a": 1, "b": lambda: 1})
 
 
 def test_state_for_an_operator_that_takes_none_is_refused() -> None:

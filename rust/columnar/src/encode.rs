@@ -6,7 +6,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array}
 use arrow_buffer::Buffer;
 use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
 use arrow_ipc::{MetadataVersion, root_as_message};
-use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use arrow_select::take::take_record_batch;
 use thiserror::Error;
 
@@ -125,6 +125,34 @@ impl Stream {
         }
         Ok(())
     }
+}
+
+/// Of some rows of a batch, which ascend between one of the `ends` and the next, an Arrow IPC stream for
+/// each of these parts.
+pub fn streams(
+    batch: &RecordBatch,
+    rows: &[u32],
+    ends: &[usize],
+) -> Result<Vec<Vec<u8>>, EncodeError> {
+    let mut begin = Vec::new();
+    let mut encoder = Encoder::default();
+    encoder.stream_of(batch.schema_ref(), &mut begin)?;
+    let is_coded = |field: &&Field| matches!(field.data_type(), DataType::Dictionary(..));
+    let has_dictionaries = batch.schema_ref().flattened_fields().iter().any(is_coded);
+    let mut start = 0;
+    let streams = ends.iter().map(|end| {
+        let part = Some(&rows[start..*end]);
+        start = *end;
+        let mut stream = Vec::new();
+        if has_dictionaries {
+            Encoder::default().append_rows(batch, part, &mut stream)?;
+        } else {
+            stream.extend_from_slice(&begin);
+            encoder.append_rows(batch, part, &mut stream)?;
+        }
+        Ok(stream)
+    });
+    streams.collect()
 }
 
 /// A batch that cannot travel.

@@ -74,10 +74,9 @@ impl Entries {
         // Tasks have hashes apart: what they kept needs no order but that of the parts.
         parts.sort_unstable_by_key(|part| part.hashes.value(0));
         if parts.is_sorted_by(|one, other| one.hashes.value(one.len() - 1) < other.hashes.value(0))
+            && let Some(joined) = Self::joined(&parts)
         {
-            if let Some(joined) = Self::joined(&parts) {
-                return joined;
-            }
+            return joined;
         }
         let all = || parts.iter().flat_map(|part| part.iter());
         let hashes: Vec<_> = all().map(|(hash, ..)| hash).collect();

@@ -45,7 +45,7 @@ pub use changes::{Changes, Digests};
 pub use column::{ColumnError, Selector};
 pub use copied::Exported;
 pub use decode::{Columns, DecodeError, Decoder};
-pub use encode::{EncodeError, Encoder};
+pub use encode::{EncodeError, Encoder, streams};
 pub use entries::Entries;
 pub use error::AggregateError;
 pub use key::KeyError;

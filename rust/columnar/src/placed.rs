@@ -75,6 +75,7 @@ impl Placed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use oka_compute::Column;
     use proptest::prelude::*;
 
     proptest! {
@@ -92,7 +93,8 @@ mod tests {
             for placed in [&mut behind, &mut added_all] {
                 placed.add(&new, &added);
             }
-            let values = Values::Small((0..behind.len() as i64).collect());
+            let numbers = (0..behind.len() as i64).collect();
+            let values = Values::new(vec![Column::Integers(numbers)]);
             prop_assert_eq!(behind.entries(&values), added_all.entries(&values));
         }
 
@@ -115,8 +117,9 @@ mod tests {
                 let encoded = (0..count).map(|number| [number as u8]).collect();
                 let keys = keys[..count].iter().collect();
                 let expected = Entries::new(&hashes[..count], &keys, &encoded);
-                prop_assert_eq!(placed.entries(&Values::Small(numbers)), expected.clone());
-                prop_assert_eq!(placed.entries(&Values::Encoded(encoded)), expected);
+                for column in [Column::Integers(numbers), Column::Encoded(encoded)] {
+                    prop_assert_eq!(placed.entries(&Values::new(vec![column])), expected.clone());
+                }
             }
         }
     }

@@ -260,6 +260,22 @@ impl Accumulated {
         }
     }
 
+    /// Whether it has no memory of its own.
+    pub(crate) fn is_in_place(&self) -> bool {
+        match self {
+            Self::Bool(_)
+            | Self::Integer(_)
+            | Self::Float(_)
+            | Self::IntegerMean { .. }
+            | Self::FloatMean { .. } => true,
+            Self::Text(_)
+            | Self::Bytes(_)
+            | Self::Encoded(_)
+            | Self::Numbers(_)
+            | Self::Tally(_) => false,
+        }
+    }
+
     /// Takes in a further value; false if the aggregation looks at first ones alone.
     #[expect(
         clippy::inline_always,

@@ -12,7 +12,6 @@ use crate::key;
 use crate::path::Path;
 use crate::problem::{AggregateError, Problem};
 use crate::short::hash;
-use crate::strings::ByteStrings;
 use crate::value::Reader;
 use std::ops::Range;
 
@@ -85,7 +84,7 @@ impl Aggregate {
     }
 
     /// The keys from this number on, as they were first encoded, in the order in which they appeared.
-    pub fn keys(&self, first: usize) -> ByteStrings {
+    pub fn keys(&self, first: usize) -> impl Iterator<Item = &[u8]> {
         self.groups.keys(first)
     }
 

@@ -1,65 +1,146 @@
-//! A copy of what keys have come to.
+//! Copies of what keys have come to.
 
 use crate::accumulator::Accumulated;
 use crate::encode;
-use crate::groups::Update;
 use crate::strings::ByteStrings;
+use std::sync::Arc;
 
 /// What keys have come to, by their numbers, while the table goes on.
 ///
-/// Who takes it keeps records waiting: of counts and sums it is the numbers as they stand, and
-/// encoding them is left to who reads it.
+/// Who takes it keeps records waiting: of numbers it is these as they stand, and encoding them is left
+/// to who reads it.
 #[derive(Clone, Debug)]
-pub enum Values {
-    Small(Vec<i64>),
+pub struct Values(Vec<Column>);
+
+/// What one aggregation has come to.
+#[derive(Clone, Debug)]
+pub enum Column {
+    Integers(Vec<i64>),
+    Floats(Vec<f64>),
+    /// Large integers, means, and numbers of several kinds.
+    Others(Vec<Accumulated>),
+    /// What has memory of its own, which costs as much to copy as to encode.
     Encoded(ByteStrings),
 }
 
 impl Values {
-    /// Those of values that are all integers of 64 bits.
-    pub(crate) fn small<'a>(
-        values: impl ExactSizeIterator<Item = &'a Accumulated>,
-    ) -> Option<Self> {
-        let mut numbers = Vec::with_capacity(values.len());
-        for value in values {
-            match value {
-                Accumulated::Integer(number) => numbers.push(i64::try_from(*number).ok()?),
-                _ => return None,
-            }
-        }
-        Some(Self::Small(numbers))
-    }
-
-    pub(crate) fn encoded<'a>(updates: impl Iterator<Item = Update<'a>>) -> Self {
-        let mut values = ByteStrings::with_room(updates.size_hint().0, 0);
-        for update in updates {
-            values.push_with(|out| update.encode(out));
-        }
-        Self::Encoded(values)
+    /// Of columns that are as long as each other, one for each aggregation.
+    pub fn new(columns: Vec<Column>) -> Self {
+        Self(columns)
     }
 
     pub fn len(&self) -> usize {
-        match self {
-            Self::Small(numbers) => numbers.len(),
-            Self::Encoded(values) => values.len(),
-        }
+        self.0.first().map_or(0, Column::len)
     }
 
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Appends the values of the keys with these numbers, encoded.
+    /// The values of the keys with these numbers, encoded: one, or an array of several.
     pub fn gather(&self, numbers: impl ExactSizeIterator<Item = usize>) -> ByteStrings {
         let mut out = ByteStrings::with_room(numbers.len(), 0);
-        match self {
-            Self::Small(values) => {
-                for number in numbers {
-                    out.push_with(|bytes| encode::int(bytes, values[number]));
+        for number in numbers {
+            out.push_with(|bytes| {
+                if self.0.len() > 1 {
+                    encode::array(bytes, self.0.len());
                 }
-            }
-            Self::Encoded(values) => numbers.for_each(|number| out.push(values.get(number))),
+                self.0.iter().for_each(|each| each.encode(number, bytes));
+            });
         }
         out
+    }
+}
+
+impl Column {
+    /// A copy of these.
+    pub(crate) fn of<'a>(values: impl ExactSizeIterator<Item = &'a Accumulated> + Clone) -> Self {
+        let integer = |value: &Accumulated| match value {
+            Accumulated::Integer(number) => i64::try_from(*number).ok(),
+            _ => None,
+        };
+        let float = |value: &Accumulated| match value {
+            Accumulated::Float(number) => Some(*number),
+            _ => None,
+        };
+        if let Some(numbers) = all(values.clone(), integer) {
+            return Self::Integers(numbers);
+        }
+        if let Some(numbers) = all(values.clone(), float) {
+            return Self::Floats(numbers);
+        }
+        if let Some(numbers) = all(values.clone(), |value| {
+            value.is_in_place().then(|| value.clone())
+        }) {
+            return Self::Others(numbers);
+        }
+        let mut encoded = ByteStrings::with_room(values.len(), 0);
+        values.for_each(|value| encoded.push_with(|out| value.encode(out)));
+        Self::Encoded(encoded)
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Integers(numbers) => numbers.len(),
+            Self::Floats(numbers) => numbers.len(),
+            Self::Others(values) => values.len(),
+            Self::Encoded(values) => values.len(),
+        }
+    }
+
+    #[inline]
+    fn encode(&self, number: usize, out: &mut Vec<u8>) {
+        match self {
+            Self::Integers(numbers) => encode::int(out, numbers[number]),
+            Self::Floats(numbers) => encode::float(out, numbers[number]),
+            Self::Others(values) => values[number].encode(out),
+            Self::Encoded(values) => out.extend_from_slice(values.get(number)),
+        }
+    }
+}
+
+/// What `read` finds in all of them; `None` where it does not.
+fn all<'a, T>(
+    values: impl ExactSizeIterator<Item = &'a Accumulated>,
+    read: impl Fn(&Accumulated) -> Option<T>,
+) -> Option<Vec<T>> {
+    let mut found = Vec::with_capacity(values.len());
+    for value in values {
+        found.push(read(value)?);
+    }
+    Some(found)
+}
+
+/// The keys of a table that only grows, copied part by part: those who take them share the parts.
+#[derive(Debug, Default)]
+pub(crate) struct Keys {
+    len: usize,
+    parts: Vec<Arc<ByteStrings>>,
+}
+
+impl Keys {
+    /// How many were copied.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Those so far with these, which are new.
+    pub(crate) fn take<'a>(&mut self, new: impl Iterator<Item = &'a [u8]>) -> CopiedKeys {
+        let new: ByteStrings = new.collect();
+        if !new.is_empty() {
+            self.len += new.len();
+            self.parts.push(Arc::new(new));
+        }
+        CopiedKeys(self.parts.clone())
+    }
+}
+
+/// Keys in the order of their numbers.
+#[derive(Debug)]
+pub(crate) struct CopiedKeys(Vec<Arc<ByteStrings>>);
+
+impl CopiedKeys {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        self.0.iter().flat_map(|part| part.iter())
     }
 }

@@ -1,14 +1,13 @@
 //! The values of keys, wherever they were found.
 
 use crate::accumulator::{Accumulated, Aggregation, parts};
-use crate::copied::Values;
-use crate::encode;
+use crate::copied::{Column, CopiedKeys, Keys, Values};
 use crate::path::Path;
 use crate::problem::Problem;
-use crate::strings::ByteStrings;
 use crate::table::KeyTable;
 use oka_window::Table;
 use std::iter;
+use std::mem;
 use std::ops::Range;
 
 /// What is computed of each key's records: one aggregation, and others beside it.
@@ -58,14 +57,6 @@ impl<'a> Update<'a> {
         let further = self.further.iter().map(move |each| &each[number]);
         iter::once(self.value).chain(further)
     }
-
-    /// Appends what is kept of the key: one value, or an array of several.
-    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
-        if !self.further.is_empty() {
-            encode::array(out, self.further.len() + 1);
-        }
-        self.values().for_each(|value| value.encode(out));
-    }
 }
 
 /// A key as it is encoded, and its canonical bytes.
@@ -84,6 +75,7 @@ pub(crate) struct Groups {
     round: u64,
     /// Of a table that others were merged into, how many have each key.
     holders: Vec<u32>,
+    copied: Keys,
 }
 
 #[derive(Debug)]
@@ -105,6 +97,7 @@ impl Groups {
             touched: Vec::new(),
             round: 1,
             holders: Vec::new(),
+            copied: Keys::default(),
         }
     }
 
@@ -198,20 +191,23 @@ impl Groups {
     }
 
     /// The keys from this number on, as they were first encoded.
-    pub(crate) fn keys(&self, first: usize) -> ByteStrings {
-        let mut keys = ByteStrings::with_room(self.len() - first, 0);
-        (first..self.len()).for_each(|number| keys.push(self.update(number).key));
-        keys
+    pub(crate) fn keys(&self, first: usize) -> impl Iterator<Item = &[u8]> {
+        (first..self.len()).map(|number| self.update(number).key)
     }
 
     /// What all keys have come to, by their numbers.
     pub(crate) fn values(&self) -> Values {
-        if self.further.is_empty()
-            && let Some(small) = Values::small(self.entries.iter().map(|entry| &entry.value))
-        {
-            return small;
-        }
-        Values::encoded(self.all())
+        let first = Column::of(self.entries.iter().map(|entry| &entry.value));
+        let further = self.further.iter().map(|each| Column::of(each.iter()));
+        Values::new(iter::once(first).chain(further).collect())
+    }
+
+    /// All keys and what they have come to, of a table that no key is taken out of.
+    pub(crate) fn copy(&mut self) -> (CopiedKeys, Values) {
+        let mut copied = mem::take(&mut self.copied);
+        let keys = copied.take(self.keys(copied.len()));
+        self.copied = copied;
+        (keys, self.values())
     }
 
     /// All of those touched, for the last time.

@@ -38,7 +38,7 @@ pub mod windows;
 
 pub use accumulator::{Accumulated, Aggregation, encode_text, parts};
 pub use aggregate::Aggregate;
-pub use copied::Values;
+pub use copied::{Column, Values};
 pub use fields::KeyPath;
 pub use groups::Update;
 pub use numeric::{integer_mean, integral};

@@ -1,6 +1,7 @@
 //! Aggregates per key and window over encoded records: what [`crate::Aggregate`] computes, for each
 //! window.
 
+mod copied;
 mod counted;
 mod input;
 mod keyed;
@@ -15,7 +16,7 @@ use self::sliced::Sliced;
 use crate::accumulator::Aggregation;
 use crate::fields::KeyPath;
 use crate::groups::{Update, Wanted};
-use crate::kept::Kept;
+use crate::kept::Later;
 use crate::path::Path;
 use crate::problem::{AggregateError, Problem};
 use crate::time::TimePath;
@@ -189,8 +190,8 @@ impl WindowAggregate {
     /// Each key, as it was first encoded, and what is kept of it: the watermark, and for each slice
     /// its start, the form of its times and the values; of a session, its start and end; of windows
     /// of so many records, their number, and of each window its start and the values.
-    pub fn export(&self) -> Result<Kept, Problem> {
-        each!(&self.kind, state => state.export(&self.input.form))
+    pub fn export(&mut self) -> Later {
+        each!(&mut self.kind, state => state.export(&self.input.form))
     }
 
     /// Goes on with a key that another has exported, as if its records had come here; before the

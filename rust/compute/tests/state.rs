@@ -1,7 +1,8 @@
 //! What an aggregate exports, others import, and go on as if all records had come to them.
 
 use oka_compute::{
-    Accumulated, Aggregate, Aggregation, Path, Problem, Step, encode, key, quantiles,
+    Accumulated, Aggregate, Aggregation, ByteStrings, Path, Problem, Step, Values, encode, key,
+    quantiles,
 };
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -112,7 +113,7 @@ proptest! {
         }
         let place = |canonical: &[u8]| canonical.iter().map(|byte| *byte as usize).sum::<usize>() % parts;
         let mut others: Vec<_> = (0..parts).map(|_| aggregate()).collect();
-        let (kept, values_of) = (first.keys(0), first.values());
+        let (kept, values_of) = (first.keys(0).collect::<ByteStrings>(), first.values());
         let states = values_of.gather(0..values_of.len());
         let mut given = vec![Vec::new(); parts];
         for number in 0..kept.len() {
@@ -141,6 +142,73 @@ proptest! {
         }
         prop_assert_eq!(found.len(), sums.len());
     }
+}
+
+proptest! {
+    #[test]
+    fn what_was_copied_stays_as_it_was(
+        records in prop::collection::vec((keys(), any::<i64>()), 1..100),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let (mut first, mut whole) = (aggregate(), aggregate());
+        let cut = cut.index(records.len());
+        records[..cut].iter().for_each(|record| add(&mut first, record));
+        let copied = first.values();
+        let known = first.len();
+        records[cut..].iter().for_each(|record| add(&mut first, record));
+        records[..cut].iter().for_each(|record| add(&mut whole, record));
+        let expected = whole.values();
+        prop_assert_eq!((copied.len(), known), (expected.len(), whole.len()));
+        let encoded = |values: Values| values.gather(0..known).into_parts();
+        prop_assert_eq!(encoded(copied), encoded(expected));
+        prop_assert!(first.keys(0).take(known).eq(whole.keys(0)));
+    }
+}
+
+#[test]
+fn values_of_any_kind_are_copied() {
+    let value = |encode: &dyn Fn(&mut Vec<u8>)| {
+        let mut out = Vec::new();
+        encode(&mut out);
+        out
+    };
+    let kinds = [
+        vec![
+            value(&|out| encode::int(out, 1)),
+            value(&|out| encode::int(out, i64::MAX)),
+        ],
+        vec![
+            value(&|out| encode::float(out, -0.0)),
+            value(&|out| encode::float(out, 0.5)),
+        ],
+        vec![
+            value(&|out| encode::float(out, 2.0)),
+            value(&|out| encode::int(out, 3)),
+        ],
+        vec![
+            value(&|out| encode::text(out, b"to")),
+            value(&|out| encode::text(out, b"")),
+        ],
+    ];
+    for values in kinds {
+        let item = |item| Path::from([Step::Item(item)]);
+        let mut aggregate = Aggregate::new(Aggregation::Max, item(0), item(1));
+        for (key, value) in (0..).zip(&values) {
+            let mut body = pair_of(key);
+            body.extend(value);
+            aggregate.update(&body, 1).expect("a record");
+        }
+        let copied = aggregate.values().gather(0..values.len());
+        assert!(copied.iter().eq(&values), "{values:?}");
+    }
+}
+
+/// The beginning of a pair of this key.
+fn pair_of(key: i64) -> Vec<u8> {
+    let mut body = Vec::new();
+    encode::array(&mut body, 2);
+    encode::int(&mut body, key);
+    body
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Windows over records: each has what an aggregate of its records alone has.
 
+use oka_compute::kept::Kept;
 use oka_compute::{
     Accumulated, Aggregate, Aggregation, Emit, Path, Problem, Step, TimePath, Unit,
     WindowAggregate, encode,
@@ -129,7 +130,7 @@ proptest! {
         }
         // Another goes on with it.
         let mut after = sliced(sizes, further);
-        for (key, kept) in before.export().expect("keys") {
+        for (key, kept) in before.export()().expect("keys") {
             after.import(&key, &kept).expect("what was exported");
         }
         after.imported(false);
@@ -137,6 +138,45 @@ proptest! {
         complete(&mut after, i64::MAX, &mut found);
         prop_assert_eq!(found, expected(&records, sizes, further));
         prop_assert_eq!((after.len(), after.late()), (0, 0));
+    }
+}
+
+fn sorted(mut pairs: Kept) -> Kept {
+    pairs.sort_unstable();
+    pairs
+}
+
+proptest! {
+    #[test]
+    fn what_was_exported_stays_as_it_was(
+        kind in 0..4_usize,
+        sums in any::<bool>(),
+        steps in prop::collection::vec(
+            (prop::collection::vec((0_u8..9, -9_i64..9, 0_i64..9), 0..20), 0_i64..9),
+            1..12,
+        ),
+    ) {
+        let assigner = [
+            Windows::new(10, 10, 0).expect("sizes").into(),
+            Windows::new(7, 5, 0).expect("sizes").into(),
+            Assigner::sessions(4).expect("a gap"),
+            Assigner::counted(3, 2).expect("sizes"),
+        ][kind];
+        let further = if sums { &FURTHER[..1] } else { &FURTHER[..] };
+        let (mut windows, mut time, mut taken) = (windows(assigner, further), 0, Vec::new());
+        for (mut records, passes) in steps {
+            for record in &mut records {
+                record.2 += time;
+            }
+            add(&mut windows, &records);
+            let at_once = sorted(windows.export()().expect("keys"));
+            taken.push((at_once, windows.export()));
+            time += passes;
+            complete(&mut windows, time, &mut Found::new());
+        }
+        for (at_once, later) in taken {
+            prop_assert_eq!(sorted(later().expect("keys")), at_once);
+        }
     }
 }
 
@@ -177,7 +217,7 @@ fn count_windows_of_another_size_are_refused() {
     let counted = |size, slide| windows(Assigner::counted(size, slide).expect("sizes"), &[]);
     let mut before = counted(3, 2);
     add(&mut before, &[(1, 0, 0); 5]);
-    let exported = before.export().expect("keys");
+    let exported = before.export()().expect("keys");
     for (size, slide) in [(4, 2), (3, 3), (3, 1), (9, 2)] {
         let imported = counted(size, slide).import(&exported[0].0, &exported[0].1);
         assert_eq!(imported, Err(Problem::NoWindows), "{size} {slide}");
@@ -185,7 +225,7 @@ fn count_windows_of_another_size_are_refused() {
     let mut after = counted(3, 2);
     let imported = after.import(&exported[0].0, &exported[0].1);
     assert_eq!(
-        (imported, after.export().expect("keys")),
+        (imported, after.export()().expect("keys")),
         (Ok(()), exported)
     );
 }

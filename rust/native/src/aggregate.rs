@@ -23,6 +23,8 @@ use std::sync::Mutex;
 /// is one step, the column's name or index. With `names`, one for each of `wanted`, the value of a
 /// key is a dict, or a column of that name for each; without, there is one value.
 ///
+/// Where snapshots will be taken, `copies_keys` has new keys copied behind each batch, and not when one is.
+///
 /// Results are those of the same loop in Python. One thread at a time.
 #[pyclass(frozen, module = "engine._native")]
 pub(crate) struct Aggregate {
@@ -39,6 +41,7 @@ struct State {
     wanted: Vec<Wanted>,
     names: Option<Vec<Py<PyString>>>,
     snapshots: Snapshots,
+    copies_keys: bool,
 }
 
 #[pymethods]
@@ -48,11 +51,14 @@ impl Aggregate {
         key: "list[list[int | str]]",
         wanted: "list[tuple[Any, ...]]",
         names: "list[str] | None" = None,
+        *,
+        copies_keys: "bool" = false,
     ))]
     fn new(
         key: Vec<Vec<PathStep>>,
         wanted: Vec<Said>,
         names: Option<Vec<Py<PyString>>>,
+        copies_keys: bool,
     ) -> PyResult<Self> {
         let wanted = crate::wanted::wanted(wanted, names.as_deref())?;
         let mut paths = wanted
@@ -73,6 +79,7 @@ impl Aggregate {
             wanted,
             names,
             snapshots: Snapshots::default(),
+            copies_keys,
         };
         Ok(Self {
             state: Mutex::new(state),
@@ -143,11 +150,10 @@ impl Aggregate {
     /// of keyed state for each key. A value is that of the only aggregation, or a tuple; a mean is a
     /// tuple of sum and count.
     #[pyo3(signature = () -> "tuple[bytes, KeyedEntries]")]
-    fn snapshot(&self, py: Python<'_>) -> PyResult<(Vec<u8>, KeyedEntries)> {
+    fn snapshot(&self) -> PyResult<(Vec<u8>, KeyedEntries)> {
         let mut state = self.state()?;
         if let Some(columns) = &state.columns {
-            let exported = py.detach(|| columns.export());
-            let exported = exported.map_err(|error| raise_columns(&error))?;
+            let exported = columns.export().map_err(|error| raise_columns(&error))?;
             return Ok(KeyedEntries::of_columns(exported));
         }
         let State {
@@ -155,9 +161,8 @@ impl Aggregate {
             snapshots,
             ..
         } = &mut *state;
-        let copy = || (aggregate.keys(snapshots.copied()), aggregate.values());
-        let (keys, values) = py.detach(copy);
-        Ok((Vec::new(), snapshots.take(keys, values)))
+        // With the GIL, which others could have when it is over.
+        Ok((Vec::new(), snapshots.take(aggregate)))
     }
 
     /// Goes on with what others kept, before the first batch. `touched` tells that `updates` shall
@@ -229,6 +234,9 @@ impl State {
             detached(py, body.len(), || aggregate.update(body, records))
                 .map_err(|error| raise(py, (first, body), &error, &self.wanted, None))?;
             first += records;
+        }
+        if self.copies_keys {
+            self.snapshots.copy(&self.aggregate);
         }
         Ok(())
     }

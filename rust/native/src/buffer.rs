@@ -30,7 +30,7 @@ struct Written(Vec<u8>);
 #[pymethods]
 impl Written {
     unsafe fn __getbuffer__(
-        slf: Bound<'_, Self>,
+        slf: &Bound<'_, Self>,
         view: *mut ffi::Py_buffer,
         flags: c_int,
     ) -> PyResult<()> {

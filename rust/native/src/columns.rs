@@ -4,10 +4,11 @@ use crate::error::type_name;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type};
 use arrow_array::{Array, RecordBatch, RecordBatchOptions, StructArray};
 use arrow_schema::{ArrowError, DataType, Schema};
+use oka_columnar::streams;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyCapsule, PyTuple};
+use pyo3::types::{PyBytes, PyCapsule, PyTuple};
 use std::sync::Arc;
 
 /// A record batch of anything that has `__arrow_c_array__`, as a pyarrow.RecordBatch does.
@@ -44,6 +45,26 @@ pub(crate) fn import(batch: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
     imported().map_err(|error| {
         PyValueError::new_err(format!("a batch that cannot be taken over: {error}"))
     })
+}
+
+/// Of some rows of a pyarrow.RecordBatch, which ascend between one of the ends and the next, an Arrow IPC
+/// stream for each of these parts.
+#[pyfunction]
+#[pyo3(signature = (
+    batch: "Any",
+    rows: "list[int]",
+    ends: "list[int]",
+) -> "list[bytes]")]
+pub(crate) fn ipc_streams<'py>(
+    py: Python<'py>,
+    batch: &Bound<'py, PyAny>,
+    rows: Vec<u32>,
+    ends: Vec<usize>,
+) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+    let batch = import(batch)?;
+    let streams = py.detach(move || streams(&batch, &rows, &ends));
+    let streams = streams.map_err(|error| PyValueError::new_err(error.to_string()))?;
+    Ok(streams.iter().map(|each| PyBytes::new(py, each)).collect())
 }
 
 /// The batch as a pyarrow.RecordBatch. Raises GraphError where there is no PyArrow.

@@ -5,6 +5,7 @@
 
 use crate::error::{EncodeError, shortened};
 use crate::extension::{Extensions, Pickling};
+use crate::frozen::Frozen;
 use crate::shape::{Form, Shape, lock};
 use crate::text;
 use oka_compute::encode;
@@ -218,6 +219,9 @@ fn append_container(out: &mut Vec<u8>, value: &Bound<'_, PyAny>, depth: usize) -
         append_set(out, extension::SET, set.iter().collect(), depth)
     } else if let Ok(set) = value.cast_exact::<PyFrozenSet>() {
         append_set(out, extension::FROZENSET, set.iter().collect(), depth)
+    } else if let Ok(frozen) = value.cast_exact::<Frozen>() {
+        out.extend_from_slice(frozen.get().bytes());
+        Ok(())
     } else {
         // SAFETY: the GIL is held and `value` is valid.
         match unsafe { Shape::of(value.py(), ffi::Py_TYPE(value.as_ptr())) } {

@@ -23,6 +23,7 @@ mod decode;
 mod encode;
 mod error;
 mod extension;
+mod frozen;
 mod gate;
 mod http;
 mod inline_values;
@@ -55,6 +56,8 @@ mod _native {
     #[pymodule_export]
     use super::checksum::xxh3;
     #[pymodule_export]
+    use super::columns::ipc_streams;
+    #[pymodule_export]
     use super::control::Control;
     #[pymodule_export]
     use super::error::{
@@ -63,6 +66,8 @@ mod _native {
     };
     #[pymodule_export]
     use super::extension::register_extensions;
+    #[pymodule_export]
+    use super::frozen::FrozenDict;
     #[pymodule_export]
     use super::gate::OutputGate;
     #[pymodule_export]

@@ -5,18 +5,19 @@ use crate::buffer::{readable, view};
 use crate::decode::Decoder;
 use crate::encode;
 use crate::extension::Pickling;
-use crate::gate::for_each;
 use crate::key::Key;
 use crate::refused::raise_columns;
 use oka_columnar::{AggregateError, Changes, Digests as EntryDigests, Entries, Exported, Placed};
-use oka_compute::kept::Kept;
-use oka_compute::{ByteStrings, Values, place};
+use oka_compute::kept::{self, Kept};
+use oka_compute::{Aggregate, ByteStrings, Values, place};
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::{PyIndexError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyMemoryView};
+use pyo3::types::{PyBytes, PyIterator, PyList, PyMemoryView};
 use std::mem;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 /// The hash that places a key, the key, and what is kept of it, both encoded.
 type Entry = (u64, Vec<u8>, Vec<u8>);
@@ -77,6 +78,24 @@ impl KeyedEntries {
         Ok(py
             .detach(|| Entries::merge(&shares().collect::<Vec<_>>()))
             .into())
+    }
+
+    /// Of the pairs of a key and a value that `pairs` gives when it is called, as they are now: by who reads
+    /// them first, while others have the GIL now and then. What cannot be encoded is refused then; `pickle`
+    /// is that of `keyed_entries`.
+    #[staticmethod]
+    #[pyo3(name = "later", signature = (
+        pairs: "Any",
+        pickle: "bool" = false,
+    ) -> "KeyedEntries")]
+    fn of_pairs_later(pairs: Py<PyAny>, pickle: bool) -> Self {
+        Self::later(move || {
+            let pairs = Python::attach(|py| {
+                let pairs = pairs; // is let go of where the GIL is held
+                Encoded::of(pairs.bind(py).call0()?.try_iter()?, pickle, true)
+            })?;
+            Ok(pairs.entries())
+        })
     }
 
     /// As messages of an Arrow IPC stream, of the columns `hash`, `key` and `value`.
@@ -204,9 +223,12 @@ impl KeyedEntries {
         }
     }
 
-    /// Those of keys and values that are encoded already.
-    pub(crate) fn of_encoded(pairs: Kept) -> Self {
-        Self::later(move || sorted(&pairs))
+    /// Those of windows.
+    pub(crate) fn of_windows(encode: kept::Later) -> Self {
+        Self::later(move || {
+            let pairs = encode().map_err(AggregateError::from);
+            sorted(&pairs.map_err(|error| Python::attach(|_| raise_columns(&error)))?)
+        })
     }
 
     /// The frame of no rows, and those of keys and values that were columns.
@@ -258,31 +280,58 @@ pub(crate) struct Digests(EntryDigests);
     pickle: "bool" = false,
 ) -> "KeyedEntries")]
 pub(crate) fn keyed_entries(pairs: &Bound<'_, PyList>, pickle: bool) -> PyResult<KeyedEntries> {
-    let _pickling = Pickling::allow(pickle);
-    let mut hashes = Vec::with_capacity(pairs.len());
-    let mut keys = ByteStrings::with_room(pairs.len(), 0);
-    let mut values = ByteStrings::with_room(pairs.len(), 0);
-    for_each(pairs, |index, pair| {
+    let pairs = Encoded::of(pairs.try_iter()?, pickle, false)?;
+    Ok(KeyedEntries::later(move || Ok(pairs.entries())))
+}
+
+/// Pairs of a key and a value, encoded.
+#[derive(Default)]
+struct Encoded {
+    hashes: Vec<u64>,
+    keys: ByteStrings,
+    values: ByteStrings,
+}
+
+impl Encoded {
+    /// Of these pairs. Where others wait for the GIL, as a task does, it is given up now and then.
+    fn of(pairs: Bound<'_, PyIterator>, pickle: bool, gives_way: bool) -> PyResult<Self> {
+        let _pickling = Pickling::allow(pickle);
+        let py = pairs.py();
+        let mut encoded = Self::default();
+        for (index, pair) in pairs.enumerate() {
+            if gives_way && index > 0 && index % AT_ONCE == 0 {
+                py.detach(|| thread::sleep(GIVING_WAY));
+            }
+            encoded.push(index, &pair?)?;
+        }
+        Ok(encoded)
+    }
+
+    fn push(&mut self, index: usize, pair: &Bound<'_, PyAny>) -> PyResult<()> {
         let (key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = pair.extract()?;
         let append = |part: &Bound<'_, PyAny>, out: &mut Vec<u8>| {
             // SAFETY: there is a `Bound`, so the GIL is held and the part is valid.
             unsafe { encode::append(part.py(), out, part.as_ptr(), 0) }
                 .map_err(|refused| encode::refusal(index, pair, *refused))
         };
-        hashes.push(Key::Record.hash(index, &key)?);
-        keys.push_with(|out| append(&key, out))?;
-        values.push_with(|out| append(&value, out))
-    })?;
-    let sorted = move || Ok(Entries::new(&hashes, &keys, &values));
-    Ok(KeyedEntries::later(sorted))
+        self.hashes.push(Key::Record.hash(index, &key)?);
+        self.keys.push_with(|out| append(&key, out))?;
+        self.values.push_with(|out| append(&value, out))
+    }
+
+    fn entries(&self) -> Entries {
+        Entries::new(&self.hashes, &self.keys, &self.values)
+    }
 }
 
-/// The keys of a table that only grows, on the side of its snapshots: a snapshot copies new keys and
-/// the values, and who reads it puts them in order.
+/// The keys of a table that only grows, on the side of its snapshots: a snapshot has copies of new keys
+/// and of the values, and who reads it puts them in order.
 #[derive(Default)]
 pub(crate) struct Snapshots {
     /// How many keys were copied.
     copied: usize,
+    /// Those of them that are in no snapshot so far.
+    new: Vec<ByteStrings>,
     shared: Arc<Shared>,
 }
 
@@ -299,6 +348,7 @@ impl Snapshots {
     pub(crate) fn behind(entries: Entries) -> Self {
         Self {
             copied: entries.len(),
+            new: Vec::new(),
             shared: Arc::new(Shared {
                 new: Mutex::default(),
                 placed: Placed::behind(entries).into(),
@@ -306,18 +356,29 @@ impl Snapshots {
         }
     }
 
-    /// The number of the first key that the next snapshot has to copy.
-    pub(crate) fn copied(&self) -> usize {
-        self.copied
+    /// Copies the keys that are new.
+    pub(crate) fn copy(&mut self, aggregate: &Aggregate) {
+        let new = aggregate.len() - self.copied;
+        if new == 0 {
+            return;
+        }
+        if self.new.last().is_none_or(|last| last.len() >= TOGETHER) {
+            self.new.push(ByteStrings::with_room(TOGETHER.min(new), 0));
+        }
+        if let Some(last) = self.new.last_mut() {
+            aggregate.keys(self.copied).for_each(|key| last.push(key));
+        }
+        self.copied += new;
     }
 
-    /// Entries of these new keys and of all before, with what they have come to.
-    pub(crate) fn take(&mut self, keys: ByteStrings, values: Values) -> KeyedEntries {
-        self.copied += keys.len();
+    /// Entries of all keys with what they have come to.
+    pub(crate) fn take(&mut self, aggregate: &Aggregate) -> KeyedEntries {
+        self.copy(aggregate);
+        let values = aggregate.values();
         let new = &self.shared.new;
         new.lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .push(keys);
+            .append(&mut self.new);
         let shared = Arc::clone(&self.shared);
         KeyedEntries::later(move || shared.entries(&values))
     }
@@ -360,3 +421,10 @@ fn hashes(keys: &ByteStrings) -> PyResult<Vec<u64>> {
         hashes.collect()
     })
 }
+
+/// So many keys are copied into one place, which moves as it grows.
+const TOGETHER: usize = 1 << 16;
+/// Pairs that are encoded in less time than a thread waits for the GIL before it insists.
+const AT_ONCE: usize = 2048;
+/// Enough for another thread to wake up.
+const GIVING_WAY: Duration = Duration::from_micros(50);

@@ -209,16 +209,14 @@ impl WindowAggregate {
     /// watermark and of tuples: the start of a slice of time, 1970 in the form of its times, and what
     /// `Aggregate` keeps.
     #[pyo3(signature = () -> "tuple[bytes, KeyedEntries]")]
-    fn snapshot(&self, py: Python<'_>) -> PyResult<(Vec<u8>, KeyedEntries)> {
-        let state = self.state()?;
+    fn snapshot(&self) -> PyResult<(Vec<u8>, KeyedEntries)> {
+        let mut state = self.state()?;
         if let Some(columns) = &state.columns {
-            let exported = py.detach(|| columns.export());
-            let exported = exported.map_err(|error| raise_columns(&error))?;
+            let exported = columns.export().map_err(|error| raise_columns(&error))?;
             return Ok(KeyedEntries::of_columns(exported));
         }
-        let pairs = state.aggregate.export();
-        let pairs = pairs.map_err(|problem| raise_columns(&problem.into()))?;
-        Ok((Vec::new(), KeyedEntries::of_encoded(pairs)))
+        let exported = state.aggregate.export();
+        Ok((Vec::new(), KeyedEntries::of_windows(exported)))
     }
 
     /// Goes on with what others kept, before the first batch. `touched` tells that `changes` shall

@@ -177,6 +177,18 @@ impl Counted {
             .collect()
     }
 
+    /// How many records each key had.
+    pub fn counts(&self) -> &[i64] {
+        &self.counts
+    }
+
+    /// The open windows, in order.
+    pub fn open_numbers(&self) -> impl Iterator<Item = usize> {
+        let windows = self.windows.iter().enumerate();
+        let open = windows.filter(|(_, each)| each.end.is_none() && !each.is_gone);
+        open.map(|(number, _)| number)
+    }
+
     /// How many records a key had.
     #[inline]
     pub fn count(&self, key: usize) -> i64 {

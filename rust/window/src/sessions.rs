@@ -221,6 +221,14 @@ impl Sessions {
         last.filter(|(_, last)| **last != NONE).map(|(key, _)| key)
     }
 
+    /// The sessions that there are, in order.
+    pub fn numbers(&self) -> impl Iterator<Item = usize> {
+        let sessions = self.of_number.iter().enumerate();
+        sessions
+            .filter(|(_, each)| each.waits != DEAD)
+            .map(|(number, _)| number)
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.alive

@@ -1,11 +1,12 @@
 //! Count windows: each key has its own, of so many records.
 
 use super::Emit;
+use super::copied::Spare;
 use super::input::State;
 use super::keyed::Keys;
 use super::rows::Rows;
 use crate::groups::{Encoded, Update, Wanted};
-use crate::kept::{Kept, integer, kept, kept_window, read_kept};
+use crate::kept::{Later, integer, kept, kept_window, read_kept};
 use crate::problem::Problem;
 use oka_window::Window;
 
@@ -16,6 +17,7 @@ pub(super) struct Counted {
     keys: Keys,
     /// By the number of the window.
     rows: Rows,
+    spare: Spare,
     is_over: bool,
 }
 
@@ -25,6 +27,7 @@ impl Counted {
             counts: oka_window::Counted::new(size, slide, emit == Emit::Updates),
             keys: Keys::default(),
             rows: Rows::default(),
+            spare: Spare::default(),
             is_over: false,
         }
     }
@@ -118,20 +121,25 @@ impl State for Counted {
         self.counts.has_changed()
     }
 
-    fn export(&self, _: &[u8]) -> Result<Kept, Problem> {
-        let of_key = |key| {
-            let window = |number| {
-                let (window, update) = self.update(number);
-                let mut values = Vec::new();
-                update.encode(&mut values);
-                kept_window(&[window.start], &[&values])
-            };
-            let mut windows: Vec<_> = self.counts.of_key(key).map(window).collect();
-            windows.reverse();
-            let count = self.counts.count(key);
-            (self.keys.get(key).to_vec(), kept(Some(count), &windows))
-        };
-        Ok(self.counts.keys().into_iter().map(of_key).collect())
+    fn export(&mut self, _: &[u8]) -> Later {
+        let (about, counts) = (self.len(), &self.counts);
+        let window = |number| (number, counts.key(number), counts.window(number));
+        let windows = counts.open_numbers().map(window);
+        let values = |numbers: &[u32]| self.rows.copy(numbers);
+        let copied = self.spare.copy(self.keys.copy(), about, windows, values);
+        let counts = self.counts.counts().to_vec();
+        Box::new(move || {
+            let mut found = Vec::new();
+            copied.by_key(|number, key, windows| {
+                let window =
+                    |(window, values): &(Window, &[u8])| kept_window(&[window.start], &[values]);
+                let windows: Vec<_> = windows.iter().map(window).collect();
+                if let Some(count @ 1..) = counts.get(number) {
+                    found.push((key.to_vec(), kept(Some(*count), &windows)));
+                }
+            });
+            Ok(found)
+        })
     }
 
     fn import(

@@ -3,7 +3,7 @@
 use crate::accumulator::Aggregation;
 use crate::fields::{Fields, KeyPath, TOGETHER, first};
 use crate::groups::{Encoded, Update, Wanted};
-use crate::kept::Kept;
+use crate::kept::Later;
 use crate::key;
 use crate::path::Path;
 use crate::problem::{AggregateError, Problem};
@@ -58,7 +58,8 @@ pub(super) trait State {
 
     fn has_changes(&self) -> bool;
 
-    fn export(&self, form: &[u8]) -> Result<Kept, Problem>;
+    /// A copy of all, with the form of times.
+    fn export(&mut self, form: &[u8]) -> Later;
 
     fn import(
         &mut self,

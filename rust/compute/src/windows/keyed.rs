@@ -1,8 +1,10 @@
 //! Keys that have windows of their own.
 
+use crate::copied::{self, CopiedKeys};
 use crate::groups::Encoded;
 use crate::table::KeyTable;
 use std::hint::black_box;
+use std::mem;
 
 /// Keys as they were first encoded, by number.
 #[derive(Debug, Default)]
@@ -12,6 +14,7 @@ pub(super) struct Keys {
     forms: Vec<Option<Box<[u8]>>>,
     /// Numbers that the next keys may have.
     ahead: std::vec::IntoIter<u32>,
+    copied: copied::Keys,
 }
 
 impl Keys {
@@ -41,6 +44,15 @@ impl Keys {
         black_box(bytes.fold(0, |all, byte| all ^ byte));
     }
 
+    /// All of them, in the order of their numbers.
+    pub(super) fn copy(&mut self) -> CopiedKeys {
+        let mut copied = mem::take(&mut self.copied);
+        let new = copied.len()..self.forms.len();
+        let keys = copied.take(new.map(|number| self.get(number)));
+        self.copied = copied;
+        keys
+    }
+
     pub(super) fn is_large(&self) -> bool {
         self.table.is_large()
     }
@@ -63,6 +75,7 @@ impl Keys {
             self.forms.swap(place, *number);
         }
         self.table = table;
+        self.copied = copied::Keys::default();
         self.forms.truncate(numbers.len());
         (0..numbers.len()).collect()
     }

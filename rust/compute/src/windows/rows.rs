@@ -1,6 +1,7 @@
 //! What windows have come to that have numbers.
 
 use crate::accumulator::{Accumulated, Aggregation, parts};
+use crate::copied::{Column, Values};
 use crate::groups::{Update, Wanted, further_value};
 use crate::problem::Problem;
 use std::hint::black_box;
@@ -103,6 +104,13 @@ impl Rows {
             value: &self.values[0][number],
             further: &self.values[1..],
         }
+    }
+
+    /// What there is in these rows.
+    pub(super) fn copy(&self, numbers: &[u32]) -> Values {
+        let of =
+            |values: &Vec<_>| Column::of(numbers.iter().map(|number| &values[*number as usize]));
+        Values::new(self.values.iter().map(of).collect())
     }
 
     /// Makes the next row of what an update has encoded.

@@ -1,11 +1,12 @@
 //! Session windows: each key has its own, which pauses end.
 
 use super::Emit;
+use super::copied::Spare;
 use super::input::{State, in_time};
 use super::keyed::Keys;
 use super::rows::Rows;
 use crate::groups::{Encoded, Update, Wanted};
-use crate::kept::{Kept, integer, kept, kept_window, read_kept};
+use crate::kept::{Later, integer, kept, kept_window, read_kept};
 use crate::problem::Problem;
 use oka_window::{Placed, Window};
 use std::iter;
@@ -17,6 +18,7 @@ pub(super) struct Sessions {
     keys: Keys,
     /// By the number of the session.
     rows: Rows,
+    spare: Spare,
 }
 
 impl Sessions {
@@ -25,6 +27,7 @@ impl Sessions {
             spans: oka_window::Sessions::new(gap, lateness, emit == Emit::Updates),
             keys: Keys::default(),
             rows: Rows::default(),
+            spare: Spare::default(),
         }
     }
 
@@ -123,21 +126,26 @@ impl State for Sessions {
         self.spans.has_changed()
     }
 
-    fn export(&self, form: &[u8]) -> Result<Kept, Problem> {
-        let watermark = self.spans.watermark();
-        let mut found = Vec::new();
-        for key in self.spans.keys() {
-            let session = |number| {
-                let (window, update) = self.update(number);
-                let mut values = Vec::new();
-                update.encode(&mut values);
-                kept_window(&[window.start, window.end], &[form, &values])
-            };
-            let mut sessions: Vec<_> = self.spans.of_key(key).map(session).collect();
-            sessions.reverse();
-            found.push((self.keys.get(key).to_vec(), kept(watermark, &sessions)));
-        }
-        Ok(found)
+    fn export(&mut self, form: &[u8]) -> Later {
+        let (about, spans) = (self.len(), &self.spans);
+        let window = |number| (number, spans.key(number), spans.window(number));
+        let windows = spans.numbers().map(window);
+        let values = |numbers: &[u32]| self.rows.copy(numbers);
+        let copied = self.spare.copy(self.keys.copy(), about, windows, values);
+        let (watermark, form) = (self.spans.watermark(), form.to_vec());
+        Box::new(move || {
+            let mut found = Vec::new();
+            copied.by_key(|_, key, sessions| {
+                let session = |(window, values): &(Window, &[u8])| {
+                    kept_window(&[window.start, window.end], &[&form, values])
+                };
+                let sessions: Vec<_> = sessions.iter().map(session).collect();
+                if !sessions.is_empty() {
+                    found.push((key.to_vec(), kept(watermark, &sessions)));
+                }
+            });
+            Ok(found)
+        })
     }
 
     fn import(

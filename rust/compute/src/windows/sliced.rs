@@ -6,8 +6,9 @@
 
 use super::Emit;
 use super::input::{State, in_time};
+use crate::copied::{CopiedKeys, Values};
 use crate::groups::{Encoded, Groups, Update, Wanted};
-use crate::kept::{Kept, integer, kept, kept_window, read_kept};
+use crate::kept::{Kept, Later, integer, kept, kept_window, read_kept};
 use crate::key;
 use crate::problem::Problem;
 use crate::table::KeyTable;
@@ -159,23 +160,11 @@ impl State for Sliced {
         self.slices.iter().any(|slice| slice.table.touched() > 0)
     }
 
-    fn export(&self, form: &[u8]) -> Result<Kept, Problem> {
-        let (mut table, mut keys, mut scratch) = (KeyTable::with_room(0), Vec::new(), Vec::new());
-        for slice in self.slices.iter() {
-            for update in slice.table.all() {
-                let number = table.number_by_call(key::canonical(update.key, &mut scratch)?);
-                if number == keys.len() {
-                    keys.push((update.key.to_vec(), Vec::new()));
-                }
-                let mut values = Vec::new();
-                update.encode(&mut values);
-                let kept = kept_window(&[slice.start], &[form, &values]);
-                keys[number].1.push(kept);
-            }
-        }
-        let watermark = self.slices.watermark();
-        let entry = |(key, slices): (Vec<u8>, Vec<Vec<u8>>)| (key, kept(watermark, &slices));
-        Ok(keys.into_iter().map(entry).collect())
+    fn export(&mut self, form: &[u8]) -> Later {
+        let slices = self.slices.iter_mut();
+        let slices: Vec<_> = slices.map(|it| (it.start, it.table.copy())).collect();
+        let (watermark, form) = (self.slices.watermark(), form.to_vec());
+        Box::new(move || entries(watermark, &form, &slices))
     }
 
     fn import(
@@ -209,6 +198,27 @@ impl State for Sliced {
             }
         }
     }
+}
+
+/// Each key with what is kept of it in these slices, of which this is the start.
+fn entries(
+    watermark: Option<i64>,
+    form: &[u8],
+    slices: &[(i64, (CopiedKeys, Values))],
+) -> Result<Kept, Problem> {
+    let (mut table, mut keys, mut scratch) = (KeyTable::with_room(0), Vec::new(), Vec::new());
+    for (start, (of_slice, values)) in slices {
+        let values = values.gather(0..values.len());
+        for (key, values) in of_slice.iter().zip(values.iter()) {
+            let number = table.number_by_call(key::canonical(key, &mut scratch)?);
+            if number == keys.len() {
+                keys.push((key.to_vec(), Vec::new()));
+            }
+            keys[number].1.push(kept_window(&[*start], &[form, values]));
+        }
+    }
+    let entry = |(key, slices): (Vec<u8>, Vec<Vec<u8>>)| (key, kept(watermark, &slices));
+    Ok(keys.into_iter().map(entry).collect())
 }
 
 /// What a complete window has come to.
