@@ -36,6 +36,7 @@ mod refused;
 mod results;
 mod s3;
 mod shape;
+mod snapshots;
 mod state;
 mod statistics;
 mod text;

@@ -7,15 +7,14 @@ use crate::encode;
 use crate::extension::Pickling;
 use crate::key::Key;
 use crate::refused::raise_columns;
-use oka_columnar::{AggregateError, Changes, Digests as EntryDigests, Entries, Exported, Placed};
+use oka_columnar::{AggregateError, Changes, Digests as EntryDigests, Entries, Exported};
 use oka_compute::kept::{self, Kept};
-use oka_compute::{Aggregate, ByteStrings, Values, place};
+use oka_compute::{ByteStrings, place};
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::{PyIndexError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyIterator, PyList, PyMemoryView};
-use std::mem;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -216,7 +215,7 @@ impl KeyedEntries {
 
 impl KeyedEntries {
     /// Those that are made when somebody reads them.
-    fn later(make: impl FnOnce() -> PyResult<Entries> + Send + 'static) -> Self {
+    pub(crate) fn later(make: impl FnOnce() -> PyResult<Entries> + Send + 'static) -> Self {
         Self {
             entries: OnceLock::new(),
             make: Mutex::new(Some(Box::new(make))),
@@ -324,78 +323,6 @@ impl Encoded {
     }
 }
 
-/// The keys of a table that only grows, on the side of its snapshots: a snapshot has copies of new keys
-/// and of the values, and who reads it puts them in order.
-#[derive(Default)]
-pub(crate) struct Snapshots {
-    /// How many keys were copied.
-    copied: usize,
-    /// Those of them that are in no snapshot so far.
-    new: Vec<ByteStrings>,
-    shared: Arc<Shared>,
-}
-
-#[derive(Default)]
-struct Shared {
-    /// Keys that were copied, and that nobody has put in order yet.
-    new: Mutex<Vec<ByteStrings>>,
-    /// Held for as long as that takes.
-    placed: Mutex<Placed>,
-}
-
-impl Snapshots {
-    /// Of a table that has begun with these, numbered in their order.
-    pub(crate) fn behind(entries: Entries) -> Self {
-        Self {
-            copied: entries.len(),
-            new: Vec::new(),
-            shared: Arc::new(Shared {
-                new: Mutex::default(),
-                placed: Placed::behind(entries).into(),
-            }),
-        }
-    }
-
-    /// Copies the keys that are new.
-    pub(crate) fn copy(&mut self, aggregate: &Aggregate) {
-        let new = aggregate.len() - self.copied;
-        if new == 0 {
-            return;
-        }
-        if self.new.last().is_none_or(|last| last.len() >= TOGETHER) {
-            self.new.push(ByteStrings::with_room(TOGETHER.min(new), 0));
-        }
-        if let Some(last) = self.new.last_mut() {
-            aggregate.keys(self.copied).for_each(|key| last.push(key));
-        }
-        self.copied += new;
-    }
-
-    /// Entries of all keys with what they have come to.
-    pub(crate) fn take(&mut self, aggregate: &Aggregate) -> KeyedEntries {
-        self.copy(aggregate);
-        let values = aggregate.values();
-        let new = &self.shared.new;
-        new.lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .append(&mut self.new);
-        let shared = Arc::clone(&self.shared);
-        KeyedEntries::later(move || shared.entries(&values))
-    }
-}
-
-impl Shared {
-    fn entries(&self, values: &Values) -> PyResult<Entries> {
-        let mut placed = self.placed.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = mem::take(&mut *self.new.lock().unwrap_or_else(PoisonError::into_inner));
-        if !new.is_empty() {
-            let keys = new.iter().flat_map(ByteStrings::iter).collect();
-            placed.add(&hashes(&keys)?, &keys);
-        }
-        Ok(placed.entries(values))
-    }
-}
-
 /// Entries of encoded keys and values.
 fn sorted(pairs: &Kept) -> PyResult<Entries> {
     let keys = pairs.iter().map(|(key, _)| key).collect();
@@ -404,7 +331,7 @@ fn sorted(pairs: &Kept) -> PyResult<Entries> {
 }
 
 /// The hash of each key. Python is asked of those alone that are objects of its classes.
-fn hashes(keys: &ByteStrings) -> PyResult<Vec<u64>> {
+pub(crate) fn hashes(keys: &ByteStrings) -> PyResult<Vec<u64>> {
     let known: Vec<_> = keys.iter().map(place::hash).collect();
     if let Some(all) = known.iter().copied().collect() {
         return Ok(all);
@@ -422,8 +349,6 @@ fn hashes(keys: &ByteStrings) -> PyResult<Vec<u64>> {
     })
 }
 
-/// So many keys are copied into one place, which moves as it grows.
-const TOGETHER: usize = 1 << 16;
 /// Pairs that are encoded in less time than a thread waits for the GIL before it insists.
 const AT_ONCE: usize = 2048;
 /// Enough for another thread to wake up.
