@@ -275,7 +275,9 @@ def _line(found: Row, oka: Mapping[str, float] | None) -> tuple[str, ...]:
     )
 
 
-_HEARTBEATS = {"heartbeat.interval": "100 ms", "heartbeat.timeout": "2 s"}
+# A process is given up when two heartbeats in a row cannot be sent. The timeout is for those that
+# are not answered: a shorter one would give up TaskManagers that wait for a busy machine.
+_HEARTBEATS = {"heartbeat.interval": "100 ms"}
 FLINK_SETTINGS: dict[str, dict[str, str]] = {
     "defaults": {},
     "heartbeats": _HEARTBEATS,
