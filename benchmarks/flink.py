@@ -39,8 +39,6 @@ def run_flink(
     runs: int = RUNS,
 ) -> Found:
     """Run a class of the jar with settings of its own and Flink's; raises RuntimeError."""
-    flink = ENVIRONMENTS / "flink"
-    classes = ["-cp", f"{flink / 'oka-peers.jar'}:{flink / 'lib'}/*", f"oka.peers.{program}"]
     with tempfile.TemporaryDirectory(prefix="oka-flink-") as folder:
         every: dict[str, Any] = {
             "runs": runs,
@@ -51,7 +49,12 @@ def run_flink(
             **settings,
         }
         options = [*JVM_OPTIONS, f"-Djava.io.tmpdir={folder}"]
-        return run_program(f"flink {program}", ["java", *options, *classes], every, folder)
+        return run_program(
+            f"flink {program}",
+            ["java", *options, *classpath(), f"oka.peers.{program}"],
+            every,
+            folder,
+        )
 
 
 def run_program(
@@ -73,6 +76,12 @@ def run_program(
         told = "\n".join([line for line in lines if not line.startswith("\tat ")][-15:])
         raise RuntimeError(f"{name} ended with status {done.returncode}:\n{told}")
     return Found(**json.loads(result.read_text()))
+
+
+def classpath() -> list[str]:
+    """The jar and all of Flink, as options of java."""
+    flink = ENVIRONMENTS / "flink"
+    return ["-cp", f"{flink / 'oka-peers.jar'}:{flink / 'lib'}/*"]
 
 
 JVM_OPTIONS = (

@@ -1,9 +1,9 @@
-"""How long a job takes to go on after a worker was killed: `python -m benchmarks.recovery local`.
+"""How long a job takes to go on after a process was killed: `oka bench recovery`.
 
-A running count of some millions of keys, checkpointed twice a second; one of its workers is killed
-with SIGKILL. A line has the seconds from there to the first file that sinks have committed since,
-of several kills, one behind the other. The second argument is how many million keys there are: each
-is about 34 bytes of a checkpoint.
+A running count of many keys, checkpointed twice a second, whose process with the state is killed
+with SIGKILL: the seconds from there to the first file that the sinks have committed since. Beside
+it Flink's DataStream in Java with its state on the heap, whose TaskManager is killed, with another
+one waiting. Each kill has a job of its own; systems take turns.
 """
 
 from __future__ import annotations
@@ -11,58 +11,191 @@ from __future__ import annotations
 import os
 import signal
 import statistics
-import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import TimeoutError as NotYet
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import click
 import psutil
 
 import engine
-from benchmarks.checkpoints import Keys
+from benchmarks.checkpoints import FLINK_JAVA, Keys
+from benchmarks.flink import FLINK
+from benchmarks.flink_cluster import running_cluster
+from benchmarks.measurement import Case
+from benchmarks.options import file_options
+from benchmarks.progress import Runs
+from benchmarks.result import Result, Row
+from benchmarks.rows import OWN
+from benchmarks.sweep import FAILURES
+from benchmarks.systems import OKA, runtime
+from engine.tables import table
 from operators import Pipeline, source
 from operators.sinks import JsonLines
 
 
-def main() -> None:
-    """Kill, and print how long each took."""
-    runtime = sys.argv[1] if len(sys.argv) > 1 else "local"
-    keys = int(float(sys.argv[2]) * 1e6) if len(sys.argv) > 2 else 3_000_000
-    seconds = measure(runtime, keys)
-    told = ", ".join(f"{each:.2f}" for each in seconds)
-    median = statistics.median(seconds)
-    print(f"{runtime}, {keys:,} keys: {median:.2f} s in the median of {len(seconds)} ({told})")
+@dataclass(frozen=True)
+class RecoveryCase(Case):
+    """Keys counted by one system with some settings, until a process is killed."""
+
+    keys: int = 0
+    settings: str = ""
+    """Of `FLINK_SETTINGS`; Oka has its own."""
+
+    @property
+    def label(self) -> str:
+        """The case in words."""
+        settings = f", {self.settings}" if self.settings else ""
+        return f"{self.system} {self.api}{settings}, {self.keys:,} keys"
 
 
-def measure(runtime: str, keys: int, kills: int = 5) -> list[float]:
-    """Seconds from each kill to the first output that was committed behind it."""
+@click.command("recovery")
+@click.option(
+    "--runtime",
+    "runtime_name",
+    type=click.Choice(["local", "ray"]),
+    default="local",
+    show_default=True,
+    help="ray: one on this machine, which is started.",
+)
+@click.option(
+    "--keys",
+    default="3e6",
+    show_default=True,
+    type=click.FloatRange(1, 1e9),
+    help="How many, each about 34 bytes of a checkpoint of Oka's.",
+)
+@click.option(
+    "--kills",
+    default=5,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Of each system, alternating.",
+)
+@click.option(
+    "--peers/--no-peers", default=True, show_default=True, help="Alternate with Flink in Java."
+)
+@file_options
+def command(
+    runtime_name: str,
+    keys: float,
+    kills: int,
+    peers: bool,
+    json_file: Path | None,
+    fresh: bool,
+) -> None:
+    """Seconds from a worker's SIGKILL to the first output that is final since, and Flink's.
+
+    Flink has a JobManager and two TaskManagers, which are processes of this machine. `make
+    peers-flink` builds it; without it, Oka runs alone.
+    """
+    if runtime_name == "ray" and os.environ.get("RAY_ADDRESS"):
+        raise click.UsageError("RAY_ADDRESS is set, expected none: this kills a worker of its own")
+    absent = FLINK_JAVA.missing() if peers else None
+    if absent:
+        click.echo(f"left out: {absent}; {FLINK_JAVA.setup}", err=True)
+    cases = _cases(runtime_name, int(keys), peers and not absent)
+    result = Result("recovery", {"kills": kills}, json_file, fresh, RecoveryCase)
+    if all(result.has(case) for case in cases):
+        result.tell_found(len(cases))
+    else:
+        with runtime(runtime_name, 1), Runs(kills * len(cases)) as progress:
+            result.add(_alternate(cases, kills, progress))
+    click.echo(report(result.rows))
+    result.raise_failures(cases)
+
+
+def _cases(runtime_name: str, keys: int, with_flink: bool) -> list[RecoveryCase]:
+    cases = [_case(OKA, "native", runtime_name, keys)]
+    if with_flink:
+        cases += [_case(FLINK, "datastream", OWN, keys, each) for each in FLINK_SETTINGS]
+    return cases
+
+
+def _case(system: str, api: str, runtime_name: str, keys: int, settings: str = "") -> RecoveryCase:
+    place = (system, api, runtime_name, OWN if system == FLINK else "auto")
+    return RecoveryCase(*place, _KEY_BYTES, _BATCH, 1, keys=keys, settings=settings)
+
+
+def _alternate(cases: Sequence[RecoveryCase], kills: int, progress: Runs) -> list[Row]:
+    """Kill each in turn; one that fails is a failure of its row."""
+    seconds: list[list[float]] = [[] for _ in cases]
+    failures: list[list[str]] = [[] for _ in cases]
+    for kill in range(kills):
+        for at, case in enumerate(cases):
+            progress.runs(case)
+            try:
+                seconds[at].append(measure(case, (kill + 0.5) / kills))
+            except FAILURES as error:
+                failures[at].append(str(error) or type(error).__name__)
+                progress.ran(case, f"failed: {failures[at][-1]}")
+            else:
+                progress.ran(case, f"{seconds[at][-1]:.2f} s")
+    return [row(*each) for each in zip(cases, seconds, failures, strict=True)]
+
+
+def measure(case: RecoveryCase, phase: float) -> float:
+    """Seconds that one kill costs, in that part of the interval behind a checkpoint.
+
+    Raises EngineError or RuntimeError where the job does not go on.
+    """
+    running = _running_oka if case.system == OKA else _running_flink
+    with running(case) as (out, working):
+        # The next may have begun before all keys were there.
+        _wait_for_more(out, committed(out), 2)
+        time.sleep(phase * _INTERVAL_SECONDS)
+        process, before = working(), committed(out)
+        killed = time.monotonic()
+        os.kill(process, signal.SIGKILL)
+        _wait_for_more(out, before, 1)
+        return time.monotonic() - killed
+
+
+@contextmanager
+def _running_oka(case: RecoveryCase) -> Iterator[tuple[Path, Callable[[], int]]]:
+    """A job that has seen all keys: its folder, and which process has them."""
+    settings: dict[str, Any] = {"runtime": case.runtime, "progress": "none"}
     with tempfile.TemporaryDirectory(prefix="oka-recovery-") as folder:
         out = Path(folder) / "out"
-        settings: dict[str, Any] = {"runtime": runtime, "progress": "none"}
         handle = engine.submit(
-            pipeline(keys, out),
+            pipeline(case.keys, out),
             checkpoints=str(Path(folder) / "checkpoints"),
-            checkpoint_interval_seconds=0.5,
-            restarts=kills,
+            checkpoint_interval_seconds=_INTERVAL_SECONDS,
             **settings,
         )
         try:
-            wait_for_state(handle, keys)
-            found = []
-            for _ in range(kills):
-                before = committed(out)
-                workers = [each for each in _workers(runtime) if each.is_running()]
-                killed = time.monotonic()
-                os.kill(workers[-1].pid, signal.SIGKILL)
-                while not committed(out) - before:
-                    time.sleep(0.005)
-                found.append(time.monotonic() - killed)
-                time.sleep(2.0)  # the next is another failure, not the same
+            wait_for_state(handle, case.keys)
+            yield out, lambda: _largest_worker(case.runtime)
         finally:
             handle.cancel()
             handle.wait_stopped()
-        return found
+
+
+@contextmanager
+def _running_flink(case: RecoveryCase) -> Iterator[tuple[Path, Callable[[], int]]]:
+    """The same of Flink."""
+    own = FLINK_SETTINGS[case.settings]
+    with running_cluster(own) as cluster:
+        out = cluster.folder / "out"
+        configuration = {
+            "pipeline.object-reuse": "true",
+            "state.backend.type": "hashmap",
+            "execution.checkpointing.dir": f"file://{cluster.folder}/checkpoints",
+            "execution.checkpointing.interval": f"{round(_INTERVAL_SECONDS * 1000)} ms",
+            "restart-strategy.type": "fixed-delay",
+            "restart-strategy.fixed-delay.attempts": "1000",
+            "restart-strategy.fixed-delay.delay": "0 s",
+            **own,
+        }
+        settings = {"keys": case.keys, "output": f"file://{out}", "configuration": configuration}
+        cluster.submit("EndlessCount", settings)
+        cluster.wait_for("all keys", lambda: cluster.records_in() >= 2 * case.keys)
+        yield out, cluster.working
 
 
 def pipeline(keys: int, out: Path) -> Pipeline:
@@ -72,9 +205,13 @@ def pipeline(keys: int, out: Path) -> Pipeline:
 
 
 def wait_for_state(handle: engine.JobHandle, keys: int) -> None:
-    """Until each key has come through the operators, of which there are two that see all."""
+    """Until each key has come through the operators, of which there are two that see all.
+
+    Raises what the job fails with.
+    """
     while sum(each.records_in for each in handle.statistics().operators) < 4 * keys:
-        time.sleep(0.1)
+        with suppress(NotYet):
+            handle.wait_finished(0.1)
 
 
 def committed(out: Path) -> set[Path]:
@@ -82,13 +219,78 @@ def committed(out: Path) -> set[Path]:
     return set(out.glob("part-*"))
 
 
-def _workers(runtime: str) -> list[psutil.Process]:
-    """The processes of tasks below this one, in the order in which they were started."""
+def _wait_for_more(out: Path, before: set[Path], files: int) -> None:
+    deadline = time.monotonic() + _LONGEST_SECONDS
+    while len(committed(out) - before) < files:
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"nothing new was committed for {_LONGEST_SECONDS:.0f} s")
+        time.sleep(_POLL_SECONDS)
+
+
+def _largest_worker(runtime_name: str) -> int:
+    """The worker that has the state: no other has as much memory."""
     below = psutil.Process().children(recursive=True)
-    if runtime == "ray":
-        return [each for each in below if each.name().startswith("ray::Worker")]
-    return [each for each in below if each.ppid() != os.getpid()]
+    if runtime_name == "ray":
+        workers = [each for each in below if each.name().startswith("ray::Worker")]
+    else:
+        workers = [each for each in below if each.ppid() != os.getpid()]
+    return max(workers, key=lambda each: each.memory_info().rss).pid
 
 
-if __name__ == "__main__":
-    main()
+def row(case: RecoveryCase, seconds: Sequence[float], failures: Sequence[str]) -> Row:
+    """What the kills of a case took, and what failed."""
+    return {
+        **asdict(case),
+        "runs": len(seconds),
+        "recovery_seconds": {
+            "median": statistics.median(seconds),
+            "min": min(seconds),
+            "max": max(seconds),
+        }
+        if seconds
+        else None,
+        "throughput": None,
+        "latency_us": None,
+        "failures": list(failures),
+    }
+
+
+def report(rows: Sequence[Row]) -> str:
+    """A line for each case, and how many times as long as Oka's it took."""
+    oka = {found["keys"]: found["recovery_seconds"] for found in rows if found["system"] == OKA}
+    return table(_COLUMNS, [_line(found, oka.get(found["keys"])) for found in rows], keys=4)
+
+
+def _line(found: Row, oka: Mapping[str, float] | None) -> tuple[str, ...]:
+    ran = found["settings"] if found["system"] == FLINK else found["runtime"]
+    place = (found["system"], found["api"], ran, f"{found['keys']:,}", str(found["runs"]))
+    seconds = found["recovery_seconds"]
+    if seconds is None:
+        return (*place, "failed", "", "")
+    return (
+        *place,
+        f"{seconds['median']:.2f}",
+        f"{seconds['min']:.2f}-{seconds['max']:.2f}",
+        f"{seconds['median'] / oka['median']:.1f}" if oka and found["system"] != OKA else "",
+    )
+
+
+# A process is given up when two heartbeats in a row cannot be sent. The timeout is for those that
+# are not answered: a shorter one would give up TaskManagers that wait for a busy machine.
+_HEARTBEATS = {"heartbeat.interval": "100 ms"}
+FLINK_SETTINGS: dict[str, dict[str, str]] = {
+    "defaults": {},
+    "heartbeats": _HEARTBEATS,
+    # Without, it reads files of this machine some bytes at a time: six calls of the kernel a key.
+    "heartbeats, compressed": {
+        **_HEARTBEATS,
+        "execution.checkpointing.snapshot-compression": "true",
+    },
+}
+"""Flink as it comes; to notice sooner; and to read its checkpoints faster, too."""
+_COLUMNS = ("system", "api", "how", "keys", "kills", "seconds", "min-max", "x oka")
+_KEY_BYTES = 8
+_BATCH = 1000
+_INTERVAL_SECONDS = 0.5
+_POLL_SECONDS = 0.005
+_LONGEST_SECONDS = 180.0

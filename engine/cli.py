@@ -113,6 +113,7 @@ _BENCHMARKS = {
     "mesh": "benchmarks.mesh",
     "nexmark": "benchmarks.nexmark.command",
     "peers": "benchmarks.compare",
+    "recovery": "benchmarks.recovery",
     "s3": "benchmarks.s3",
     "serve": "benchmarks.serve.command",
     "soak": "benchmarks.soak",

@@ -26,7 +26,7 @@ class Server:
         self._folder = Path(tempfile.mkdtemp(prefix="oka-serve-"))
         self._processes = Processes(str(self._folder))
         self._log = (self._folder / "log").open("w+b")
-        port = _free_port()
+        port = free_port()
         self.url = f"http://127.0.0.1:{port}/"
         self._process = subprocess.Popen(
             system.command(handler, port),
@@ -88,7 +88,8 @@ class Server:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """One of this machine that nothing listens on."""
     with socket.create_server(("127.0.0.1", 0)) as found:
         port: int = found.getsockname()[1]
         return port

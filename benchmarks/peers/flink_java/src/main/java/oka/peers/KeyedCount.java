@@ -44,7 +44,8 @@ public final class KeyedCount {
         environment.execute();
     }
 
-    private static final class Count extends KeyedProcessFunction<Integer, Integer, Long> {
+    /** Emits each count. */
+    static final class Count extends KeyedProcessFunction<Integer, Integer, Long> {
         private transient ValueState<Long> count;
 
         @Override
@@ -141,5 +142,5 @@ public final class KeyedCount {
     private static final int RECORDS_PER_POLL = 64;
 
     /** Coprime to the numbers of keys that are asked for: far from key to key, and all come. */
-    private static final long STRIDE = 7_368_787;
+    static final long STRIDE = 7_368_787;
 }
