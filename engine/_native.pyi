@@ -325,6 +325,23 @@ class EncodeError(TypeError):
     def __new__(cls, /, message: "str") -> EncodeError: ...
 
 @final
+class FrozenDict:
+    """
+    A copy of a dict that is as the dict was, whatever becomes of its values: those that are no numbers,
+    texts, bytes, None or tuples of such have been encoded, and take part in what is encoded later.
+    """
+    def items(self, /) -> "Any":
+        """
+        Its keys and values; in place of values that have been encoded, what stands for them.
+        """
+    @staticmethod
+    def of(values: "dict[Any, Any]", pickle: "bool" = False) -> "FrozenDict | None":
+        """
+        Of this dict; None where a key can change. Raises EncodeError naming key and value; `pickle` is
+        that of `keyed_entries`.
+        """
+
+@final
 class HttpGateway:
     """
     An HTTP server whose requests wait for who takes them in batches and answers them.
@@ -470,23 +487,6 @@ class InputStatistics:
     def records(self, /) -> int:
         """
         Records that arrived.
-        """
-
-@final
-class FrozenDict:
-    """
-    A copy of a dict that is as the dict was, whatever becomes of its values: those that are no numbers,
-    texts, bytes, None or tuples of such have been encoded, and take part in what is encoded later.
-    """
-    def items(self, /) -> "Any":
-        """
-        Its keys and values; in place of values that have been encoded, what stands for them.
-        """
-    @staticmethod
-    def of(values: "dict[Any, Any]", pickle: "bool" = False) -> "FrozenDict | None":
-        """
-        Of this dict; None where a key can change. Raises EncodeError naming key and value; `pickle` is
-        that of `keyed_entries`.
         """
 
 @disjoint_base
