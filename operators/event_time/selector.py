@@ -106,17 +106,18 @@ class TimeSelector:
                 f"the time is column {self.item!r}, and there are {', '.join(batch.schema.names)}, "
                 "expected one column of that name or index"
             )
-        if pa.types.is_timestamp(column.type):
-            numbers, unit = column.view(pa.int64()), column.type.unit
-        elif pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
+        kind = column.type  # an object of its own with each look
+        floats = pa.types.is_floating(kind)
+        if floats or pa.types.is_integer(kind):
             numbers, unit = column, self.unit
+        elif pa.types.is_timestamp(kind):
+            numbers, unit = column.view(pa.int64()), kind.unit
         else:
             raise ValueError(
-                f"the column {self.item!r} of times is of type {column.type}, expected numbers of "
+                f"the column {self.item!r} of times is of type {kind}, expected numbers of "
                 f"{self.unit} or timestamps\n\n"
                 "hint: cast it in .map_batches(...) before .with_event_time(...)"
             )
-        floats = pa.types.is_floating(column.type)
         lacking = column.is_null(nan_is_null=True).true_count if floats else column.null_count
         if lacking:
             raise ValueError(
@@ -124,6 +125,24 @@ class TimeSelector:
                 "expected one in each\n\nhint: filter such rows out in .map_batches(...)"
             )
         return numbers, _numbers_of(unit)
+
+    def highest(self, batches: "list[pa.RecordBatch]") -> int | None:
+        """The highest time in these batches; None where that takes a look at each of them."""
+        import pyarrow as pa
+
+        assert isinstance(self.item, int | str), "a function reads records"
+        try:
+            column = column_of(pa.Table.from_batches(batches), self.item)
+        except pa.ArrowInvalid:  # they have different columns
+            return None
+        if column is None or column.null_count:
+            return None
+        kind, unit, numbers = column.type, self.unit, column.to_numpy()
+        if pa.types.is_timestamp(kind):
+            unit, numbers = kind.unit, numbers.view("int64")
+        elif not pa.types.is_integer(kind):
+            return None
+        return _numbers_of(unit).in_microseconds(numbers.max())
 
     def in_microseconds(self, time: Any) -> int:
         """The time that a record has, in microseconds. Raises ValueError for what is none."""

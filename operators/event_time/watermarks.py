@@ -75,6 +75,8 @@ class _Watermarks(BatchFunction):
         self._selector = declared.selector
         self._behind_us = microseconds(declared.out_of_orderness) + 1
         self._highest = HighestTime(None if max_jump is None else microseconds(max_jump))
+        self._unseen: list[Any] = []
+        """Batches of columns whose times nobody has waited for."""
         self._told: int | None = None
         """The highest time that a watermark was made of."""
         self._index = context.index
@@ -91,22 +93,30 @@ class _Watermarks(BatchFunction):
     def process(self, batch: Any) -> Any:
         if not len(batch):
             return batch
-        self._highest.see(self._times(batch))
-        now_ns = self._now_ns()
-        idleness = self._idleness
+        now_ns, idleness = self._now_ns(), self._idleness
+        is_due = now_ns >= self._next_ns
+        if type(batch) is list:
+            if self._unseen:
+                self._see()
+            self._highest.see(self._times(batch))
+        else:
+            self._unseen.append(batch)
+            if is_due or self._is_asked() or len(self._unseen) == _TOGETHER:
+                self._see()
         if idleness is not None:
             if idleness.is_idle:  # all downstream are told that it goes on
                 self._make(now_ns)
             idleness.on_records(now_ns)
         if self._drift is not None and self._highest.value is not None:
             self._drift.tell(self._watermark_us())
-        if self._highest.value != self._told and now_ns >= self._next_ns:
+        if is_due and self._highest.value != self._told:
             self._make(now_ns)
         self._set_timer()
         return batch
 
     def on_timer(self, now_ns: int) -> None:
         """Tell what was held back, or that the stream is idle."""
+        self._see()
         if self._highest.value != self._told:
             self._make(now_ns)
         elif self._idleness is not None:
@@ -118,8 +128,14 @@ class _Watermarks(BatchFunction):
                     self._drift.tell(None)
         self._set_timer()
 
+    def on_end(self) -> tuple[()]:
+        """Nothing; but columns without times are refused, however late they come."""
+        self._see()
+        return ()
+
     def snapshot(self) -> KeyedState | None:
         """The highest time."""
+        self._see()
         highest = self._highest.value
         return None if highest is None else KeyedState.of((), own=(self._index, [highest]))
 
@@ -131,6 +147,21 @@ class _Watermarks(BatchFunction):
     def metrics(self) -> dict[str, Any]:
         """What was not believed."""
         return {"disbelieved_times": self._highest.disbelieved}
+
+    def _is_asked(self) -> bool:
+        """Whether others wait for the time of each batch."""
+        return self._drift is not None or (self._idleness is not None and self._idleness.is_idle)
+
+    def _see(self) -> None:
+        """Look at the times of what has passed; those of several batches of columns at once."""
+        unseen, self._unseen = self._unseen, []
+        if len(unseen) > 1:
+            top = self._selector.highest(unseen)
+            if top is not None and self._highest.believes(top):
+                self._highest.see([top])
+                return
+        for batch in unseen:
+            self._highest.see(self._times(batch))
 
     def _times(self, batch: Any) -> Sequence[int]:
         """Some times of a batch, that of the last record among them; of columns, the highest.
@@ -159,7 +190,8 @@ class _Watermarks(BatchFunction):
     def _set_timer(self) -> None:
         """For what is held back, and for the end of a wait."""
         due_ns = None if self._idleness is None else self._idleness.due_ns
-        if self._highest.value != self._told and (due_ns is None or self._next_ns < due_ns):
+        is_held = bool(self._unseen) or self._highest.value != self._told
+        if is_held and (due_ns is None or self._next_ns < due_ns):
             due_ns = self._next_ns
         self.next_timer = due_ns
 
@@ -174,5 +206,7 @@ _SAMPLES = 16
 """Of so many records of a batch, the time is read: it takes some microseconds."""
 _EVERY = 64
 """And of one in so many at least."""
+_TOGETHER = 16
+"""Batches of columns are looked at together, while they are still in a cache of the processor."""
 _LEAST_GAP_NS = 2_000_000
 """Between two watermarks: each goes over every channel, and ends a batch there."""
