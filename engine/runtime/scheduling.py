@@ -15,16 +15,18 @@ def is_bulk(graph: ExecutionGraph) -> bool:
     return all(each.never_waits and each.rate is None for each in sources)
 
 
-def take_turns() -> None:
+def take_turns(tasks: int) -> None:
     """Have the calling thread wait for its turn when it is woken and all cores are at work.
 
-    Else each wake-up takes the core from the task that works, for the few records that are there:
-    with more tasks than cores, columns at parallelism 2 on two cores cost a fifth less CPU this
-    way. Where a core is free nothing changes. What it starts from here on does the same. Nothing
+    That is where there are more tasks than cores. Else each wake-up takes the core from the task
+    that works, for the few records that are there: columns at parallelism 2 on two cores cost a
+    fifth less CPU this way. With a core for each task, one that is woken had better go on at once:
+    counts of words of 1 kB are a tenth faster. What it starts from here on does the same. Nothing
     happens where the kernel has no such policy, or the thread has one already.
     """
     with contextlib.suppress(AttributeError, OSError):
-        if os.sched_getscheduler(0) == os.SCHED_OTHER:
+        is_crowded = tasks > len(os.sched_getaffinity(0))
+        if is_crowded and os.sched_getscheduler(0) == os.SCHED_OTHER:
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 

@@ -127,7 +127,7 @@ class Task:
         self._started = self._now()
         use_precise_timers()
         if self.description.bulk:
-            take_turns()
+            take_turns(self.description.neighbours)
         config = self.description.config
         side = (
             SideInput(self._network, self.description) if self.description.has_side_input else None

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -29,11 +30,24 @@ def waiting() -> Function[int]:
     return Function(lambda: iter([1, 2]))
 
 
-def test_tasks_take_turns_where_only_throughput_counts() -> None:
+@pytest.fixture
+def cores(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """The machine has so many."""
+    return lambda count: monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(count)))
+
+
+def test_tasks_take_turns_where_only_throughput_counts(cores: Callable[[int], None]) -> None:
+    cores(3)
     assert seen(source(Collection([1, 2]))) == {os.SCHED_BATCH}
 
 
-def test_tasks_work_at_once_where_records_come_in_their_time() -> None:
+def test_tasks_work_at_once_where_each_has_a_core(cores: Callable[[int], None]) -> None:
+    cores(4)
+    assert seen(source(Collection([1, 2]))) == {policy(None)}
+
+
+def test_tasks_work_at_once_where_records_come_in_their_time(cores: Callable[[int], None]) -> None:
+    cores(1)
     ours = {policy(None)}
     assert seen(source(Collection([1, 2], rate=1000))) == ours
     assert seen(source(waiting())) == ours
