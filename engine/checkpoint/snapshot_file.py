@@ -86,7 +86,7 @@ def _blake2b(whole: memoryview) -> bytes:
 _MAGIC = b"OKA-SNP5"
 _DIGEST = 16
 _DIGESTS: Mapping[bytes, Callable[[memoryview], bytes]] = {
-    _MAGIC: lambda whole: xxh3([whole]),  # fifteen times as fast as the other
+    _MAGIC: lambda whole: xxh3([whole]),  # many times as fast as the other
     b"OKA-SNAP": _blake2b,
 }
 _UNREADABLE = (

@@ -137,12 +137,12 @@ class TimeSelector:
             return None
         if column is None or column.null_count:
             return None
-        kind, unit, numbers = column.type, self.unit, column.to_numpy()
+        kind = column.type
+        if pa.types.is_integer(kind):
+            return _numbers_of(self.unit).in_microseconds(column.to_numpy().max())
         if pa.types.is_timestamp(kind):
-            unit, numbers = kind.unit, numbers.view("int64")
-        elif not pa.types.is_integer(kind):
-            return None
-        return _numbers_of(unit).in_microseconds(numbers.max())
+            return _numbers_of(kind.unit).in_microseconds(column.to_numpy().view("int64").max())
+        return None
 
     def in_microseconds(self, time: Any) -> int:
         """The time that a record has, in microseconds. Raises ValueError for what is none."""
