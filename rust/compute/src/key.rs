@@ -40,12 +40,17 @@ pub fn canonical<'a>(encoded: &'a [u8], scratch: &'a mut Vec<u8>) -> Result<&'a 
 /// How deep the tuples of a key may nest.
 pub const MAX_DEPTH: usize = 64;
 
-/// True for None, small integers and text in the shortest form.
+/// True for None, for integers that are not below -32, and for text, in the shortest form.
 #[inline]
 fn is_canonical(encoded: &[u8]) -> bool {
     match encoded {
         [0x00..=0x7f | 0xa0..=0xbf | 0xc0 | 0xe0..=0xff, ..] => true,
-        [0xd9, length, ..] => *length >= 32,
+        [0xd9, length, ..] => *length >= 0x20,
+        [0xda, high, _, ..] => *high != 0,
+        [0xcc, number] => *number >= 0x80,
+        [0xcd, high, _] => *high != 0,
+        [0xce, high @ .., _, _] => *high != [0, 0],
+        [0xcf, high @ .., _, _, _, _] => *high != [0; 4],
         _ => false,
     }
 }
@@ -199,6 +204,32 @@ mod tests {
             key(|out| encode::text(out, b"a")),
             key(|out| encode::bytes(out, b"a"))
         );
+    }
+
+    #[test]
+    fn what_is_not_in_the_shortest_form_is_brought_into_it() {
+        for (long, short) in [
+            (&[0xcc, 0x7f][..], &[0x7f][..]),
+            (&[0xcd, 0, 0x80], &[0xcc, 0x80]),
+            (&[0xce, 0, 0, 1, 0], &[0xcd, 1, 0]),
+            (&[0xcf, 0, 0, 0, 0, 0, 1, 0, 0], &[0xce, 0, 1, 0, 0]),
+            (&[0xd9, 1, b'a'], &[0xa1, b'a']),
+            (&[0xda, 0, 1, b'a'], &[0xa1, b'a']),
+        ] {
+            assert_eq!(canonical(long, &mut Vec::new()), Ok(short));
+        }
+    }
+
+    #[test]
+    fn words_and_numbers_are_not_copied() {
+        let word = |length| key(|out| encode::text(out, &vec![b'a'; length]));
+        let words = [0, 31, 32, 255, 256, 65_535].map(word);
+        let numbers = [0, 127, 128, 255, 256, 65_535, 65_536, 1 << 32, i64::MAX].map(int);
+        for encoded in words.into_iter().flatten().chain(numbers) {
+            let mut scratch = Vec::new();
+            assert_eq!(canonical(&encoded, &mut scratch), Ok(&encoded[..]));
+            assert!(scratch.is_empty(), "{:x}", encoded[0]);
+        }
     }
 
     #[test]
