@@ -255,6 +255,7 @@ class SourceLoop:
             except BaseException:
                 self._chain.fails_behind()
                 raise
+            del item, batch, out  # the next have their memory, which is in the caches
             if self._ended:
                 break
         self.records += interval - until_marker
@@ -284,6 +285,7 @@ class SourceLoop:
             except BaseException:
                 self._chain.fails_behind()
                 raise
+            del item, batch, out
             emitted += records
             self.records = emitted
             if stamps is not None:

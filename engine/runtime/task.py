@@ -39,6 +39,7 @@ from engine.runtime.description import (
     TaskStatistics,
 )
 from engine.runtime.drift import Drift
+from engine.runtime.heap import fill_gaps
 from engine.runtime.measured import measured
 from engine.runtime.rescue import Rescuer, ServiceRescuer
 from engine.runtime.scheduling import take_turns
@@ -126,6 +127,7 @@ class Task:
         self._thread = ThreadTime()
         self._started = self._now()
         use_precise_timers()
+        fill_gaps()
         if self.description.bulk:
             take_turns(self.description.neighbours)
         config = self.description.config
@@ -392,6 +394,7 @@ class Task:
                 except BaseException:
                     self.chain.fails_behind()
                     raise
+                del out  # the next has its memory, which is in the caches
                 self._received += len(element)
                 if markers:
                     self._window.pass_marker()

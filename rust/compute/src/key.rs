@@ -29,7 +29,20 @@ pub enum KeyError {
 /// costs next to nothing for strings, otherwise what is written to `scratch`.
 #[inline]
 pub fn canonical<'a>(encoded: &'a [u8], scratch: &'a mut Vec<u8>) -> Result<&'a [u8], KeyError> {
-    if is_canonical(encoded) {
+    match encoded {
+        [0x00..=0x7f | 0xa0..=0xbf | 0xc0 | 0xe0..=0xff, ..] => Ok(encoded),
+        [0xd9, length, ..] if *length >= 0x20 => Ok(encoded),
+        _ => canonical_by_call(encoded, scratch),
+    }
+}
+
+/// As `canonical`, where the value is no short text or small integer, which are most keys.
+#[inline(never)]
+fn canonical_by_call<'a>(
+    encoded: &'a [u8],
+    scratch: &'a mut Vec<u8>,
+) -> Result<&'a [u8], KeyError> {
+    if is_shortest(encoded) {
         return Ok(encoded);
     }
     scratch.clear();
@@ -40,12 +53,9 @@ pub fn canonical<'a>(encoded: &'a [u8], scratch: &'a mut Vec<u8>) -> Result<&'a 
 /// How deep the tuples of a key may nest.
 pub const MAX_DEPTH: usize = 64;
 
-/// True for None, for integers that are not below -32, and for text, in the shortest form.
-#[inline]
-fn is_canonical(encoded: &[u8]) -> bool {
+/// True for long text, and for large integers that are not negative, in the shortest form.
+fn is_shortest(encoded: &[u8]) -> bool {
     match encoded {
-        [0x00..=0x7f | 0xa0..=0xbf | 0xc0 | 0xe0..=0xff, ..] => true,
-        [0xd9, length, ..] => *length >= 0x20,
         [0xda, high, _, ..] => *high != 0,
         [0xcc, number] => *number >= 0x80,
         [0xcd, high, _] => *high != 0,
