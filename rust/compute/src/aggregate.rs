@@ -74,11 +74,13 @@ impl Aggregate {
 
     /// Some of the keys touched since the last call of `take_updates`, in the order in which they
     /// were touched first; all keys where it was never called.
+    #[inline]
     pub fn updates(&self, some: Range<usize>) -> impl Iterator<Item = Update<'_>> {
         self.groups.updates(some)
     }
 
     /// All of them, for the last time.
+    #[inline]
     pub fn take_updates(&mut self) -> impl Iterator<Item = Update<'_>> {
         self.groups.take_updates()
     }

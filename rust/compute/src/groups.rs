@@ -181,6 +181,7 @@ impl Groups {
     }
 
     /// Some of the keys touched since the last `settle`, in the order in which they were touched.
+    #[inline]
     pub(crate) fn updates(&self, some: Range<usize>) -> impl Iterator<Item = Update<'_>> {
         self.touched[some].iter().map(|number| self.update(*number))
     }
@@ -211,6 +212,7 @@ impl Groups {
     }
 
     /// All of those touched, for the last time.
+    #[inline]
     pub(crate) fn take_updates(&mut self) -> impl Iterator<Item = Update<'_>> {
         self.round += 1;
         let (entries, table, further) = (&self.entries, &self.table, &self.further);
@@ -331,6 +333,7 @@ impl Groups {
                 .all(|(values, others)| subtract(&mut values[number], &others[from]))
     }
 
+    #[inline]
     pub(crate) fn update(&self, number: usize) -> Update<'_> {
         update(number, &self.entries, &self.table, &self.further)
     }
@@ -348,6 +351,7 @@ impl Table for Groups {
     }
 }
 
+#[inline]
 fn update<'a>(
     number: usize,
     entries: &'a [Entry],

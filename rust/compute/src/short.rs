@@ -86,26 +86,22 @@ impl Deref for Bytes {
 /// Equality.
 #[inline]
 pub fn equal(left: &[u8], right: &[u8]) -> bool {
-    if left.len() != right.len() {
-        return false;
-    }
-    if let (Some(left_start), Some(right_start)) = (left.first_chunk(), right.first_chunk())
-        && let (Some(left_end), Some(right_end)) = (left.last_chunk(), right.last_chunk())
-        && left.len() <= 32
-    {
-        let differs = |left: &[u8; 16], right: &[u8; 16]| {
-            u128::from_ne_bytes(*left) ^ u128::from_ne_bytes(*right)
-        };
-        return differs(left_start, right_start) | differs(left_end, right_end) == 0;
-    }
-    match (left.last_chunk::<8>(), right.last_chunk::<8>()) {
-        (Some(left_end), Some(right_end)) if left.len() <= LONGEST => {
-            let (left, _) = left.as_chunks::<8>();
-            let (right, _) = right.as_chunks::<8>();
-            left_end == right_end && left.iter().zip(right).all(|(left, right)| left == right)
+    left.len() == right.len()
+        && match left.len() {
+            0..4 => left.iter().eq(right),
+            4..8 => equal_ends::<4>(left, right),
+            8..16 => equal_ends::<8>(left, right),
+            16..=32 => equal_ends::<16>(left, right),
+            33..=LONGEST => equal_ends::<32>(left, right),
+            _ => left == right,
         }
-        _ => left == right,
-    }
+}
+
+/// Equality of the first `N` bytes and of the last ones, which meet or overlap in the middle.
+#[inline]
+fn equal_ends<const N: usize>(left: &[u8], right: &[u8]) -> bool {
+    (left.first_chunk::<N>() == right.first_chunk())
+        & (left.last_chunk::<N>() == right.last_chunk())
 }
 
 /// What counts as short, in bytes.
