@@ -1,7 +1,7 @@
 from typing import Any, SupportsFloat, SupportsIndex, final
 from typing_extensions import disjoint_base
 
-__all__ = ["Aggregate", "AggregateError", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "Digests", "EncodeError", "FrozenDict", "HttpGateway", "HttpReplies", "HttpStream", "InputStatistics", "KeyExtractError", "KeyedEntries", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "ResourceError", "S3Client", "S3Server", "StorageFailed", "WindowAggregate", "ipc_streams", "keyed_entries", "partition", "register_extensions", "use_precise_timers", "xxh3"]
+__all__ = ["Aggregate", "AggregateError", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "Digests", "EncodeError", "FrozenDict", "HttpGateway", "HttpReplies", "HttpStream", "InputStatistics", "KeyExtractError", "KeyedEntries", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "Paired", "ResourceError", "S3Client", "S3Server", "StorageFailed", "WindowAggregate", "ipc_streams", "keyed_entries", "partition", "register_extensions", "use_precise_timers", "xxh3"]
 
 @final
 class Aggregate:
@@ -819,8 +819,8 @@ class OutputGate:
     """
     def emit(self, /, records: "Any", stamps: "list[int] | None" = None) -> None:
         """
-        Encodes `records`, a list or a pyarrow.RecordBatch, into the channels' open frames, in one
-        pass, and returns once every channel takes more again: blocks without the GIL while a
+        Encodes `records`, a list, `Paired` or a pyarrow.RecordBatch, into the channels' open frames,
+        in one pass, and returns once every channel takes more again: blocks without the GIL while a
         receiver is too slow.
 
         `stamps` (nanoseconds) become markers behind the last record. Raises EncodeError or
@@ -891,6 +891,20 @@ class OutputStatistics:
     def retransmitted_frames(self, /) -> int:
         """
         Frames that were sent again, after a reconnect.
+        """
+
+@final
+class Paired:
+    """
+    Records of which each stands for the tuple of it and `beside`, which is the same for all.
+
+    A gate encodes the tuples without making them.
+    """
+    def __len__(self, /) -> int: ...
+    def __new__(cls, /, records: "list[Any]", beside: "Any") -> Paired: ...
+    def to_list(self, /) -> "list[tuple[Any, Any]]":
+        """
+        The tuples.
         """
 
 @disjoint_base

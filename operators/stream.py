@@ -41,6 +41,7 @@ from operators.event_time import (
     TimeSelector,
     Unit,
     WithEventTime,
+    WithIngestionTime,
     check_before_keys,
 )
 from operators.keys import HaveKeys, KeyRecords, check_key
@@ -420,8 +421,30 @@ class Stream(Generic[T]):
         """
         selector = TimeSelector.of("with_event_time", time, unit)
         operator = WithEventTime(selector, out_of_orderness, idle_after, max_jump, max_drift)
-        check_before_keys(self._inputs)
+        check_before_keys(self._inputs, "with_event_time")
         return Stream(self._beside(operator, "with_event_time"))
+
+    def with_ingestion_time(self) -> "Stream[tuple[T, int]]":
+        """Make pairs of each record and the time at which it comes here, and windows go by that.
+
+        A time is microseconds since 1970. Records that come together have the same, and none has an
+        earlier one than those before it in its task, so that none is late. Time goes on where
+        nothing comes. Call it right behind the source, and before `key_by`.
+
+        >>> import engine.testing
+        >>> from operators.sinks import Collect
+        >>> from operators.sources import Collection
+        >>> timed = source(Collection(["to", "be"])).with_ingestion_time()
+        >>> pairs = engine.testing.run(timed.sink(Collect()))["collect"]
+        >>> [word for word, time in pairs], pairs[0][1] <= pairs[1][1]
+        (['to', 'be'], True)
+
+        The clock is that of the day as the task begins, and goes on evenly from there, also where
+        somebody sets it. Records that come again, behind a checkpoint, have the time at which they
+        do so. Of columns, make a column of times in `map_batches`, for `with_event_time`.
+        """
+        check_before_keys(self._inputs, "with_ingestion_time")
+        return Stream(self._beside(WithIngestionTime(), "with_ingestion_time"))
 
     def side(self, name: str) -> "Stream[Any]":
         """A side output of the last operator.

@@ -14,7 +14,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from datetime import timedelta
-from itertools import repeat
 from typing import TYPE_CHECKING, Any, Literal
 
 from operators import Pipeline, Stream, Tumbling, source
@@ -52,7 +51,7 @@ def count_by_time(words: Stream[Any], api: WindowApi) -> Stream[tuple[str, int, 
     if api == "windows_columnar":
         rows = words.map_batches(column_of_times).with_event_time("time")
         return rows.key_by("word").window(tenths).count().to_records().map(in_order)
-    pairs = words.map_batches(pairs_with_times).with_event_time(1)
+    pairs = words.with_ingestion_time()
     if api == "windows_native":
         return pairs.key_by(0).window(tenths).count()
     if api == "windows_per_record":
@@ -63,11 +62,6 @@ def count_by_time(words: Stream[Any], api: WindowApi) -> Stream[tuple[str, int, 
     raise ValueError(
         f"api is {api!r}, expected windows_per_record, windows_native or windows_columnar"
     )
-
-
-def pairs_with_times(words: list[str]) -> list[tuple[str, int]]:
-    """Each word with the time now, in microseconds."""
-    return list(zip(words, repeat(time.time_ns() // 1000)))
 
 
 def column_of_times(words: pa.RecordBatch) -> pa.RecordBatch:

@@ -104,6 +104,10 @@ class Properties:
     columns_hint: str | None = None
     """What to do where columns come and it takes none; with `{column!r}`, the name of the first."""
 
+    emits_pairs: bool = False
+    """Whether it gives `engine.network.Paired`: a gate takes that as it is, operators behind it in
+    its chain get a list of tuples."""
+
     compacts: bool = False
     """Whether updates of one batch are merged: fewer records leave than count as emitted."""
 

@@ -32,7 +32,7 @@ from engine.graph.operator import (
     TaskContext,
     Watermark,
 )
-from engine.network import Batch
+from engine.network import Batch, Paired
 from engine.rescued import rescued
 from engine.runtime.description import OperatorStatistics
 from engine.runtime.reply import text_of
@@ -102,10 +102,13 @@ class Chain:
         if encoded and not first.accepts_encoded:
             may_be_columns |= self._columns_hint is not None  # which the decoder does not know
             runs.append(Batch.decode if may_be_columns else Batch.to_list)
+        gives_pairs = False
         for operator in operators:
             tell = self.failing.at_work(operator.name)
             tell()
             properties = operator.operator.properties
+            if gives_pairs:
+                runs.append(_made)
             if may_be_columns and not properties.accepts_columns:
                 runs.append(_records_only(operator.name, properties.columns_hint, tell))
             rescue = self._rescuers.get(operator.name)
@@ -127,6 +130,7 @@ class Chain:
             self._counters.append(counter)
             runs.append(run)
             may_be_columns = properties.accepts_columns
+            gives_pairs = properties.emits_pairs
         self.failing.operator = None
         if len(runs) == 1:
             self.process = runs[0]
@@ -401,6 +405,11 @@ def _records_only(name: str, hint: str | None, tell: Tell) -> Run:
     return run
 
 
+def _made(batch: Any) -> Any:
+    """Pairs as a list of tuples."""
+    return batch.to_list() if type(batch) is Paired else batch
+
+
 def _in_turn(runs: tuple[Run, ...]) -> Run:
     def process(batch: Any) -> Any:
         for run in runs:
@@ -504,7 +513,7 @@ def _limited(function: Run, counter: list[int], limit: float, reached: Callable[
 
 def _check_batch(out: object, method: str) -> None:
     """Raise TypeError unless the method has given a batch."""
-    if not isinstance(out, list) and not is_columns(out):
+    if not isinstance(out, list | Paired) and not is_columns(out):
         raise TypeError(
             f"{method}() gave {type(out).__name__} {out!r:.80}, expected a list of records or a "
             "pyarrow.RecordBatch\n\nhint: [] for no record, [record] for one"

@@ -1,5 +1,6 @@
 """Event time: where records have their time, and the watermarks that are made of it."""
 
+from operators.event_time.ingestion import WithIngestionTime
 from operators.event_time.lookup import check_before_keys, time_of
 from operators.event_time.selector import Time, TimeSelector, Unit
 from operators.event_time.watermarks import A_DAY, WithEventTime
@@ -10,6 +11,7 @@ __all__ = [
     "TimeSelector",
     "Unit",
     "WithEventTime",
+    "WithIngestionTime",
     "check_before_keys",
     "time_of",
 ]

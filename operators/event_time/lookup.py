@@ -8,6 +8,7 @@ from engine.graph.declaration import Declaration, Input
 from engine.graph.operator import Operator, RecordOperator
 from engine.graph.partitioner import Forward, Hash
 from operators.elementwise import ToColumns, ToRecords
+from operators.event_time.ingestion import WithIngestionTime
 from operators.event_time.selector import Time, TimeSelector, Unit
 from operators.event_time.watermarks import WithEventTime
 from operators.keys import HaveKeys, KeyRecords
@@ -27,7 +28,7 @@ def time_of(
         return replace(TimeSelector.of(method, time, unit), paired=paired)
     selectors = set()
     for declaration, changed_by in _origins(inputs):
-        if changed_by is None and isinstance(declaration.operator, WithEventTime):
+        if changed_by is None and isinstance(declaration.operator, _GIVE_TIME):
             selectors.add(declaration.operator.selector)
         elif changed_by is None or not has_event_time([Input(declaration, Forward())]):
             raise GraphError(
@@ -51,8 +52,8 @@ def time_of(
     return replace(selectors.pop(), paired=paired)
 
 
-def check_before_keys(inputs: Sequence[Input]) -> None:
-    """Raise `GraphError` if records were divided by key on their way to `with_event_time`.
+def check_before_keys(inputs: Sequence[Input], method: str) -> None:
+    """Raise `GraphError` if records were divided by key on their way to this method.
 
     A task has some keys then, of several tasks. What it sees says nothing of the order in which
     records came, and those of other keys would be late.
@@ -60,16 +61,15 @@ def check_before_keys(inputs: Sequence[Input]) -> None:
     for declaration in _upstream(inputs):
         if any(isinstance(edge.partitioner, Hash) for edge in declaration.inputs):
             raise GraphError(
-                f".with_event_time() follows .key_by() (of {declaration.name!r}), expected it "
-                "before",
+                f".{method}() follows .key_by() (of {declaration.name!r}), expected it before",
                 hint="call it right behind the source: what it says holds behind .key_by() too; "
                 "where records have their time elsewhere since, say time=... there",
             )
 
 
 def has_event_time(inputs: Sequence[Input]) -> bool:
-    """Whether `with_event_time` was called anywhere on the way to these edges."""
-    return any(isinstance(each.operator, WithEventTime) for each in _upstream(inputs))
+    """Whether times were given or named anywhere on the way to these edges."""
+    return any(isinstance(each.operator, _GIVE_TIME) for each in _upstream(inputs))
 
 
 def _origins(inputs: Sequence[Input]) -> Iterator[tuple[Declaration, str | None]]:
@@ -88,7 +88,7 @@ def _origins(inputs: Sequence[Input]) -> Iterator[tuple[Declaration, str | None]
         seen.add((declaration.identity, converted))
         if edge.output is not None:
             yield declaration, f"{declaration.name}.side({edge.output!r})"
-        elif isinstance(found, WithEventTime):
+        elif isinstance(found, _GIVE_TIME):
             named = isinstance(found.selector.item, str)  # rows and columns have names in common
             yield declaration, None if named else converted
         elif not declaration.inputs:
@@ -116,3 +116,6 @@ def _keeps_records(found: Operator) -> bool:
     if isinstance(found, RecordOperator):
         return found.form == "filter"
     return isinstance(found, HaveKeys | KeyRecords | Take)
+
+
+_GIVE_TIME = (WithEventTime, WithIngestionTime)

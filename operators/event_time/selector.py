@@ -83,8 +83,13 @@ class TimeSelector:
         times: list[Any] = []
         try:
             times += map(self.time, at)
-            if self.unit == "us" and set(map(type, times)) <= _INTEGERS:
-                return times
+            if set(map(type, times)) <= _INTEGERS:
+                if self.unit == "us":
+                    return times
+                if self.unit == "ns":
+                    return [time // 1000 for time in times]
+                scale = _MICROSECONDS[self.unit]
+                return [time * scale for time in times]
             at = iter(records)
             return [self.in_microseconds(time) for time, _ in zip(times, at, strict=True)]
         except BaseException:

@@ -90,10 +90,9 @@ class Join(BatchOperator):
         """The join in one task, without any record."""
         return JoinFunction(self, context)
 
-    @property
     @abstractmethod
-    def delay(self) -> int:
-        """How far times in results are behind the watermark at most, in microseconds."""
+    def watermark_of_results(self, watermark_us: int) -> int:
+        """What all times in the results are later than that come behind this watermark."""
 
     @abstractmethod
     def of_records(self, context: TaskContext) -> JoinState:
@@ -107,8 +106,8 @@ class Join(BatchOperator):
 class JoinFunction(BatchFunction):
     """Brings records and watermarks to the state, and late records to their output.
 
-    What is behind hears of watermarks `Join.delay` earlier, so that no time of a record in a result
-    is behind what was told before. Whether records or columns come, the first of them tells.
+    What is behind hears of earlier watermarks, so that no time of a record in a result is behind
+    what was told before. Whether records or columns come, the first of them tells.
     """
 
     def __init__(self, operator: Join, context: TaskContext) -> None:
@@ -118,6 +117,7 @@ class JoinFunction(BatchFunction):
         self._state: JoinState = operator.of_records(context)
         self._columns: ColumnState | None = None
         self._watermark = NEVER
+        self._told: int | None = None
 
     def process(self, batch: Any) -> Any:
         """What a batch of one of the inputs makes, with what has come of both."""
@@ -135,10 +135,14 @@ class JoinFunction(BatchFunction):
     def on_watermark(self, watermark_us: int) -> Iterator[Any]:
         """What is complete now; those behind hear of the watermark as far as it is theirs."""
         yield from self._close(watermark_us)
-        self.watermark = Watermark(max(START_OF_TIME, watermark_us - self._operator.delay))
+        of_results = max(START_OF_TIME, self._operator.watermark_of_results(watermark_us))
+        if of_results != self._told:
+            self._told = of_results
+            self.watermark = Watermark(of_results)
 
     def on_idle(self) -> None:
         """Nobody waits for what comes of here, either."""
+        self._told = None
         self.watermark = Watermark(None)
 
     def on_end(self) -> Iterator[Any]:

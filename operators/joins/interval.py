@@ -26,10 +26,9 @@ class IntervalJoin(Join):
 
     name = "interval_join"
 
-    @property
-    def delay(self) -> int:
-        """Until no partner of a record can follow."""
-        return max(0, self.high, -self.low)
+    def watermark_of_results(self, watermark_us: int) -> int:
+        """As long ago as the partner of a record can be."""
+        return watermark_us - max(0, self.high, -self.low)
 
     def of_records(self, context: TaskContext) -> JoinState:
         """Lists by key."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import starmap
 from operator import itemgetter
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -57,15 +58,12 @@ class Joining:
         """What is made of partners."""
         if self.function is None:
             return pairs
-        made: list[Any] = []
         at = iter(pairs)
         try:
-            for left, right in at:
-                made.append(self.function(left, right))
+            return list(starmap(self.function, at))
         except BaseException:
             failing.at(pairs, at)
             raise
-        return made
 
 
 def check_joining(

@@ -18,7 +18,10 @@ class TemporalJoin(Join):
     """Joins a record of the left at t with the newest one of the right of its key, up to t."""
 
     name = "temporal_join"
-    delay = 0
+
+    def watermark_of_results(self, watermark_us: int) -> int:
+        """The same: a record waits for it."""
+        return watermark_us
 
     def of_records(self, context: TaskContext) -> JoinState:
         """Lists by key."""

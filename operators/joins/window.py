@@ -29,11 +29,11 @@ class WindowJoin(Join):
 
     name = "window_join"
 
-    @property
-    def delay(self) -> int:
-        """As long as a window; how long a session will be, nobody knows."""
-        assigner = self.assigner
-        return 0 if isinstance(assigner, Session) else microseconds(assigner.size)
+    def watermark_of_results(self, watermark_us: int) -> int:
+        """Up to the first window that is not complete; how long a session will be, nobody knows."""
+        if isinstance(self.assigner, Session):
+            return watermark_us
+        return first_start(self.assigner, watermark_us + 1) - 1
 
     def of_records(self, context: TaskContext) -> JoinState:
         """Windows of lists."""
@@ -48,6 +48,13 @@ class WindowJoin(Join):
         from operators.joins.window_columns import WindowColumns
 
         return WindowColumns(self, self.assigner)
+
+
+def first_start(windows: Tumbling | Sliding, time_us: int) -> int:
+    """The start of the first window that has this time."""
+    size, slide, offset = map(microseconds, (windows.size, windows.slide, windows.offset))
+    last = time_us - (time_us - offset) % slide
+    return last - (size - 1 - (time_us - last)) // slide * slide
 
 
 class Joined:
@@ -111,7 +118,8 @@ class Joined:
 
 
 def _created(row: Any) -> tuple[list[Any], list[Any]]:
-    return _added(([], []), row)
+    _, side, record = row
+    return ([], [record]) if side else ([record], [])
 
 
 def _added(lists: tuple[list[Any], list[Any]], row: Any) -> tuple[list[Any], list[Any]]:

@@ -12,6 +12,7 @@ from operators.durations import microseconds
 from operators.joins.chunks import Chunk, merged
 from operators.joins.columns import JoinColumns
 from operators.joins.function import NEVER
+from operators.joins.window import first_start
 
 if TYPE_CHECKING:
     from operators.joins.window import WindowJoin
@@ -24,7 +25,7 @@ class WindowColumns(JoinColumns):
     def __init__(self, operator: WindowJoin, assigner: Tumbling | Sliding) -> None:
         super().__init__(operator)
         self._size, self._slide = microseconds(assigner.size), microseconds(assigner.slide)
-        self._offset = microseconds(assigner.offset)
+        self._windows = assigner
 
     def add(self, side: int, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
         """Take rows in; a window gives nothing until it is complete."""
@@ -40,7 +41,7 @@ class WindowColumns(JoinColumns):
         start = self._first_open()
         self._watermark = max(self._watermark, watermark)
         while firsts := [int(each.times[each.gone]) for side in self._sides for each in side.all]:
-            start = max(start, self._first_start(min(firsts)))
+            start = max(start, first_start(self._windows, min(firsts)))
             if start + self._size - 1 > self._watermark:
                 break
             yield from self._joined(int(start))
@@ -53,12 +54,7 @@ class WindowColumns(JoinColumns):
         """The start of the first window that is not complete."""
         if self._watermark in (NEVER, float("inf")):
             return self._watermark
-        return self._first_start(int(self._watermark) + 1)
-
-    def _first_start(self, time: int) -> int:
-        """The start of the first window that has this time."""
-        last = time - (time - self._offset) % self._slide
-        return last - (self._size - 1 - (time - last)) // self._slide * self._slide
+        return first_start(self._windows, int(self._watermark) + 1)
 
     def _joined(self, start: int) -> Iterator[pa.RecordBatch]:
         """What the rows in a window make."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from engine.graph.partitioner import Broadcast, Forward, Hash, Rebalance
+from engine.graph.partitioner import Broadcast, Forward, Hash, Partitioner, Rebalance
 from engine.network import (
     Batch,
     Cancelled,
@@ -20,6 +20,7 @@ from engine.network import (
     LatencyHistogram,
     Network,
     NetworkError,
+    Paired,
     open_output_gate,
     partition,
 )
@@ -175,6 +176,35 @@ def test_a_record_that_cannot_travel_leaves_the_ones_before_it(connected: Open) 
     gate.emit(["e"])
     received = [record for records, _ in finish(sender, targets) for record in records]
     assert sorted(received) == ["a", "b", "e"]
+
+
+@pytest.mark.parametrize(
+    "partitioner", [Forward(), Rebalance(), Broadcast(), Hash(0), Hash(1), Hash(None)], ids=str
+)
+def test_pairs_go_where_their_tuples_go(connected: Open, partitioner: Partitioner) -> None:
+    receivers = 1 if partitioner == Forward() else 3
+    words: list[Any] = [f"word {number}" for number in range(51)] + [(1, 2), None, "x" * 5000]
+    sender, targets = connected(receivers)
+    gate = open_output_gate(sender, partitioner, list(range(receivers)))
+    gate.emit(Paired(words, 2**40), [7])
+    gate.emit([(word, 2**40) for word in words], [7])
+    for records, markers in finish(sender, targets):
+        half = len(records) // 2
+        assert records[:half] == records[half:]
+        assert set(markers) <= {7}
+    assert Paired(words, "!").to_list() == [(word, "!") for word in words]
+
+
+@pytest.mark.parametrize(("beside", "place"), [(1, 1), (object(), 0)])
+def test_a_pair_that_cannot_travel_leaves_the_ones_before_it(
+    connected: Open, beside: Any, place: int
+) -> None:
+    sender, targets = connected()
+    gate = open_output_gate(sender, Forward(), [0])
+    with pytest.raises(EncodeError, match=f"^record {place} of the batch, <object"):
+        gate.emit(Paired(["a", object(), "b"], beside))
+    gate.emit(["c"])
+    assert finish(sender, targets) == [([("a", 1)] * place + ["c"], [])]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ use crate::encode::{self, Refused};
 use crate::error::{EncodeError, KeyExtractError, Raise, alone};
 use crate::extension::Pickling;
 use crate::key::Key;
+use crate::paired::Paired;
 use arrow_array::RecordBatch;
 use oka_columnar::{Encoder, PartitionError, piece_rows, pieces};
 use oka_protocol::partition::target;
@@ -32,8 +33,8 @@ pub(crate) struct OutputGate {
 
 #[pymethods]
 impl OutputGate {
-    /// Encodes `records`, a list or a pyarrow.RecordBatch, into the channels' open frames, in one
-    /// pass, and returns once every channel takes more again: blocks without the GIL while a
+    /// Encodes `records`, a list, `Paired` or a pyarrow.RecordBatch, into the channels' open frames,
+    /// in one pass, and returns once every channel takes more again: blocks without the GIL while a
     /// receiver is too slow.
     ///
     /// `stamps` (nanoseconds) become markers behind the last record. Raises EncodeError or
@@ -49,15 +50,18 @@ impl OutputGate {
         stamps: Option<Vec<u64>>,
     ) -> PyResult<()> {
         let mut state = self.state()?;
-        let emitted = match records.cast::<PyList>() {
-            Ok(records) => {
-                let _pickling = Pickling::allow(self.pickle);
-                state.begin_records();
-                self.encode(&mut state, records)
-            }
-            Err(_) => columns::import(records)
+        let emitted = if let Ok(records) = records.cast::<PyList>() {
+            let _pickling = Pickling::allow(self.pickle);
+            state.begin_records();
+            self.encode(&mut state, records, &self.partitioner, append)
+        } else if let Ok(paired) = records.cast_exact::<Paired>() {
+            let _pickling = Pickling::allow(self.pickle);
+            state.begin_records();
+            self.encode_paired(&mut state, paired.py(), paired.get())
+        } else {
+            columns::import(records)
                 .map_err(|error| no_batch(py, error))
-                .and_then(|batch| self.encode_columns(&mut state, &batch)),
+                .and_then(|batch| self.encode_columns(&mut state, &batch))
         };
         let last = state.last;
         if let Some(stamps) = stamps.filter(|stamps| !stamps.is_empty() && emitted.is_ok()) {
@@ -155,11 +159,18 @@ impl OutputGate {
         )
     }
 
+    /// Encodes records by `append`, each into the frame that the partitioner chooses.
     #[inline]
-    fn encode(&self, state: &mut State, records: &Bound<'_, PyList>) -> PyResult<()> {
+    fn encode(
+        &self,
+        state: &mut State,
+        records: &Bound<'_, PyList>,
+        partitioner: &Partitioner,
+        append: impl Fn(&mut Vec<u8>, usize, &Bound<'_, PyAny>) -> PyResult<usize>,
+    ) -> PyResult<()> {
         let channels = &self.channels;
         let count = channels.len();
-        match &self.partitioner {
+        match partitioner {
             Partitioner::Single => {
                 let frame = state.open(0);
                 for_each(records, |index, record| {
@@ -169,12 +180,12 @@ impl OutputGate {
             }
             Partitioner::Hash(key) => for_each(records, |index, record| {
                 let channel = target(key.hash(index, record)?, count);
-                state.append(channels, channel, index, record)
+                state.append(channels, channel, index, record, &append)
             }),
             Partitioner::Rebalance => for_each(records, |index, record| {
                 let channel = state.next;
                 state.next = if channel + 1 == count { 0 } else { channel + 1 };
-                state.append(channels, channel, index, record)
+                state.append(channels, channel, index, record, &append)
             }),
             Partitioner::Broadcast => for_each(records, |index, record| {
                 let mut encoded = std::mem::take(&mut state.scratch);
@@ -190,6 +201,31 @@ impl OutputGate {
                 Ok(())
             }),
         }
+    }
+
+    /// Encodes pairs, of which none is made where the key is the first of them.
+    fn encode_paired(&self, state: &mut State, py: Python<'_>, paired: &Paired) -> PyResult<()> {
+        let by_first = Partitioner::Hash(Key::Record);
+        let partitioner = match &self.partitioner {
+            Partitioner::Hash(Key::Item(0)) => &by_first,
+            Partitioner::Hash(_) => {
+                return self.encode(state, &paired.to_list(py)?, &self.partitioner, append);
+            }
+            other => other,
+        };
+        let beside = paired.encoded(py)?;
+        self.encode(
+            state,
+            paired.records.bind(py),
+            partitioner,
+            |out, index, record| {
+                let start = out.len();
+                oka_compute::encode::array(out, 2);
+                append_from(start, out, index, record, 1)?;
+                out.extend_from_slice(&beside);
+                Ok(start)
+            },
+        )
     }
 
     fn encode_columns(&self, state: &mut State, batch: &RecordBatch) -> PyResult<()> {
@@ -294,6 +330,7 @@ impl State {
         channel: usize,
         index: usize,
         record: &Bound<'_, PyAny>,
+        append: impl Fn(&mut Vec<u8>, usize, &Bound<'_, PyAny>) -> PyResult<usize>,
     ) -> PyResult<()> {
         self.last = channel;
         let frame = self.open(channel);
@@ -385,8 +422,20 @@ impl State {
 #[inline]
 fn append(out: &mut Vec<u8>, index: usize, record: &Bound<'_, PyAny>) -> PyResult<usize> {
     let start = out.len();
+    append_from(start, out, index, record, 0)
+}
+
+/// Appends a record so deep inside what begins at `start`, or leaves the bytes as they were there.
+#[inline]
+fn append_from(
+    start: usize,
+    out: &mut Vec<u8>,
+    index: usize,
+    record: &Bound<'_, PyAny>,
+    depth: usize,
+) -> PyResult<usize> {
     // SAFETY: there is a `Bound`, so the GIL is held and the record is valid.
-    match unsafe { encode::append(record.py(), out, record.as_ptr(), 0) } {
+    match unsafe { encode::append(record.py(), out, record.as_ptr(), depth) } {
         Ok(()) => Ok(start),
         Err(refused) => {
             out.truncate(start);

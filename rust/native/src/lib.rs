@@ -31,6 +31,7 @@ mod key;
 mod latency;
 mod latest;
 mod network;
+mod paired;
 mod record_cache;
 mod refused;
 mod results;
@@ -81,6 +82,8 @@ mod _native {
     use super::latest::Latest;
     #[pymodule_export]
     use super::network::Network;
+    #[pymodule_export]
+    use super::paired::Paired;
     #[pymodule_export]
     use super::s3::{S3Client, S3Server};
     #[pymodule_export]

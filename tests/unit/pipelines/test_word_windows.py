@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import engine
-from engine.testing import run
+from engine.testing import VirtualClock, run
 from operators import source
 from operators.sinks import Collect
 from operators.sources import Collection
@@ -20,18 +20,20 @@ from pipelines.word_windows import WindowApi, count_by_time, word_windows
 @pytest.mark.parametrize("api", get_args(WindowApi))
 def test_counts_of_windows(api: WindowApi, monkeypatch: pytest.MonkeyPatch) -> None:
     words = list("abacabadaba")
-    times = iter([0, 50, 99, 100, 150, 399])  # of batches, in milliseconds
-    clock = SimpleNamespace(time_ns=lambda: next(times) * 1_000_000)
+    times = range(0, 300, 50)  # of batches, in milliseconds
+    each = iter(times)
+    clock = SimpleNamespace(time_ns=lambda: next(each) * 1_000_000)
     monkeypatch.setattr("pipelines.word_windows.time", clock)
+    monkeypatch.setattr("operators.event_time.ingestion.wall_clock_us", lambda: 0)
     batches: list[Any] = [words[at : at + 2] for at in range(0, len(words), 2)]
-    given: list[Any] = words
+    given = Collection(words, rate=40)
     if api == "windows_columnar":
-        given = [pa.record_batch({"word": pa.array(batch)}) for batch in batches]
-    windows = count_by_time(source(Collection(given)), api).sink(Collect())
-    counted = run(windows, batch_size=2)["collect"]
+        given = Collection([pa.record_batch({"word": pa.array(batch)}) for batch in batches])
+    windows = count_by_time(source(given), api).sink(Collect())
+    counted = run(windows, batch_size=2, clock=VirtualClock())["collect"]
     expected = Counter(
         (word, at // 100 * 100_000)
-        for at, batch in zip([0, 50, 99, 100, 150, 399], batches, strict=True)
+        for at, batch in zip(times, batches, strict=True)
         for word in batch
     )
     assert {(word, start): count for word, count, start, _end in counted} == expected

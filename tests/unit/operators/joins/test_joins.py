@@ -12,11 +12,11 @@ import pytest
 
 from engine.config import JobConfig
 from engine.errors import GraphError, OperatorError
-from engine.graph.operator import TaskContext
+from engine.graph.operator import TaskContext, Watermark
 from engine.job import JobHandle, JobResult, Plan
 from engine.runtime.threads import ThreadLauncher
 from engine.testing import VirtualClock, run
-from operators import CountWindow, KeyedStream, Session, Stream, Tumbling, source
+from operators import CountWindow, KeyedStream, Session, Sliding, Stream, Tumbling, source
 from operators.joins.interval import Intervals
 from operators.sinks import Collect
 from operators.sources import Collection
@@ -180,6 +180,63 @@ def test_state_goes_with_the_watermark_and_not_with_keys() -> None:
     assert state.kept == 0
     assert state._keys == ({}, {})
     assert not state._heap
+
+
+@pytest.mark.parametrize(
+    ("windows", "first"),
+    [
+        (Tumbling(10 * SECOND), [0, 10, 10, 10, 20, 20]),
+        (Tumbling(10 * SECOND, offset=-3 * SECOND), [-3, 7, 17, 17, 17, 17]),
+        (Sliding(10 * SECOND, 4 * SECOND), [-4, 4, 8, 12, 12, 12]),
+        (Session(10 * SECOND), [4, 10, 17, 18, 20, 21]),
+    ],
+)
+def test_behind_a_window_join_time_has_come_to_the_first_window_that_is_not_complete(
+    windows: Any, first: list[int]
+) -> None:
+    joined = source(Collection([])).with_event_time(1).key_by(0)
+    joined = joined.window_join(joined, windows)
+    operator = joined.inputs[0].source.operator
+    function = operator.open(TaskContext("t", 0, 1, 100, "j"))
+    told = []
+    for seconds in (4, 10, 17, 18, 20, 21):
+        function.watermark = None
+        assert list(function.on_watermark(seconds * 1_000_000 - 1)) == []
+        told.append(function.watermark)
+    expected = [Watermark(start * 1_000_000 - 1) for start in first]
+    changed = [at == 0 or expected[at] != expected[at - 1] for at in range(6)]
+    assert told == [mark if new else None for mark, new in zip(expected, changed, strict=True)]
+    function.on_idle()
+    assert function.watermark == Watermark(None)
+    list(function.on_watermark(21_000_000 - 1))
+    assert function.watermark == expected[-1]
+
+
+@pytest.mark.parametrize("disorder", [0, 30])
+@pytest.mark.parametrize("windows", [Tumbling(50 * SECOND), Sliding(50 * SECOND, 20 * SECOND)])
+def test_windows_of_what_a_window_join_makes_lose_nothing(
+    left_and_right: tuple[list[Any], list[Any]], windows: Any, disorder: int
+) -> None:
+    """Windows by the time of either partner get all of them before their end."""
+    both = [sorted(each, key=lambda record: record["at"]) for each in left_and_right]
+    given = left_and_right if disorder else both
+    streams = [orders(each, out_of_orderness=disorder * SECOND) for each in given]
+    joined = streams[0].key_by("id").window_join(streams[1].key_by("order"), windows)
+    for side in (0, 1):
+        pairs = joined.map(lambda pair, side=side: (pair[side]["at"], *map(str, pair)))
+        again = pairs.key_by(1).window(Tumbling(7 * SECOND), time=0, unit="s").collect()
+        result = result_of(again, batch_size=7)
+        assert late(result) == 0
+        size, slide = (each // SECOND for each in (windows.size, windows.slide))
+        pairs_of_keys = [(a, b) for a in given[0] for b in given[1] if a["id"] == b["order"]]
+        expected = [
+            pair[side]["at"]
+            for pair in pairs_of_keys
+            for start in range(pair[0]["at"] // slide * slide, pair[0]["at"] - size, -slide)
+            if start <= pair[1]["at"] < start + size
+        ]
+        found = [row[0] for _, rows, *_ in result.output for row in rows]
+        assert sorted(found) == sorted(expected)
 
 
 def test_a_function_makes_one_record_of_two() -> None:
