@@ -288,6 +288,19 @@ def test_a_dict_is_copied_as_it_is() -> None:
         FrozenDict.of({"a": 1, "b": lambda: 1})
 
 
+def test_rows_of_every_form_are_copied_as_they_are() -> None:
+    rows: list[Any] = [{"n": 1}, {}, Total([1]), (), (2, {"n": [3]}), None, [], [{"n": [4]}] * 70]
+    values = {at: (rows[at % 8 :], rows[: at % 9], at) for at in range(200)}
+    expected = deepcopy(values)
+    copy = FrozenDict.of(values)
+    assert copy is not None
+    rows[0]["n"] = 5
+    rows[-1][0]["n"].append(6)
+    for lists in values.values():
+        lists[0].append("new")
+    assert dict(KeyedState.of(copy.items()).items()) == expected
+
+
 def test_state_for_an_operator_that_takes_none_is_refused() -> None:
     chain = opened(Silent())
     chain.restore([{"Another": KeyedState.of([("a", 1)])}])
