@@ -27,8 +27,10 @@ from engine.network import (
 from engine.record import dict_key
 from engine.runtime.chain import Chain
 from engine.state import KeyedState
+from operators import CountWindow, Session
 from operators.reduce import Reduce
 from operators.take import Take
+from tests.windowing import us, windowed
 
 CONTEXT = TaskContext("task[0]", 0, 1, 100, "job")
 KEYS = [None, True, 2, 0.5, 2**70, "a", b"a", (1, "a"), *range(10, 500)]
@@ -101,6 +103,25 @@ def test_a_snapshot_is_of_its_time_whoever_reads_it_when() -> None:
     assert [each.get(77) for each in late] == [3, 2, 2, 2, 1]
     assert [each.get("new") for each in late] == [1, 1, None, None, None]
     assert [each.get(400) for each in late] == [2, 1, 1, 1, None]
+
+
+@pytest.mark.parametrize("assigner", [Session(us(9)), CountWindow(3, 2)])
+def test_windows_of_a_time_are_read_when_many_are_gone(assigner: Any) -> None:
+    def taken(copies: bool) -> list[list[Any]]:
+        windows = windowed(assigner).count().inputs[0].source.operator
+        function = windows.open(replace(CONTEXT, checkpoints=copies))  # type: ignore[attr-defined]
+        found = []
+        for first in range(0, 600, 100):
+            times = range(first, first + 100)
+            function.process(Batch.from_list([(time * time % 97, time, 1) for time in times]))
+            found.append(function.snapshot().entries)
+            list(function.on_watermark(first + 80))
+            len(found[first // 200])  # of two, one is read late
+        return [[*each] for each in found]
+
+    late = taken(copies=True)
+    assert all(late)
+    assert late == taken(copies=False)
 
 
 def test_a_native_aggregate_goes_on_as_if_all_had_come_to_it() -> None:
