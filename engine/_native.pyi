@@ -528,7 +528,7 @@ class KeyedEntries:
     @staticmethod
     def from_bytes(data: "bytes | memoryview", length: "int") -> "KeyedEntries":
         """
-        So many, of which `to_bytes` gave this, which is not copied. Raises DecodeError.
+        So many, of which `to_parts` gave this, which is not copied. Raises DecodeError.
         """
     def keys(self, /) -> "list[Any]":
         """
@@ -546,9 +546,10 @@ class KeyedEntries:
         """
         What the task of this index goes on with, out of those of all tasks so far.
         """
-    def to_bytes(self, /) -> "memoryview":
+    def to_parts(self, /) -> "list[memoryview]":
         """
-        As messages of an Arrow IPC stream, of the columns `hash`, `key` and `value`.
+        As messages of an Arrow IPC stream, of the columns `hash`, `key` and `value`, in parts one behind the
+        other, of which large ones are not copied.
         """
     def values(self, /) -> "list[Any]":
         """

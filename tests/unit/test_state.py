@@ -66,7 +66,7 @@ def test_entries_are_in_order_and_their_bytes_are_checked() -> None:
     entries = KeyedEntries(rows)
     assert (list(entries), entries[-1]) == (sorted(rows), rows[0])
     assert (entries.keys(), entries.values()) == ([1, 2, 3], [2, 1, 1])
-    written = entries.to_bytes()
+    written = b"".join(entries.to_parts())
     assert KeyedEntries.from_bytes(written, 3) == entries != KeyedEntries(rows[1:])
     for data, length in [(written[:-1], 3), (written, 2), (b"", 3), (written[8:], 3)]:
         with pytest.raises(DecodeError):
@@ -144,8 +144,8 @@ def test_a_native_aggregate_goes_on_as_if_all_had_come_to_it() -> None:
 def test_entries_are_read_by_many_threads_at_once() -> None:
     entries = KeyedState.of((key, str(key)) for key in KEYS).entries
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: entries.to_bytes(), range(32)))
-    assert set(found) == {entries.to_bytes()}
+        found = list(pool.map(lambda _: b"".join(entries.to_parts()), range(32)))
+    assert set(found) == {b"".join(entries.to_parts())}
 
 
 @pytest.fixture
@@ -277,7 +277,7 @@ def test_pairs_that_come_later_are_those_of_pairs_that_come_now() -> None:
     assert KeyedState.later(lambda: iter(pairs)).entries == KeyedState.of(pairs).entries
     entries = KeyedState.later(lambda: pairs).entries
     with ThreadPoolExecutor(8) as pool:
-        assert len(set(pool.map(lambda _: bytes(entries.to_bytes()), range(16)))) == 1
+        assert len(set(pool.map(lambda _: b"".join(entries.to_parts()), range(16)))) == 1
 
 
 def test_pairs_that_cannot_be_encoded_later_are_refused_each_time() -> None:
