@@ -180,6 +180,6 @@ impl Rows {
 }
 
 /// As columns number.
-pub(super) fn numbered(numbers: &[usize]) -> Vec<u32> {
+fn numbered(numbers: &[usize]) -> Vec<u32> {
     numbers.iter().map(|number| *number as u32).collect()
 }
