@@ -217,7 +217,7 @@ impl WindowAggregate {
     #[pyo3(signature = () -> "tuple[bytes, KeyedEntries]")]
     fn snapshot(&self) -> PyResult<(Vec<u8>, KeyedEntries)> {
         let mut state = self.state()?;
-        if let Some(columns) = &state.columns {
+        if let Some(columns) = &mut state.columns {
             let exported = columns.export().map_err(|error| raise_columns(&error))?;
             return Ok(KeyedEntries::of_columns(exported));
         }

@@ -94,7 +94,7 @@ impl State for Counted {
         self.counts.has_changed()
     }
 
-    fn export(&self) -> Result<Exported, AggregateError> {
+    fn export(&mut self) -> Result<Exported, AggregateError> {
         let all = self.counts.counts();
         // Keys, how many rows each had, and how many windows it has; windows of all keys behind each other, of a
         // key the last first.

@@ -90,7 +90,7 @@ impl State for Sessions {
         self.spans.has_changed()
     }
 
-    fn export(&self) -> Result<Exported, AggregateError> {
+    fn export(&mut self) -> Result<Exported, AggregateError> {
         let watermark = self.spans.watermark();
         // Keys, and how many sessions each has; sessions of all keys behind each other, of a key the last first.
         let [mut keys, mut counts, mut numbers] = [(); 3].map(|()| Vec::with_capacity(self.len()));
