@@ -528,7 +528,7 @@ class KeyedEntries:
     @staticmethod
     def from_bytes(data: "bytes | memoryview", length: "int") -> "KeyedEntries":
         """
-        So many, of which `to_bytes` gave this, which is not copied. Raises DecodeError.
+        So many, of which `to_parts` gave this, which is not copied. Raises DecodeError.
         """
     def keys(self, /) -> "list[Any]":
         """
@@ -546,9 +546,10 @@ class KeyedEntries:
         """
         What the task of this index goes on with, out of those of all tasks so far.
         """
-    def to_bytes(self, /) -> "memoryview":
+    def to_parts(self, /) -> "list[memoryview]":
         """
-        As messages of an Arrow IPC stream, of the columns `hash`, `key` and `value`.
+        As messages of an Arrow IPC stream, of the columns `hash`, `key` and `value`, in parts one behind the
+        other, of which large ones are not copied.
         """
     def values(self, /) -> "list[Any]":
         """
@@ -1012,13 +1013,15 @@ class WindowAggregate:
     that are full come by `complete`. With `updates`, windows come as they change. Over columns, times are a column, and results `pyarrow.RecordBatch`es
     with columns `window_start` and `window_end`. With `keeps_late`, `take_late` gives what came too late.
 
+    `copies_keys` is that of `Aggregate`, where each key has windows of its own.
+
     One thread at a time.
     """
     def __len__(self, /) -> int:
         """
         Number of slices of time that are kept, or of windows where each key has its own.
         """
-    def __new__(cls, /, key: "list[list[int | str]]", wanted: "list[tuple[Any, ...]]", names: "list[str] | None", *, time: "tuple[list[int | str], str | None]", times: "Any", windows: "tuple[str, list[int]]", lateness: "int" = 0, updates: "bool" = False, keeps_late: "bool" = False) -> WindowAggregate: ...
+    def __new__(cls, /, key: "list[list[int | str]]", wanted: "list[tuple[Any, ...]]", names: "list[str] | None", *, time: "tuple[list[int | str], str | None]", times: "Any", windows: "tuple[str, list[int]]", lateness: "int" = 0, updates: "bool" = False, keeps_late: "bool" = False, copies_keys: "bool" = False) -> WindowAggregate: ...
     def add(self, /, batch: "Batch") -> "None":
         """
         Takes a batch in. Raises AggregateError naming the record.

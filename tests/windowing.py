@@ -44,7 +44,8 @@ class Tasks:
         states = list(states)
         for index in range(parallelism):
             late = {"late": self.late.extend}
-            context = TaskContext("t", index, parallelism, 1000, "job", side_outputs=late)
+            settings: Any = {"side_outputs": late, "checkpoints": index % 2 == 0}
+            context = TaskContext("t", index, parallelism, 1000, "job", **settings)
             function = operator.open(context)
             if states:
                 function.restore(KeyedState.share(states, index, parallelism))

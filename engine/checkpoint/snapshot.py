@@ -10,14 +10,14 @@ from __future__ import annotations
 import re
 import secrets
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Any
 
 from engine import record_registry
 from engine.checkpoint.manifest import SnapshotEntry, SnapshotFile, damaged
-from engine.checkpoint.snapshot_file import Part, Parts, checksum, pack, readable, unpack
+from engine.checkpoint.snapshot_file import Part, Parts, checksum, pack, readable, size, unpack
 from engine.checkpoint.storage import Storage
 from engine.errors import CheckpointError
 from engine.network import DecodeError, Digests, KeyedEntries
@@ -80,7 +80,7 @@ class SnapshotWriter:
         token = secrets.token_hex(4)  # so that no late writer of a former attempt writes over it
         name = f"data/{epoch:08}/{self._generation}-{slug}-{snapshot.index}-{token}.oka"
         self._storage.put(name, *parts)
-        self._files = (*base, SnapshotFile(name, _size(parts), parts[-1].hex()))
+        self._files = (*base, SnapshotFile(name, size(parts), parts[-1].hex()))
         self._digests = digests
         return SnapshotEntry(
             vertex=snapshot.vertex,
@@ -110,29 +110,30 @@ class SnapshotWriter:
                     {**head, "based_on": self._files[-1].checksum, "changed": changes[0]},
                     {**parts, **changes[1]},
                 )
-                if _size(packed) <= most:
+                if size(packed) <= most:
                     return self._files, packed
         for identity, state in snapshot.operators.items():
-            parts["entries", identity] = state.entries.to_bytes()
+            parts["entries", identity] = state.entries.to_parts()
         return (), pack(head, parts)
 
     def _changes(
         self, snapshot: TaskSnapshot, digests: Mapping[str, Digests], most: int
-    ) -> tuple[dict[str, int], dict[tuple[str, str], Part]] | None:
+    ) -> tuple[dict[str, int], dict[tuple[str, str], Sequence[Part]]] | None:
         """What has changed since the last, with the numbers of entries; None if it is too much."""
         counts: dict[str, int] = {}
-        parts: dict[tuple[str, str], Part] = {}
+        parts: dict[tuple[str, str], Sequence[Part]] = {}
         for identity, state in snapshot.operators.items():
             if identity not in self._digests:
-                parts["entries", identity] = state.entries.to_bytes()
+                parts["entries", identity] = state.entries.to_parts()
                 continue
             now = digests[identity]
             changes = state.entries.changes(self._digests[identity], now, max(0, most))
             if changes is None:
                 return None
-            changed, parts["removed", identity] = changes
+            changed, removed = changes
             counts[identity] = len(changed)
-            parts["changed", identity] = changed.to_bytes()
+            parts["removed", identity] = [removed]
+            parts["changed", identity] = changed.to_parts()
         return counts, parts
 
 
@@ -214,19 +215,17 @@ def _head(snapshot: TaskSnapshot) -> dict[str, Any]:
     }
 
 
-def _parts(snapshot: TaskSnapshot, pickle: bool) -> Iterator[tuple[tuple[str, str], Part]]:
+def _parts(
+    snapshot: TaskSnapshot, pickle: bool
+) -> Iterator[tuple[tuple[str, str], Sequence[Part]]]:
     """All but entries."""
     positions = {source: dict(shares) for source, shares in snapshot.positions.items()}
-    yield ("positions", ""), encode_value(positions, pickle)
-    yield ("prepared", ""), encode_value(dict(snapshot.prepared), pickle)
+    yield ("positions", ""), [encode_value(positions, pickle)]
+    yield ("prepared", ""), [encode_value(dict(snapshot.prepared), pickle)]
     for identity, state in snapshot.operators.items():
-        yield ("columns", identity), state.columns
-        yield ("shared", identity), state.encoded_shared
-        yield ("own", identity), encode_value(dict(state.encoded_own), pickle)
-
-
-def _size(parts: Iterable[Part]) -> int:
-    return sum(map(len, parts))
+        yield ("columns", identity), [state.columns]
+        yield ("shared", identity), [state.encoded_shared]
+        yield ("own", identity), [encode_value(dict(state.encoded_own), pickle)]
 
 
 def _get(storage: Storage, file: SnapshotFile) -> bytes:

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from typing import Any, TypeAlias
 
 from engine.checkpoint.manifest import FORMAT, damaged
@@ -26,11 +26,15 @@ Parts: TypeAlias = Mapping[tuple[str, str], memoryview]
 """By their kind, and the operator that they are of, or "": places in the bytes of the file."""
 
 
-def pack(head: Mapping[str, Any], parts: Mapping[tuple[str, str], Part]) -> list[Part]:
-    """The bytes of a file, in parts of which none is copied; the last is the checksum."""
-    told = {"format": FORMAT, **head, "parts": [[*name, len(part)] for name, part in parts.items()]}
-    encoded = json.dumps(told).encode()
-    whole = [_MAGIC, len(encoded).to_bytes(4, "little"), encoded, *parts.values()]
+def pack(head: Mapping[str, Any], parts: Mapping[tuple[str, str], Sequence[Part]]) -> list[Part]:
+    """The bytes of a file, in parts of which none is copied; the last is the checksum.
+
+    What goes by one name is given in parts, too, one behind the other.
+    """
+    lengths = [[*name, size(part)] for name, part in parts.items()]
+    encoded = json.dumps({"format": FORMAT, **head, "parts": lengths}).encode()
+    told = [_MAGIC, len(encoded).to_bytes(4, "little"), encoded]
+    whole = [*told, *chain.from_iterable(parts.values())]
     return [*whole, xxh3(whole)]
 
 
@@ -60,6 +64,11 @@ def unpack(name: str, data: bytes) -> tuple[dict[str, Any], Parts]:
             )
         }
         return head, parts
+
+
+def size(parts: Sequence[Part]) -> int:
+    """Bytes of all together."""
+    return sum(map(len, parts))
 
 
 def checksum(data: bytes) -> str:

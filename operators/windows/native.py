@@ -71,6 +71,7 @@ class NativeWindows(BatchOperator):
             lateness=min(microseconds(by.allowed_lateness), END_OF_TIME),
             updates=by.emit != "final",
             keeps_late=LATE in context.side_outputs,
+            copies_keys=context.checkpoints,
         )
         fills = isinstance(by.assigner, CountWindow)
         if isinstance(by.emit, Every):

@@ -128,6 +128,44 @@ def test_columns_arrive_equal_and_in_order_between_records(send: Send) -> None:
     assert [marker for _, markers in received for marker in markers] == [0, 1, 2, 3, 4, 5]
 
 
+@pytest.mark.parametrize("key", ["numbers", "coded", "both"])
+def test_keys_copied_behind_batches_are_those_copied_at_once(send: Send, key: str) -> None:
+    columns = {"numbers": [["n"]], "coded": [["text"]], "both": [["n"], ["text"]]}[key]
+
+    class Taking:
+        """Takes snapshots of two aggregates, of which one copies keys behind each batch."""
+
+        def __init__(self) -> None:
+            wanted: Any = [("count", [])]
+            self.kept = [Aggregate(columns, wanted, copies_keys=copies) for copies in (True, False)]
+            self.taken: list[list[KeyedEntries]] = []
+
+        def update(self, batch: Batch) -> None:
+            for each in self.kept:
+                each.add(batch)
+            if len(self.taken) != 1:  # of the second, keys are copied and no snapshot is taken
+                self.taken.append([each.snapshot()[1] for each in self.kept])
+            else:
+                self.taken.append([])
+
+    codes = pa.array([*range(0, 6000, 2), None, 5999], pa.int32())
+    coded = pa.DictionaryArray.from_arrays(codes, [f"text {at}" for at in range(6000)])
+    none = pa.nulls(len(codes), pa.int64())
+    parts = [
+        pa.record_batch({"n": numbers, "text": coded})
+        for numbers in (
+            *(pa.array(range(first, first + len(codes))) for first in range(0, 15000, 2500)),
+            none,
+        )
+    ]
+    taking: Any = Taking()
+    send(Forward(), parts, aggregate=taking)
+    assert len(taking.taken) > 2  # small batches may come together
+    for copied, at_once in filter(None, reversed(taking.taken)):
+        assert len(copied) > 3000
+        assert copied == at_once
+
+
 @pytest.mark.parametrize("of", ["an aggregate", "windows"])
 def test_a_snapshot_is_of_its_time_whoever_reads_it_when(send: Send, of: str) -> None:
     class Taking:

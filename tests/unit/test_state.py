@@ -27,8 +27,10 @@ from engine.network import (
 from engine.record import dict_key
 from engine.runtime.chain import Chain
 from engine.state import KeyedState
+from operators import CountWindow, Session
 from operators.reduce import Reduce
 from operators.take import Take
+from tests.windowing import us, windowed
 
 CONTEXT = TaskContext("task[0]", 0, 1, 100, "job")
 KEYS = [None, True, 2, 0.5, 2**70, "a", b"a", (1, "a"), *range(10, 500)]
@@ -64,7 +66,7 @@ def test_entries_are_in_order_and_their_bytes_are_checked() -> None:
     entries = KeyedEntries(rows)
     assert (list(entries), entries[-1]) == (sorted(rows), rows[0])
     assert (entries.keys(), entries.values()) == ([1, 2, 3], [2, 1, 1])
-    written = entries.to_bytes()
+    written = b"".join(entries.to_parts())
     assert KeyedEntries.from_bytes(written, 3) == entries != KeyedEntries(rows[1:])
     for data, length in [(written[:-1], 3), (written, 2), (b"", 3), (written[8:], 3)]:
         with pytest.raises(DecodeError):
@@ -103,6 +105,25 @@ def test_a_snapshot_is_of_its_time_whoever_reads_it_when() -> None:
     assert [each.get(400) for each in late] == [2, 1, 1, 1, None]
 
 
+@pytest.mark.parametrize("assigner", [Session(us(9)), CountWindow(3, 2)])
+def test_windows_of_a_time_are_read_when_many_are_gone(assigner: Any) -> None:
+    def taken(copies: bool) -> list[list[Any]]:
+        windows = windowed(assigner).count().inputs[0].source.operator
+        function = windows.open(replace(CONTEXT, checkpoints=copies))  # type: ignore[attr-defined]
+        found = []
+        for first in range(0, 600, 100):
+            times = range(first, first + 100)
+            function.process(Batch.from_list([(time * time % 97, time, 1) for time in times]))
+            found.append(function.snapshot().entries)
+            list(function.on_watermark(first + 80))
+            len(found[first // 200])  # of two, one is read late
+        return [[*each] for each in found]
+
+    late = taken(copies=True)
+    assert all(late)
+    assert late == taken(copies=False)
+
+
 def test_a_native_aggregate_goes_on_as_if_all_had_come_to_it() -> None:
     def encoded(keys: list[Any]) -> Batch:
         entries = KeyedState.of((key, None) for key in keys).entries
@@ -123,8 +144,8 @@ def test_a_native_aggregate_goes_on_as_if_all_had_come_to_it() -> None:
 def test_entries_are_read_by_many_threads_at_once() -> None:
     entries = KeyedState.of((key, str(key)) for key in KEYS).entries
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: entries.to_bytes(), range(32)))
-    assert set(found) == {entries.to_bytes()}
+        found = list(pool.map(lambda _: b"".join(entries.to_parts()), range(32)))
+    assert set(found) == {b"".join(entries.to_parts())}
 
 
 @pytest.fixture
@@ -256,7 +277,7 @@ def test_pairs_that_come_later_are_those_of_pairs_that_come_now() -> None:
     assert KeyedState.later(lambda: iter(pairs)).entries == KeyedState.of(pairs).entries
     entries = KeyedState.later(lambda: pairs).entries
     with ThreadPoolExecutor(8) as pool:
-        assert len(set(pool.map(lambda _: bytes(entries.to_bytes()), range(16)))) == 1
+        assert len(set(pool.map(lambda _: b"".join(entries.to_parts()), range(16)))) == 1
 
 
 def test_pairs_that_cannot_be_encoded_later_are_refused_each_time() -> None:
@@ -286,6 +307,19 @@ def test_a_dict_is_copied_as_it_is() -> None:
     assert FrozenDict.of({frozenset({1}): 1}) is None
     with pytest.raises(EncodeError, match=r"(?s)record 1 of the batch, \('b', .*hint: "):
         FrozenDict.of({"a": 1, "b": lambda: 1})
+
+
+def test_rows_of_every_form_are_copied_as_they_are() -> None:
+    rows: list[Any] = [{"n": 1}, {}, Total([1]), (), (2, {"n": [3]}), None, [], [{"n": [4]}] * 70]
+    values = {at: (rows[at % 8 :], rows[: at % 9], at) for at in range(200)}
+    expected = deepcopy(values)
+    copy = FrozenDict.of(values)
+    assert copy is not None
+    rows[0]["n"] = 5
+    rows[-1][0]["n"].append(6)
+    for lists in values.values():
+        lists[0].append("new")
+    assert dict(KeyedState.of(copy.items()).items()) == expected
 
 
 def test_state_for_an_operator_that_takes_none_is_refused() -> None:

@@ -96,8 +96,16 @@ impl Aggregate {
         Ok(Some(shape.take(touched, touched)?))
     }
 
+    /// Copies keys that are new: [`Self::export`] then takes less time.
+    pub fn copy_keys(&mut self) -> Result<(), AggregateError> {
+        if let Some(shape) = &mut self.shape {
+            shape.keys.copy_many()?;
+        }
+        Ok(())
+    }
+
     /// What others go on with: each key with its values.
-    pub fn export(&self) -> Result<Exported, AggregateError> {
+    pub fn export(&mut self) -> Result<Exported, AggregateError> {
         let (layout, copied) = self.copy()?;
         Ok(Exported::later(layout, move || {
             Ok(copied.keys()?.into_iter().zip(copied.values()?).collect())
@@ -105,12 +113,13 @@ impl Aggregate {
     }
 
     /// A frame of no rows with the schema of the first one, and a copy of all keys and values.
-    pub(crate) fn copy(&self) -> Result<(Vec<u8>, Copied), AggregateError> {
-        let Some(shape) = &self.shape else {
+    pub(crate) fn copy(&mut self) -> Result<(Vec<u8>, Copied), AggregateError> {
+        let numbers = self.numbers();
+        let Some(shape) = &mut self.shape else {
             return Ok(<_>::default());
         };
-        let numbers = self.numbers();
-        Ok((shape.layout()?, shape.copy(&numbers, &numbers)?))
+        let keys = shape.keys.copy(&numbers)?;
+        Ok((shape.layout()?, shape.copy(keys, &numbers)?))
     }
 
     /// Goes on with keys that others have exported, and with their schema, as if the rows had come

@@ -47,19 +47,22 @@ impl fmt::Debug for Exported {
     }
 }
 
-/// Columns of some keys, and of some values: not always as many.
+/// Columns of some keys, in parts, and of some values: not always as many.
 #[derive(Debug, Default)]
 pub(crate) struct Copied {
-    pub(crate) keys: Vec<ArrayRef>,
+    pub(crate) keys: Vec<Vec<ArrayRef>>,
     pub(crate) values: Vec<CopiedValues>,
 }
 
 impl Copied {
     /// The keys, encoded: a value, or an array of several.
     pub(crate) fn keys(&self) -> Result<Vec<Vec<u8>>, AggregateError> {
-        Ok(joined(
-            self.keys.iter().map(encoded).collect::<Result<_, _>>()?,
-        ))
+        let mut keys = Vec::new();
+        for part in &self.keys {
+            let columns = part.iter().map(encoded);
+            keys.append(&mut joined(columns.collect::<Result<_, _>>()?));
+        }
+        Ok(keys)
     }
 
     /// The values, encoded: one, or an array of several.

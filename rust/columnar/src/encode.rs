@@ -1,4 +1,5 @@
 use std::cell::OnceCell;
+use std::io::Write;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -161,6 +162,13 @@ pub fn streams(
 pub struct EncodeError(#[from] ArrowError);
 
 fn begin(schema: &Schema, body: &mut Vec<u8>) -> Result<StreamWriter<Vec<u8>>, ArrowError> {
+    let mut writer = writer(Vec::new(), schema)?;
+    body.append(writer.get_mut());
+    Ok(writer)
+}
+
+/// What writes a stream of this schema, which has begun.
+pub(crate) fn writer<W: Write>(into: W, schema: &Schema) -> Result<StreamWriter<W>, ArrowError> {
     let deepest = schema.fields().iter().map(|field| depth(field.data_type()));
     let deepest = deepest.max().unwrap_or_default();
     if deepest > MAX_DEPTH {
@@ -169,9 +177,7 @@ fn begin(schema: &Schema, body: &mut Vec<u8>) -> Result<StreamWriter<Vec<u8>>, A
         )));
     }
     let options = IpcWriteOptions::try_new(ALIGNMENT, false, MetadataVersion::V5)?;
-    let mut writer = StreamWriter::try_new_with_options(Vec::new(), schema, options)?;
-    body.append(writer.get_mut());
-    Ok(writer)
+    StreamWriter::try_new_with_options(into, schema, options)
 }
 
 /// Levels of a type: 1 for one that has no others in it.

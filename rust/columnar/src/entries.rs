@@ -11,7 +11,8 @@ use arrow_select::concat::concat;
 use bytes::Bytes;
 use oka_compute::ByteStrings;
 
-use crate::{DecodeError, Decoder, EncodeError, Encoder};
+use crate::parts::parts;
+use crate::{DecodeError, Decoder, EncodeError};
 
 /// Keys with what is kept of them, both encoded as records are, each behind the hash by which the key
 /// belongs to a task.
@@ -46,12 +47,11 @@ impl Entries {
 
     /// Of keys that are in the order of these hashes, with no values.
     pub(crate) fn sorted(hashes: Vec<u64>, keys: ByteStrings) -> Self {
-        let mut values = ByteStrings::with_room(keys.len(), 0);
-        (0..keys.len()).for_each(|_| values.push(b""));
+        let ends = OffsetBuffer::new_zeroed(keys.len()); // memory that is not touched takes no time
         Self {
             hashes: hashes.into(),
             keys: binary(keys),
-            values: binary(values),
+            values: LargeBinaryArray::new(ends, Buffer::default(), None),
         }
     }
 
@@ -145,17 +145,15 @@ impl Entries {
         }
     }
 
-    /// As messages of an Arrow IPC stream, of the columns `hash`, `key` and `value`.
-    pub fn write(&self) -> Result<Vec<u8>, EncodeError> {
+    /// As messages of an Arrow IPC stream, of the columns `hash`, `key` and `value`, in parts one behind the
+    /// other.
+    pub fn write(&self) -> Result<Vec<Bytes>, EncodeError> {
         let columns: Vec<ArrayRef> = vec![
             Arc::new(self.hashes.clone()),
             Arc::new(self.keys.clone()),
             Arc::new(self.values.clone()),
         ];
-        let batch = RecordBatch::try_new(Arc::clone(&SCHEMA), columns)?;
-        let mut written = Vec::with_capacity(batch.get_array_memory_size() + HEADERS);
-        Encoder::default().append(&batch, &mut written)?;
-        Ok(written)
+        parts(&RecordBatch::try_new(Arc::clone(&SCHEMA), columns)?)
     }
 
     /// So many, as [`Self::write`] has written them; they keep what was written, which is not copied.
@@ -226,8 +224,6 @@ static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
         Field::new("value", DataType::LargeBinary, false),
     ]))
 });
-/// About what a stream has beside its buffers.
-const HEADERS: usize = 1024;
 
 #[cfg(test)]
 mod tests {
@@ -269,7 +265,7 @@ mod tests {
                 prop_assert!(share.iter().all(|(hash, ..)| target(hash, parallelism) == index));
                 let bytes: Vec<u8> = share.iter().flat_map(|(_, key, _)| key.to_vec()).collect();
                 prop_assert_eq!(share.key_bytes(), bytes);
-                let again = Entries::read(share.write().unwrap().into(), share.len()).unwrap();
+                let again = Entries::read(share.write().unwrap().concat().into(), share.len()).unwrap();
                 prop_assert_eq!(&again, &share);
                 found.extend(rows(&share));
             }
@@ -278,7 +274,7 @@ mod tests {
 
         #[test]
         fn torn_bytes_are_refused_or_entries(all in some(), cut in any::<prop::sample::Index>(), bit in 0..8_u8) {
-            let whole = of(&all).write().unwrap();
+            let whole = of(&all).write().unwrap().concat();
             let at = cut.index(whole.len());
             let mut flipped = whole.clone();
             flipped[at] ^= 1_u8 << bit;
@@ -294,7 +290,9 @@ mod tests {
     fn other_columns_are_refused() {
         let batch = arrow_array::record_batch!(("hash", UInt64, [1, 2])).unwrap();
         let mut written = Vec::new();
-        Encoder::default().append(&batch, &mut written).unwrap();
+        crate::Encoder::default()
+            .append(&batch, &mut written)
+            .unwrap();
         assert!(Entries::read(written.into(), 2).is_err());
     }
 }

@@ -18,6 +18,10 @@ pub(crate) struct Keys {
     /// The numbers of the columns' keys as one key, where there are several columns.
     tuples: KeyTable,
     numbers: Vec<u32>,
+    /// Columns of the keys from number 1 on, part by part: those who take them share the parts.
+    copied: Vec<Vec<ArrayRef>>,
+    /// The number behind them.
+    next: u32,
 }
 
 impl Keys {
@@ -28,6 +32,8 @@ impl Keys {
             columns: columns.collect::<Result<_, _>>()?,
             tuples: KeyTable::new(),
             numbers: Vec::new(),
+            copied: Vec::new(),
+            next: 1,
         })
     }
 
@@ -57,6 +63,7 @@ impl Keys {
             columns: known,
             tuples,
             numbers,
+            ..
         } = self;
         if known.len() == 1 {
             let only = &mut known[0];
@@ -99,6 +106,43 @@ impl Keys {
         columns.map(plain).collect()
     }
 
+    /// Copies the keys that are new where they are many: [`Self::copy`] then takes less time.
+    pub(crate) fn copy_many(&mut self) -> Result<(), ArrowError> {
+        if self.len() >= self.next as usize + MANY {
+            self.copy_new()?;
+        }
+        Ok(())
+    }
+
+    /// What `plain` gives of these numbers, which ascend, in parts.
+    pub(crate) fn copy(&mut self, wanted: &[u32]) -> Result<Vec<Vec<ArrayRef>>, ArrowError> {
+        let first = usize::from(wanted.first() == Some(&0));
+        if wanted.len() - first + 1 < self.len() {
+            return Ok(vec![self.plain(wanted)?]); // a dictionary has keys that no row had
+        }
+        self.copy_new()?;
+        let mut parts = vec![self.plain(&wanted[..first])?];
+        parts.extend_from_slice(&self.copied);
+        Ok(parts)
+    }
+
+    fn copy_new(&mut self) -> Result<(), ArrowError> {
+        let new: Vec<_> = (self.next..self.len() as u32).collect();
+        if !new.is_empty() {
+            self.copied.push(self.plain(&new)?);
+            self.next += new.len() as u32;
+        }
+        Ok(())
+    }
+
+    /// Numbers there are: one more than the highest.
+    fn len(&self) -> usize {
+        match &self.columns[..] {
+            [only] => only.numbers.len(),
+            _ => self.tuples.len(),
+        }
+    }
+
     /// The numbers of keys that were encoded, and how many numbers there are then.
     pub(crate) fn import(&mut self, keys: &[&[u8]]) -> Result<(&[u32], usize), AggregateError> {
         let cells = split(keys, self.columns.len())?;
@@ -126,6 +170,8 @@ impl Keys {
     }
 }
 
+/// So many keys are worth a part of their own.
+const MANY: usize = 1 << 12;
 const NUMBER_BYTES: usize = size_of::<u32>();
 
 #[derive(Debug)]

@@ -31,6 +31,7 @@ mod key;
 mod keys;
 mod latest;
 mod partition;
+mod parts;
 mod picked;
 mod pieces;
 mod placed;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
+use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use oka_compute::Aggregation;
 
@@ -205,11 +205,15 @@ impl Shape {
         framed(&RecordBatch::new_empty(Arc::clone(&self.input)))
     }
 
-    /// A copy of the keys and the values of these numbers.
-    pub(crate) fn copy(&self, keys: &[u32], values: &[u32]) -> Result<Copied, AggregateError> {
+    /// These keys, with a copy of the values of these numbers.
+    pub(crate) fn copy(
+        &self,
+        keys: Vec<Vec<ArrayRef>>,
+        values: &[u32],
+    ) -> Result<Copied, AggregateError> {
         let each = |each: &Computed| each.values.copy(values, &each.data_type);
         Ok(Copied {
-            keys: self.keys.plain(keys)?,
+            keys,
             values: self.results.iter().map(each).collect::<Result<_, _>>()?,
         })
     }

@@ -252,7 +252,15 @@ impl Values {
         let slots = numbers.iter().map(|number| *number as usize);
         Ok(match self {
             Self::Integers(values) => {
-                CopiedValues::Integers(slots.map(|slot| values[slot]).collect())
+                // Of a quarter of the size: most are small, and new memory takes time.
+                let mut small = Vec::with_capacity(numbers.len());
+                let narrow = |slot: usize| values[slot].and_then(|value| i64::try_from(value).ok());
+                small.extend(slots.clone().map_while(narrow));
+                if small.len() == numbers.len() {
+                    CopiedValues::Column(Arc::new(Int64Array::from(small)))
+                } else {
+                    CopiedValues::Integers(slots.map(|slot| values[slot]).collect())
+                }
             }
             Self::IntegerMeans(values) => {
                 CopiedValues::IntegerMeans(slots.map(|slot| values[slot]).collect())

@@ -190,8 +190,8 @@ impl WindowAggregate {
     }
 
     /// What others go on with: each key with what is kept of it, as records' windows keep it.
-    pub fn export(&self) -> Result<Exported, AggregateError> {
-        self.kind.state().export()
+    pub fn export(&mut self) -> Result<Exported, AggregateError> {
+        self.kind.state_mut().export()
     }
 
     /// Goes on with keys that others have exported, and with their schema, as if the rows had come

@@ -388,7 +388,7 @@ fn a_key_that_is_no_text_is_refused_when_it_is_shown() {
 }
 
 /// What it keeps: a frame of no rows, keys with their values.
-fn exported(aggregate: &Aggregate) -> (Vec<u8>, Kept) {
+fn exported(aggregate: &mut Aggregate) -> (Vec<u8>, Kept) {
     let exported = aggregate.export().unwrap();
     (exported.layout().to_vec(), exported.encode().unwrap())
 }
@@ -425,27 +425,27 @@ fn others_go_on_with_what_is_exported() {
             if whole.add(&frame).is_err() {
                 continue; // no such values
             }
-            let (layout, entries) = exported(&whole);
+            let (layout, entries) = exported(&mut whole);
             let later = whole.export().unwrap();
             whole.add(&frame).unwrap();
             // It is of its time, whoever encodes it when.
             assert_eq!(later.encode().unwrap(), entries);
-            let (_, expected) = exported(&whole);
+            let (_, expected) = exported(&mut whole);
             assert_eq!(entries.len(), 2);
             for (at, (key, value)) in entries.iter().cloned().enumerate() {
                 let mut other = over(aggregation);
                 other.import(&layout, (&[&key], &[&value])).unwrap();
                 assert_eq!(other.touched(), 1);
-                assert_eq!(exported(&other).1, entries[at..=at]);
+                assert_eq!(exported(&mut other).1, entries[at..=at]);
                 other.add(&frame).unwrap();
-                let found = exported(&other).1;
+                let found = exported(&mut other).1;
                 assert_eq!(found.iter().find(|it| it.0 == key), Some(&expected[at]));
                 compared += 1;
             }
             let mut none = over(aggregation);
             none.import(&layout, (&[], &[])).unwrap();
             assert!(none.updates(0..0).unwrap().is_none());
-            assert_eq!(exported(&none), (layout.clone(), Vec::new()));
+            assert_eq!(exported(&mut none), (layout.clone(), Vec::new()));
             let mut twice = over(aggregation);
             let (key, value) = (&entries[0].0[..], &entries[0].1[..]);
             let error = twice.import(&layout, (&[key, key], &[value, value]));
@@ -467,12 +467,12 @@ fn what_is_exported_is_what_records_are() {
     means
         .add(&columns(&batch(key, array(Int64Array::from(vec![7, 7])))))
         .unwrap();
-    let (_, entries) = exported(&means);
+    let (_, entries) = exported(&mut means);
     let key = vec![0x92, 0xa1, b'a', 7];
     assert_eq!(entries, [(key, vec![0x92, 0x92, 14, 2, 0xa1, b'a'])]);
-    let none = Aggregate::by(vec![Selector::Index(0)]);
-    assert!(exported(&none).0.is_empty());
-    let (layout, _) = exported(&means);
+    let mut none = Aggregate::by(vec![Selector::Index(0)]);
+    assert!(exported(&mut none).0.is_empty());
+    let (layout, _) = exported(&mut means);
     let error = counts().import(&layout, (&[&[0x07]], &[&[0xa1, b'a']]));
     assert_eq!(
         error.unwrap_err().to_string(),

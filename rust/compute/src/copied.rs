@@ -3,6 +3,7 @@
 use crate::accumulator::Accumulated;
 use crate::encode;
 use crate::strings::ByteStrings;
+use std::mem;
 use std::sync::Arc;
 
 /// What keys have come to, by their numbers, while the table goes on.
@@ -116,6 +117,8 @@ fn all<'a, T>(
 pub(crate) struct Keys {
     len: usize,
     parts: Vec<Arc<ByteStrings>>,
+    /// Those that nobody has taken so far.
+    new: ByteStrings,
 }
 
 impl Keys {
@@ -124,16 +127,32 @@ impl Keys {
         self.len
     }
 
-    /// Those so far with these, which are new.
-    pub(crate) fn take<'a>(&mut self, new: impl Iterator<Item = &'a [u8]>) -> CopiedKeys {
-        let new: ByteStrings = new.collect();
-        if !new.is_empty() {
-            self.len += new.len();
-            self.parts.push(Arc::new(new));
+    /// Copies these, which are new.
+    pub(crate) fn add<'a>(&mut self, new: impl Iterator<Item = &'a [u8]>) {
+        for key in new {
+            self.new.push(key);
+            self.len += 1;
         }
+        if self.new.len() >= TOGETHER {
+            self.end_part();
+        }
+    }
+
+    /// All so far.
+    pub(crate) fn take(&mut self) -> CopiedKeys {
+        self.end_part();
         CopiedKeys(self.parts.clone())
     }
+
+    fn end_part(&mut self) {
+        if !self.new.is_empty() {
+            self.parts.push(Arc::new(mem::take(&mut self.new)));
+        }
+    }
 }
+
+/// So many keys are copied into one place, which moves as it grows.
+const TOGETHER: usize = 1 << 16;
 
 /// Keys in the order of their numbers.
 #[derive(Debug)]

@@ -206,7 +206,8 @@ impl Groups {
     /// All keys and what they have come to, of a table that no key is taken out of.
     pub(crate) fn copy(&mut self) -> (CopiedKeys, Values) {
         let mut copied = mem::take(&mut self.copied);
-        let keys = copied.take(self.keys(copied.len()));
+        copied.add(self.keys(copied.len()));
+        let keys = copied.take();
         self.copied = copied;
         (keys, self.values())
     }

@@ -14,9 +14,11 @@
 //! - `groups`: what the keys have come to; [`aggregate`]: count, sum, min, max, mean and first per key.
 //! - [`time`]: the time of a record; [`windows`]: the same per key and window; [`kept`]: what
 //!   others need of them to go on; [`copied`]: a copy of what keys have come to, taken in no time.
+//! - [`ahead`]: asks for memory before it is read.
 
 pub mod accumulator;
 pub mod aggregate;
+pub mod ahead;
 pub mod copied;
 pub mod encode;
 pub mod fields;

@@ -76,8 +76,9 @@ impl Default for ByteStrings {
 
 impl<T: AsRef<[u8]>> FromIterator<T> for ByteStrings {
     fn from_iter<I: IntoIterator<Item = T>>(strings: I) -> Self {
-        let mut all = Self::default();
-        strings.into_iter().for_each(|each| all.push(each.as_ref()));
+        let strings = strings.into_iter();
+        let mut all = Self::with_room(strings.size_hint().0, 0);
+        strings.for_each(|each| all.push(each.as_ref()));
         all
     }
 }

@@ -8,7 +8,7 @@ use crate::results::{Shown, exported, value};
 use crate::snapshots::Snapshots;
 use crate::state::KeyedEntries;
 use crate::wanted::{PathStep, Said, Wanted, key_path, over_columns, path};
-use oka_columnar::Columns;
+use oka_columnar::{AggregateError, Columns};
 use oka_compute::{Aggregation, Path, Problem, Update};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
@@ -153,7 +153,7 @@ impl Aggregate {
     #[pyo3(signature = () -> "tuple[bytes, KeyedEntries]")]
     fn snapshot(&self) -> PyResult<(Vec<u8>, KeyedEntries)> {
         let mut state = self.state()?;
-        if let Some(columns) = &state.columns {
+        if let Some(columns) = &mut state.columns {
             let exported = columns.export().map_err(|error| raise_columns(&error))?;
             return Ok(KeyedEntries::of_columns(exported));
         }
@@ -221,9 +221,13 @@ impl State {
         let received = match batch.content()? {
             Content::Records(received) => received,
             Content::Columns(columns) => {
+                let copies_keys = self.copies_keys;
                 let aggregate = self.columns()?;
-                let added = detached(py, columns.size(), || aggregate.add(columns));
-                return added.map_err(|error| raise_columns(&error));
+                let added = detached(py, columns.size(), || {
+                    aggregate.add(columns)?;
+                    copies_keys.then(|| aggregate.copy_keys()).transpose()
+                });
+                return added.map(drop).map_err(|error| raise_columns(&error));
             }
         };
         if self.columns.is_some() && received.records > 0 {
@@ -261,9 +265,17 @@ impl State {
         py: Python<'py>,
         columns: &Columns,
     ) -> PyResult<Bound<'py, PyAny>> {
+        let copies_keys = self.copies_keys;
         let aggregate = self.columns()?;
-        let updated = detached(py, columns.size(), || aggregate.update(columns));
-        exported(py, updated.map_err(|error| raise_columns(&error))?)
+        let updated = detached(py, columns.size(), || {
+            let updated = aggregate.update(columns)?;
+            copies_keys.then(|| aggregate.copy_keys()).transpose()?;
+            Ok(updated)
+        });
+        exported(
+            py,
+            updated.map_err(|error: AggregateError| raise_columns(&error))?,
+        )
     }
 
     /// The aggregate over columns, from the first of them on.

@@ -19,13 +19,13 @@ pub(crate) fn readable(data: &Bound<'_, PyAny>) -> PyResult<Bytes> {
 }
 
 /// A view of bytes, which lives as long as the last view.
-pub(crate) fn view(py: Python<'_>, bytes: Vec<u8>) -> PyResult<Bound<'_, PyMemoryView>> {
+pub(crate) fn view(py: Python<'_>, bytes: Bytes) -> PyResult<Bound<'_, PyMemoryView>> {
     PyMemoryView::from(Bound::new(py, Written(bytes))?.as_any())
 }
 
 /// What exports bytes that Rust has written.
 #[pyclass(frozen, module = "engine._native")]
-struct Written(Vec<u8>);
+struct Written(Bytes);
 
 #[pymethods]
 impl Written {

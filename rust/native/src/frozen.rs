@@ -1,5 +1,6 @@
 //! Copies of dicts that stay as they are.
 
+use crate::ahead::look_ahead;
 use crate::encode;
 use crate::error::alone;
 use crate::extension::Pickling;
@@ -7,6 +8,7 @@ use oka_compute::ByteStrings;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
+use std::iter;
 use std::ptr;
 use std::sync::Mutex;
 
@@ -45,10 +47,12 @@ impl FrozenDict {
         let copy = values.copy()?;
         let _pickling = Pickling::allow(pickle);
         let (mut places, mut encoded) = (Vec::new(), ByteStrings::default());
-        let (mut place, mut at) = (0, 0);
         // SAFETY: the GIL is held; keys and values live for as long as the copy, which nobody changes.
         unsafe {
-            while let Some((key, value)) = next(&copy, &mut at) {
+            let mut at = 0;
+            let pairs: Vec<_> = iter::from_fn(|| next(&copy, &mut at)).collect();
+            for (place, &(key, value)) in pairs.iter().enumerate() {
+                look_ahead(&pairs[place..]);
                 if !is_plain(key, DEEPEST) {
                     return Ok(None);
                 }
@@ -61,7 +65,6 @@ impl FrozenDict {
                         return Err(encode::refusal(place, pair.as_any(), *refused));
                     }
                 }
-                place += 1;
             }
         }
         Ok(Some(Self {

@@ -12,6 +12,7 @@
 )]
 
 mod aggregate;
+mod ahead;
 mod attributes;
 mod batch;
 mod blob;

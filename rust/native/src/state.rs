@@ -97,16 +97,17 @@ impl KeyedEntries {
         })
     }
 
-    /// As messages of an Arrow IPC stream, of the columns `hash`, `key` and `value`.
-    #[pyo3(signature = () -> "memoryview")]
-    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyMemoryView>> {
+    /// As messages of an Arrow IPC stream, of the columns `hash`, `key` and `value`, in parts one behind the
+    /// other, of which large ones are not copied.
+    #[pyo3(signature = () -> "list[memoryview]")]
+    fn to_parts<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyMemoryView>>> {
         let entries = self.entries(py)?;
         let written = py.detach(|| entries.write());
         let written = written.map_err(|error| PyValueError::new_err(error.to_string()))?;
-        view(py, written)
+        written.into_iter().map(|part| view(py, part)).collect()
     }
 
-    /// So many, of which `to_bytes` gave this, which is not copied. Raises DecodeError.
+    /// So many, of which `to_parts` gave this, which is not copied. Raises DecodeError.
     #[staticmethod]
     #[pyo3(signature = (data: "bytes | memoryview", length: "int") -> "KeyedEntries")]
     fn from_bytes(py: Python<'_>, data: &Bound<'_, PyAny>, length: usize) -> PyResult<Self> {
@@ -332,20 +333,22 @@ fn sorted(pairs: &Kept) -> PyResult<Entries> {
 
 /// The hash of each key. Python is asked of those alone that are objects of its classes.
 pub(crate) fn hashes(keys: &ByteStrings) -> PyResult<Vec<u64>> {
-    let known: Vec<_> = keys.iter().map(place::hash).collect();
-    if let Some(all) = known.iter().copied().collect() {
-        return Ok(all);
+    let mut hashes = Vec::with_capacity(keys.len());
+    hashes.extend(keys.iter().map_while(place::hash));
+    if hashes.len() == keys.len() {
+        return Ok(hashes);
     }
     Python::attach(|py| {
         let mut decoder = Decoder::new(py);
-        let hashes = known
-            .into_iter()
-            .enumerate()
-            .map(|(index, known)| match known {
-                Some(hash) => Ok(hash),
-                None => Key::Record.hash(index, &decoder.first(keys.get(index))?),
-            });
-        hashes.collect()
+        for index in hashes.len()..keys.len() {
+            let key = keys.get(index);
+            let hash = match place::hash(key) {
+                Some(hash) => hash,
+                None => Key::Record.hash(index, &decoder.first(key)?)?,
+            };
+            hashes.push(hash);
+        }
+        Ok(hashes)
     })
 }
 

@@ -29,6 +29,8 @@ use std::sync::Mutex;
 /// that are full come by `complete`. With `updates`, windows come as they change. Over columns, times are a column, and results `pyarrow.RecordBatch`es
 /// with columns `window_start` and `window_end`. With `keeps_late`, `take_late` gives what came too late.
 ///
+/// `copies_keys` is that of `Aggregate`, where each key has windows of its own.
+///
 /// One thread at a time.
 #[pyclass(frozen, module = "engine._native")]
 pub(crate) struct WindowAggregate {
@@ -50,6 +52,7 @@ struct State {
     windows: (Assigner, u64),
     emit: Emit,
     keeps_late: bool,
+    copies_keys: bool,
 }
 
 #[pymethods]
@@ -70,6 +73,7 @@ impl WindowAggregate {
         lateness: "int" = 0,
         updates: "bool" = false,
         keeps_late: "bool" = false,
+        copies_keys: "bool" = false,
     ))]
     fn new(
         key: Vec<Vec<PathStep>>,
@@ -81,6 +85,7 @@ impl WindowAggregate {
         lateness: u64,
         updates: bool,
         keeps_late: bool,
+        copies_keys: bool,
     ) -> PyResult<Self> {
         let wanted = crate::wanted::wanted(wanted, names.as_deref())?;
         let assigner = assigner(windows)?;
@@ -119,6 +124,7 @@ impl WindowAggregate {
             windows: (assigner, lateness),
             emit,
             keeps_late,
+            copies_keys,
         };
         Ok(Self {
             state: Mutex::new(state),
@@ -211,7 +217,7 @@ impl WindowAggregate {
     #[pyo3(signature = () -> "tuple[bytes, KeyedEntries]")]
     fn snapshot(&self) -> PyResult<(Vec<u8>, KeyedEntries)> {
         let mut state = self.state()?;
-        if let Some(columns) = &state.columns {
+        if let Some(columns) = &mut state.columns {
             let exported = columns.export().map_err(|error| raise_columns(&error))?;
             return Ok(KeyedEntries::of_columns(exported));
         }
@@ -303,6 +309,9 @@ impl State {
             });
             updated.map_err(|error| raise(py, (first, body), &error, &self.wanted, told))?;
             first += records;
+        }
+        if self.copies_keys {
+            self.aggregate.copy_keys();
         }
         self.find_form(py)
     }

@@ -4,7 +4,7 @@ use arrow_array::RecordBatch;
 use oka_compute::kept::{integer, kept, kept_window, read_kept};
 use oka_compute::{Emit, Problem};
 
-use super::rows::{Rows, numbered};
+use super::rows::Rows;
 use super::state::{Found, State};
 use crate::AggregateError;
 use crate::aggregate::Aggregate;
@@ -94,30 +94,34 @@ impl State for Counted {
         self.counts.has_changed()
     }
 
-    fn export(&self) -> Result<Exported, AggregateError> {
-        let keys = self.counts.keys();
-        // Of all keys behind each other, of a key the last window first; and of each key how many rows
-        // it had, and how many windows.
-        let (mut numbers, mut counts) = (Vec::new(), Vec::with_capacity(keys.len()));
-        for key in &keys {
+    fn export(&mut self) -> Result<Exported, AggregateError> {
+        let all = self.counts.counts();
+        // Keys, how many rows each had, and how many windows it has; windows of all keys behind each other, of a
+        // key the last first.
+        let [mut keys, mut counts, mut numbers] = [(); 3].map(|()| Vec::with_capacity(all.len()));
+        let [mut rows, mut starts] = [(); 2].map(|()| Vec::with_capacity(all.len()));
+        for (key, count) in all.iter().enumerate().filter(|(_, count)| **count > 0) {
             let before = numbers.len();
-            numbers.extend(self.counts.of_key(*key));
-            counts.push((self.counts.count(*key), numbers.len() - before));
+            for number in self.counts.of_key(key) {
+                numbers.push(number as u32);
+                starts.push(self.counts.window(number).start);
+            }
+            keys.push(key as u32);
+            rows.push(*count);
+            counts.push((numbers.len() - before) as u32);
         }
-        let starts: Vec<_> = (numbers.iter())
-            .map(|it| self.counts.window(*it).start)
-            .collect();
-        let (layout, copied) = self.rows.copy(&numbered(&keys), &numbered(&numbers))?;
+        let (layout, copied) = self.rows.copy(&keys, &numbers)?;
         Ok(Exported::later(layout, move || {
             let values = copied.values()?;
             let window = |(start, values): (&i64, &Vec<u8>)| kept_window(&[*start], &[values]);
             let mut windows = starts.iter().zip(&values).map(window);
             let entry = |(key, (rows, count))| {
-                let mut found: Vec<_> = windows.by_ref().take(count).collect();
+                let mut found: Vec<_> = windows.by_ref().take(count as usize).collect();
                 found.reverse();
                 (key, kept(Some(rows), &found))
             };
-            Ok(copied.keys()?.into_iter().zip(counts).map(entry).collect())
+            let rows = rows.into_iter().zip(counts);
+            Ok(copied.keys()?.into_iter().zip(rows).map(entry).collect())
         }))
     }
 

@@ -135,7 +135,10 @@ impl Rows {
         let Some(shape) = &self.shape else {
             return Ok(<_>::default());
         };
-        Ok((shape.layout()?, shape.copy(keys, windows)?))
+        Ok((
+            shape.layout()?,
+            shape.copy(vec![shape.keys.plain(keys)?], windows)?,
+        ))
     }
 
     /// The numbers of keys that were encoded.
@@ -180,6 +183,6 @@ impl Rows {
 }
 
 /// As columns number.
-pub(super) fn numbered(numbers: &[usize]) -> Vec<u32> {
+fn numbered(numbers: &[usize]) -> Vec<u32> {
     numbers.iter().map(|number| *number as u32).collect()
 }

@@ -5,7 +5,7 @@ use oka_compute::kept::{integer, kept, kept_window, read_kept};
 use oka_compute::{Emit, Problem};
 use oka_window::{Missed, Placed, Window};
 
-use super::rows::{Rows, numbered};
+use super::rows::Rows;
 use super::state::{Found, NIL, State};
 use crate::AggregateError;
 use crate::aggregate::Aggregate;
@@ -90,18 +90,21 @@ impl State for Sessions {
         self.spans.has_changed()
     }
 
-    fn export(&self) -> Result<Exported, AggregateError> {
+    fn export(&mut self) -> Result<Exported, AggregateError> {
         let watermark = self.spans.watermark();
-        let keys: Vec<_> = self.spans.keys().collect();
-        // Of all keys behind each other, of a key the last session first; and how many each key has.
-        let (mut numbers, mut counts) = (Vec::new(), Vec::with_capacity(keys.len()));
-        for key in &keys {
+        // Keys, and how many sessions each has; sessions of all keys behind each other, of a key the last first.
+        let [mut keys, mut counts, mut numbers] = [(); 3].map(|()| Vec::with_capacity(self.len()));
+        let mut windows = Vec::with_capacity(self.len());
+        for key in self.spans.keys() {
             let before = numbers.len();
-            numbers.extend(self.spans.of_key(*key));
-            counts.push(numbers.len() - before);
+            for number in self.spans.of_key(key) {
+                numbers.push(number as u32);
+                windows.push(self.spans.window(number));
+            }
+            keys.push(key as u32);
+            counts.push((numbers.len() - before) as u32);
         }
-        let windows: Vec<_> = numbers.iter().map(|it| self.spans.window(*it)).collect();
-        let (layout, copied) = self.rows.copy(&numbered(&keys), &numbered(&numbers))?;
+        let (layout, copied) = self.rows.copy(&keys, &numbers)?;
         Ok(Exported::later(layout, move || {
             let values = copied.values()?;
             let session = |(window, values): (&Window, &Vec<u8>)| {
@@ -109,7 +112,7 @@ impl State for Sessions {
             };
             let mut sessions = windows.iter().zip(&values).map(session);
             let entry = |(key, count)| {
-                let mut found: Vec<_> = sessions.by_ref().take(count).collect();
+                let mut found: Vec<_> = sessions.by_ref().take(count as usize).collect();
                 found.reverse();
                 (key, kept(watermark, &found))
             };

@@ -221,9 +221,9 @@ impl State for Sliced {
         self.slices.iter().any(|slice| slice.table.touched() > 0)
     }
 
-    fn export(&self) -> Result<Exported, AggregateError> {
+    fn export(&mut self) -> Result<Exported, AggregateError> {
         let (mut layout, mut slices) = (Vec::new(), Vec::new());
-        for slice in self.slices.iter() {
+        for slice in self.slices.iter_mut() {
             let (frame, copied) = slice.table.copy()?;
             layout = frame;
             slices.push((slice.start, copied));

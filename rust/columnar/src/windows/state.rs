@@ -33,7 +33,7 @@ pub(super) trait State {
 
     fn has_changes(&self) -> bool;
 
-    fn export(&self) -> Result<Exported, AggregateError>;
+    fn export(&mut self) -> Result<Exported, AggregateError>;
 
     /// The template has the schema of `layout`.
     fn import(

@@ -2,8 +2,7 @@
 
 use crate::copied::{CopiedKeys, Values};
 use oka_window::Window;
-use std::mem;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Keys and windows by their numbers, at one time.
 #[derive(Debug)]
@@ -15,31 +14,48 @@ pub(super) struct Copied {
     spare: Spare,
 }
 
-/// Numbers of windows, those of their keys, and where they start and end.
+/// Numbers of windows, those of their keys, and where they start and end; and of each key by number how
+/// many records it had, where that counts.
 #[derive(Debug, Default)]
 struct Spans {
     numbers: Vec<u32>,
     of: Vec<u32>,
     starts: Vec<i64>,
     ends: Vec<i64>,
+    counts: Vec<i64>,
 }
 
 /// What a copy that was read leaves to the next: new memory takes longer than what is written to it.
-#[derive(Debug, Default)]
-pub(super) struct Spare(Arc<Mutex<Spans>>);
+#[derive(Debug)]
+pub(super) struct Spare(Arc<Mutex<Option<Spans>>>);
+
+impl Default for Spare {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(Some(Spans::default()))))
+    }
+}
 
 impl Spare {
-    /// A copy of about so many windows, each with its number and that of its key; `values` are of those
-    /// with these numbers.
+    /// Makes room for a copy of so many windows and counts, unless one is being read.
+    pub(super) fn make_room(&self, windows: usize, counts: usize) {
+        if let Some(spans) = &mut *self.alone() {
+            spans.write_to(windows, counts);
+        }
+    }
+
+    /// A copy of about so many windows, each with its number and that of its key, and of `counts`; `values`
+    /// are of those with these numbers.
     pub(super) fn copy(
         &self,
-        keys: CopiedKeys,
+        (keys, counts): (CopiedKeys, &[i64]),
         about: usize,
         windows: impl Iterator<Item = (usize, usize, Window)>,
         values: impl FnOnce(&[u32]) -> Values,
     ) -> Copied {
-        let mut spans = mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut spans = self.alone().take().unwrap_or_default();
         spans.make_room(about);
+        spans.counts.clear();
+        spans.counts.extend_from_slice(counts);
         for (number, key, window) in windows {
             spans.numbers.push(number as u32);
             spans.of.push(key as u32);
@@ -52,6 +68,10 @@ impl Spare {
             spans,
             spare: Self(Arc::clone(&self.0)),
         }
+    }
+
+    fn alone(&self) -> MutexGuard<'_, Option<Spans>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -69,9 +89,23 @@ impl Spans {
     }
 }
 
+impl Spans {
+    /// Writes to the memory of so many, whatever it is.
+    fn write_to(&mut self, windows: usize, counts: usize) {
+        for numbers in [&mut self.numbers, &mut self.of] {
+            numbers.resize(windows.max(numbers.len()), 0);
+        }
+        for times in [&mut self.starts, &mut self.ends] {
+            times.resize(windows.max(times.len()), 0);
+        }
+        self.counts.resize(counts.max(self.counts.len()), 0);
+    }
+}
+
 impl Copied {
-    /// Gives each key by number, with its windows in the order of their starts and their encoded values.
-    pub(super) fn by_key(self, mut visit: impl FnMut(usize, &[u8], &[(Window, &[u8])])) {
+    /// Gives each key with its count, if any, and its windows in the order of their starts with their
+    /// encoded values.
+    pub(super) fn by_key(self, mut visit: impl FnMut(&[u8], Option<i64>, &[(Window, &[u8])])) {
         let Self {
             keys,
             spans,
@@ -90,8 +124,8 @@ impl Copied {
                 let (start, end) = (spans.starts[at], spans.ends[at]);
                 of_key.push((Window { start, end }, values));
             }
-            visit(number, key, &of_key);
+            visit(key, spans.counts.get(number).copied(), &of_key);
         }
-        *spare.0.lock().unwrap_or_else(PoisonError::into_inner) = spans;
+        *spare.alone() = Some(spans);
     }
 }

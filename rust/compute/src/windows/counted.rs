@@ -121,21 +121,27 @@ impl State for Counted {
         self.counts.has_changed()
     }
 
+    fn copy_keys(&mut self) {
+        self.keys.copy_new();
+        let counts = self.counts.counts().len();
+        self.spare.make_room(self.len(), counts);
+    }
+
     fn export(&mut self, _: &[u8]) -> Later {
         let (about, counts) = (self.len(), &self.counts);
         let window = |number| (number, counts.key(number), counts.window(number));
         let windows = counts.open_numbers().map(window);
         let values = |numbers: &[u32]| self.rows.copy(numbers);
-        let copied = self.spare.copy(self.keys.copy(), about, windows, values);
-        let counts = self.counts.counts().to_vec();
+        let keys = (self.keys.copy(), counts.counts());
+        let copied = self.spare.copy(keys, about, windows, values);
         Box::new(move || {
             let mut found = Vec::new();
-            copied.by_key(|number, key, windows| {
+            copied.by_key(|key, count, windows| {
                 let window =
                     |(window, values): &(Window, &[u8])| kept_window(&[window.start], &[values]);
                 let windows: Vec<_> = windows.iter().map(window).collect();
-                if let Some(count @ 1..) = counts.get(number) {
-                    found.push((key.to_vec(), kept(Some(*count), &windows)));
+                if let Some(1..) = count {
+                    found.push((key.to_vec(), kept(count, &windows)));
                 }
             });
             Ok(found)

@@ -58,6 +58,10 @@ pub(super) trait State {
 
     fn has_changes(&self) -> bool;
 
+    /// Copies the keys that are new, and makes room for a copy of windows: [`Self::export`] then takes
+    /// less time.
+    fn copy_keys(&mut self) {}
+
     /// A copy of all, with the form of times.
     fn export(&mut self, form: &[u8]) -> Later;
 

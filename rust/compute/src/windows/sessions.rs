@@ -126,16 +126,22 @@ impl State for Sessions {
         self.spans.has_changed()
     }
 
+    fn copy_keys(&mut self) {
+        self.keys.copy_new();
+        self.spare.make_room(self.len(), 0);
+    }
+
     fn export(&mut self, form: &[u8]) -> Later {
         let (about, spans) = (self.len(), &self.spans);
         let window = |number| (number, spans.key(number), spans.window(number));
         let windows = spans.numbers().map(window);
         let values = |numbers: &[u32]| self.rows.copy(numbers);
-        let copied = self.spare.copy(self.keys.copy(), about, windows, values);
+        let keys = (self.keys.copy(), &[][..]);
+        let copied = self.spare.copy(keys, about, windows, values);
         let (watermark, form) = (self.spans.watermark(), form.to_vec());
         Box::new(move || {
             let mut found = Vec::new();
-            copied.by_key(|_, key, sessions| {
+            copied.by_key(|key, _, sessions| {
                 let session = |(window, values): &(Window, &[u8])| {
                     kept_window(&[window.start, window.end], &[&form, values])
                 };
