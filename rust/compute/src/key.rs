@@ -56,9 +56,8 @@ pub const MAX_DEPTH: usize = 64;
 /// True for long text, and for large integers that are not negative, in the shortest form.
 fn is_shortest(encoded: &[u8]) -> bool {
     match encoded {
-        [0xda, high, _, ..] => *high != 0,
         [0xcc, number] => *number >= 0x80,
-        [0xcd, high, _] => *high != 0,
+        [0xcd | 0xda, high, _, ..] => *high != 0,
         [0xce, high @ .., _, _] => *high != [0, 0],
         [0xcf, high @ .., _, _, _, _] => *high != [0; 4],
         _ => false,
