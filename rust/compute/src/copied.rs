@@ -112,47 +112,77 @@ fn all<'a, T>(
     Some(found)
 }
 
-/// The keys of a table that only grows, copied part by part: those who take them share the parts.
+/// Copies of the keys of a table that only grows, of those that nobody has taken so far.
 #[derive(Debug, Default)]
-pub(crate) struct Keys {
-    len: usize,
-    parts: Vec<Arc<ByteStrings>>,
-    /// Those that nobody has taken so far.
-    new: ByteStrings,
+pub struct NewKeys {
+    copied: usize,
+    parts: Vec<ByteStrings>,
 }
 
-impl Keys {
-    /// How many were copied.
-    pub(crate) fn len(&self) -> usize {
-        self.len
+impl NewKeys {
+    /// Behind so many, which are copied already.
+    pub fn behind(copied: usize) -> Self {
+        Self {
+            copied,
+            parts: Vec::new(),
+        }
+    }
+
+    /// How many were copied in all.
+    pub fn copied(&self) -> usize {
+        self.copied
     }
 
     /// Copies these, which are new.
-    pub(crate) fn add<'a>(&mut self, new: impl Iterator<Item = &'a [u8]>) {
-        for key in new {
-            self.new.push(key);
-            self.len += 1;
+    pub fn add<'a>(&mut self, keys: impl Iterator<Item = &'a [u8]>) {
+        let mut keys = keys.peekable();
+        if keys.peek().is_none() {
+            return;
         }
-        if self.new.len() >= TOGETHER {
-            self.end_part();
+        if self.parts.last().is_none_or(|last| last.len() >= TOGETHER) {
+            let room = TOGETHER.min(keys.size_hint().0);
+            self.parts.push(ByteStrings::with_room(room, 0));
+        }
+        if let Some(last) = self.parts.last_mut() {
+            let before = last.len();
+            keys.for_each(|key| last.push(key));
+            self.copied += last.len() - before;
         }
     }
 
-    /// All so far.
-    pub(crate) fn take(&mut self) -> CopiedKeys {
-        self.end_part();
-        CopiedKeys(self.parts.clone())
-    }
-
-    fn end_part(&mut self) {
-        if !self.new.is_empty() {
-            self.parts.push(Arc::new(mem::take(&mut self.new)));
-        }
+    /// All that are here, in the order of their numbers.
+    pub fn take(&mut self) -> Vec<ByteStrings> {
+        mem::take(&mut self.parts)
     }
 }
 
 /// So many keys are copied into one place, which moves as it grows.
 const TOGETHER: usize = 1 << 16;
+
+/// The keys of a table that only grows, copied part by part: those who take them share the parts.
+#[derive(Debug, Default)]
+pub(crate) struct Keys {
+    parts: Vec<Arc<ByteStrings>>,
+    new: NewKeys,
+}
+
+impl Keys {
+    /// How many were copied.
+    pub(crate) fn len(&self) -> usize {
+        self.new.copied()
+    }
+
+    /// Copies these, which are new.
+    pub(crate) fn add<'a>(&mut self, new: impl Iterator<Item = &'a [u8]>) {
+        self.new.add(new);
+    }
+
+    /// All so far.
+    pub(crate) fn take(&mut self) -> CopiedKeys {
+        self.parts.extend(self.new.take().into_iter().map(Arc::new));
+        CopiedKeys(self.parts.clone())
+    }
+}
 
 /// Keys in the order of their numbers.
 #[derive(Debug)]

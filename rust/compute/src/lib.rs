@@ -40,7 +40,7 @@ pub mod windows;
 
 pub use accumulator::{Accumulated, Aggregation, encode_text, parts};
 pub use aggregate::Aggregate;
-pub use copied::{Column, Values};
+pub use copied::{Column, NewKeys, Values};
 pub use fields::KeyPath;
 pub use groups::Update;
 pub use numeric::{integer_mean, integral};

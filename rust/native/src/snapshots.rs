@@ -2,7 +2,7 @@
 
 use crate::state::{KeyedEntries, hashes};
 use oka_columnar::{Entries, Placed};
-use oka_compute::{Aggregate, ByteStrings, Values};
+use oka_compute::{Aggregate, ByteStrings, NewKeys, Values};
 use pyo3::prelude::*;
 use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,10 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// and of the values, and who reads it puts them in order.
 #[derive(Default)]
 pub(crate) struct Snapshots {
-    /// How many keys were copied.
-    copied: usize,
-    /// Those of them that are in no snapshot so far.
-    new: Vec<ByteStrings>,
+    /// Those that are in no snapshot so far.
+    new: NewKeys,
     shared: Arc<Shared>,
 }
 
@@ -30,8 +28,7 @@ impl Snapshots {
     /// Of a table that has begun with these, numbered in their order.
     pub(crate) fn behind(entries: Entries) -> Self {
         Self {
-            copied: entries.len(),
-            new: Vec::new(),
+            new: NewKeys::behind(entries.len()),
             shared: Arc::new(Shared {
                 new: Mutex::default(),
                 placed: Placed::behind(entries).into(),
@@ -41,17 +38,7 @@ impl Snapshots {
 
     /// Copies the keys that are new.
     pub(crate) fn copy(&mut self, aggregate: &Aggregate) {
-        let new = aggregate.len() - self.copied;
-        if new == 0 {
-            return;
-        }
-        if self.new.last().is_none_or(|last| last.len() >= TOGETHER) {
-            self.new.push(ByteStrings::with_room(TOGETHER.min(new), 0));
-        }
-        if let Some(last) = self.new.last_mut() {
-            aggregate.keys(self.copied).for_each(|key| last.push(key));
-        }
-        self.copied += new;
+        self.new.add(aggregate.keys(self.new.copied()));
     }
 
     /// Entries of all keys with what they have come to.
@@ -61,7 +48,7 @@ impl Snapshots {
         let new = &self.shared.new;
         new.lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .append(&mut self.new);
+            .append(&mut self.new.take());
         let shared = Arc::clone(&self.shared);
         KeyedEntries::later(move || shared.entries(&values))
     }
@@ -78,6 +65,3 @@ impl Shared {
         Ok(placed.entries(values))
     }
 }
-
-/// So many keys are copied into one place, which moves as it grows.
-const TOGETHER: usize = 1 << 16;
