@@ -221,13 +221,7 @@ impl State {
         let received = match batch.content()? {
             Content::Records(received) => received,
             Content::Columns(columns) => {
-                let copies_keys = self.copies_keys;
-                let aggregate = self.columns()?;
-                let added = detached(py, columns.size(), || {
-                    aggregate.add(columns)?;
-                    copies_keys.then(|| aggregate.copy_keys()).transpose()
-                });
-                return added.map(drop).map_err(|error| raise_columns(&error));
+                return self.take_columns(py, columns, |aggregate| aggregate.add(columns));
             }
         };
         if self.columns.is_some() && received.records > 0 {
@@ -265,17 +259,27 @@ impl State {
         py: Python<'py>,
         columns: &Columns,
     ) -> PyResult<Bound<'py, PyAny>> {
+        let updated = self.take_columns(py, columns, |aggregate| aggregate.update(columns))?;
+        exported(py, updated)
+    }
+
+    /// Takes columns in; the keys that are new are copied, where that is wanted.
+    fn take_columns<T: Send>(
+        &mut self,
+        py: Python<'_>,
+        columns: &Columns,
+        take: impl FnOnce(&mut oka_columnar::Aggregate) -> Result<T, AggregateError> + Send,
+    ) -> PyResult<T> {
         let copies_keys = self.copies_keys;
         let aggregate = self.columns()?;
-        let updated = detached(py, columns.size(), || {
-            let updated = aggregate.update(columns)?;
-            copies_keys.then(|| aggregate.copy_keys()).transpose()?;
-            Ok(updated)
+        let taken = detached(py, columns.size(), || {
+            let taken = take(aggregate)?;
+            if copies_keys {
+                aggregate.copy_keys()?;
+            }
+            Ok(taken)
         });
-        exported(
-            py,
-            updated.map_err(|error: AggregateError| raise_columns(&error))?,
-        )
+        taken.map_err(|error| raise_columns(&error))
     }
 
     /// The aggregate over columns, from the first of them on.
