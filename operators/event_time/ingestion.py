@@ -16,6 +16,7 @@ from engine.network import Paired
 from engine.state import KeyedState
 from operators.event_time.highest_time import wall_clock_us
 from operators.event_time.selector import TimeSelector
+from operators.event_time.watermarks import LEAST_GAP_NS
 
 
 @dataclass(frozen=True)
@@ -86,11 +87,9 @@ class _IngestionTime(BatchFunction):
 
     def _make(self, now_ns: int) -> None:
         self.watermark = Watermark(self._time_us - 1)
-        self._next_ns = now_ns + _LEAST_GAP_NS
+        self._next_ns = now_ns + LEAST_GAP_NS
         self.next_timer = now_ns + _MOST_GAP_NS
 
 
-_LEAST_GAP_NS = 2_000_000
-"""Between two watermarks: each goes over every channel, and ends a batch there."""
 _MOST_GAP_NS = 20_000_000
 """Between two where nothing comes."""

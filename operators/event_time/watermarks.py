@@ -180,7 +180,7 @@ class _Watermarks(BatchFunction):
     def _make(self, now_ns: int) -> None:
         self._told = self._highest.value
         self.watermark = Watermark(self._watermark_us())
-        self._next_ns = now_ns + _LEAST_GAP_NS
+        self._next_ns = now_ns + LEAST_GAP_NS
 
     def _watermark_us(self) -> int:
         highest = self._highest.value
@@ -208,5 +208,5 @@ _EVERY = 64
 """And of one in so many at least."""
 _TOGETHER = 16
 """Batches of columns are looked at together, while they are still in a cache of the processor."""
-_LEAST_GAP_NS = 2_000_000
+LEAST_GAP_NS = 2_000_000
 """Between two watermarks: each goes over every channel, and ends a batch there."""

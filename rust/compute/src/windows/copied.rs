@@ -87,9 +87,7 @@ impl Spans {
             times.reserve(windows);
         }
     }
-}
 
-impl Spans {
     /// Writes to the memory of so many, whatever it is.
     fn write_to(&mut self, windows: usize, counts: usize) {
         for numbers in [&mut self.numbers, &mut self.of] {
