@@ -18,7 +18,7 @@ def fill_gaps() -> None:
     made until they lie in a row; they stay for as long as the process. It is done once in a
     process, in a millisecond, and takes about 350 kB. `oka bench word-count --api map_batches
     --payload 32 --batch 1000 --parallelism 1` takes 0.067 CPU seconds per million words in place of
-    0.072 (AMD EPYC, 2026-11-25).
+    0.072 (AMD EPYC, other work beside, 2026-11-25).
     """
     if _FILLERS:
         return

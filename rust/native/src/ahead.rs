@@ -6,7 +6,8 @@ use pyo3::ffi;
 /// Asks the processor for what follows these keys and values: of the nearest for what is deepest inside.
 ///
 /// Objects lie all over the memory, and each has to be there before it tells where the next is. Rows of a
-/// window join, dicts in two lists in a tuple, took a third less time to encode.
+/// window join, dicts in two lists in a tuple, took a quarter less CPU time to encode: 0.137 µs each in place of
+/// 0.18 (60,000 rows of Nexmark's q8 per record; AMD EPYC, other work beside, 2026-11-25).
 ///
 /// # Safety
 /// The GIL is held, and the objects are valid.
