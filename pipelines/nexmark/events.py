@@ -89,14 +89,14 @@ class Events:
         """How far an event may be behind those in front of it."""
         if self.disorder == 1:
             return timedelta(0)
-        return self._time_of(self.disorder * EVERY // OF_EVERY[kind] + EVERY)
+        return self.time_of(self.disorder * EVERY // OF_EVERY[kind] + EVERY)
 
     @property
     def longest_auction(self) -> timedelta:
         """No auction takes longer."""
-        return 2 * self._time_of(_IN_FLIGHT * EVERY // OF_EVERY["auction"] + 1)
+        return 2 * self.time_of(_IN_FLIGHT * EVERY // OF_EVERY["auction"] + 1)
 
-    def _time_of(self, events: int) -> timedelta:
+    def time_of(self, events: int) -> timedelta:
         """The event time of so many events of all kinds, or a little more: times are rounded."""
         return timedelta(milliseconds=1000 * events // self.rate + 2)
 
