@@ -106,7 +106,8 @@ class Result:
 
     def tell_found(self, kept: int) -> None:
         """Say on stderr how much of what is asked for was there already."""
-        print(f"{self.path} has {counted(kept, 'row')} of these already: kept", file=sys.stderr)
+        if self.path is not None:  # else they were made by the same command
+            print(f"{self.path} has {counted(kept, 'row')} of these already: kept", file=sys.stderr)
 
     def _continued(self, path: Path) -> list[Row]:
         earlier = results_file.read(path)

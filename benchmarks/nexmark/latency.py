@@ -75,7 +75,7 @@ def run_at_rate(
     if not found:
         raise RuntimeError(
             f"no window of {name} was complete in {result.statistics.elapsed_seconds:.1f} s\n\n"
-            "hint: more --events"
+            f"hint: --events {_ENOUGH_SECONDS * rate:.0f} and more"
         )
     latency = LatencyHistogram()
     latest = max(found)
@@ -152,3 +152,6 @@ ENDS: dict[str, tuple[str, int]] = {
 
 Rows of `q5` do not tell their windows.
 """
+
+_ENOUGH_SECONDS = 2
+"""Of events, for some windows behind the first half second."""
