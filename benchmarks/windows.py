@@ -21,7 +21,16 @@ from typing import Any
 
 import engine
 from engine.graph.operator import Properties, SourceOperator, TaskContext
-from operators import Pipeline, Session, Sliding, Stream, Tumbling, source
+from operators import (
+    KeyedStream,
+    Pipeline,
+    Session,
+    Sliding,
+    Stream,
+    Tumbling,
+    WindowedStream,
+    source,
+)
 from operators.sinks import Discard
 from operators.sources.batches import Blocks
 
@@ -53,6 +62,8 @@ class Case:
     windows: Any = None
     """None: a count of all, without time."""
     columnar: bool = False
+    per_record: bool = False
+    """Whether functions of Python make a count of each record, and add them up."""
     words: int = 100
     per_second: int = 1_000_000
     """Records in a second of event time."""
@@ -73,12 +84,23 @@ def measure(case: Case) -> tuple[float, float]:
 def pipeline(case: Case) -> Pipeline:
     """The job of a case."""
     records: Stream[Any] = source(Timed(case))
-    key: Any = "word" if case.columnar else 0
-    if case.windows is None:
-        return records.key_by(key).count().sink(Discard())
+    key, time_of = ("word", "time") if case.columnar else (0, 1)
+    if case.per_record:
+        records = records.map(lambda pair: (pair[0], pair[1], 1))
     late = timedelta(microseconds=case.disorder_us)
-    timed = records.with_event_time("time" if case.columnar else 1, out_of_orderness=late)
-    return timed.key_by(key).window(case.windows).count().sink(Discard())
+    keyed: KeyedStream[Any, Any] | WindowedStream[Any, Any]
+    if case.windows is None:
+        keyed = records.key_by(key)
+    else:
+        timed = records.with_event_time(time_of, out_of_orderness=late)
+        keyed = timed.key_by(key).window(case.windows)
+    counts: Stream[Any] = keyed.reduce(added) if case.per_record else keyed.count()
+    return counts.sink(Discard())
+
+
+def added(one: tuple[str, int, int], other: tuple[str, int, int]) -> tuple[str, int, int]:
+    """Both counts of a word together."""
+    return (one[0], one[1], one[2] + other[2])
 
 
 class Timed(SourceOperator[Any]):
@@ -153,6 +175,8 @@ CASES = {
     "sliding 60 s by 1 s, slow": Case(
         Sliding(60 * _SECOND, _SECOND), per_second=_SLOW, against="tumbling 1 s, slow"
     ),
+    "reduce": Case(per_record=True),
+    "reduce, tumbling 1 s": Case(Tumbling(_SECOND), per_record=True, against="reduce"),
     "columns, count": Case(columnar=True),
     "columns, tumbling 1 s": Case(Tumbling(_SECOND), columnar=True, against="columns, count"),
     "columns, tumbling 1 s, disorder": Case(
