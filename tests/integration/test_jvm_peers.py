@@ -68,8 +68,9 @@ def test_a_failure_says_why(folder: Path) -> None:
     peer = JVM_PEERS[0]
     if missing := peer.missing():
         pytest.skip(missing)
-    broken = Case(peer.system, peer.api, "jvm", "own", 32, 100, -1, "closed")
-    with pytest.raises(RuntimeError, match=r"flink_java datastream ended with status 1(.|\n)*-1"):
+    broken = Case(peer.system, peer.api, "jvm", "own", 32, 100, -2, "closed")
+    told = r"flink_java datastream ended with status 1(.|\n)*parallelism of an operator must be at"
+    with pytest.raises(RuntimeError, match=told):
         peer.measure(broken, Run(1.0, 0.5, None, seed=1))
     assert list(folder.iterdir()) == []
 
