@@ -40,8 +40,8 @@ impl Entries {
                 .map(|(hash, _)| *hash)
                 .collect::<Vec<_>>()
                 .into(),
-            keys: binary(rows().map(|row| keys.get(row)).collect()),
-            values: binary(rows().map(|row| values.get(row)).collect()),
+            keys: binary(keys.gather(rows())),
+            values: binary(values.gather(rows())),
         }
     }
 

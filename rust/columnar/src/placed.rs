@@ -51,7 +51,12 @@ impl Placed {
         };
         sort(&mut order, key);
         let hashes: Vec<_> = order.iter().map(|(hash, _)| *hash).collect();
-        let sorted = order.iter().map(|(_, number)| key(*number)).collect();
+        let numbers = order.iter().map(|(_, number)| *number);
+        let sorted = if known == 0 {
+            keys.gather(numbers.map(|number| number as usize))
+        } else {
+            numbers.map(key).collect()
+        };
         self.entries = Entries::sorted(hashes, sorted);
         self.order = order.into_iter().map(|(_, number)| number).collect();
     }

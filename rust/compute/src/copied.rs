@@ -1,8 +1,9 @@
 //! Copies of what keys have come to.
 
 use crate::accumulator::Accumulated;
+use crate::ahead::prefetch;
 use crate::encode;
-use crate::strings::ByteStrings;
+use crate::strings::{AHEAD, ByteStrings};
 use std::mem;
 use std::sync::Arc;
 
@@ -39,9 +40,13 @@ impl Values {
     }
 
     /// The values of the keys with these numbers, encoded: one, or an array of several.
-    pub fn gather(&self, numbers: impl ExactSizeIterator<Item = usize>) -> ByteStrings {
+    pub fn gather(&self, numbers: impl ExactSizeIterator<Item = usize> + Clone) -> ByteStrings {
         let mut out = ByteStrings::with_room(numbers.len(), 0);
+        let mut next = numbers.clone().skip(AHEAD);
         for number in numbers {
+            if let Some(next) = next.next() {
+                self.0.iter().for_each(|each| each.prefetch(next));
+            }
             out.push_with(|bytes| {
                 if self.0.len() > 1 {
                     encode::array(bytes, self.0.len());
@@ -86,6 +91,16 @@ impl Column {
             Self::Floats(numbers) => numbers.len(),
             Self::Others(values) => values.len(),
             Self::Encoded(values) => values.len(),
+        }
+    }
+
+    #[inline]
+    fn prefetch(&self, number: usize) {
+        match self {
+            Self::Integers(numbers) => prefetch(&raw const numbers[number]),
+            Self::Floats(numbers) => prefetch(&raw const numbers[number]),
+            Self::Others(values) => prefetch(&raw const values[number]),
+            Self::Encoded(values) => prefetch(values.get(number).as_ptr()),
         }
     }
 

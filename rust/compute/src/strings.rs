@@ -1,5 +1,7 @@
 //! Byte strings back to back.
 
+use crate::ahead::prefetch;
+
 /// Many byte strings in one buffer, each between two of its ends: as cheap to copy and to drop as two
 /// arrays, and what a binary column consists of.
 ///
@@ -58,6 +60,24 @@ impl ByteStrings {
         written
     }
 
+    /// Those with these numbers, in this order, which may be any: they are asked for before they are read.
+    #[must_use]
+    pub fn gather(&self, numbers: impl ExactSizeIterator<Item = usize> + Clone) -> Self {
+        let mut gathered = Self::with_room(numbers.len(), self.bytes.len());
+        let mut ends = numbers.clone().skip(2 * AHEAD);
+        let mut starts = numbers.clone().skip(AHEAD);
+        for number in numbers {
+            if let Some(end) = ends.next() {
+                prefetch(&raw const self.ends[end]);
+            }
+            if let Some(start) = starts.next() {
+                prefetch(self.get(start).as_ptr());
+            }
+            gathered.push(self.get(number));
+        }
+        gathered
+    }
+
     /// The bytes, and where each string begins and the last ends.
     pub fn into_parts(self) -> (Vec<u8>, Vec<i64>) {
         (self.bytes, self.ends)
@@ -82,3 +102,6 @@ impl<T: AsRef<[u8]>> FromIterator<T> for ByteStrings {
         all
     }
 }
+
+/// So many strings take about as long to copy as one takes to come from memory.
+pub(crate) const AHEAD: usize = 16;
