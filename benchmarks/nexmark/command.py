@@ -18,7 +18,7 @@ import click
 
 from benchmarks.flink import FLINK
 from benchmarks.nexmark import sql
-from benchmarks.nexmark.latency import ENDS
+from benchmarks.nexmark.latency import ENDS, LEAST_SECONDS
 from benchmarks.nexmark.systems import (
     FLINK_SQL,
     OKA,
@@ -131,8 +131,10 @@ def command(
         asked = Events(events, disorder=disorder)
         files = _files(asked, folder, stack) if missing([*cells, *timed], result) else asked
         measure = Systems(files).measure
-        for each in (cells, timed):  # a share of a rate that is known then
-            sweep(each, Settings(0.0, 0.0, repeats, 0), result, measure)
+        once = Settings(0.0, 0.0, repeats, 0)
+        sweep(cells, once, result, measure)
+        timed = [found for cell in timed if (found := _lasting(cell, result, files.events))]
+        sweep(timed, once, result, measure)
     click.echo(report(result.rows))
     if timed:
         click.echo(report_latency(result.rows))
@@ -168,6 +170,24 @@ def _timed(cell: Cell) -> Cell | None:
         if isinstance(case, QueryCase) and case.system == OKA and case.query in ENDS
     )
     return Cell(cases, (_HALF,)) if cases else None
+
+
+def _lasting(cell: Cell, result: Result, events: int) -> Cell | None:
+    """The cases whose events last long enough at half of the rate that is known now."""
+    cases = []
+    for case in cell.cases:
+        found = result.find(case)
+        half = found["throughput"]["median"] / 2 if found and found["throughput"] else 0.0
+        if events >= half * LEAST_SECONDS:  # where there is no rate, its runs tell
+            cases.append(case)
+        else:
+            click.echo(
+                f"left out: {case.label} at half of its rate, where {events:,} events take "
+                f"{events / half:.1f} s; expected {LEAST_SECONDS} s: "
+                f"--events {half * LEAST_SECONDS:.0f}",
+                err=True,
+            )
+    return Cell(tuple(cases), cell.loads) if cases else None
 
 
 def _files(asked: Events, folder: Path | None, stack: ExitStack) -> Events:

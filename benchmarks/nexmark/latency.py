@@ -75,7 +75,7 @@ def run_at_rate(
     if not found:
         raise RuntimeError(
             f"no window of {name} was complete in {result.statistics.elapsed_seconds:.1f} s\n\n"
-            f"hint: --events {_ENOUGH_SECONDS * rate:.0f} and more"
+            "hint: more --events"
         )
     latency = LatencyHistogram()
     latest = max(found)
@@ -153,5 +153,5 @@ ENDS: dict[str, tuple[str, int]] = {
 Rows of `q5` do not tell their windows.
 """
 
-_ENOUGH_SECONDS = 2
-"""Of events, for some windows behind the first half second."""
+LEAST_SECONDS = 2
+"""So long events have to last, for some windows behind the first half second."""

@@ -189,6 +189,7 @@ def test_windows_are_timed_at_half_of_the_rate(monkeypatch: pytest.MonkeyPatch) 
         return Measurement(rate, 0.1, histogram.to_bytes(), 2000)
 
     monkeypatch.setattr(systems, "run_at_rate", timed)
+    monkeypatch.setattr(nexmark, "LEAST_SECONDS", 0)
     ended = bench("--query", "q2,q7", "--no-peers", "--latency")
     assert ended.exit_code == 0, ended.output
     assert len(offered) == 2  # q2 has no windows
@@ -196,3 +197,13 @@ def test_windows_are_timed_at_half_of_the_rate(monkeypatch: pytest.MonkeyPatch) 
     ended = bench("--query", "q7", "--no-peers", "--latency", "--checkpoint-each", "60")
     assert ended.exit_code == 0, ended.output
     assert sorted(with_checkpoints[2:]) == [False, False, True, True]
+
+
+def test_events_that_last_too_short_are_left_out_of_the_latency() -> None:
+    ended = bench("--query", "q7", "--no-peers", "--latency")
+    assert ended.exit_code == 0, ended.output
+    told = [line for line in ended.stderr.splitlines() if line.startswith("left out: q7 oka")]
+    assert len(told) == 2
+    for line in told:
+        assert "expected 2 s: --events " in line
+    assert "p50 ms" not in ended.output
