@@ -183,8 +183,7 @@ def _lasting(cell: Cell, result: Result, events: int) -> Cell | None:
         else:
             click.echo(
                 f"left out: {case.label} at half of its rate, where {events:,} events take "
-                f"{events / half:.1f} s; expected {LEAST_SECONDS} s: "
-                f"--events {half * LEAST_SECONDS:.0f}",
+                f"{events / half:.2f} s; expected {LEAST_SECONDS} s: --events {half:.0f} takes one",
                 err=True,
             )
     return Cell(tuple(cases), cell.loads) if cases else None

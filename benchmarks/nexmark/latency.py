@@ -153,5 +153,5 @@ ENDS: dict[str, tuple[str, int]] = {
 Rows of `q5` do not tell their windows.
 """
 
-LEAST_SECONDS = 2
+LEAST_SECONDS = 0.75
 """So long events have to last, for some windows behind the first half second."""

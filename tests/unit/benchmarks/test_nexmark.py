@@ -205,5 +205,5 @@ def test_events_that_last_too_short_are_left_out_of_the_latency() -> None:
     told = [line for line in ended.stderr.splitlines() if line.startswith("left out: q7 oka")]
     assert len(told) == 2
     for line in told:
-        assert "expected 2 s: --events " in line
+        assert "expected 0.75 s: --events " in line
     assert "p50 ms" not in ended.output
