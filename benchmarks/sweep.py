@@ -87,12 +87,12 @@ def _alternate(
     progress: Runs,
 ) -> list[dict[str, Any]]:
     """Run the cases in turn, `repeats` times."""
-    offered = [_offered(case, result) for case in cases]
+    rates = [offered(case, result) for case in cases]
     runs: list[list[Measurement]] = [[] for _ in cases]
     failures: list[list[str]] = [[] for _ in cases]
     for _ in range(settings.repeats):
         for at, case in enumerate(cases):
-            words_per_second = offered[at]
+            words_per_second = rates[at]
             if case.load != "closed" and words_per_second is None:
                 failures[at].append("the closed load failed, so there is no rate to offer")
                 progress.ran(case, failures[at][-1])
@@ -107,10 +107,10 @@ def _alternate(
             else:
                 runs[at].append(measured)
                 progress.ran(case, f"{rate(measured.throughput)} {case.unit}")
-    return [row(case, runs[at], failures[at], offered[at]) for at, case in enumerate(cases)]
+    return [row(case, runs[at], failures[at], rates[at]) for at, case in enumerate(cases)]
 
 
-def _offered(case: Case, result: Result) -> float | None:
+def offered(case: Case, result: Result) -> float | None:
     """Words per second to offer: the load's share of the closed median of the same case."""
     if case.load == "closed":
         return None

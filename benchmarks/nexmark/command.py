@@ -32,7 +32,7 @@ from benchmarks.peers.peer import Peer
 from benchmarks.result import Result, Row
 from benchmarks.results_file import check_writable
 from benchmarks.rows import OWN
-from benchmarks.sweep import Cell, Settings, every_case, missing, sweep
+from benchmarks.sweep import Cell, Settings, every_case, missing, offered, sweep
 from engine.errors import ConfigError
 from engine.progress import telling
 from engine.tables import table
@@ -175,10 +175,9 @@ def _timed(cell: Cell) -> Cell | None:
 def _lasting(cell: Cell, result: Result, events: int) -> Cell | None:
     """The cases whose events last long enough at half of the rate that is known now."""
     cases = []
-    for case in cell.cases:
-        found = result.find(case)
-        half = found["throughput"]["median"] / 2 if found and found["throughput"] else 0.0
-        if events >= half * LEAST_SECONDS:  # where there is no rate, its runs tell
+    for case in cell.under(_HALF):
+        half = offered(case, result)
+        if half is None or events >= half * LEAST_SECONDS:  # where there is no rate, its runs tell
             cases.append(case)
         else:
             click.echo(
