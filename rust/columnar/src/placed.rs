@@ -37,28 +37,32 @@ impl Placed {
         if keys.is_empty() {
             return;
         }
+        let mut order: Vec<_> = hashes.iter().copied().zip(0..).collect();
+        sort(&mut order, |row: u32| keys.get(row as usize));
         let known = self.order.len();
-        let before = self.entries.iter().map(|(hash, ..)| hash);
-        let mut order: Vec<_> = before.zip(self.order.iter().copied()).collect();
-        order.extend(hashes.iter().copied().zip(known as u32..));
-        let mut rows = vec![0; known];
-        for (row, number) in self.order.iter().enumerate() {
-            rows[*number as usize] = row;
+        let sorted = keys.gather(order.iter().map(|(_, row)| *row as usize));
+        let new = order.iter().zip(sorted.iter());
+        let mut new = new
+            .map(|((hash, row), key)| (*hash, key, known as u32 + row))
+            .peekable();
+
+        let mut numbers = Vec::with_capacity(known + keys.len());
+        let mut hashes = Vec::with_capacity(known + keys.len());
+        let mut merged = ByteStrings::with_room(known + keys.len(), 0);
+        let mut push = |(hash, key, number): (u64, &[u8], u32)| {
+            hashes.push(hash);
+            merged.push(key);
+            numbers.push(number);
+        };
+        for ((hash, key, _), number) in self.entries.iter().zip(&self.order) {
+            while let Some(each) = new.next_if(|(other, of, _)| (*other, *of) < (hash, key)) {
+                push(each);
+            }
+            push((hash, key, *number));
         }
-        let key = |number: u32| match rows.get(number as usize) {
-            Some(row) => self.entries.get(*row).1,
-            None => keys.get(number as usize - known),
-        };
-        sort(&mut order, key);
-        let hashes: Vec<_> = order.iter().map(|(hash, _)| *hash).collect();
-        let numbers = order.iter().map(|(_, number)| *number);
-        let sorted = if known == 0 {
-            keys.gather(numbers.map(|number| number as usize))
-        } else {
-            numbers.map(key).collect()
-        };
-        self.entries = Entries::sorted(hashes, sorted);
-        self.order = order.into_iter().map(|(_, number)| number).collect();
+        new.for_each(push);
+        self.entries = Entries::sorted(hashes, merged);
+        self.order = numbers;
     }
 
     /// Entries of the keys with these values, which may be those of a time when there were fewer.
