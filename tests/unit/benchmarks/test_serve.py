@@ -38,6 +38,7 @@ from benchmarks.serve.systems import (
 from engine.cli import commands
 from engine.errors import ConfigError
 from engine.network import LatencyHistogram
+from tests.waiting import wait_until
 
 RUN = Run(1.0, 0.0, None, 0)
 
@@ -197,7 +198,7 @@ def test_processes_are_found_by_their_mark() -> None:
     assert processes.living() == []
     command = ["sh", "-c", "sleep 600 & sleep 600"]
     with subprocess.Popen(command, env=processes.environment | {"PATH": "/usr/bin:/bin"}):
-        assert processes.usage().memory_bytes > 0
+        wait_until(lambda: processes.usage().memory_bytes > 0)  # no mark is seen while one starts
         processes.kill()
     assert processes.living() == []
 

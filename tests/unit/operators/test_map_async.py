@@ -755,15 +755,23 @@ def arrive(n: int) -> int:
 
 
 def test_a_loop_that_ends_wakes_the_task(task: Callable[..., TaskContext]) -> None:
-    woken = threading.Event()
-    function = MapAsync(stops_the_loop).open(replace(task(), wake=woken.set))
+    woken, may_stop = threading.Event(), threading.Event()
+
+    async def stops_the_loop_later(n: int) -> None:
+        await asyncio.to_thread(may_stop.wait)
+        await stops_the_loop(n)
+
+    function = MapAsync(stops_the_loop_later).open(replace(task(), wake=woken.set))
     try:
         assert function.process([1]) == []
+        assert function.next_timer is None
+        may_stop.set()
         assert woken.wait(20)
         assert function.next_timer is not None
         with pytest.raises(RuntimeError, match="Event loop stopped"):
             list(function.on_timer(0) or ())
     finally:
+        may_stop.set()
         function.close()
 
 
