@@ -142,7 +142,7 @@ def read_snapshot(storage: Storage, entry: SnapshotEntry) -> TaskSnapshot:
 
     So it is, naming the operator, where it has objects of classes that have changed since.
     """
-    snapshot = decode_snapshot((file.name, _get(storage, file)) for file in entry.files)
+    snapshot = decode_snapshot((file.name, _view(storage, file)) for file in entry.files)
     if record_registry.changed():
         for identity, state in snapshot.operators.items():
             _check_classes(identity, state)
@@ -162,7 +162,7 @@ def _check_classes(identity: str, state: KeyedState) -> None:
         ) from error
 
 
-def decode_snapshot(files: Iterable[tuple[str, bytes]]) -> TaskSnapshot:
+def decode_snapshot(files: Iterable[tuple[str, bytes | memoryview]]) -> TaskSnapshot:
     """The snapshot in the files of these names and bytes; CheckpointError if they are none."""
     kept: dict[str, _Kept] = {}
     last: str | None = None
@@ -228,8 +228,8 @@ def _parts(
         yield ("own", identity), [encode_value(dict(state.encoded_own), pickle)]
 
 
-def _get(storage: Storage, file: SnapshotFile) -> bytes:
-    data = storage.get(file.name)
+def _view(storage: Storage, file: SnapshotFile) -> bytes | memoryview:
+    data = storage.view(file.name)
     if len(data) != file.bytes:
         raise damaged(file.name, f"it has {len(data)} bytes, expected {file.bytes}")
     if checksum(data) != file.checksum:

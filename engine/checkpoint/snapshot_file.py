@@ -38,9 +38,9 @@ def pack(head: Mapping[str, Any], parts: Mapping[tuple[str, str], Sequence[Part]
     return [*whole, xxh3(whole)]
 
 
-def unpack(name: str, data: bytes) -> tuple[dict[str, Any], Parts]:
+def unpack(name: str, data: bytes | memoryview) -> tuple[dict[str, Any], Parts]:
     """What was packed into the file of this name; CheckpointError if it was not."""
-    digest = _DIGESTS.get(data[: len(_MAGIC)])
+    digest = _DIGESTS.get(bytes(data[: len(_MAGIC)]))
     if digest is None:
         raise damaged(name, "it does not begin as a snapshot does")
     whole = memoryview(data)[:-_DIGEST]
@@ -71,7 +71,7 @@ def size(parts: Sequence[Part]) -> int:
     return sum(map(len, parts))
 
 
-def checksum(data: bytes) -> str:
+def checksum(data: bytes | memoryview) -> str:
     """What is at the end of a file."""
     return data[-_DIGEST:].hex()
 

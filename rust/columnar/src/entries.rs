@@ -55,6 +55,12 @@ impl Entries {
         }
     }
 
+    /// Their keys with no values, in memory of their own.
+    pub(crate) fn keys_alone(&self) -> Self {
+        let keys = (0..self.len()).map(|index| self.keys.value(index));
+        Self::sorted(self.hashes.values().to_vec(), keys.collect())
+    }
+
     /// Those of the same keys with other values, in the same order.
     #[must_use]
     pub fn with_values(&self, values: ByteStrings) -> Self {

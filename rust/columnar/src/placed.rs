@@ -1,6 +1,7 @@
 //! Keys of a table that only grows, in the order of entries.
 
 use oka_compute::{ByteStrings, Values};
+use std::mem;
 
 use crate::Entries;
 use crate::entries::sort;
@@ -13,6 +14,9 @@ pub struct Placed {
     order: Vec<u32>,
     /// Whatever their values are.
     entries: Entries,
+    /// Whether they are in memory of those that began with them: a whole file, which may be gone
+    /// when it is asked for much later.
+    borrowed: bool,
 }
 
 impl Placed {
@@ -21,6 +25,7 @@ impl Placed {
         Self {
             order: (0..).take(entries.len()).collect(),
             entries,
+            borrowed: true,
         }
     }
 
@@ -62,11 +67,15 @@ impl Placed {
         }
         new.for_each(push);
         self.entries = Entries::sorted(hashes, merged);
+        self.borrowed = false;
         self.order = numbers;
     }
 
     /// Entries of the keys with these values, which may be those of a time when there were fewer.
-    pub fn entries(&self, values: &Values) -> Entries {
+    pub fn entries(&mut self, values: &Values) -> Entries {
+        if mem::take(&mut self.borrowed) {
+            self.entries = self.entries.keys_alone();
+        }
         let numbers = self.order.iter().map(|number| *number as usize);
         if values.len() == self.order.len() {
             return self.entries.with_values(values.gather(numbers));
