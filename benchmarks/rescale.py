@@ -2,8 +2,9 @@
 
 The last text of each of so many million keys goes from one task to two, three, two and one; a text
 has so many bytes. Without the second number, it is a running count of keys, each about 30 bytes of
-a savepoint. A line has the seconds until the job had stopped with its savepoint, and until each of
-its new tasks had seen something, and those by GB of the savepoint.
+a savepoint. All keys were in a savepoint before, as in a job that runs longer than its interval. A
+line has the seconds until the job had stopped with its savepoint, and until each of its new tasks
+had seen something, and those by GB of the savepoint.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ def main() -> None:
         )
         try:
             wait_for_state(handle, keys)
+            handle.savepoint("first")
             for tasks in (2, 3, 2, 1):
                 stopped, went_on = rescale(handle, folder, tasks)
                 state = newest(folder / "checkpoints").bytes / 1e9
