@@ -1,5 +1,7 @@
 """Files that hold what has changed since the one before."""
 
+from pathlib import Path
+
 import pytest
 
 from engine.checkpoint import (
@@ -7,9 +9,11 @@ from engine.checkpoint import (
     Manifest,
     SnapshotWriter,
     TaskSnapshot,
+    open_storage,
     read_snapshot,
 )
 from engine.errors import CheckpointError, StorageError
+from engine.network import Aggregate, Batch
 from engine.state import KeyedState
 
 KEYS = 2000
@@ -45,6 +49,38 @@ def test_what_changed_is_written_and_read_with_all_else(storage, state):
     assert entry.keys == {"count": KEYS}
     assert read_snapshot(storage, entry) == told
     assert read_snapshot(storage, writer.write(3, told)) == told  # nothing has changed
+
+
+def test_a_table_lets_go_of_its_file_with_the_first_snapshot(tmp_path, state):
+    def table():
+        return Aggregate([[0]], [("last", [1])], copies_keys=True)
+
+    def write(epoch):
+        columns, entries = of_keys.snapshot()
+        operators = {"last": KeyedState(entries, columns)}
+        return writer.write(epoch, TaskSnapshot("last", 0, 1, chain=("last",), operators=operators))
+
+    def is_mapped(entry):
+        return entry.files[0].name.rpartition("/")[2] in Path("/proc/self/maps").read_text()
+
+    storage = open_storage(tmp_path)
+    writer = SnapshotWriter(storage, 1)
+    of_keys = table()
+    of_keys.update(Batch.from_list(list(state.items())))
+    first = write(1)
+    of_keys, writer = table(), SnapshotWriter(storage, 2)
+    kept = read_snapshot(storage, first).operators["last"]
+    of_keys.restore(kept.columns, kept.entries, False)
+    del kept
+    assert is_mapped(first)
+    assert of_keys.update(Batch.from_list([("key 7", 70)])) == [("key 7", 70)]
+    second = write(2)
+    assert not is_mapped(first)
+    storage.delete(file.name for file in first.files)
+    for entry in (second, write(3)):
+        assert dict(read_snapshot(storage, entry).operators["last"].items()) == state | {
+            "key 7": 70
+        }
 
 
 def test_chains_are_short(storage, state):

@@ -24,13 +24,17 @@ def test_put_get_list_delete(storage):
     storage.put("database", b"x")
     assert storage.get("data/1/a b%") == b"second"
     assert storage.get("data/2") == b""
+    view = storage.view("data/1/a b%")
+    assert (view, storage.view("data/2")) == (b"second", b"")
     assert storage.list("data") == ["data/1/a b%", "data/2"]
     storage.delete(["data/1/a b%", "data/none"])
     assert storage.list("") == ["data/2", "database"]
     storage.delete([])
-    with pytest.raises(StorageError) as raised:
-        storage.get("data/1/a b%")
-    assert is_missing(raised.value)
+    assert view == b"second"  # a folder's goes with the last view
+    for read in (storage.get, storage.view):
+        with pytest.raises(StorageError) as raised:
+            read("data/1/a b%")
+        assert is_missing(raised.value)
 
 
 def test_create_is_of_one(storage):
