@@ -128,16 +128,23 @@ def test_columns_arrive_equal_and_in_order_between_records(send: Send) -> None:
     assert [marker for _, markers in received for marker in markers] == [0, 1, 2, 3, 4, 5]
 
 
+@pytest.mark.parametrize("of", ["an aggregate", "windows"])
 @pytest.mark.parametrize("key", ["numbers", "coded", "both"])
-def test_keys_copied_behind_batches_are_those_copied_at_once(send: Send, key: str) -> None:
-    columns = {"numbers": [["n"]], "coded": [["text"]], "both": [["n"], ["text"]]}[key]
+def test_keys_copied_behind_batches_are_those_copied_at_once(send: Send, key: str, of: str) -> None:
+    columns: Any = {"numbers": [["n"]], "coded": [["text"]], "both": [["n"], ["text"]]}[key]
+
+    def made(copies: bool) -> Any:
+        wanted: Any = [("count", [])]
+        if of == "an aggregate":
+            return Aggregate(columns, wanted, copies_keys=copies)
+        slices: Any = {"windows": ("slices", [10, 10, 0]), "time": (["t"], "us"), "times": None}
+        return WindowAggregate(columns, wanted, None, **slices, copies_keys=copies)
 
     class Taking:
         """Takes snapshots of two aggregates, of which one copies keys behind each batch."""
 
         def __init__(self) -> None:
-            wanted: Any = [("count", [])]
-            self.kept = [Aggregate(columns, wanted, copies_keys=copies) for copies in (True, False)]
+            self.kept = [made(copies) for copies in (True, False)]
             self.taken: list[list[KeyedEntries]] = []
 
         def update(self, batch: Batch) -> None:
@@ -151,8 +158,9 @@ def test_keys_copied_behind_batches_are_those_copied_at_once(send: Send, key: st
     codes = pa.array([*range(0, 6000, 2), None, 5999], pa.int32())
     coded = pa.DictionaryArray.from_arrays(codes, [f"text {at}" for at in range(6000)])
     none = pa.nulls(len(codes), pa.int64())
+    times = pa.array([0, 10] * (len(codes) // 2))  # of two slices
     parts = [
-        pa.record_batch({"n": numbers, "text": coded})
+        pa.record_batch({"n": numbers, "text": coded, "t": times})
         for numbers in (
             *(pa.array(range(first, first + len(codes))) for first in range(0, 15000, 2500)),
             none,

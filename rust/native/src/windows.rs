@@ -29,7 +29,7 @@ use std::sync::Mutex;
 /// that are full come by `complete`. With `updates`, windows come as they change. Over columns, times are a column, and results `pyarrow.RecordBatch`es
 /// with columns `window_start` and `window_end`. With `keeps_late`, `take_late` gives what came too late.
 ///
-/// `copies_keys` is that of `Aggregate`, where each key has windows of its own.
+/// `copies_keys` is that of `Aggregate`: where each key has windows of its own, and of slices over columns.
 ///
 /// One thread at a time.
 #[pyclass(frozen, module = "engine._native")]
@@ -281,8 +281,15 @@ impl State {
         let received = match batch.content()? {
             Content::Records(received) => received,
             Content::Columns(columns) => {
+                let copies_keys = self.copies_keys;
                 let aggregate = self.columns()?;
-                let added = detached(py, columns.size(), || aggregate.add(columns));
+                let added = detached(py, columns.size(), || {
+                    aggregate.add(columns)?;
+                    if copies_keys {
+                        aggregate.copy_keys()?;
+                    }
+                    Ok(())
+                });
                 return added.map_err(|error| raise_columns(&error));
             }
         };

@@ -221,6 +221,10 @@ impl State for Sliced {
         self.slices.iter().any(|slice| slice.table.touched() > 0)
     }
 
+    fn copy_keys(&mut self) -> Result<(), AggregateError> {
+        (self.slices.iter_mut()).try_for_each(|slice| slice.table.copy_keys())
+    }
+
     fn export(&mut self) -> Result<Exported, AggregateError> {
         let (mut layout, mut slices) = (Vec::new(), Vec::new());
         for slice in self.slices.iter_mut() {

@@ -33,6 +33,11 @@ pub(super) trait State {
 
     fn has_changes(&self) -> bool;
 
+    /// Copies keys that are new: [`Self::export`] then takes less time.
+    fn copy_keys(&mut self) -> Result<(), AggregateError> {
+        Ok(())
+    }
+
     fn export(&mut self) -> Result<Exported, AggregateError>;
 
     /// The template has the schema of `layout`.
