@@ -111,7 +111,7 @@ def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
     before = _traces()
     with jobfolders.recorded() as folders:
         yield
-    deadline = time.monotonic() + 3.0
+    deadline = time.monotonic() + 20.0
     while (left := _traces(folders) - before) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not left, f"left behind: {sorted(left)}"

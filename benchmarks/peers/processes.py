@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -60,11 +61,17 @@ class Processes:
 
     def kill(self) -> None:
         """Kill what lives, and what was started meanwhile."""
-        while living := self.living():
+        while living := self.living() or self._late():
             for process in living:
                 with contextlib.suppress(psutil.Error):
                     process.kill()
             psutil.wait_procs(living, timeout=10)
 
+    def _late(self) -> list[psutil.Process]:
+        """Those that live a moment later: one that is in the middle of an exec shows no mark."""
+        time.sleep(_EXEC_SECONDS)
+        return self.living()
+
 
 _NAME = "OKA_PEER_RUN"
+_EXEC_SECONDS = 0.05

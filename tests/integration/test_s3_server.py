@@ -16,6 +16,7 @@ from botocore.exceptions import ClientError, HTTPClientError
 from engine.errors import ConfigError, StorageError
 from engine.s3 import S3Server
 from tests.integration.s3_server import ACCESS_KEY, ROLE, SECRET_KEY, serving, stranger
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -273,13 +274,9 @@ def test_a_body_that_is_cut_off(server: S3Server, s3: Any, tmp_path: Path) -> No
     connection.putheader("Content-Length", "1000")
     connection.endheaders()
     connection.send(b"only this")
-    deadline = time.monotonic() + 10
-    while not objects(tmp_path) and time.monotonic() < deadline:
-        time.sleep(0.01)  # until the server writes it
+    wait_until(lambda: objects(tmp_path))  # the server writes it
     connection.close()
-    while objects(tmp_path) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert objects(tmp_path) == []
+    wait_until(lambda: not objects(tmp_path))
 
 
 def test_temporary_credentials(server: S3Server) -> None:
@@ -316,7 +313,9 @@ def test_temporary_credentials(server: S3Server) -> None:
 
 
 def test_temporary_credentials_end(tmp_path: Path) -> None:
-    with serving(tmp_path, session_seconds=1) as server:
+    with serving(tmp_path, session_seconds=5) as server:
+        with stranger(server.endpoint) as s3:
+            put(s3, "key")  # the next client of its kind is made at once
         with stranger(server.endpoint, "sts") as sts:
             given = sts.assume_role(RoleArn=ROLE, RoleSessionName="test")["Credentials"]
         with stranger(
@@ -326,9 +325,16 @@ def test_temporary_credentials_end(tmp_path: Path) -> None:
             token=given["SessionToken"],
         ) as s3:
             put(s3, "key")
-            time.sleep(1.1)
-            with refused("ExpiredToken"):
-                put(s3, "key")
+
+            def is_expired() -> bool:
+                try:
+                    put(s3, "key")
+                except ClientError as error:
+                    return bool(error.response["Error"]["Code"] == "ExpiredToken")
+                time.sleep(0.1)
+                return False
+
+            wait_until(is_expired)
 
 
 def test_web_identity(tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import wait_until
+
 ROOT = Path(__file__).parents[2]
 PIPELINE = """
 import time
@@ -108,9 +110,7 @@ def test_a_job_fits_the_terminal(tmp_path: Path, columns: int) -> None:
 
 def test_a_terminal_that_is_made_narrower(tmp_path: Path) -> None:
     def narrow(terminal: Terminal) -> None:
-        deadline = threading.Event()
-        while "backpressure" not in terminal.written and not deadline.wait(0.05):
-            pass
+        wait_until(lambda: "backpressure" in terminal.written, 60)
         terminal.resize(60)
 
     terminal = run(tmp_path, 120, "seconds=4", meanwhile=narrow)

@@ -157,20 +157,21 @@ def transfer(sender: Host, receiver: Host, size: int) -> float:
 
 @needs_hosts
 def test_a_rate_holds_in_both_directions(other: str) -> None:
-    """Only lower bounds: a busy machine may take longer. 100 Mbit/s are 12.5 MB/s."""
+    """Only lower bounds, and a ratio: a busy machine may take longer. 100 Mbit/s are 12.5 MB/s."""
     with Network.create(other, hosts=2, rate=100_000_000) as network:
         free, also_free = network.add_host(), network.add_host()
         limited, _also_limited, *_ = network.hosts
         assert [host.rate() for host in network.hosts] == [100_000_000] * 2 + [None] * 2
         before = network.counters()
-        assert transfer(limited, free, 5_000_000) >= 0.38
-        assert transfer(free, limited, 5_000_000) >= 0.38
+        out, back = transfer(limited, free, 5_000_000), transfer(free, limited, 5_000_000)
+        assert min(out, back) >= 0.38
         crossed = network.counters()[limited.number] - before[limited.number]
         # With headers, and acknowledgements of the other direction.
         assert 5_000_000 < crossed.sent_bytes < 6_000_000
         assert 5_000_000 < crossed.received_bytes < 6_000_000
         assert crossed.sent_packets > 50
-        assert transfer(free, also_free, 50_000_000) < 4  # at 100 Mbit/s it would be 4 s
+        # At the same rate, ten times as much would take ten times as long.
+        assert transfer(free, also_free, 50_000_000) < 5 * min(out, back)
     assert traces(other) == []
 
 
@@ -246,11 +247,19 @@ with Network.create({other!r}, hosts=2) as network:
 @pytest.mark.ray
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_an_up_that_ends_half_way(other: str, number: signal.Signals) -> None:
+    program = """
+import time
+from benchmarks.testbed.cluster import Cluster
+from engine.cli import main
+Cluster.nodes = lambda *_, **__: time.sleep(60)  # nodes have not joined when the signal comes
+main()
+"""
     up = subprocess.Popen(
-        command("testbed", "up", "--name", other), cwd=ROOT, stderr=subprocess.PIPE, text=True
-    )
+        [sys.executable, "-c", program, "testbed", "up", "--name", other],
+        cwd=ROOT, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
     with up:
-        # Ray has started its first daemon, and `ray start` still waits for others.
+        # Ray has started its first daemon.
         wait_until(
             lambda: exists(other) and list(Path("/run/oka-testbed").glob(f"{other}/1/s*")), 30.0
         )

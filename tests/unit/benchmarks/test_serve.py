@@ -196,9 +196,14 @@ def test_a_server_that_ends_tells_why_and_leaves_nothing(tmp_path: Path) -> None
 def test_processes_are_found_by_their_mark() -> None:
     processes = Processes("test_processes_are_found_by_their_mark")
     assert processes.living() == []
-    command = ["sh", "-c", "sleep 600 & sleep 600"]
+    command = ["sh", "-c", "sleep 600 & sleep 600 & wait"]
+
+    def are_all() -> bool:
+        return sorted(each.name() for each in processes.living()) == ["sh", "sleep", "sleep"]
+
     with subprocess.Popen(command, env=processes.environment | {"PATH": "/usr/bin:/bin"}):
-        wait_until(lambda: processes.usage().memory_bytes > 0)  # no mark is seen while one starts
+        wait_until(are_all)  # no mark is seen while one starts
+        assert processes.usage().memory_bytes > 0
         processes.kill()
     assert processes.living() == []
 

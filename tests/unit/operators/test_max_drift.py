@@ -21,6 +21,7 @@ from operators import Pipeline, Stream, Tumbling, source
 from operators.event_time import TimeSelector, WithEventTime
 from operators.sinks import Collect, Discard
 from operators.sources import Collection, Function
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -136,20 +137,19 @@ def handle(pipeline: Pipeline) -> JobHandle:
     return JobHandle(Plan.of(pipeline, config), ThreadLauncher(None))
 
 
-def wait_held() -> None:
-    while "fast" not in AT or AT["fast"] < 22:
-        time.sleep(0.001)
-    time.sleep(0.02)
+def is_held(job: JobHandle) -> bool:
+    """Whether the fast source has waited most of its time; it is never idle."""
+    (held,) = (each for each in job.statistics().operators if each.name == "fast")
+    assert held.idle == 0
+    return held.waiting > held.busy
 
 
 @pytest.mark.parametrize("how", ["stop", "cancel"])
 def test_a_job_ends_whose_source_waits(how: str) -> None:
     job = handle(read(silent).union(read(fast)).sink(Collect()))
-    wait_held()
-    time.sleep(0.2)
-    (held,) = (each for each in job.statistics().operators if each.name == "fast")
-    assert held.idle == 0
-    assert held.waiting > held.busy
+    wait_until(lambda: AT.get("fast", 0) >= 22)
+    time.sleep(0.2)  # in which it would come further
+    wait_until(lambda: is_held(job))
     assert AT["fast"] == 22, "its watermark is a microsecond less than its time"
     getattr(job, how)()
     GO.set()
