@@ -1,7 +1,7 @@
 from typing import Any, SupportsFloat, SupportsIndex, final
 from typing_extensions import disjoint_base
 
-__all__ = ["Aggregate", "AggregateError", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "Digests", "EncodeError", "FrozenDict", "HttpGateway", "HttpReplies", "HttpStream", "InputStatistics", "KeyExtractError", "KeyedEntries", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "Paired", "ResourceError", "S3Client", "S3Server", "StorageFailed", "WindowAggregate", "ipc_streams", "keyed_entries", "partition", "register_extensions", "use_precise_timers", "xxh3"]
+__all__ = ["Aggregate", "AggregateError", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "Digests", "EncodeError", "FrozenDict", "HttpGateway", "HttpReplies", "HttpStream", "InputStatistics", "KeyExtractError", "KeyedEntries", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "Paired", "ResourceError", "S3Client", "S3Server", "StorageFailed", "WindowAggregate", "ipc_streams", "keyed_entries", "mapped", "partition", "register_extensions", "use_precise_timers", "xxh3"]
 
 @final
 class Aggregate:
@@ -1013,7 +1013,7 @@ class WindowAggregate:
     that are full come by `complete`. With `updates`, windows come as they change. Over columns, times are a column, and results `pyarrow.RecordBatch`es
     with columns `window_start` and `window_end`. With `keeps_late`, `take_late` gives what came too late.
 
-    `copies_keys` is that of `Aggregate`, where each key has windows of its own.
+    `copies_keys` is that of `Aggregate`: where each key has windows of its own, and of slices over columns.
 
     One thread at a time.
     """
@@ -1074,6 +1074,14 @@ def keyed_entries(pairs: "list[tuple[Any, Any]]", pickle: "bool" = False) -> "Ke
     """
     Pairs of a key and a value as entries of keyed state. With `pickle`, what cannot be encoded otherwise
     is pickled. Raises EncodeError or KeyExtractError naming the pair.
+    """
+
+def mapped(path: "str") -> "memoryview | None":
+    """
+    The bytes of a file that nobody writes any more, where they are: all processes of the machine have them
+    in memory once, and they stay for as long as the view does, also if the file is deleted. None where it
+    is on no file system of the machine itself: those may take it away, which kills who looks at it. Raises
+    OSError.
     """
 
 def partition(keys: "list[Any]", channels: "int") -> "list[int]":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import mmap
 import os
 import secrets
 from abc import ABC, abstractmethod
@@ -12,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from engine.errors import ConfigError, StorageError
+from engine.network import mapped
 
 
 class Storage(ABC):
@@ -38,7 +38,7 @@ class Storage(ABC):
         """A whole file; a StorageError that `is_missing` if there is none."""
 
     def view(self, name: str) -> bytes | memoryview:
-        """As `get`, of what may be the file itself: for as long as nobody deletes that."""
+        """As `get`, of a file that is written once: all who look at it may share its memory."""
         return self.get(name)
 
     @abstractmethod
@@ -112,12 +112,11 @@ class FolderStorage(Storage):
             return path.read_bytes()
 
     def view(self, name: str) -> bytes | memoryview:
-        """As the base says: all tasks of a machine have the file in memory once."""
-        path = self._folder / name
-        with _told(path), path.open("rb") as file:
-            if not os.fstat(file.fileno()).st_size:  # nothing of which cannot be mapped
-                return b""
-            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        """As the base says; on a disk of this machine the file itself."""
+        with suppress(OSError):  # which reading meets, too, and tells
+            if (view := mapped(str(self._folder / name))) is not None:
+                return view
+        return self.get(name)
 
     def create(self, name: str, data: bytes) -> bool:
         """As the base says. A death in the middle leaves a file that is not listed."""

@@ -31,6 +31,7 @@ mod inline_values;
 mod key;
 mod latency;
 mod latest;
+mod mapped;
 mod network;
 mod paired;
 mod record_cache;
@@ -81,6 +82,8 @@ mod _native {
     use super::latency::LatencyHistogram;
     #[pymodule_export]
     use super::latest::Latest;
+    #[pymodule_export]
+    use super::mapped::mapped;
     #[pymodule_export]
     use super::network::Network;
     #[pymodule_export]

@@ -1,9 +1,11 @@
 """Storages: the same contract, on a folder and in S3."""
 
+import errno
 import os
 import resource
 import threading
 
+import psutil
 import pytest
 
 from engine.checkpoint import CheckpointLog, open_storage
@@ -35,6 +37,24 @@ def test_put_get_list_delete(storage):
         with pytest.raises(StorageError) as raised:
             read("data/1/a b%")
         assert is_missing(raised.value)
+
+
+def test_views_of_a_folder(tmp_path, monkeypatch):
+    storage = open_storage(tmp_path)
+    for number in range(3):
+        storage.put(f"data/{number}", b"%d" % number * 10_000)
+    before = psutil.Process().num_fds()
+    views = [storage.view(f"data/{number}") for number in range(3)]
+    assert psutil.Process().num_fds() == before
+    assert all(memoryview(view).readonly for view in views)
+    monkeypatch.setattr(storage_module, "mapped", lambda path: None)  # as on a network file system
+    assert views == [storage.view(f"data/{number}") for number in range(3)]
+
+    def refuses(path):
+        raise OSError(errno.ENOMEM, "no memory")
+
+    monkeypatch.setattr(storage_module, "mapped", refuses)
+    assert views == [storage.view(f"data/{number}") for number in range(3)]
 
 
 def test_create_is_of_one(storage):
