@@ -126,12 +126,19 @@ impl Keys {
         Ok(parts)
     }
 
+    /// A part of few keys is made again, with those behind it.
     fn copy_new(&mut self) -> Result<(), ArrowError> {
-        let new: Vec<_> = (self.next..self.len() as u32).collect();
-        if !new.is_empty() {
-            self.copied.push(self.plain(&new)?);
-            self.next += new.len() as u32;
+        let all = self.len() as u32;
+        if self.next >= all {
+            return Ok(());
         }
+        let few = |part: &mut Vec<ArrayRef>| part[0].len() < MANY;
+        if let Some(last) = self.copied.pop_if(few) {
+            self.next -= last[0].len() as u32;
+        }
+        let new: Vec<_> = (self.next..all).collect();
+        self.copied.push(self.plain(&new)?);
+        self.next = all;
         Ok(())
     }
 
@@ -211,6 +218,31 @@ impl KeyColumn {
                 self.dictionary.column(wanted, numbers, keys)
             }
             plain => keys(numbers, kind, plain, &mut wanted.iter().copied()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::Int64Array;
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::Int64Type;
+    use std::sync::Arc;
+
+    #[test]
+    fn keys_that_come_one_by_one_are_in_few_parts() {
+        let mut keys = Keys::new(&[&Field::new("n", DataType::Int64, false)]).unwrap();
+        for last in 0..500 {
+            let column: ArrayRef = Arc::new(Int64Array::from(vec![last]));
+            let (_, count) = keys.of(&[column]);
+            let all: Vec<_> = (1..count as u32).collect();
+            let parts = keys.copy(&all).unwrap();
+            assert!(parts.len() <= 2, "{} parts", parts.len()); // one is for rows without a key
+            let copied = parts
+                .iter()
+                .flat_map(|part| part[0].as_primitive::<Int64Type>().values());
+            assert!(copied.copied().eq(0..=last), "{last}");
         }
     }
 }

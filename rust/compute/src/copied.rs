@@ -171,7 +171,8 @@ impl NewKeys {
     }
 }
 
-/// So many keys are copied into one place, which moves as it grows.
+/// So many keys are copied into one place, which moves as it grows. Of parts with fewer, those of like sizes
+/// become one.
 const TOGETHER: usize = 1 << 16;
 
 /// The keys of a table that only grows, copied part by part: those who take them share the parts.
@@ -194,7 +195,17 @@ impl Keys {
 
     /// All so far.
     pub(crate) fn take(&mut self) -> CopiedKeys {
-        self.parts.extend(self.new.take().into_iter().map(Arc::new));
+        for part in self.new.take() {
+            self.parts.push(Arc::new(part));
+            while let [.., one, other] = &self.parts[..]
+                && one.len() <= 2 * other.len()
+                && one.len() + other.len() <= TOGETHER
+            {
+                let both = one.iter().chain(other.iter()).collect();
+                self.parts.truncate(self.parts.len() - 2);
+                self.parts.push(Arc::new(both));
+            }
+        }
         CopiedKeys(self.parts.clone())
     }
 }
@@ -206,5 +217,22 @@ pub(crate) struct CopiedKeys(Vec<Arc<ByteStrings>>);
 impl CopiedKeys {
     pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
         self.0.iter().flat_map(|part| part.iter())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_that_come_one_by_one_are_in_few_parts() {
+        let mut keys = Keys::default();
+        let all: Vec<_> = (0..1000_u32).map(u32::to_le_bytes).collect();
+        for (at, key) in all.iter().enumerate() {
+            keys.add([&key[..]].into_iter());
+            let taken = keys.take();
+            assert!(taken.iter().eq(&all[..=at]), "{at}");
+            assert!(taken.0.len() <= 10, "{} parts", taken.0.len());
+        }
     }
 }
