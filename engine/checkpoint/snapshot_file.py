@@ -2,7 +2,8 @@
 
 8 bytes   "OKA-SNP5"; "OKA-SNAP" before format 5
 4 bytes   length of the head, little-endian
-head      JSON: format, what the task was, and name and length of each part, in their order
+head      JSON: format, what the task was, and name and length of each part, in their order; with
+          spaces behind it up to a multiple of 8 bytes from the beginning
 parts     entries of operators as Arrow IPC streams; other values as encoded records
 16 bytes  XXH3 of all before; BLAKE2b before format 5
 """
@@ -31,11 +32,19 @@ def pack(head: Mapping[str, Any], parts: Mapping[tuple[str, str], Sequence[Part]
 
     What goes by one name is given in parts, too, one behind the other.
     """
+    parts = dict(sorted(parts.items(), key=_in_place_first))
     lengths = [[*name, size(part)] for name, part in parts.items()]
     encoded = json.dumps({"format": FORMAT, **head, "parts": lengths}).encode()
+    encoded += b" " * (-(len(_MAGIC) + 4 + len(encoded)) % _ALIGNED)
     told = [_MAGIC, len(encoded).to_bytes(4, "little"), encoded]
     whole = [*told, *chain.from_iterable(parts.values())]
     return [*whole, xxh3(whole)]
+
+
+def _in_place_first(part: tuple[tuple[str, str], Sequence[Part]]) -> bool:
+    """Entries come first: their columns are read where they are, if that is a multiple of 8."""
+    (kind, _), _ = part
+    return kind not in ("entries", "changed")
 
 
 def unpack(name: str, data: bytes | memoryview) -> tuple[dict[str, Any], Parts]:
@@ -94,6 +103,7 @@ def _blake2b(whole: memoryview) -> bytes:
 
 _MAGIC = b"OKA-SNP5"
 _DIGEST = 16
+_ALIGNED = 8
 _DIGESTS: Mapping[bytes, Callable[[memoryview], bytes]] = {
     _MAGIC: lambda whole: xxh3([whole]),  # many times as fast as the other
     b"OKA-SNAP": _blake2b,
