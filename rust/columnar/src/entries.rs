@@ -57,8 +57,9 @@ impl Entries {
 
     /// Their keys with no values, in memory of their own.
     pub(crate) fn keys_alone(&self) -> Self {
-        let keys = (0..self.len()).map(|index| self.keys.value(index));
-        Self::sorted(self.hashes.values().to_vec(), keys.collect())
+        let mut keys = ByteStrings::with_room(self.len(), self.key_bytes().len());
+        (0..self.len()).for_each(|index| keys.push(self.keys.value(index)));
+        Self::sorted(self.hashes.values().to_vec(), keys)
     }
 
     /// Those of the same keys with other values, in the same order.

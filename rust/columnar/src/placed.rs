@@ -53,7 +53,8 @@ impl Placed {
 
         let mut numbers = Vec::with_capacity(known + keys.len());
         let mut hashes = Vec::with_capacity(known + keys.len());
-        let mut merged = ByteStrings::with_room(known + keys.len(), 0);
+        let bytes = self.entries.key_bytes().len() + sorted.bytes();
+        let mut merged = ByteStrings::with_room(known + keys.len(), bytes);
         let mut push = |(hash, key, number): (u64, &[u8], u32)| {
             hashes.push(hash);
             merged.push(key);
@@ -73,6 +74,7 @@ impl Placed {
 
     /// Entries of the keys with these values, which may be those of a time when there were fewer.
     pub fn entries(&mut self, values: &Values) -> Entries {
+        assert!(values.len() <= self.order.len(), "a key for each value");
         if mem::take(&mut self.borrowed) {
             self.entries = self.entries.keys_alone();
         }

@@ -39,6 +39,11 @@ impl ByteStrings {
         self.len() == 0
     }
 
+    /// Bytes of all together.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     #[inline]
     pub fn get(&self, index: usize) -> &[u8] {
         &self.bytes[self.ends[index] as usize..self.ends[index + 1] as usize]

@@ -3,6 +3,7 @@
 use crate::state::{KeyedEntries, hashes};
 use oka_columnar::{Entries, Placed};
 use oka_compute::{Aggregate, ByteStrings, NewKeys, Values};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -56,11 +57,20 @@ impl Snapshots {
 
 impl Shared {
     fn entries(&self, values: &Values) -> PyResult<Entries> {
-        let mut placed = self.placed.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = mem::take(&mut *self.new.lock().unwrap_or_else(PoisonError::into_inner));
-        if !new.is_empty() {
-            let keys = new.iter().flat_map(ByteStrings::iter).collect();
-            placed.add(&hashes(&keys)?, &keys);
+        let broken = "a snapshot before this one broke while it put its keys in order";
+        let placed = self.placed.lock();
+        let mut placed = placed.map_err(|_| PyRuntimeError::new_err(broken))?;
+        let new = || self.new.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = mem::take(&mut *new());
+        if !taken.is_empty() {
+            let keys = taken.iter().flat_map(ByteStrings::iter).collect();
+            match hashes(&keys) {
+                Ok(hashes) => placed.add(&hashes, &keys),
+                Err(error) => {
+                    new().splice(..0, taken); // for the next snapshot, which is of them, too
+                    return Err(error);
+                }
+            }
         }
         Ok(placed.entries(values))
     }
