@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,8 @@ def rescale(handle: engine.JobHandle, folder: Path, tasks: int) -> tuple[float, 
     handle.rescale(tasks)
     stopped = time.monotonic()
     while len(new := _notes(folder) - before) < tasks:
-        time.sleep(0.01)
+        with suppress(TimeoutError):
+            handle.wait_finished(0.01)  # raises what ended it
     went_on = max(note.stat().st_mtime for note in new) - time.time() + time.monotonic()
     return stopped - began, went_on - began
 

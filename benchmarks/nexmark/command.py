@@ -17,6 +17,7 @@ from typing import get_args
 import click
 
 from benchmarks.flink import FLINK
+from benchmarks.measurement import Case
 from benchmarks.nexmark import sql
 from benchmarks.nexmark.latency import ENDS, LEAST_SECONDS
 from benchmarks.nexmark.systems import (
@@ -129,11 +130,14 @@ def command(
     result = Result("nexmark", chosen, json_file, fresh, QueryCase)
     with ExitStack() as stack:
         asked = Events(events, disorder=disorder)
+        if has_rates := not missing(cells, result):
+            timed = _lasting(timed, result, events)
         files = _files(asked, folder, stack) if missing([*cells, *timed], result) else asked
         measure = Systems(files).measure
         once = Settings(0.0, 0.0, repeats, 0)
         sweep(cells, once, result, measure)
-        timed = [found for cell in timed if (found := _lasting(cell, result, files.events))]
+        if not has_rates:
+            timed = _lasting(timed, result, events)
         sweep(timed, once, result, measure)
     click.echo(report(result.rows))
     if timed:
@@ -172,20 +176,22 @@ def _timed(cell: Cell) -> Cell | None:
     return Cell(cases, (_HALF,)) if cases else None
 
 
-def _lasting(cell: Cell, result: Result, events: int) -> Cell | None:
+def _lasting(cells: Sequence[Cell], result: Result, events: int) -> list[Cell]:
     """The cases whose events last long enough at half of the rate that is known now."""
-    cases = []
-    for case in cell.under(_HALF):
+
+    def lasts(case: Case) -> bool:
         half = offered(case, result)
         if half is None or events >= half * LEAST_SECONDS:  # where there is no rate, its runs tell
-            cases.append(case)
-        else:
-            click.echo(
-                f"left out: {case.label} at half of its rate, where {events:,} events take "
-                f"{events / half:.2f} s; expected {LEAST_SECONDS} s: --events {half:.0f} takes one",
-                err=True,
-            )
-    return Cell(tuple(cases), cell.loads) if cases else None
+            return True
+        click.echo(
+            f"left out: {case.label} at half of its rate, where {events:,} events take "
+            f"{events / half:.2f} s; expected {LEAST_SECONDS} s: --events {half:.0f} takes one",
+            err=True,
+        )
+        return False
+
+    kept = [(tuple(filter(lasts, cell.under(_HALF))), cell.loads) for cell in cells]
+    return [Cell(cases, loads) for cases, loads in kept if cases]
 
 
 def _files(asked: Events, folder: Path | None, stack: ExitStack) -> Events:

@@ -42,8 +42,7 @@ class Watched(Tables):
         rate = self.rate * OF_EVERY[kind] / EVERY
         read = source(Nexmark(self.events, kind, columns, self.api, rate)).map_batches(with_now)
         self.streams[kind] = read
-        late = self.events.out_of_orderness(kind)
-        return read.with_event_time("date_time", unit="ms", out_of_orderness=late)
+        return self._timed(read, kind)
 
 
 def run_at_rate(
