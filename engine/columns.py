@@ -43,6 +43,25 @@ def slices(batch: pa.RecordBatch, most_rows: int) -> list[pa.RecordBatch]:
     return [batch.slice(start, most_rows) for start in range(0, batch.num_rows, most_rows)]
 
 
+def packed(batch: pa.RecordBatch) -> bytes:
+    """The batch as bytes; of a slice its rows alone, where pickle takes all that it is cut from."""
+    pyarrow = import_pyarrow("a stream of columns")
+    if not batch.num_rows:  # of a list, all items would be written
+        batch = pyarrow.RecordBatch.from_pylist([], batch.schema)
+    stream = pyarrow.BufferOutputStream()
+    with pyarrow.ipc.new_stream(stream, batch.schema) as writer:
+        writer.write_batch(batch)
+    data: bytes = stream.getvalue().to_pybytes()
+    return data
+
+
+def unpacked(data: bytes) -> pa.RecordBatch:
+    """What `packed` was given."""
+    stream = import_pyarrow("a stream of columns").ipc.open_stream(data)
+    batch: pa.RecordBatch = stream.read_next_batch()
+    return batch
+
+
 def as_columns(result: object) -> Any:
     """A RecordBatch as it is, a Table as one RecordBatch, None for anything else.
 
@@ -58,13 +77,20 @@ def as_columns(result: object) -> Any:
 
 
 def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """One batch of all rows, in order; ValueError where it cannot hold them."""
+    """One batch of all rows, in order; ValueError where it cannot hold them.
+
+    A column of no type, which has nulls alone, takes that of another batch.
+    """
     if len(batches) == 1:
         return batches[0]
     pyarrow = import_pyarrow("a batch of columns")
     try:
+        first, *others = (each.schema for each in batches)
+        if any(each != first and each.names == first.names for each in others):
+            whole = pyarrow.unify_schemas([first, *others])
+            batches = [each.cast(whole) for each in batches]
         batch: pa.RecordBatch = pyarrow.concat_batches(batches)
-    except pyarrow.ArrowInvalid as error:
+    except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError) as error:
         count = sum(batch.num_rows for batch in batches)
         raise ValueError(
             f"{count} rows cannot be one RecordBatch: {error}\n\n"

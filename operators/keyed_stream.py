@@ -322,13 +322,17 @@ class KeyedStream(Generic[K, T]):
     def min(
         self, item: int | str | None = None, *, emit: Emit = "updates"
     ) -> Stream[tuple[K, Any]]:
-        """The least of an item of the records, or of the records themselves."""
+        """The least of an item of the records, or of the records themselves.
+
+        Which of NaN and a number it is depends on the order in which they come: neither is less
+        than the other, so that NaN stays where it comes first, and is passed over elsewhere.
+        """
         return self._aggregate("min", Min(_checked("min", item)), emit)
 
     def max(
         self, item: int | str | None = None, *, emit: Emit = "updates"
     ) -> Stream[tuple[K, Any]]:
-        """The greatest of an item of the records, or of the records themselves."""
+        """The greatest of an item of the records, or of the records themselves; NaN as in `min`."""
         return self._aggregate("max", Max(_checked("max", item)), emit)
 
     def mean(

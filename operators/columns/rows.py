@@ -42,8 +42,13 @@ def encoded_runs(
 
 def decoded(parts: Iterable[bytes]) -> pa.RecordBatch:
     """One batch of the rows in these, of which there is one at least."""
-    tables = (pa.ipc.open_stream(part).read_all() for part in parts)
-    return joined([batch for table in tables for batch in table.to_batches()])
+    return joined(list(decoded_parts(parts)))
+
+
+def decoded_parts(parts: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
+    """The rows in these, each part with a schema of its own."""
+    for part in parts:
+        yield from pa.ipc.open_stream(part).read_all().to_batches()
 
 
 def _bounds(keys: Numbers) -> Numbers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Set, ValuesView
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ class ValueColumn:
     def __init__(self, is_left: bool, value_type: pa.DataType | None) -> None:
         self._is_left = is_left
         self._type = value_type
+        self._is_told = value_type is not None
 
     def beside(self, batch: pa.RecordBatch, values: list[Any], rows: Numbers) -> pa.RecordBatch:
         """The rows with the values that have these numbers.
@@ -34,7 +36,11 @@ class ValueColumn:
     def _array(self, values: list[Any]) -> pa.Array:
         try:
             column = pa.array(values, self._type)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+            if not self._is_told:
+                for found, value in zip(column.to_pylist(), values, strict=True):
+                    if not _is_same(found, value):
+                        raise TypeError(f"{value!r:.80} would be {found!r:.80}")
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             expected = "of one type" if self._type is None else f"of type {self._type}"
             raise TypeError(
                 f"lookup_join() found values that are no column, expected all {expected}: {error}"
@@ -43,6 +49,24 @@ class ValueColumn:
         if not pa.types.is_null(column.type):
             self._type = column.type
         return column
+
+
+def _is_same(found: Any, value: Any) -> bool:
+    """Whether a value is found again: PyArrow cuts off what the type of others does not hold."""
+    if isinstance(value, pa.Scalar):
+        value = value.as_py()
+    if isinstance(value, np.ndarray | np.generic):
+        kind = value.dtype.kind
+        value = (value.astype(f"{kind}8[us]") if kind in "mM" else value).tolist()
+    if isinstance(value, Set | ValuesView):
+        value = list(value)
+    if isinstance(value, Mapping):
+        has_all = isinstance(found, dict) and value.keys() <= found.keys()
+        return has_all and all(_is_same(each, value.get(name)) for name, each in found.items())
+    if isinstance(value, list | tuple):
+        is_as_long = isinstance(found, list) and len(found) == len(value)
+        return is_as_long and all(map(_is_same, found, value))
+    return bool(found == value or (found != found and value != value))  # NaN is not itself
 
 
 _SUFFIX = "_right"

@@ -102,6 +102,7 @@ class TimeSelector:
 
         ValueError where there is none, or some rows have no time.
         """
+        import numpy as np
         import pyarrow as pa
 
         assert isinstance(self.item, int | str), "a function reads records"
@@ -112,7 +113,9 @@ class TimeSelector:
                 "expected one column of that name or index"
             )
         kind = column.type  # an object of its own with each look
-        floats = pa.types.is_floating(kind)
+        floats = pa.types.is_float32(kind) or pa.types.is_float64(kind)
+        if floats:
+            column = column.cast(pa.float64())
         if floats or pa.types.is_integer(kind):
             numbers, unit = column, self.unit
         elif pa.types.is_timestamp(kind):
@@ -123,7 +126,10 @@ class TimeSelector:
                 f"{self.unit} or timestamps\n\n"
                 "hint: cast it in .map_batches(...) before .with_event_time(...)"
             )
-        lacking = column.is_null(nan_is_null=True).true_count if floats else column.null_count
+        if floats:
+            lacking = len(column) - np.isfinite(column.to_numpy(zero_copy_only=False)).sum()
+        else:
+            lacking = column.null_count
         if lacking:
             raise ValueError(
                 f"the column {self.item!r} of times has none in {lacking} of {len(column)} rows, "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from engine.columns import joined
 from engine.state import KeyedState
 from operators.columns.numbers import KeyNumbers, Numbers, key_columns
-from operators.columns.rows import decoded, encoded_runs
-from operators.event_time import TimeSelector
+from operators.columns.rows import decoded_parts, encoded_runs
+from operators.event_time import Unit
 from operators.joins.chunks import Chunk, Chunks, merged
 from operators.joins.function import NEVER
 from operators.joins.joining import JoinInput
@@ -73,7 +75,8 @@ class JoinColumns:
                     rows.append(of_side)
         for side, rows in enumerate(found):
             if rows:
-                batch = decoded(of_key for of_key, _ in rows)
+                parts = decoded_parts(of_key for of_key, _ in rows)
+                batch = joined([self._of_schema(side, each) for each in parts])
                 has_joined = np.frombuffer(b"".join(each for _, each in rows), np.bool_).copy()
                 self._sides[side].add(self._chunk(side, batch, has_joined))
 
@@ -81,13 +84,41 @@ class JoinColumns:
         """The rows of a batch with their times and keys."""
         if has_joined is None:
             has_joined = np.zeros(len(batch), np.bool_)
-        return Chunk(batch, *self._read(side, batch), has_joined)
+        return Chunk(*self._read(side, batch), has_joined)
 
-    def _read(self, side: int, batch: pa.RecordBatch) -> tuple[Numbers, Numbers]:
-        """The numbers of the rows' keys, and their times."""
-        self._schemas[side] = batch.schema
+    def _of_schema(self, side: int, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with the columns that those before had, in their order and of their types.
+
+        Raises TypeError where it has others.
+        """
+        known = self._schemas[side]
+        if known is None:
+            self._schemas[side] = batch.schema
+            return batch
+        if batch.schema.equals(known):
+            return batch
+        names = batch.schema.names
+        if names != known.names and len(set(names)) == len(names) == len(known.names):
+            with suppress(KeyError):
+                batch = batch.select(known.names)
+        if batch.schema.names == known.names:
+            fields = list(map(_of_both, known, batch.schema))
+            if all(each is not None for each in fields):
+                known = self._schemas[side] = pa.schema(fields)
+                with suppress(pa.ArrowInvalid):  # more texts than a dictionary holds
+                    return batch.cast(known)
+        raise TypeError(
+            f"{self._name} got columns of the {'right' if side else 'left'} stream that have "
+            f"changed, from ({_told(known)}) to ({_told(batch.schema)}), expected the same in each "
+            "batch\n\nhint: bring them into one schema in .map_batches(...); of .lookup_join(...), "
+            "value_type=... says it"
+        )
+
+    def _read(self, side: int, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Numbers, Numbers]:
+        """The rows in the columns that those before had, the numbers of their keys, their times."""
+        batch = self._of_schema(side, batch)
         of = self._inputs[side]
-        return self._keys.of(self._key_columns(of, batch)), _times(of, batch)
+        return batch, self._keys.of(self._key_columns(of, batch)), _times(of, batch)
 
     def _chunks(self, side: int) -> list[Chunk]:
         """All that is kept of this side."""
@@ -152,23 +183,41 @@ class JoinColumns:
 
 
 def _times(of: JoinInput, batch: pa.RecordBatch) -> Numbers:
-    """The times of all rows in microseconds."""
+    """The times of all rows in microseconds. Raises ValueError for one that is too far away."""
     numbers, selector = of.time.column(batch)
-    times: Numbers = _microseconds(numbers, selector)
+    times = _microseconds(numbers, selector.unit)
+    if times is None or (len(times) and max(int(times.max()), -int(times.min())) > _FARTHEST):
+        raise ValueError(
+            f"a time of the column {of.time.item!r} is more than 146,000 years from 1970\n\n"
+            "hint: say what numbers count by unit=..."
+        )
     return times
 
 
-def _microseconds(numbers: pa.Array, selector: TimeSelector) -> Any:
+def moved(times: Numbers, by: int) -> Numbers:
+    """Times so much later: no later than the last one, and no earlier than the first."""
+    if abs(by) > _LAST:
+        return np.full(len(times), _LAST if by > 0 else _FIRST)
+    if by > 0:
+        return np.minimum(times, _LAST - by) + by
+    return np.maximum(times, _FIRST - by) + by
+
+
+def _microseconds(numbers: pa.Array, unit: Unit) -> Numbers | None:
+    """None where they are more than 64 bits."""
     if pa.types.is_floating(numbers.type):
-        per = selector.in_microseconds(1.0) or 1
-        scaled = numbers.to_numpy() * per if selector.unit != "ns" else numbers.to_numpy() / 1000
-        return np.rint(scaled).astype(np.int64)
-    if selector.unit == "ns":
-        return np.floor_divide(numbers.to_numpy().astype(np.int64), 1000)
-    if selector.unit == "us":
-        return numbers.to_numpy().astype(np.int64)
-    scale = pa.scalar(selector.in_microseconds(1), pa.int64())
-    return pc.multiply_checked(numbers.cast(pa.int64()), scale).to_numpy()
+        with np.errstate(over="ignore"):  # infinite is too far, too
+            scaled = numbers.to_numpy() * _US[unit]
+        is_far = len(scaled) and np.abs(scaled).max() > _FARTHEST
+        return None if is_far else np.rint(scaled).astype(np.int64)
+    try:
+        integers = numbers.cast(pa.int64())
+        if unit in ("s", "ms"):
+            integers = pc.multiply_checked(integers, pa.scalar(int(_US[unit]), pa.int64()))
+    except pa.ArrowInvalid:
+        return None
+    times: Numbers = integers.to_numpy()
+    return np.floor_divide(times, 1000) if unit == "ns" else times
 
 
 def _pairs(
@@ -193,6 +242,23 @@ def _by_key(chunk: Chunk) -> Iterator[tuple[int, tuple[bytes, bytes]]]:
         yield number, (rows, has_joined[start:end])
 
 
+def _of_both(known: pa.Field, other: pa.Field) -> pa.Field | None:
+    """What has the values of both; None where types differ, but for null and for dictionaries."""
+    with suppress(pa.ArrowTypeError):
+        return pa.unify_schemas([pa.schema([known]), pa.schema([other])]).field(0)
+    if _plain(known.type) != _plain(other.type):
+        return None
+    return known.with_nullable(known.nullable or other.nullable)
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _told(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name}: {field.type}" for field in schema)
+
+
 def _named(columns: list[Any], left: list[str], right: list[str]) -> pa.RecordBatch:
     """The columns of both, those of the right with a suffix where names meet."""
     names = list(left)
@@ -204,5 +270,8 @@ def _named(columns: list[Any], left: list[str], right: list[str]) -> pa.RecordBa
 
 
 SUFFIX = "_right"
+_US = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}
+_FARTHEST = 1 << 62
+"""Of times in microseconds, as of those of windows."""
 _FIRST, _LAST = -(1 << 63), (1 << 63) - 1
 """No time is earlier, and none later."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from operators.joins.columns import JoinColumns
+from operators.joins.columns import JoinColumns, moved
 
 if TYPE_CHECKING:
     from operators.joins.interval import IntervalJoin
@@ -22,7 +22,7 @@ class IntervalColumns(JoinColumns):
 
     def __init__(self, operator: IntervalJoin) -> None:
         super().__init__(operator)
-        low, high = (min(max(each, -_FAR), _FAR) for each in (operator.low, operator.high))
+        low, high = operator.low, operator.high
         self._spans = (low, high), (-high, -low)
 
     def add(self, side: int, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
@@ -36,7 +36,7 @@ class IntervalColumns(JoinColumns):
         keys, times = chunk.keys[order], chunk.times[order]
         found = []
         for other in self._sides[1 - side].all:
-            rows, others = other.partners(keys, times + low, times + high)
+            rows, others = other.partners(keys, moved(times, low), moved(times, high))
             if len(rows):
                 rows = order[rows]
                 chunk.has_joined[rows] = True
@@ -55,9 +55,10 @@ class IntervalColumns(JoinColumns):
 
     def _drop(self, side: int) -> list[pa.RecordBatch]:
         """Let go of the rows that no partner can follow for."""
-        gone = self._sides[side].take_until(self._watermark - self._spans[side][1])
+        until = self._watermark - self._spans[side][1]
+        gone = self._sides[side].take_until(min(max(until, -_FAR), _FAR))
         return list(self._without_partners(side, gone))
 
 
-_FAR = 1 << 61
-"""Farther than any two times are."""
+_FAR = (1 << 62) + 1
+"""Farther from 1970 than any time is."""

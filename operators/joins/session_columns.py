@@ -44,7 +44,7 @@ class SessionColumns(JoinColumns):
 
     def add(self, side: int, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
         """Take rows in; a session gives nothing until it is complete."""
-        keys, times = self._read(side, batch)
+        batch, keys, times = self._read(side, batch)
         is_late = self._late(keys, times)
         if is_late.any():
             self.late.append(batch.filter(pa.array(is_late)))
@@ -162,7 +162,7 @@ def _sessions(
     in_span = np.cumsum(np.repeat([0, 1, -1], [rows, more, more])[order])
     keys, times = all_keys[order], all_times[order]
     begins = np.ones(len(order), np.bool_)
-    pauses = (times[1:] - times[:-1] >= gap) & (in_span[:-1] == 0)
+    pauses = (times[1:] - gap >= times[:-1]) & (in_span[:-1] == 0)
     begins[1:] = (keys[1:] != keys[:-1]) | pauses
     (first,) = np.nonzero(begins)
     last = np.append(first[1:], len(order)) - 1
@@ -179,5 +179,5 @@ def _untimed(rows: Rows) -> Chunk:
 
 
 _FAR = 1 << 61
-"""Farther than any two times are."""
+"""The longest gap: no sum of it and of a time overflows."""
 _NONE = np.empty(0, np.int64)

@@ -29,6 +29,7 @@ class ProcessContext:
         """Microseconds that event time has come to, in front of the record or timer."""
         self.now_ns = now_ns
         """The clock of the task, which only goes forward: nanoseconds since some moment."""
+        self._looked_ns: int | None = None
         self._event, self._processing = TimerQueue(), TimerQueue()
         self._numbers = count()
         """Of timers, in the order in which they were set first."""
@@ -77,6 +78,12 @@ class ProcessContext:
                 f"output() got {name!r:.80}, expected one of {', '.join(self._outputs) or 'none'}"
                 "\n\nhint: the class names its side outputs: outputs = ('late',)"
             ) from None
+
+    def _call_ns(self) -> int:
+        """`now_ns` as it was when this was asked first in a call of the function."""
+        if self._looked_ns is None:
+            self._looked_ns = self.now_ns()
+        return self._looked_ns
 
     def _set(self, queue: TimerQueue, time: int, name: str) -> None:
         if self._over is not None and (self.key, name) in self._over:

@@ -135,6 +135,7 @@ class _Process(BatchFunction):
                 key, slots = self._new(key)
             context.key = key
             context._slots = slots
+            context._looked_ns = None
             try:
                 if (given := function(record, context)) is not None:
                     if type(given) is not list:
@@ -162,6 +163,7 @@ class _Process(BatchFunction):
         context.key, context.name, context._slots = None, "", NO_KEY
         context._in_broadcast = True
         for record in records:
+            context._looked_ns = None
             try:
                 if (given := function.process_broadcast(record, context)) is not None:
                     if type(given) is not list:
@@ -280,6 +282,7 @@ class _Process(BatchFunction):
         if not slots[TIMERS]:
             del slots[TIMERS]
         context.key, context.name, context._slots = key, name, slots
+        context._looked_ns = None
         if context._over is not None:
             context._over.add((key, name))
         time_us = timer.time if timer.queue is context._event else timer.time // 1000

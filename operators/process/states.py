@@ -1,7 +1,8 @@
 """States of a `ProcessFunction`: attributes of its class, each with a value for every key.
 
-Where a state has a time to live, what was not written for so long is there no more. That is looked
-at whenever it is read; besides, a task drops what is too old when its time has come.
+Where a state has a time to live, what was not written for so long is there no more. That goes by
+the moment at which a call of the function first looks at such a state, so that what it finds stays
+while it is at work; besides, a task drops what is too old when its time has come.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class State(ABC):
     def until(self, context: ProcessContext) -> int:
         """How long what is written now has to live; the first is put into the queue."""
         assert self.ttl_ns is not None
-        until_ns = context.now_ns() + self.ttl_ns
+        until_ns = context._call_ns() + self.ttl_ns
         if self.name not in context._slots:
             context._expiry.add(until_ns, context.key, self.name)
         return until_ns
@@ -83,7 +84,7 @@ class ValueState(State, Generic[T]):
         if self.ttl_ns is None:
             return slots.get(self.name, self._default)
         if self.name in slots:
-            self.drop_old(slots, function._oka_context.now_ns())
+            self.drop_old(slots, function._oka_context._call_ns())
         return slots.get(self.name, (0, self._default))[1]
 
     def __set__(self, function: Any, value: T) -> None:
@@ -220,7 +221,7 @@ class KeyedList(Sequence[T]):
     def _items(self) -> Any:
         state, slots = self._state, self._context._slots
         if state.ttl_ns is not None and state.name in slots:
-            state.drop_old(slots, self._context.now_ns())
+            state.drop_old(slots, self._context._call_ns())
         return slots.get(state.name, [])
 
 
@@ -311,7 +312,7 @@ class KeyedMap(MutableMapping[K, V]):
         return key in self._entries()
 
     def __iter__(self) -> Iterator[K]:
-        return iter(self._entries())
+        return iter(list(self._entries()))  # what is written anew meanwhile may change its place
 
     def __len__(self) -> int:
         return len(self._entries())
@@ -326,6 +327,6 @@ class KeyedMap(MutableMapping[K, V]):
     def _entries(self) -> dict[K, Any]:
         state, slots = self._state, self._context._slots
         if state.ttl_ns is not None and state.name in slots:
-            state.drop_old(slots, self._context.now_ns())
+            state.drop_old(slots, self._context._call_ns())
         found: dict[K, Any] = slots.get(state.name, {})
         return found

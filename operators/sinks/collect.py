@@ -3,7 +3,7 @@
 from itertools import chain
 from typing import Any
 
-from engine.columns import is_columns
+from engine.columns import is_columns, packed, unpacked
 from engine.graph.operator import Properties, SinkOperator, SinkWriter, TaskContext
 from engine.network import Batch
 from operators.sinks.gathered import decoded, encoded, gathered, newest
@@ -31,7 +31,7 @@ class Collect(SinkOperator[Any]):
             if isinstance(batch, Batch):
                 merged += batch.to_list()
             else:
-                merged.append(batch)
+                merged.append(unpacked(batch))
         return merged
 
 
@@ -55,7 +55,7 @@ class _CollectWriter(SinkWriter):
         return gathered(self._context, list(self._encoded))
 
     def commit(self, _epoch: int, _prepared: Any) -> list[Any]:
-        return self._batches
+        return [packed(each) if is_columns(each) else each for each in self._batches]
 
     def restore(self, _epoch: int, prepared: list[tuple[int, Any]]) -> None:
         self._encoded = list(chain.from_iterable(newest(prepared)))

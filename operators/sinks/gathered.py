@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-from engine.columns import import_pyarrow, is_columns
+from engine.columns import is_columns, packed, unpacked
 from engine.graph.operator import TaskContext
 from engine.network import Batch
 
@@ -33,11 +33,7 @@ def encoded(batch: Any) -> tuple[int, bytes]:
     if not is_columns(batch):
         frames: list[tuple[int, bytes]] = batch.__reduce__()[1][0]
         return sum(count for count, _ in frames), b"".join(data for _, data in frames)
-    pa = import_pyarrow("a stream of columns")
-    stream = pa.BufferOutputStream()
-    with pa.ipc.new_stream(stream, batch.schema) as writer:
-        writer.write_batch(batch)
-    return -1, stream.getvalue().to_pybytes()
+    return -1, packed(batch)
 
 
 def decoded(kept: tuple[int, bytes]) -> Any:
@@ -45,4 +41,4 @@ def decoded(kept: tuple[int, bytes]) -> Any:
     records, data = kept
     if records >= 0:
         return Batch.from_bytes(data, records)
-    return import_pyarrow("a stream of columns").ipc.open_stream(data).read_next_batch()
+    return unpacked(data)

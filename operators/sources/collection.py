@@ -1,9 +1,9 @@
 """A source of records that are already there."""
 
 from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from engine.columns import is_columns, lacks_columns
+from engine.columns import is_columns, lacks_columns, packed, unpacked
 from engine.errors import GraphError
 from engine.graph.operator import Properties, SourceOperator, TaskContext
 from operators.sources.batches import Blocks
@@ -40,6 +40,15 @@ class Collection(SourceOperator[T]):
         if self.columnar and any(lacks_columns(batch) for batch in self.records):
             raise GraphError("Collection got rows without a column, expected a column at least")
         self.rate = rate
+
+    def __getstate__(self) -> dict[str, Any]:
+        records = list(map(packed, self.records)) if self.columnar else self.records
+        return {**vars(self), "records": records}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        records: list[Any] = state["records"]
+        vars(self).update(state)
+        self.records = list(map(unpacked, records)) if self.columnar else records
 
     @property
     def properties(self) -> Properties:

@@ -73,12 +73,11 @@ class NativeWindows(BatchOperator):
             keeps_late=LATE in context.side_outputs,
             copies_keys=context.checkpoints,
         )
-        fills = isinstance(by.assigner, CountWindow)
         if isinstance(by.emit, Every):
-            return _Every(aggregate, context, fills, nanoseconds(by.emit.period))
+            return _Every(aggregate, context, by, nanoseconds(by.emit.period))
         if by.emit == "final" and not by.allowed_lateness:
-            return _Final(aggregate, context, fills)
-        return _Changes(aggregate, context, fills)
+            return _Final(aggregate, context, by)
+        return _Changes(aggregate, context, by)
 
 
 class _Times:
@@ -89,8 +88,14 @@ class _Times:
         self.like = selector.like
 
     def microseconds(self, found: Any) -> int:
-        """Of what is where Rust looks for the time."""
-        return self._selector.in_microseconds(self._time(found))
+        """Of what is where Rust looks for the time. Raises ValueError where it is too far away."""
+        time_us = self._selector.in_microseconds(self._time(found))
+        if abs(time_us) > _FARTHEST_US:
+            raise ValueError(
+                "its time is more than 146,000 years from 1970\n\n"
+                "hint: say what numbers count by unit=..., or compute the time by a function"
+            )
+        return time_us
 
     def form(self, found: Any) -> Any:
         """1970, in the form of this time."""
@@ -104,11 +109,12 @@ class _Times:
 class _Final(BatchFunction):
     """Takes records in, and gives each window when it is complete."""
 
-    def __init__(self, aggregate: Any, context: TaskContext, fills: bool) -> None:
+    def __init__(self, aggregate: Any, context: TaskContext, by: Windowing) -> None:
         self._aggregate = aggregate
         self._context = context
-        self._fills = fills
+        self._fills = isinstance(by.assigner, CountWindow)
         """Whether records complete windows, and not watermarks."""
+        self._paired = by.paired
         self._send_late = context.side_outputs.get(LATE)
 
     def process(self, batch: Any) -> Any:
@@ -143,7 +149,7 @@ class _Final(BatchFunction):
             self.late = late
             if self._send_late is not None:
                 for records in self._aggregate.take_late():
-                    self._send_late(records)
+                    self._send_late([record for _, record in records] if self._paired else records)
 
 
 class _Changes(_Final):
@@ -157,8 +163,8 @@ class _Changes(_Final):
 class _Every(_Final):
     """Gives the windows that changed when the time has come."""
 
-    def __init__(self, aggregate: Any, context: TaskContext, fills: bool, period_ns: int) -> None:
-        super().__init__(aggregate, context, fills)
+    def __init__(self, aggregate: Any, context: TaskContext, by: Windowing, period_ns: int) -> None:
+        super().__init__(aggregate, context, by)
         self._period_ns = period_ns
 
     def process(self, batch: Any) -> Any:
@@ -205,6 +211,7 @@ def _time(selector: TimeSelector | None) -> tuple[list[Item], str | None]:
     return [1, *found] if selector.paired else found, None if callable(item) else selector.unit
 
 
+_FARTHEST_US = 2**62
 _LONGEST = timedelta(microseconds=2**60)
 _MOST_RECORDS = 2**60
 """A window that no key fills."""

@@ -39,7 +39,7 @@ class WindowedStream(Generic[K, T]):
     Each method gives a stream of `(key, value, start, end)`: a window has all records from its
     start on, and none from its end on. Both are in the form of the records' times: numbers in
     their unit, or datetimes. What is complete at once comes in the order of the windows' ends, then
-    of the keys' first records.
+    of the keys' first records. In sliding windows, keys come in any order.
 
         >>> import engine.testing
         >>> from datetime import timedelta
@@ -121,11 +121,15 @@ class WindowedStream(Generic[K, T]):
         return self._native("sum", Sum(item))
 
     def min(self, item: int | str | None = None) -> Stream[tuple[K, Any, Any, Any]]:
-        """The least of an item of the records, or of the records themselves."""
+        """The least of an item of the records, or of the records themselves.
+
+        Which of NaN and a number it is depends on the order in which they come: neither is less
+        than the other, so that NaN stays where it comes first, and is passed over elsewhere.
+        """
         return self._native("min", Min(item))
 
     def max(self, item: int | str | None = None) -> Stream[tuple[K, Any, Any, Any]]:
-        """The greatest of an item of the records, or of the records themselves."""
+        """The greatest of an item of the records, or of the records themselves; NaN as in `min`."""
         return self._native("max", Max(item))
 
     def mean(self, item: int | str | None = None) -> Stream[tuple[K, float, Any, Any]]:

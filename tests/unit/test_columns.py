@@ -15,7 +15,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from engine.columns import as_columns, check_columns, columns_of, is_columns, rows, slices
+from engine.columns import (
+    as_columns,
+    check_columns,
+    columns_of,
+    is_columns,
+    packed,
+    rows,
+    slices,
+    unpacked,
+)
 from engine.errors import GraphError
 from engine.graph.partitioner import Broadcast, Forward, Hash, Partitioner, Rebalance
 from engine.network import (
@@ -453,6 +462,25 @@ def test_slices_and_conversions() -> None:
     assert as_columns(batch.schema.empty_table()).num_rows == 0
     assert as_columns([1]) is None
     assert not is_columns(pa.array([1]))
+
+
+def test_a_slice_is_packed_without_the_others() -> None:
+    numbers = range(20_000)
+    columns: dict[str, Any] = {
+        "number": [None if each % 7 == 0 else each for each in numbers],
+        "text": [f"text {each}" for each in numbers],
+        "yes": [each % 2 == 0 for each in numbers],
+        "list": [[each] * (each % 3) for each in numbers],
+        "struct": [{"n": each, "text": str(each)} for each in numbers],
+    }
+    batch = pa.record_batch(columns)
+    for start, count in ((0, 100), (13, 100), (19_990, 10), (500, 0)):
+        part = batch.slice(start, count)
+        data = packed(part)
+        assert unpacked(data).equals(part)
+        assert len(data) < 5000 + 100 * count
+    coded = pa.record_batch({"word": pa.array(["a", None, "b", "a"]).dictionary_encode()})
+    assert unpacked(packed(coded.slice(1, 2))).equals(coded.slice(1, 2))
 
 
 WITHOUT_PYARROW = """

@@ -7,7 +7,7 @@ use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef, Float64Array, Int64Array, RecordBatch};
 use arrow_schema::{ArrowError, DataType, Field, Schema, TimeUnit};
 use oka_compute::{Problem, Unit};
-use oka_window::{Assigner, Window};
+use oka_window::{Assigner, FARTHEST, Window};
 
 use crate::key::each_float;
 use crate::values::each_number;
@@ -133,8 +133,8 @@ pub(crate) fn microseconds(
     let mut wrong = None;
     let mut push = |time: Option<Option<i64>>| {
         let problem = match time {
-            Some(Some(time)) => return times.push(time),
-            Some(None) => Problem::FarTime,
+            Some(Some(time)) if is_near(time) => return times.push(time),
+            Some(_) => Problem::FarTime,
             None => Problem::NotATime,
         };
         wrong.get_or_insert((times.len() as u32, problem));
@@ -159,20 +159,25 @@ pub(crate) fn microseconds(
     }
 }
 
-/// The times of a column of 64-bit integers, or of what consists of them, if each row has one.
+/// The times of a column of 64-bit integers, or of what consists of them, if each row has one that is near.
 fn of_integers(column: &ArrayRef, unit: Unit) -> Result<Option<Vec<i64>>, ArrowError> {
     if build::physical(column.data_type()) != Some(DataType::Int64) || column.null_count() > 0 {
         return Ok(None);
     }
     let integers = build::reinterpreted(column, &DataType::Int64)?;
     let integers = integers.as_primitive::<Int64Type>().values();
-    Ok(match unit {
+    let times: Option<Vec<_>> = match unit {
         Unit::Microseconds => Some(integers.to_vec()),
         unit => integers
             .iter()
             .map(|number| unit.of_integer(*number))
             .collect(),
-    })
+    };
+    Ok(times.filter(|times| times.iter().all(|time| is_near(*time))))
+}
+
+fn is_near(time: i64) -> bool {
+    (-FARTHEST..=FARTHEST).contains(&time)
 }
 
 /// What timestamps of this type count.

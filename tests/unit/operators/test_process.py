@@ -324,6 +324,96 @@ def test_no_entry_is_left_of_what_is_written_and_cleared_again_and_again() -> No
     assert len(opened.function._context._expiry._entries) == 1
 
 
+ENTRIES = {n: str(n) for n in range(5)}
+
+
+class Looking(ProcessFunction):
+    """Writes what lives for 10 s, and then looks at it."""
+
+    value = ValueState(ttl=timedelta(seconds=10))
+    items = ListState[int](ttl=timedelta(seconds=10))
+    table = MapState[int, str](ttl=timedelta(seconds=10))
+
+    def __init__(self, look: Callable[[Looking], Any]) -> None:
+        self.look = look
+
+    def process(self, record: Any, context: ProcessContext) -> list[Any]:
+        if record[1] == "look":
+            return [self.look(self)]
+        self.value = "v"
+        self.items.extend(ENTRIES)
+        self.table.update(ENTRIES)
+        context.set_timer(record[1])
+        return []
+
+    def on_timer(self, time_us: int, context: ProcessContext) -> list[Any]:
+        return self.all()
+
+    def all(self) -> list[Any]:
+        return [self.value, *self.items, *self.table]
+
+    def write_anew(self) -> list[int]:
+        seen = []
+        for n in self.table:
+            self.table[n] = str(n)
+            seen.append(n)
+            assert len(seen) <= len(ENTRIES)
+        return seen
+
+
+class Hurried(Opened):
+    """One whose clock, once it is not 0, goes on by a second whenever it is looked at."""
+
+    _now_ns = 0
+
+    @property
+    def now_ns(self) -> int:  # type: ignore[override]
+        if self._now_ns:
+            self._now_ns += SECOND_NS
+        return self._now_ns
+
+    @now_ns.setter
+    def now_ns(self, now_ns: int) -> None:
+        self._now_ns = now_ns
+
+
+@pytest.mark.parametrize(
+    ("look", "expected"),
+    [
+        (lambda it: dict(it.table), ENTRIES),
+        (lambda it: list(it.table.items()), list(ENTRIES.items())),
+        (lambda it: list(it.table.values()), list(ENTRIES.values())),
+        (lambda it: [it.table[n] for n in it.table], list(ENTRIES.values())),
+        (lambda it: it.table == ENTRIES, True),
+        (lambda it: repr(it.table), f"<KeyedMap {ENTRIES!r}>"),
+        (Looking.write_anew, list(ENTRIES)),
+        (lambda it: list(reversed(it.items)), list(reversed(ENTRIES))),
+        (lambda it: [it.items[at] for at in range(len(it.items))], list(ENTRIES)),
+        (lambda it: [it.value for _ in range(5)], ["v"] * 5),
+    ],
+)
+def test_what_a_call_finds_stays_until_its_end(look: Any, expected: Any) -> None:
+    opened = Hurried(Looking(look))
+    opened.process(("a", 5))
+    opened.now_ns = 8 * SECOND_NS  # by the second look, all is too old
+    assert opened.process(("a", "look")) == [expected]
+    opened.now_ns = 20 * SECOND_NS
+    assert opened.process(("b", "look"), ("a", "look"))[1] != expected
+
+
+def test_each_call_looks_at_the_clock_itself() -> None:
+    opened = Hurried(Looking(Looking.all))
+    opened.process(("a", 5))
+    opened.now_ns = 8 * SECOND_NS
+    everything = ["v", *ENTRIES, *ENTRIES]
+    assert opened.process(("a", "look"), ("a", "look")) == [everything, [None]]
+    opened = Hurried(Looking(Looking.all))
+    opened.process(("a", 5))
+    opened.now_ns = 8 * SECOND_NS
+    assert opened.process(("a", "look")) == [everything]
+    assert opened.watermark(5) == [None]
+
+
 # --- timers -----------------------------------------------------------------------------------
 
 

@@ -5,6 +5,7 @@ import pickle
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from engine.errors import GraphError
@@ -44,6 +45,17 @@ def test_a_collection_copies_what_it_is_given(task: Task) -> None:
     given.append(2)
     assert records(collection, task()) == [1]
     assert records(Collection(iter("ab")), task()) == ["a", "b"]
+
+
+def test_a_collection_of_slices_is_pickled_without_what_they_are_cut_from(task: Task) -> None:
+    table = pa.table({"n": range(20_000), "text": [f"text {n}" for n in range(20_000)]})
+    collection = Collection(table.to_batches(max_chunksize=10), rate=5)
+    data = pickle.dumps(collection)
+    assert len(data) < 10 * table.nbytes
+    again = pickle.loads(data)
+    assert again.records == collection.records
+    assert again.properties == collection.properties
+    assert list(again.open(task(1, 3))) == list(collection.open(task(1, 3)))
 
 
 def test_an_empty_collection(task: Task) -> None:

@@ -31,7 +31,9 @@ def column(*times: Any, kind: pa.DataType | None = None) -> pa.RecordBatch:
     return pa.record_batch([pa.array(times, kind or pa.int64())], names=["at"])
 
 
-@pytest.mark.parametrize("kind", [pa.int64(), pa.timestamp("us"), pa.float64(), pa.uint32()])
+@pytest.mark.parametrize(
+    "kind", [pa.int64(), pa.timestamp("us"), pa.float64(), pa.float32(), pa.uint32()]
+)
 def test_the_highest_of_all_batches_in_between_counts(kind: pa.DataType) -> None:
     opened = Opened()
     for times in ([5], [90, 20], [30], [40]):
@@ -81,3 +83,21 @@ def test_a_batch_without_times_is_refused_though_nobody_waited_for_them() -> Non
     opened.function.process(column(None))
     with pytest.raises(ValueError, match="has none in 1 of 1 rows"):
         list(opened.function.on_end())
+
+
+@pytest.mark.parametrize(
+    ("kind", "times", "told"),
+    [
+        *(
+            (kind, [5, far], "the column 'at' of times has none in 1 of 2 rows, expected one")
+            for kind in (pa.float32(), pa.float64())
+            for far in (float("inf"), float("-inf"), float("nan"), None)
+        ),
+        (pa.float16(), [5, 6], "the column 'at' of times is of type halffloat, expected numbers"),
+    ],
+)
+def test_floats_that_are_no_times_are_refused(kind: Any, times: list[Any], told: str) -> None:
+    opened = Opened()
+    with pytest.raises(ValueError, match=told) as caught:
+        opened.function.process(column(*times, kind=kind))
+    assert "\n\nhint: " in str(caught.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -10,11 +11,13 @@ import pyarrow as pa
 import pytest
 
 from engine.errors import OperatorError
+from engine.graph import TaskContext
+from engine.state import KeyedState
 from engine.testing import VirtualClock, run
 from operators import KeyedStream, Session, Sliding, Stream, Tumbling, source
 from operators.sinks import Collect
 from operators.sources import Collection
-from tests.joining import JoinTasks, keyed
+from tests.joining import Encoded, JoinTasks, keyed
 from tests.windowing import Event, us
 
 SECOND = timedelta(seconds=1)
@@ -67,6 +70,15 @@ WINDOWS: dict[str, Any] = {
     "tumbling": Tumbling(20 * SECOND),
     "sliding": Sliding(20 * SECOND, 7 * SECOND),
     "session": Session(2 * SECOND),
+}
+
+
+ALL_TIMES = (timedelta.min, timedelta.max)
+JOINS: dict[str, Callable[[Any, Any], Stream[Any]]] = {
+    "interval": lambda left, right: left.interval_join(right, between=ALL_TIMES, how="full"),
+    "tumbling": lambda left, right: left.window_join(right, Tumbling(20 * SECOND), how="full"),
+    "session": lambda left, right: left.window_join(right, Session(5 * SECOND), how="full"),
+    "temporal": lambda left, right: left.temporal_join(right, how="left"),
 }
 
 
@@ -231,3 +243,182 @@ def test_markers_alone_are_neither_records_nor_columns() -> None:
     joined = left.interval_join(right, between=(0 * SECOND, 0 * SECOND))
     settings = {"batch_size": 1, "marker_interval": 1, "clock": VirtualClock()}
     assert rows(joined, **settings) == [{"id": 1, "at": 0, "id_right": 1, "at_right": 0}]
+
+
+# --- times that are far away ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", JOINS)
+@pytest.mark.parametrize("is_right", [False, True])
+@pytest.mark.parametrize(
+    ("time", "unit"),
+    [
+        (pa.array([2**62 + 1]), "us"),
+        (pa.array([-(2**62) - 1]), "us"),
+        (pa.array([-(2**63)]), "us"),
+        (pa.array([2**63 + 5], pa.uint64()), "us"),
+        (pa.array([2**64 - 1], pa.uint64()), "ns"),
+        (pa.array([1e19]), "us"),
+        (pa.array([-1e300]), "ms"),
+        (pa.array([10**14]), "s"),
+        (pa.array([2**63 - 1], pa.timestamp("ms")), "us"),
+    ],
+)
+def test_a_time_that_is_too_far_away_is_told(
+    kind: str, is_right: bool, time: pa.Array, unit: Any
+) -> None:
+    near = stream_of(columns(id=[1], at=[0])).key_by("id")
+    far = stream_of(columns(id=[1], at=time), unit=unit).key_by("id")
+    joined = JOINS[kind](*((near, far) if is_right else (far, near)))
+    told = "ValueError: a time of the column 'at' is more than 146,000 years from 1970"
+    with pytest.raises(OperatorError, match=told) as caught:
+        run(joined.sink(Collect()))
+    assert "\n\nhint: say what numbers count by unit=" in str(caught.value)
+
+
+@pytest.mark.parametrize("left_comes_first", [True, False])
+@pytest.mark.parametrize("left_time", [2**62, -(2**62)])
+@pytest.mark.parametrize("kind", [*JOINS, "sliding"])
+def test_times_as_far_from_each_other_as_they_can_be(
+    kind: str, left_time: int, left_comes_first: bool
+) -> None:
+    joins = {**JOINS, "sliding": lambda a, b: a.window_join(b, WINDOWS["sliding"], how="full")}
+    tasks = JoinTasks(joins[kind](keyed(True), keyed(True)), columns=True)
+    events: list[Event] = [("ann", left_time, 0), ("ann", -left_time, 1)]
+    found = tasks.take(events if left_comes_first else events[::-1])
+    pairs = [pair for each in [*found, tasks.end()] for pair in each]
+    partners = {(left and left[2], right and right[2]) for left, right in pairs}
+    meets = kind == "interval" or (kind == "temporal" and left_time > 0)
+    alone = {(0, None)} if kind == "temporal" else {(0, None), (None, 1)}
+    assert partners == ({(0, 1)} if meets else alone)
+
+
+@pytest.mark.parametrize("time", [pa.array([1e308]), pa.array([3e38], pa.float32())])
+def test_floats_of_seconds_that_are_too_many_are_told(time: pa.Array) -> None:
+    far, near = (source(Collection([columns(id=[1], at=at)])).key_by("id") for at in (time, [0]))
+    joined = far.window_join(near, Tumbling(SECOND), time="at", right_time="at", unit="s")
+    with pytest.raises(OperatorError, match="a time of the column 'at' is more than"):
+        run(joined.sink(Collect()))
+
+
+def test_floats_are_as_exact_as_they_are() -> None:
+    seconds = pa.array([1_700_000_000.0], pa.float32())
+    left = stream_of(columns(id=[1], at=seconds)).key_by("id")
+    right = stream_of(columns(id=[1], at=[int(seconds[0].as_py())])).key_by("id")
+    assert len(rows(left.interval_join(right, between=(0 * SECOND, 0 * SECOND)))) == 1
+
+
+# --- columns that are not the same in all batches ---------------------------------------------
+
+OF_ALL = pa.schema([("id", pa.string()), ("at", pa.int64()), ("n", pa.int64())])
+WITHOUT_NULLS = pa.schema([pa.field(each.name, each.type, nullable=False) for each in OF_ALL])
+SOME = columns(id=["ann", "bob"], at=[1, 2], n=[5, 6])
+MORE = columns(id=["bob", "ann"], at=[3, 4], n=[7, 8])
+NULLS = columns(id=["ann", "eve"], at=[2, 3], n=pa.nulls(2))
+CODED = MORE.set_column(0, "id", MORE["id"].dictionary_encode())
+NO_KEY = MORE.set_column(0, "id", pa.nulls(2))
+
+
+@pytest.mark.parametrize(("batch_size", "parallelism"), [(1, 2), (100, 1)])
+@pytest.mark.parametrize("is_right", [False, True])
+@pytest.mark.parametrize("kind", JOINS)
+@pytest.mark.parametrize(
+    "batches",
+    [
+        (SOME, MORE.select(["n", "id", "at"])),
+        (SOME, MORE.cast(WITHOUT_NULLS)),
+        (SOME.cast(WITHOUT_NULLS), NULLS.cast(OF_ALL)),
+        (NULLS, SOME, MORE),
+        (SOME, NULLS, MORE),
+        (NO_KEY, SOME),
+        (SOME, CODED),
+        (CODED, SOME),
+        (CODED, NULLS.select(["n", "at", "id"]), SOME.cast(WITHOUT_NULLS)),
+    ],
+)
+def test_the_same_as_with_one_schema(
+    batches: tuple[pa.RecordBatch, ...],
+    kind: str,
+    is_right: bool,
+    batch_size: int,
+    parallelism: int,
+) -> None:
+    def keyed(key: str, *given: pa.RecordBatch) -> Any:
+        return stream_of(*given, out_of_orderness=9 * SECOND).key_by(key)  # so that none is late
+
+    others = keyed("of", columns(of=["ann", "ann", "cid", None], at=[1, 4, 2, 2]))
+    found = []
+    for given in (batches, [each.select(OF_ALL.names).cast(OF_ALL) for each in batches]):
+        stream = keyed("id", *given)
+        joined = JOINS[kind](*((others, stream) if is_right else (stream, others)))
+        rows_of_all = rows(joined, batch_size=batch_size, parallelism=parallelism)
+        found.append(sorted(map(by_name, rows_of_all)))
+    assert found[0] == found[1]
+    assert len(found[0]) >= 3
+
+
+@pytest.mark.parametrize("kind", JOINS)
+@pytest.mark.parametrize("is_right", [False, True])
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        (
+            MORE.append_column("more", pa.array([1, 2])),
+            "id: string, at: int64, n: int64, more: int64",
+        ),
+        (MORE.select(["id", "at"]), "id: string, at: int64"),
+        (MORE.rename_columns(["id", "at", "m"]), "id: string, at: int64, m: int64"),
+        (MORE.set_column(2, "n", pa.array([1.5, 2.5])), "id: string, at: int64, n: double"),
+        (MORE.set_column(2, "n", pa.array([1.0, 2.0])), "id: string, at: int64, n: double"),
+        (MORE.set_column(2, "n", pa.array(["5", "6"])), "id: string, at: int64, n: string"),
+        (MORE.set_column(0, "id", pa.array([5, 6])), "id: int64, at: int64, n: int64"),
+        (
+            MORE.set_column(1, "at", pa.array([1, 2], pa.timestamp("s"))),
+            r"at: timestamp\[s\], n: int64",
+        ),
+    ],
+)
+def test_columns_that_change_are_told(
+    kind: str, is_right: bool, changed: pa.RecordBatch, told: str
+) -> None:
+    near = stream_of(columns(id=["ann"], at=[0])).key_by("id")
+    stream = stream_of(SOME, changed).key_by("id")
+    joined = JOINS[kind](*((near, stream) if is_right else (stream, near)))
+    side, before = "right" if is_right else "left", "id: string, at: int64, n: int64"
+    message = rf"columns of the {side} stream that have changed, from \({before}\) to \(.*{told}\)"
+    with pytest.raises(OperatorError, match=message) as caught:
+        run(joined.sink(Collect()), batch_size=100)
+    assert "TypeError: " in str(caught.value)
+    assert "\n\nhint: bring them into one schema in .map_batches(...)" in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", JOINS)
+@pytest.mark.parametrize(
+    "other",
+    [
+        MORE.select(["n", "at", "id"]),
+        MORE.cast(WITHOUT_NULLS),
+        CODED,
+        NULLS,
+    ],
+)
+def test_one_task_goes_on_where_tasks_had_other_schemas(kind: str, other: pa.RecordBatch) -> None:
+    stream = stream_of(SOME).key_by("id")
+    edge = JOINS[kind](stream, stream).inputs[0]
+    operator: Any = edge.source.operator
+    states = []
+    for index, batch in enumerate((SOME, other)):
+        function = operator.open(TaskContext("t", index, 2, 100, "job"))
+        function.process(Encoded(0, batch))
+        states.append(function.snapshot())
+    for given in (states, states[::-1]):
+        function = operator.open(TaskContext("t", 0, 1, 100, "job"))
+        function.restore(KeyedState.share(given, 0, 1))
+        function.process(Encoded(0, other))
+        found = [row for batch in function.on_end() for row in batch.to_pylist()]
+        expected = [row for batch in (SOME, other, other) for row in batch.to_pylist()]
+        assert sorted(map(by_name, found)) == sorted(map(by_name, expected))
+
+
+def by_name(row: dict[str, Any]) -> str:
+    return str(sorted(row.items()))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import date, datetime, timedelta
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -234,6 +235,72 @@ def test_values_that_are_no_column_are_told() -> None:
     with pytest.raises(OperatorError, match="ConnectionError: no such host") as caught:
         run(stream.lookup_join(unreachable, "name").sink(Collect()))
     assert caught.value.record == "'ann'"
+
+
+DAY, MOMENT = date(2026, 1, 1), datetime(2026, 1, 1, 5)
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "kind"),
+    [
+        (1, 2.5, pa.float64()),
+        ([1], [2.5], pa.list_(pa.float64())),
+        ({"x": 1}, {"x": 2.5}, pa.struct([("x", pa.float64())])),
+        ({"x": 1}, {"x": 1, "y": 2}, pa.struct([("x", pa.int64()), ("y", pa.int64())])),
+        ([{"x": 1}], [{"y": 2}], pa.list_(pa.struct([("x", pa.int64()), ("y", pa.int64())]))),
+        (1, 2**70, pa.decimal128(38)),
+        (DAY, MOMENT, None),
+        ({"at": DAY}, {"at": MOMENT}, None),
+    ],
+)
+def test_a_later_value_is_never_cut_off(first: Any, then: Any, kind: pa.DataType | None) -> None:
+    stream = source(Collection([pa.record_batch({"name": ["ann", "bob"]})]))
+    values = {"ann": first, "bob": then}
+    with pytest.raises(OperatorError, match=r"no column, expected all of type .*") as caught:
+        run(stream.lookup_join(values, "name").sink(Collect()), batch_size=1)
+    assert "TypeError: lookup_join() found" in str(caught.value)
+    assert "\n\nhint: value_type=" in str(caught.value)
+    if kind is not None:
+        told = rows(stream.lookup_join(values, "name", value_type=kind), batch_size=1)
+        assert [row["value"] for row in told] == pa.array([first, then], kind).to_pylist()
+
+
+@pytest.mark.parametrize("values", [[2**63], [1, 2**70], [{"n": 2**70}], [DAY, MOMENT]])
+def test_values_of_one_batch_that_no_type_holds_are_told(values: list[Any]) -> None:
+    stream = source(Collection([pa.record_batch({"at": range(len(values))})]))
+    with pytest.raises(OperatorError, match="no column, expected all of one type") as caught:
+        run(stream.lookup_join(dict(enumerate(values)), "at").sink(Collect()))
+    assert "\n\nhint: value_type=" in str(caught.value)
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([1, 2.5, NAN], [1.0, 2.5, NAN]),
+        ([[1, NAN], None, [2.5]], [[1.0, NAN], None, [2.5]]),
+        ([(1, 2), (3,)], [[1, 2], [3]]),
+        ([np.array([1, 2]), np.array([], np.int64)], [[1, 2], []]),
+        ([np.array([1.5, np.nan], np.float32)], [[1.5, NAN]]),
+        ([np.int32(5), np.int32(6)], [5, 6]),
+        ([np.float32(0.1), np.float32("nan")], [float(np.float32(0.1)), NAN]),
+        ([np.datetime64("2026-01-01T05", "us")], [MOMENT]),
+        ([np.datetime64("2026-01-01T05", "ns")], [MOMENT]),
+        ([np.array(["2026-01-01T05"], "M8[ns]")], [[MOMENT]]),
+        ([pa.scalar(5), pa.scalar(6)], [5, 6]),
+        ([pa.scalar({"a": [1]})], [{"a": [1]}]),
+        ([{5}, {6, 7}, {"a": 8}.values()], [[5], [6, 7], [8]]),
+        ([{"a": 1}, {"b": (2.5,)}], [{"a": 1, "b": None}, {"a": None, "b": [2.5]}]),
+        ([{"a": {"b": NAN}}, {"a": {}}], [{"a": {"b": NAN}}, {"a": {"b": None}}]),
+        ([b"a", bytearray(b"b")], [b"a", b"b"]),
+    ],
+)
+def test_values_of_one_batch_that_are_a_column(values: list[Any], expected: list[Any]) -> None:
+    stream = source(Collection([pa.record_batch({"at": range(len(values))})]))
+    found = rows(stream.lookup_join(dict(enumerate(values)).get, "at", how="left"))
+    assert repr([row["value"] for row in found]) == repr(expected)
 
 
 def unreachable(key: Any) -> Any:

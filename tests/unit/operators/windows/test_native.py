@@ -361,6 +361,9 @@ def test_keys_and_times_wherever_they_are() -> None:
     assert out == [(3, 2, 0, 10), (12, 1, 10, 20)]
 
 
+FAR_TIMES = [2**62 + 1, 2**64 - 1, 2**64, 10**30, -(2**63) - 1, -(10**30), -1e300]
+
+
 @pytest.mark.parametrize(
     ("time", "told"),
     [
@@ -368,9 +371,7 @@ def test_keys_and_times_wherever_they_are() -> None:
         (math.nan, "the time of the record is nan"),
         (True, "the time of the record is True (bool)"),
         ("soon", "hint: its time is item 2; a function may convert it"),
-        (2**62 + 1, "its time is more than 146,000 years from 1970"),
-        (2**64 - 1, "its time is more than 146,000 years from 1970"),
-        (-1e300, "its time is more than 146,000 years from 1970"),
+        *((time, "its time is more than 146,000 years from 1970") for time in FAR_TIMES),
     ],
 )
 def test_a_record_without_a_time_is_named(task: Any, time: Any, told: str) -> None:
@@ -379,6 +380,7 @@ def test_a_record_without_a_time_is_named(task: Any, time: Any, told: str) -> No
         function.process(Batch.from_list([("a", 1, 5), ("b", 1, time)]))
     assert str(caught.value).startswith(f"record 1 of the batch, ('b', 1, {time!r}")
     assert told in str(caught.value)
+    assert "\n\nhint: " in str(caught.value)
     with pytest.raises(AggregateError, match="its time is item 2 of a sequence of 1"):
         function.process(Batch.from_list([("a",)]))
     assert [row for batch in function.on_end() for row in batch] == [("a", 1, 0, 10)]
@@ -407,18 +409,22 @@ def test_every_second_of_the_clock() -> None:
     assert len(out) == len(set(out))
 
 
-def test_late_records_are_counted_and_sent() -> None:
+@pytest.mark.parametrize("key", [0, lambda record: record[0]])
+@pytest.mark.parametrize("emit", ["final", "updates", Every(us(1))])
+def test_late_records_are_counted_and_sent(key: Any, emit: Any) -> None:
     def given() -> Iterator[Any]:
         yield [("a", 1, 15), ("b", 1, 3)]
         yield Watermark(12)
         yield [("a", 2, 4), ("a", 3, 11), ("b", 4, 9)]
 
-    timed = source(Function(given, rate=1)).key_by(0)
-    counts = timed.window(Tumbling(us(10)), time=2).sum(1)
+    timed = source(Function(given, rate=1)).key_by(key)
+    counts = timed.window(Tumbling(us(10)), time=2, emit=emit).sum(1)
     late = counts.side("late").sink(Collect()).named("late")
     pipelines = [counts.sink(Collect()).named("sums"), late]
     out = run(pipelines, clock=VirtualClock(), batch_size=2)
-    assert out["sums"] == [("b", 1, 0, 10), ("a", 4, 10, 20)]
+    sums = {(key, start): value for key, value, start, _ in out["sums"]}
+    assert sums == {("b", 0): 1, ("a", 10): 4}
+    assert emit != "final" or len(out["sums"]) == 2
     assert out["late"] == [("a", 2, 4), ("b", 4, 9)]
 
 
@@ -551,3 +557,22 @@ def test_rows_without_a_time_are_named(time: pa.Array, told: str) -> None:
     keyed = source(Collection([batch])).key_by("word")
     with pytest.raises(engine.OperatorError, match=told):
         run(keyed.window(Tumbling(us(10)), time="ts").count().sink(Collect()))
+
+
+@pytest.mark.parametrize("time", [2**63 - 1, 2**62 + 1, -(2**62) - 1, -(2**63)])
+@pytest.mark.parametrize("kind", [pa.int64(), pa.timestamp("us"), pa.timestamp("us", "UTC")])
+def test_rows_that_are_too_far_away_are_named(kind: pa.DataType, time: int) -> None:
+    (batch,) = columns_of([("a", 1, 5), ("b", 2, time)], kind, 9)
+    keyed = source(Collection([batch])).key_by("word")
+    told = "row 1 of the batch: its time is more than 146,000 years from 1970\n\nhint: .* unit="
+    for windows in (Tumbling(us(10)), Sliding(us(10), us(5)), Session(us(10))):
+        with pytest.raises(engine.OperatorError, match=told):
+            run(keyed.window(windows, time="ts").count().sink(Collect()))
+
+
+def test_rows_as_far_away_as_they_can_be() -> None:
+    batches = columns_of([("a", 1, 2**62), ("b", 2, -(2**62))], pa.int64(), 9)
+    keyed = source(Collection(batches)).key_by("word")
+    out = run(keyed.window(Tumbling(us(1)), time="ts").sum("value").sink(Collect()))["collect"]
+    found = {(row["word"], row["sum"], row["window_start"]) for row in rows_of(out)}
+    assert found == {("a", 1, 2**62), ("b", 2, -(2**62))}
