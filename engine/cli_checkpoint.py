@@ -34,21 +34,23 @@ def command() -> None:
 
 @command.command("list")
 @click.argument("folder")
-@click.option("--json", "as_json", is_flag=True, help="A JSON object per epoch.")
+@click.option("--json", "as_json", is_flag=True, help="A JSON object per line.")
 def list_(folder: str, as_json: bool) -> None:
-    """List the epochs and savepoints that are kept, the oldest first.
+    """List the epochs and savepoints that are kept, the oldest first, then what is damaged.
 
     A job is resumed from the last one with `--resume latest`, from another with its number or name.
     """
     log = _log(folder)
-    manifests, committed = log.manifests(), log.committed()
+    manifests, committed, damaged = log.manifests(), log.committed(), log.damaged()
     if as_json:
         for each in manifests:
             told = each.to_dict()
             del told["tasks"]
             click.echo(json.dumps({**told, **_figures(each), "committed": each.epoch in committed}))
+        for name, why in damaged.items():
+            click.echo(json.dumps({"damaged": name, "error": why}))
         return
-    if not manifests:
+    if not manifests and not damaged:
         click.echo(f"no epoch of the job in {folder} is stored yet")
         return
     rows = [
@@ -76,14 +78,23 @@ def list_(folder: str, as_json: bool) -> None:
         "took",
         "committed",
     )
-    click.echo(table(columns, rows, names=3))
+    if manifests:
+        click.echo(table(columns, rows, names=3))
+    for name, why in damaged.items():
+        click.echo(f"{why}. `oka checkpoint delete {folder} {name}` removes it: an epoch, perhaps")
 
 
 @command.command()
 @click.argument("folder")
 @click.argument("epoch", required=False)
 @click.option("--operator", metavar="IDENTITY", help="Print what this operator keeps, too.")
-@click.option("--top", default=10, show_default=True, help="Most keys to print of it.")
+@click.option(
+    "--top",
+    type=click.IntRange(min=0),
+    default=10,
+    show_default=True,
+    help="Most keys to print of it.",
+)
 @click.option("--json", "as_json", is_flag=True, help="The manifest as it is stored.")
 def show(folder: str, epoch: str | None, operator: str | None, top: int, as_json: bool) -> None:
     """Show what an epoch holds, by its number or the name of a savepoint [the last].
@@ -125,7 +136,8 @@ def show(folder: str, epoch: str | None, operator: str | None, top: int, as_json
 def delete(folder: str, epochs: tuple[str, ...], everything: bool, force: bool) -> None:
     """Remove epochs by their numbers, savepoints by their names, and what only they need.
 
-    What the job goes on from stays, unless all is removed; for that it must not be running.
+    A damaged entry has the name that `oka checkpoint list` says, such as log/00000003. What the job
+    goes on from stays, unless all is removed; for that it must not be running.
     """
     if everything == bool(epochs):
         raise ConfigError("expected either epochs or --all")

@@ -10,12 +10,20 @@ import click
 from engine.checkpoint import CheckpointLog, Request, Requests, open_storage
 from engine.errors import ConfigError
 
+
+def _seconds(_: click.Context, __: click.Parameter, given: float) -> float:
+    if not given > 0:  # nor NaN
+        raise click.BadParameter(f"{given:g} is no time to wait, expected seconds above 0")
+    return given
+
+
 _TIMEOUT = click.option(
     "--timeout",
     default=600.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long to wait for the job once it has taken the request up.",
+    callback=_seconds,
+    help="How long to wait for the answer; for the job to take the request up, at most 30.",
 )
 _NAME = click.option("--name", help="Name of the savepoint [of the time].")
 

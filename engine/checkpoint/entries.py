@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.checkpoint.manifest import Manifest, seal, unseal
 from engine.checkpoint.storage import Storage, is_missing
-from engine.errors import ConfigError, StorageError
+from engine.errors import CheckpointError, ConfigError, StorageError
 
 
 @dataclass(frozen=True)
@@ -19,25 +19,37 @@ class View:
     last: int
     """The number of the last entry; 0 in an empty log."""
     generation: int
-    """Of the driver that made it."""
+    """Of the driver that made it; where that cannot be read, the highest that it can be."""
     base: int | None
-    """The number of the epoch that a driver goes on from."""
+    """The number of the epoch that a driver goes on from; a damaged one may be a claim."""
     epochs: Mapping[int, Manifest]
     """By their numbers, in order."""
+    damaged: Mapping[int, CheckpointError]
+    """Entries that cannot be read, by their numbers: epochs or claims."""
     passed: list[str]
     """Names of claims that others came behind."""
 
     def find(self, wanted: str | int) -> int:
-        """The number of the epoch of this number, or of the savepoint of this name."""
+        """The number of the epoch of this number, savepoint or damaged entry of this name."""
         for number, each in reversed(list(self.epochs.items())):
             if str(wanted) in (each.savepoint, str(each.epoch)):
                 return number
+        names = {entry(number): number for number in self.damaged}
+        if str(wanted) in names:
+            return names[str(wanted)]
         there = ", ".join(each.savepoint or str(each.epoch) for each in self.epochs.values())
+        damaged = f"; damaged: {', '.join(names)}" if names else ""
         raise ConfigError(
             f"{self.url} has no epoch or savepoint {str(wanted)!r}, expected one of: "
-            f"{there or 'none'}",
+            f"{there or 'none'}{damaged}",
             "`oka checkpoint list` shows them",
         )
+
+    def manifest(self, number: int) -> Manifest:
+        """The epoch of this number in the log; CheckpointError where it is damaged, or gone."""
+        if number in self.damaged:
+            raise self.damaged[number]
+        return self.epochs[number]
 
 
 class Entries:
@@ -75,23 +87,34 @@ class Entries:
         """All that there is now."""
         while True:
             numbers = self._numbers()
-            contents = {number: self.read(number) for number in numbers}
-            found = {number: each for number, each in contents.items() if each is not None}
-            if len(found) == len(numbers):  # else another driver removes what is passed
-                break
+            found: dict[int, dict[str, Any]] = {}
+            damaged: dict[int, CheckpointError] = {}
+            for number in numbers:
+                try:
+                    content = self.read(number)
+                except CheckpointError as error:
+                    damaged[number] = error
+                else:
+                    if content is not None:
+                        found[number] = content
+            if len(found) + len(damaged) == len(numbers):
+                break  # else another driver removes what is passed
         epochs = {
             number: Manifest.of({name: value for name, value in each.items() if name != "kind"})
             for number, each in found.items()
             if each["kind"] == "epoch"
         }
-        last = numbers[-1] if numbers else 0
+        last, read = max(numbers, default=0), max(found, default=0)
+        claim = None if last in epochs or last in damaged else found.get(last)
         return View(
             self._storage.url,
             last,
-            generation=found[last]["generation"] if numbers else 0,
-            base=last if last in epochs else found[last]["base"] if numbers else None,
+            # Each entry behind the last that can be read may be the claim of one more driver.
+            generation=(found[read]["generation"] if found else 0) + last - read,
+            base=(last or None) if claim is None else claim["base"],
             epochs=epochs,
-            passed=[entry(number) for number in numbers[:-1] if number not in epochs],
+            damaged=damaged,
+            passed=[entry(number) for number in found if number != last and number not in epochs],
         )
 
     def _numbers(self) -> list[int]:

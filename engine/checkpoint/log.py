@@ -46,6 +46,7 @@ class CheckpointLog:
         self._entries = Entries(storage)
         self._requests = Requests(storage)
         self._next = 0  # the number of the log that this driver has to create
+        self._claimed = 0  # that of its claim
         self._generation = 0
         self._number_of: dict[int, int] = {}  # of epochs, in the log
 
@@ -65,16 +66,18 @@ class CheckpointLog:
             if self._entries.create(number, "claim", content) and self._entries.last() == number:
                 break
         self._next, self._generation = number + 1, generation
+        self._claimed = number
         manifest = None if base is None else view.epochs[base]
         self._number_of = {each.epoch: number for number, each in view.epochs.items()}
         if base is not None and manifest is not None:
             self._number_of[manifest.epoch] = base
         self._sweep()
-        markers = {*self._storage.list("committed")} - {*map(_marker, view.epochs)}
-        self._storage.delete(markers)  # of a driver whose checkpoints were removed under it
+        markers = {*map(_marker, (*view.epochs, *view.damaged))}
+        others = {*self._storage.list("committed")} - markers
+        self._storage.delete(others)  # of a driver whose checkpoints were removed under it
         self._storage.sweep()
         self._requests.refuse_all("the job's driver began anew meanwhile: ask again")
-        return Claim(generation, 1 + max(self._number_of, default=0), manifest)
+        return Claim(generation, 1 + self._highest_epoch(view), manifest)
 
     def store(self, manifest: Manifest) -> None:
         """Make an epoch what later drivers go on from. Raises Fenced, StorageError.
@@ -106,6 +109,15 @@ class CheckpointLog:
         self._number_of[manifest.epoch] = self._next
         self._next += 1
 
+    def verify(self) -> None:
+        """Raise Fenced if another driver has taken the job over."""
+        for number in range(self._next, self._entries.last() + 1):
+            found = self._entries.read(number)
+            if found is not None and (
+                found["kind"] == "claim" or found["generation"] != self._generation
+            ):
+                raise self._fenced()
+
     def mark_committed(self, epoch: int) -> None:
         """Say that all sinks have committed the epoch."""
         self._storage.put(_marker(self._number_of[epoch]), b"")
@@ -122,15 +134,24 @@ class CheckpointLog:
         return self._entries.last() > 0
 
     def find(self, wanted: str | int | None = None) -> Manifest:
-        """The epoch of this number, the savepoint of this name, or the last; else ConfigError."""
+        """The epoch of this number, the savepoint of this name, or the last; else ConfigError.
+
+        CheckpointError where it is damaged.
+        """
         view = self._entries.view()
-        if wanted is None and view.epochs:
-            return view.epochs[max(view.epochs)]
-        return view.epochs[view.find("latest" if wanted is None else wanted)]
+        if wanted is None and (view.epochs or view.damaged):
+            is_damaged = view.last in view.damaged
+            return view.manifest(view.last if is_damaged else max(view.epochs))
+        return view.manifest(view.find("latest" if wanted is None else wanted))
 
     def manifests(self) -> list[Manifest]:
         """All epochs that are kept, the oldest first."""
         return list(self._entries.view().epochs.values())
+
+    def damaged(self) -> dict[str, str]:
+        """What is wrong with entries that cannot be read, by their names: epochs or claims."""
+        damaged = self._entries.view().damaged
+        return {entry(number): error.message for number, error in damaged.items()}
 
     def savepoints(self) -> dict[str, Manifest]:
         """Epochs with a name."""
@@ -139,12 +160,14 @@ class CheckpointLog:
     def retain(self, keep: int = KEEP) -> None:
         """Remove all but the newest epochs, savepoints, and what a driver goes on from."""
         view = self._entries.view()
+        if view.last in view.damaged:  # a claim, perhaps, and nobody knows of which epoch
+            return
         unnamed = [number for number, each in view.epochs.items() if each.savepoint is None]
         old = unnamed[: max(0, len(unnamed) - keep)]
         self._sweep([number for number in old if number != view.base], view)
 
     def delete(self, epoch: str | int) -> None:
-        """Remove an epoch by its number or a savepoint by its name.
+        """Remove an epoch by its number, a savepoint or a damaged entry by its name.
 
         ConfigError if there is none, or if it is what the job goes on from.
         """
@@ -153,7 +176,9 @@ class CheckpointLog:
         if number == view.base:
             raise ConfigError(
                 f"{str(epoch)!r} is the epoch that the job goes on from, expected another",
-                "`oka checkpoint delete --all` removes all, if the job is not to go on",
+                _whole_before(number, view)
+                if number in view.damaged
+                else "`oka checkpoint delete --all` removes all, if the job is not to go on",
             )
         self._sweep([number], view)
 
@@ -175,18 +200,33 @@ class CheckpointLog:
 
         Nobody stores any more what a driver before this one wrote. Of its own, data of later epochs
         than the last stays, for tasks base on it what they write next, stored or not; and so does
-        all of drivers that came behind it unseen.
+        all of drivers that came behind it unseen. What a damaged entry needs is not known: beside
+        one, only data of a driver that claimed behind it is removed, by that driver.
         """
         view = view or self._entries.view()
         self._storage.delete(map(entry, gone))  # first: what is half removed is no epoch
         self._storage.delete(map(_marker, gone))
+        self._storage.delete([*self._unneeded(view, gone), *view.passed])
+
+    def _unneeded(self, view: View, gone: Collection[int]) -> list[str]:
+        """Data that none needs or can need, once these epochs are gone."""
+        damaged = view.damaged.keys() - gone
+        if damaged and max(damaged) > self._claimed:
+            return []
         kept = [each for number, each in view.epochs.items() if number not in gone]
         needed = {file.name for each in kept for task in each.tasks for file in task.files}
         stored = max((each.epoch for each in view.epochs.values()), default=0)
+        since = (self._generation if damaged else 0, 0)
         until = (self._generation or view.generation, stored + 1)
         data = self._storage.list("data")
-        unneeded = [name for name in data if name not in needed and _made_by(name) < until]
-        self._storage.delete([*unneeded, *view.passed])
+        return [name for name in data if name not in needed and since <= _made_by(name) < until]
+
+    def _highest_epoch(self, view: View) -> int:
+        """That was ever stored. Damaged ones are known by their data, which stays beside them."""
+        epochs = set(self._number_of)
+        if view.damaged:
+            epochs |= {_made_by(name)[1] for name in self._storage.list("data")}
+        return max(epochs, default=0)
 
     def _fenced(self) -> Fenced:
         return Fenced(
@@ -199,22 +239,36 @@ class CheckpointLog:
 def _resumed(resume: str | int | None, view: View) -> int | None:
     """The number in the log of the epoch that `resume` names; None is the beginning."""
     if resume is None:
-        if not view.epochs:
+        if not view.epochs and not view.damaged:
             return None
-        last = view.epochs[max(view.epochs)].epoch
+        last = view.epochs[max(view.epochs)].epoch if view.epochs else "damaged"
         raise ConfigError(
             f"{view.url} has epochs of a job, the last of them {last}, and resume is None, "
             "expected a folder without",
             "resume='latest' (`--resume latest`) goes on with it; else take another folder",
         )
-    if resume != "latest":
-        return view.find(resume)
-    if view.base is not None and view.base not in view.epochs:
-        raise CheckpointError(
-            f"{view.url} lacks {entry(view.base)}, which the job goes on from",
-            "`oka checkpoint list` shows other epochs: go on from one of these by its number",
-        )
-    return view.base
+    base = view.base if resume == "latest" else view.find(resume)
+    if base is None or base in view.epochs:
+        return base
+    raise CheckpointError(
+        f"{view.damaged[base].message}; the job would go on from it"
+        if base in view.damaged
+        else f"{view.url} lacks {entry(base)}, which the job goes on from",
+        _whole_before(base, view),
+    )
+
+
+def _whole_before(base: int, view: View) -> str:
+    """A hint. The user decides: output behind an older epoch may be final."""
+    if not view.epochs:
+        return "no epoch is whole: `oka checkpoint delete --all` lets the job begin anew"
+    older = [each.epoch for number, each in view.epochs.items() if number < base]
+    if not older:
+        return "`oka checkpoint list` shows other epochs: go on from one of these by its number"
+    return (
+        f"`--resume {older[-1]}` goes on from the newest epoch before it; move output behind that "
+        "one away first, or it is there twice"
+    )
 
 
 def _made_by(data: str) -> tuple[int, int]:

@@ -138,15 +138,16 @@ def unseal(name: str, data: bytes) -> dict[str, Any]:
         told = json.loads(data)
         checksum = told.pop("checksum")
         version = told["format"]
-    except (ValueError, KeyError, TypeError, AttributeError):
+        found = _checksum(told)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise damaged(name, "it is no whole JSON object with a checksum and a format") from None
     if not isinstance(version, int) or version > FORMAT:
         raise CheckpointError(
             f"{name} is of format {version!r}, expected at most {FORMAT}",
             "it was written by a newer version of Oka: run the job with that",
         )
-    if _checksum(told) != checksum:
-        raise damaged(name, f"its checksum is {_checksum(told)}, expected {checksum}")
+    if found != checksum:
+        raise damaged(name, f"its checksum is {found}, expected {checksum}")
     del told["format"]
     kept: dict[str, Any] = told
     return kept

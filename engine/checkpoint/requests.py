@@ -13,7 +13,7 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from engine.checkpoint.manifest import seal, unseal
 from engine.checkpoint.storage import Storage, is_missing
@@ -27,16 +27,27 @@ class Request:
     """A savepoint; with a `parallelism`, one that the job goes on from with that."""
 
     savepoint: str | None
-    """Its name; None asks for none, only whether a driver is there to answer."""
+    """Its name; None, of one with an `id`, asks for none, only whether a driver is there."""
     stop: Stop = "no"
     """Whether the job ends behind it: now, or with all that it has taken in worked off."""
     parallelism: int | None = None
     id: str = ""
 
     def __post_init__(self) -> None:
-        """Raises ConfigError for a name that `resume` would not find."""
-        if self.savepoint is not None:
+        """Raises ConfigError for a name that `resume` would not find, and what nobody can do."""
+        if self.savepoint is not None or not self.id:
             check_name(self.savepoint)
+        if self.stop not in get_args(Stop):
+            raise ConfigError(
+                f"a savepoint's stop is {self.stop!r}, expected 'no', 'now' or 'drain'",
+                "'now' ends the job behind it, 'drain' when all that it took in is worked off",
+            )
+        count = self.parallelism
+        if count is not None and (type(count) is not int or count < 1):
+            raise ConfigError(
+                f"the parallelism to go on with is {count!r}, expected a whole number, 1 or more",
+                "it is how many tasks each operator gets that has no parallelism of its own",
+            )
 
 
 @dataclass(frozen=True)
@@ -55,9 +66,10 @@ class Answer:
         return self.epoch
 
 
-def check_name(savepoint: str) -> None:
+def check_name(savepoint: object) -> None:
     """ConfigError unless it can be the name of a savepoint."""
-    if not re.fullmatch(r"(?!\d+$|latest$)[A-Za-z0-9][A-Za-z0-9._-]{0,99}", savepoint):
+    form = r"(?!\d+$|latest$)[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
+    if not isinstance(savepoint, str) or not re.fullmatch(form, savepoint):
         raise ConfigError(
             f"the savepoint's name is {savepoint!r}, expected letters, digits, '.', '_' and '-'",
             "numbers are of epochs, and 'latest' is the last of them",
@@ -81,10 +93,11 @@ class Requests:
     ) -> int:
         """Put a request there and wait until it is done; the epoch that is the savepoint.
 
-        Raises CheckpointError where no savepoint is made, or no answer comes in so many seconds;
-        the request is then taken back.
+        Raises CheckpointError where no savepoint is made, nobody takes the request up in so many
+        seconds, or no answer comes in so many, from the first on; the request is then taken back.
         """
-        number = secrets.token_hex(8)
+        number = request.id or secrets.token_hex(8)
+        taken_within = min(taken_within, answered_within)
         name, answer = f"requests/{number}", f"answers/{number}"
         self._storage.create(name, seal("request", {**asdict(request), "id": number}))
         began = now()
@@ -114,7 +127,7 @@ class Requests:
     def is_answered(self, within: float = 5.0) -> bool:
         """Whether a driver is there that looks at what is asked of it."""
         try:
-            self.ask(Request(None), taken_within=within, answered_within=within)
+            self.ask(Request(None, id=secrets.token_hex(8)), answered_within=within)
         except CheckpointError:
             return False
         return True

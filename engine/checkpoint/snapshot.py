@@ -18,8 +18,8 @@ from typing import Any
 from engine import record_registry
 from engine.checkpoint.manifest import SnapshotEntry, SnapshotFile, damaged
 from engine.checkpoint.snapshot_file import Part, Parts, checksum, pack, readable, size, unpack
-from engine.checkpoint.storage import Storage
-from engine.errors import CheckpointError
+from engine.checkpoint.storage import Storage, is_missing
+from engine.errors import CheckpointError, StorageError
 from engine.network import DecodeError, Digests, KeyedEntries
 from engine.state import KeyedState, decode_value, encode_value
 
@@ -140,7 +140,8 @@ class SnapshotWriter:
 def read_snapshot(storage: Storage, entry: SnapshotEntry) -> TaskSnapshot:
     """The snapshot again; CheckpointError, naming the file, where it is not what was written.
 
-    So it is, naming the operator, where it has objects of classes that have changed since.
+    So it is where a file is gone and, naming the operator, where it has objects of classes that
+    have changed since.
     """
     snapshot = decode_snapshot((file.name, _view(storage, file)) for file in entry.files)
     if record_registry.changed():
@@ -229,7 +230,16 @@ def _parts(
 
 
 def _view(storage: Storage, file: SnapshotFile) -> bytes | memoryview:
-    data = storage.view(file.name)
+    try:
+        data = storage.view(file.name)
+    except StorageError as error:
+        if not is_missing(error):
+            raise
+        raise CheckpointError(
+            f"{file.name} is not there, expected this file of an epoch in {storage.url}",
+            "do all machines of the job see the same folder? If it was deleted, "
+            "`oka checkpoint list` shows other epochs: go on from one of these by its number",
+        ) from None
     if len(data) != file.bytes:
         raise damaged(file.name, f"it has {len(data)} bytes, expected {file.bytes}")
     if checksum(data) != file.checksum:

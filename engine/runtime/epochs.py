@@ -158,7 +158,12 @@ class Epochs:
         self._is_interrupted = False
         """Whether the attempt was given up."""
         self._next = 0.0
-        """When the next begins."""
+        """When the next begins that nobody waits for."""
+        self._earliest = 0.0
+        """When the next begins at the earliest: a while behind one that was given up."""
+        self._told = float("-inf")
+        """When the user was told last that a task cannot write."""
+        self._names = {each.id: each.name for each in graph.vertices}
         self._finished: dict[int, SnapshotEntry] = {}
         self._step: _EpochStep | None = None
         """What the epoch that began last is at; None where none is under way."""
@@ -196,6 +201,7 @@ class Epochs:
         self._is_last_stored = self._is_interrupted = False
         self.first = self.last + 1
         self._next = now if attempt > 0 else now + self._interval
+        self._earliest = now
 
     def interrupt(self) -> None:
         """The attempt is over, whatever its tasks were at."""
@@ -218,10 +224,15 @@ class Epochs:
                 is_for_it = epoch <= self.last if entry.finished else epoch == self.last
                 if self._step == "aligning" and is_for_it:
                     self._entries.setdefault(task, entry)
-            case CheckpointFailed(_, attempt, epoch, error) if attempt == self._attempt:
+            case CheckpointFailed(task, attempt, epoch, error) if attempt == self._attempt:
                 if self._step == "aligning" and epoch == self.last:
                     self._give_up()
+                    self._earliest = now + min(self._interval, _AGAIN_SECONDS)
+                    self._told = now
                     self._say(f"checkpoint {epoch} is given up", error)
+                elif now - self._told >= _SILENT_SECONDS:  # one that has finished tries on
+                    self._told = now
+                    self._say(f"task {self._names[task]} cannot write what it keeps", error)
             case Stored(epoch) if self.is_storing and epoch == self.last:
                 self.stored = epoch
                 self._begin_commit()
@@ -242,7 +253,7 @@ class Epochs:
                 said.append(self._store(now))
         elif running:
             said += self._go_on(now)
-        self.wake = self._again if self.is_storing else self._next if running else None
+        self.wake = self._again if self.is_storing else self._due if running else None
         if self._step in ("aligning", "committing") or self.is_over:
             self.wake = None
         return said
@@ -252,17 +263,33 @@ class Epochs:
         if self._step == "committing" and not self._awaited:
             said.append(Mark(self.last))
             self._end()
-        is_last = len(self._finished) == len(self._tasks)
-        wanted = next((each for each in self._wanted if is_last or each.stop != "drain"), None)
-        is_due = is_last or wanted is not None or now >= self._next
-        if self._step is None and is_due and not self.is_over and self.stopped is None:
-            if wanted is not None:
-                self._wanted.remove(wanted)
-            self._savepoint = wanted
+        is_due = self._step is None and now >= self._due
+        if is_due and not self.is_over and self.stopped is None:
+            self._savepoint = self._asked
+            if self._savepoint is not None:
+                self._wanted.remove(self._savepoint)
             said += self._begin(now)
         if self._step == "aligning" and self._entries.keys() == self._tasks:
             said.append(self._store(now))
         return said
+
+    @property
+    def _asked(self) -> Wanted | None:
+        """The savepoint that the next epoch is."""
+        return next(
+            (it for it in self._wanted if self._have_all_finished or it.stop != "drain"), None
+        )
+
+    @property
+    def _have_all_finished(self) -> bool:
+        return len(self._finished) == len(self._tasks)
+
+    @property
+    def _due(self) -> float:
+        """When the next epoch begins."""
+        if self._have_all_finished or self._asked is not None:
+            return self._earliest
+        return max(self._next, self._earliest)
 
     def _begin(self, now: float) -> list[EpochCommand]:
         self.last += 1
@@ -305,4 +332,7 @@ class Epochs:
 
 _EpochStep: TypeAlias = Literal["aligning", "storing", "committing"]
 _AGAIN_SECONDS = 1.0
-"""Between two tries to store an epoch; storage tries by itself for longer."""
+"""Between two tries to store an epoch, and behind one that a task could not write; storage tries by
+itself for longer."""
+_SILENT_SECONDS = 10.0
+"""Between two words that a task cannot write, where no epoch is given up for it."""

@@ -116,6 +116,44 @@ def test_show_tells_a_damaged_file(folder):
         oka("checkpoint", "show", folder)
 
 
+def test_damaged_entry_is_shown_and_deleted(folder):
+    (folder / "log/00000003").write_bytes(b"")  # the savepoint
+    (folder / "log/00000002").write_bytes(b"[" * 200_000)
+    lines = [line for line in oka("checkpoint", "list", folder).splitlines() if line]
+    assert [line.split()[0] for line in lines[-4:-2]] == ["3", "4"]
+    assert "log/00000002 is damaged: it is no whole JSON object" in lines[-2]
+    assert f"`oka checkpoint delete {folder} log/00000003` removes it" in lines[-1]
+    told = [json.loads(line) for line in oka("checkpoint", "list", folder, "--json").splitlines()]
+    assert [each.get("damaged") for each in told] == [None, None, "log/00000002", "log/00000003"]
+    assert "epoch 3 of" in oka("checkpoint", "show", folder, "3")
+    with pytest.raises(CheckpointError, match="log/00000003 is damaged"):
+        oka("checkpoint", "show", folder, "log/00000003")
+    oka("checkpoint", "delete", folder, "log/00000002", "3", "log/00000003")
+    assert [path.name for path in (folder / "data").iterdir()] == ["00000004"]
+    assert "damaged" not in oka("checkpoint", "list", folder)
+
+
+def test_list_of_damaged_entries_alone(folder):
+    for file in (folder / "log").iterdir():
+        file.write_bytes(b"")
+    assert len(oka("checkpoint", "list", folder).splitlines()) == 5
+    oka("checkpoint", "delete", folder, "--all", "--force")
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("checkpoint", "show", "F", "--operator", "count", "--top", "-1"),
+        *(("savepoint", "F", f"--timeout={seconds}") for seconds in ("-1", "0", "nan")),
+    ],
+)
+def test_numbers_that_cannot_be_are_refused(folder, words):
+    done = CliRunner().invoke(commands, [str(folder) if word == "F" else word for word in words])
+    assert (done.exit_code, type(done.exception)) == (2, SystemExit), done.output
+    assert "Invalid value for '--t" in done.output
+
+
 def test_delete(folder):
     oka("checkpoint", "delete", folder, "1", "before")
     assert sorted(path.name for path in (folder / "data").iterdir()) == ["00000003", "00000004"]

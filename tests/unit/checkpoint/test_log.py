@@ -214,6 +214,112 @@ def test_damaged_entry_is_named(storage):
             CheckpointLog(storage).claim("latest")
 
 
+DAMAGED = [b"", b"\xff" * 100, b"[" * 200_000, b"[1]", b'{"format": 9, "checksum": 1}']
+
+
+@pytest.mark.parametrize(
+    "data", DAMAGED, ids=["empty", "junk", "deep", "list", "of a newer format"]
+)
+def test_other_epochs_are_there_beside_a_damaged_one(storage, data):
+    log, _ = started(storage)
+    for number in (1, 2, 3):
+        log.store(epoch(storage, number, savepoint="a" if number == 1 else None))
+    storage.put("log/00000003", data)
+    log = CheckpointLog(storage)
+    assert [each.epoch for each in log.manifests()] == [1, 3]
+    assert list(log.damaged()) == ["log/00000003"]
+    assert log.find().epoch == log.find("3").epoch == 3
+    with pytest.raises(CheckpointError, match="log/00000003 is"):
+        log.find("log/00000003")
+    with pytest.raises(ConfigError, match=r"'2', expected one of: a, 3; damaged: log/00000003"):
+        log.find(2)
+    log.delete("a")
+    assert CheckpointLog(storage).claim("latest").manifest.epoch == 3
+    log = CheckpointLog(storage)
+    assert log.claim("3").manifest.epoch == 3
+    log.store(epoch(storage, 4, 3, savepoint="b"))
+    log.retain(1)
+    assert sorted(log.savepoints()) == ["b"]
+
+
+def test_job_does_not_go_on_from_before_a_damaged_epoch_by_itself(storage):
+    old, _ = started(storage)
+    for number in (1, 2, 3):
+        old.store(epoch(storage, number))
+        old.mark_committed(number)
+    storage.put("log/00000004", b"")
+    hint = "--resume 2` goes on from the newest"
+    for resume, told in [("latest", hint), ("log/00000004", hint), (None, "the last of them 2")]:
+        with pytest.raises((CheckpointError, ConfigError), match=told):
+            started(storage, resume)
+    with pytest.raises(CheckpointError, match="log/00000004 is damaged"):
+        CheckpointLog(storage).find()
+    with pytest.raises(ConfigError, match=hint):  # it may be the claim of a driver that lives
+        CheckpointLog(storage).delete("log/00000004")
+    new = CheckpointLog(storage)
+    claim = new.claim("2")
+    assert (claim.manifest.epoch, claim.next_epoch) == (2, 4)  # files of sinks are named for it
+    assert claim.generation > 1
+    assert new.committed() == {1, 2}
+    assert "committed/00000004" in storage.list("committed")
+    with pytest.raises(Fenced):
+        old.store(epoch(storage, 4))
+    assert CheckpointLog(storage).claim("latest").manifest.epoch == 2
+
+
+def test_data_stays_beside_a_damaged_entry_until_that_is_deleted(storage):
+    old, _ = started(storage)
+    for number in (1, 2, 3):
+        old.store(epoch(storage, number))
+    whole = storage.get("log/00000004")
+    storage.put("log/00000004", b"")
+    log = CheckpointLog(storage)
+    generation = log.claim("2").generation
+    for number in range(4, 12):
+        log.store(epoch(storage, number, generation))
+        log.mark_committed(number)
+        log.retain()
+    assert [each.epoch for each in log.manifests()] == [9, 10, 11]
+    assert [int(name.split("/")[1]) for name in storage.list("data")] == [1, 2, 3, 9, 10, 11]
+    storage.put("log/00000004", whole)  # from a copy, say
+    for manifest in CheckpointLog(storage).manifests():
+        read_snapshot(storage, manifest.tasks[0])
+    storage.put("log/00000004", b"")
+    CheckpointLog(storage).delete(10)
+    assert [int(name.split("/")[1]) for name in storage.list("data")] == [1, 2, 3, 9, 10, 11]
+    CheckpointLog(storage).delete("log/00000004")
+    assert CheckpointLog(storage).damaged() == {}
+    assert [int(name.split("/")[1]) for name in storage.list("data")] == [9, 11]
+
+
+def test_nothing_is_removed_that_a_damaged_claim_may_go_on_from(storage):
+    old, _ = started(storage)
+    for number in range(1, 6):
+        old.store(epoch(storage, number))
+    started(storage, "1")
+    storage.put("log/00000007", b"")
+    old.retain()
+    assert [each.epoch for each in old.manifests()] == [1, 2, 3, 4, 5]
+
+
+def test_damaged_claim_fences_as_a_whole_one(storage):
+    old, _ = started(storage)
+    old.store(epoch(storage, 1))
+    started(storage, "latest")
+    storage.put("log/00000003", b"")
+    with pytest.raises(CheckpointError, match="log/00000003 is damaged"):
+        old.store(epoch(storage, 2))
+    with pytest.raises(CheckpointError, match="--resume 1`"):
+        started(storage, "latest")
+    new, generation = started(storage, 1)
+    assert generation > 2
+    new.store(epoch(storage, 2, generation))
+    new.retain()
+    CheckpointLog(storage).delete("log/00000003")
+    with pytest.raises(Fenced):  # its number is free again
+        old.store(epoch(storage, 2))
+
+
 def test_folder_that_is_emptied_beside_a_write(storage):
     written, ended = [], threading.Event()
 

@@ -64,6 +64,29 @@ def test_names(name):
         Request(name)
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"savepoint": None}, "name is None"),
+        ({"savepoint": 5}, "name is 5"),
+        ({"stop": "bogus"}, "stop is 'bogus', expected 'no', 'now' or 'drain'"),
+        *(
+            ({"parallelism": count}, f"go on with is {count!r}, expected a whole number")
+            for count in (0, -1, True, "2", 2.5)
+        ),
+    ],
+)
+def test_what_nobody_can_do_is_not_asked(given, told):
+    with pytest.raises(ConfigError, match=told):
+        Request(**{"savepoint": "a", **given})
+
+
+def test_who_waits_for_a_short_time_hears_that_nobody_is_there(storage):
+    with pytest.raises(CheckpointError, match="no running job took the request up in 1 s"):
+        ask(storage, Request("a"), lambda: None, answered_within=1.0)
+    assert not Requests(storage).is_answered(within=0.1)
+
+
 def test_two_threads_ask_at_once(storage):
     box = Requests(storage)
     answers = {}
