@@ -72,6 +72,8 @@ class TaskContext:
     """Has a task that waits look at timers again, where another thread has set a `next_timer`."""
     checkpoints: bool = False
     """Whether the job writes checkpoints: sinks then make final what they have epoch by epoch."""
+    generation: int = 0
+    """With checkpoints, that of the driver: who goes on with a job has a higher one than before."""
     drift: "Drift | None" = field(default=None, compare=False, repr=False)
     """Of the last operator of a source's task that has a `max_drift_us`: what holds the source."""
 

@@ -22,7 +22,7 @@ from engine.checkpoint import (
     plan_restore,
 )
 from engine.config import JobConfig
-from engine.errors import StorageError
+from engine.errors import EngineError, Fenced, StorageError
 from engine.runtime.coordinator import Broken
 from engine.runtime.description import Start, TaskDescription
 from engine.runtime.epochs import Store, Stored, StoreFailed, Wanted
@@ -43,6 +43,7 @@ class Checkpoints:
         tasks: Sequence[TaskDescription],
         say: Callable[[str], None],
         want: Callable[[Wanted], None],
+        check_parallelism: Callable[[int], object],
     ) -> None:
         assert config.checkpoints is not None
         storage = open_storage(config.checkpoints)
@@ -63,6 +64,7 @@ class Checkpoints:
         self._planned: tuple[Manifest | None, list[RestoredTask]] = (None, [])
         self._say = say
         self._want = want
+        self._check_parallelism = check_parallelism
         self._requests = Requests(storage)
         self._asked: dict[str, tuple[Request, Callable[[Answer], None]]] = {}
         """Whoever waits for a savepoint, by its name."""
@@ -101,6 +103,20 @@ class Checkpoints:
         manifest = self._made
         self._work.put(lambda: tell(self._store(manifest)))
 
+    def verify(self, tell: Callable[[Broken], None]) -> None:
+        """Tell if another driver has taken the job over; returns at once.
+
+        A storage that cannot be asked tells nothing: it is asked again before an epoch is stored.
+        """
+
+        def verify() -> None:
+            try:
+                self._log.verify()
+            except Fenced as error:
+                tell(Broken(error))
+
+        self._work.put(verify)
+
     def mark(self, epoch: int) -> None:
         """All sinks have committed the epoch: what is older can go."""
 
@@ -120,6 +136,8 @@ class Checkpoints:
                 answer(Answer(0 if self._manifest is None else self._manifest.epoch))
             elif request.savepoint in self._asked or request.savepoint in self._log.savepoints():
                 answer(Answer(error=f"there is a savepoint {request.savepoint!r}"))
+            elif error := self._refusal(request):
+                answer(Answer(error=error))
             else:
                 self._asked[request.savepoint] = request, answer
                 stop = request.stop if request.parallelism is None else "now"
@@ -128,6 +146,15 @@ class Checkpoints:
         self._work.put(ask)
         if self._is_closed:
             self._refuse()
+
+    def _refusal(self, request: Request) -> str | None:
+        """Why the job cannot have so many tasks: it is told while it still runs."""
+        if request.parallelism is not None:
+            try:
+                self._check_parallelism(request.parallelism)
+            except EngineError as error:
+                return text_of(error)
+        return None
 
     def metrics(self) -> dict[str, Any]:
         """What is known of its checkpoints, by the names of `Metrics`; from any thread."""
@@ -147,8 +174,10 @@ class Checkpoints:
         self._thread.join(_PATIENCE_SECONDS)
         self._is_closed = True
         self._refuse()
+        is_over = self.rescaled is None
+        why = "the job ended before" if is_over else "the job was rescaled before: ask again"
         for _, answer in self._asked.values():
-            answer(Answer(error="the job ended before"))
+            answer(Answer(error=why))
 
     def _refuse(self) -> None:
         """Answer what came too late."""

@@ -170,7 +170,12 @@ class Replace:
     task: int
 
 
-Command: TypeAlias = Call | EndSource | RaiseLimit | Replace | EpochCommand
+@dataclass(frozen=True)
+class Verify:
+    """Look whether the job is still this driver's; it is `Broken` if not."""
+
+
+Command: TypeAlias = Call | EndSource | RaiseLimit | Replace | Verify | EpochCommand
 
 
 class Coordinator:
@@ -248,7 +253,10 @@ class Coordinator:
         return [*before, *self._begin("process_id", now)]
 
     def _begin_attempt(self, now: float) -> list[Command]:
-        """Forget what the tasks were at; who died is replaced."""
+        """Forget what the tasks were at; who died is replaced.
+
+        Another driver may have been what they failed on.
+        """
         self.attempt += 1
         self._restart = None
         self._next_word = now + _TICK_SECONDS
@@ -259,7 +267,9 @@ class Coordinator:
         if self.epochs is not None:
             self.epochs.begin_attempt(self.attempt, now)
         alive, self._alive = self._alive, [task.id for task in self._graph.vertices]
-        return [Replace(task) for task in self._alive if task not in alive]
+        is_again = self.epochs is not None and self.attempt > 0
+        first: list[Command] = [Verify()] if is_again else []
+        return first + [Replace(task) for task in self._alive if task not in alive]
 
     def _call(self, step: Step) -> list[Command]:
         return [Call(task, step, self.attempt) for task in self._alive]

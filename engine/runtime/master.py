@@ -48,6 +48,7 @@ from engine.runtime.coordinator import (
     Started,
     Step,
     Stopped,
+    Verify,
 )
 from engine.runtime.description import (
     LimitReached,
@@ -86,7 +87,8 @@ class JobReport:
 class JobMaster:
     """Runs one job. `run` blocks; `stop`, `cancel` and `statistics` may come from any thread.
 
-    `tell` is given words where starting or ending tasks takes longer than a second.
+    `tell` is given words where starting or ending tasks takes longer than a second;
+    `check_parallelism` raises EngineError where the job cannot be rescaled to so many tasks.
     """
 
     def __init__(
@@ -96,6 +98,7 @@ class JobMaster:
         config: JobConfig,
         launcher: Launcher,
         tell: Callable[[str], None] = lambda _what: None,
+        check_parallelism: Callable[[int], object] = lambda _parallelism: None,
     ) -> None:
         self._graph = graph
         self._placement = placement
@@ -108,7 +111,11 @@ class JobMaster:
             None
             if config.checkpoints is None
             else Checkpoints(
-                config, self._tasks, tell, lambda wanted: self._news.put(lambda: wanted)
+                config,
+                self._tasks,
+                tell,
+                lambda wanted: self._news.put(lambda: wanted),
+                check_parallelism,
             )
         )
         first = 1 if self._checkpoints is None else self._checkpoints.first_epoch
@@ -242,6 +249,9 @@ class JobMaster:
                 case Mark(epoch):
                     assert self._checkpoints is not None
                     self._checkpoints.mark(epoch)
+                case Verify():
+                    assert self._checkpoints is not None
+                    self._checkpoints.verify(lambda outcome: self._news.put(lambda: outcome))
                 case Replace(task):
                     self._replace(task)
                 case Say(text):

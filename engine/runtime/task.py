@@ -147,6 +147,7 @@ class Task:
             wake=self.wake,
             drift=self.drift,
             checkpoints=self._snapshots is not None,
+            generation=0 if self._snapshots is None else self._snapshots.start.generation,
         )
         try:
             self._process(context, side)

@@ -5,7 +5,9 @@ file has a temporary name in the same folder; a job that fails or is cancelled r
 that of a task that was killed (where the driver sees the folder).
 
 With checkpoints there is a file for each task and epoch. What a task has prepared has a third name,
-which the epoch becomes final by: whoever goes on with the job gives it its last, or removes it.
+which the epoch becomes final by: whoever goes on with the job gives it its last, or removes it. The
+names of both have the generation of the driver: one that was replaced, and does not know it, leaves
+alone what is of those behind it.
 """
 
 import contextlib
@@ -18,7 +20,7 @@ from typing import Any, ClassVar, TextIO
 from uuid import uuid4
 
 from engine.columns import is_columns, rows
-from engine.errors import GraphError
+from engine.errors import CheckpointError, GraphError
 from engine.graph.failing import Failing
 from engine.graph.operator import Properties, SinkOperator, SinkWriter, TaskContext
 from operators.sinks.lines import lines
@@ -48,7 +50,7 @@ class _Files(SinkOperator[Any]):
 
     def abort(self) -> None:
         """Remove the temporary files of the job."""
-        for path in self.folder.glob(f".part-*.{self.job}.tmp"):
+        for path in self.folder.glob(f".part-*.{self.job}.*.tmp"):
             path.unlink(missing_ok=True)
 
     def open(self, context: TaskContext) -> SinkWriter:
@@ -119,7 +121,9 @@ class _FileWriter(SinkWriter):
         self._index, self._parallelism = context.index, context.parallelism
         self._suffix = sink.suffix
         self._by_epoch = context.checkpoints
-        self._temporary = self._folder / f".part-{context.index:05}{sink.suffix}.{sink.job}.tmp"
+        self._generation = context.generation
+        whose = f"{sink.job}.{context.generation}"
+        self._temporary = self._folder / f".part-{context.index:05}{sink.suffix}.{whose}.tmp"
         self._file: TextIO | None = None
         """Not yet final; an epoch without records has none."""
         if not self._by_epoch:
@@ -145,31 +149,35 @@ class _FileWriter(SinkWriter):
                     raise
             raise
 
-    def prepare(self, epoch: int) -> str | None:
+    def prepare(self, epoch: int) -> tuple[str, int] | str | None:
+        """The final name; with checkpoints, and the generation."""
         if self._file is None:
             return None
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
         self._file = None
-        number = f"-{epoch:08}" if self._by_epoch else ""
-        name = f"part-{self._index:05}{number}{self._suffix}"
-        if self._by_epoch:  # a name that only a task that goes on with the job removes
-            self._temporary.rename(self._prepared(name))
-            _sync_folder(self._folder)
-        return name
+        if not self._by_epoch:
+            return f"part-{self._index:05}{self._suffix}"
+        prepared = f"part-{self._index:05}-{epoch:08}{self._suffix}", self._generation
+        self._temporary.rename(self._prepared(*prepared))  # which no `abort` removes
+        _sync_folder(self._folder)
+        return prepared
 
-    def commit(self, _epoch: int, prepared: str | None) -> str | None:
+    def commit(self, _epoch: int, prepared: tuple[str, int] | str | None) -> str | None:
         if prepared is None:
             return None
-        final = self._folder / prepared
         if not self._by_epoch:
+            assert isinstance(prepared, str)
+            final = self._folder / prepared
             self._temporary.replace(final)
             if self._index == 0:
                 self._remove_parts_beyond()
-        else:
+        else:  # savepoints that were made before there were generations have the name alone
+            name, generation = (prepared, None) if isinstance(prepared, str) else prepared
+            final = self._folder / name
             try:
-                self._prepared(prepared).replace(final)
+                self._prepared(name, generation).replace(final)
             except FileNotFoundError:
                 if not final.exists():
                     raise
@@ -177,17 +185,31 @@ class _FileWriter(SinkWriter):
         return str(final)
 
     def restore(self, epoch: int, prepared: list[tuple[int, Any]]) -> None:
-        """Make final what is stored, and remove what tasks of such an index had beyond it."""
+        """Make final what is stored, and remove what tasks of such an index had beyond it.
+
+        Raises CheckpointError where there is output behind the epoch, which would come again.
+        """
         super().restore(epoch, prepared)
         for path in self._folder.iterdir():
-            left = _LEFT.fullmatch(path.name)
+            left, final = _LEFT.fullmatch(path.name), self._final(path)
             if left and left[2] == self._suffix and self._is_ours(int(left[1])):
-                path.unlink(missing_ok=True)
-            elif epoch == 0 and (found := self._final(path)) and self._is_ours(int(found[1])):
-                raise FileExistsError(
-                    f"{path} is of another job, expected a folder without such files\n\n"
-                    "hint: a job with checkpoints adds files to its folder: give it another one"
-                )
+                if int(left[3] or 0) <= self._generation:
+                    path.unlink(missing_ok=True)
+            elif final and self._is_ours(int(final[1])):
+                self._check_before(epoch, path, final[2])
+
+    def _check_before(self, epoch: int, path: Path, of_epoch: str | None) -> None:
+        if epoch == 0:
+            raise CheckpointError(
+                f"{path} is of another job, expected a folder without such files",
+                "a job with checkpoints adds files to its folder: give it another one",
+            )
+        if of_epoch is not None and int(of_epoch[1:]) > epoch:
+            raise CheckpointError(
+                f"{path} has output behind epoch {epoch}, which the job goes on from, expected "
+                "none: it would be there twice",
+                f"move the files of epochs behind {epoch} away, or go on from the last one",
+            )
 
     def abort(self) -> None:
         if self._file is not None:
@@ -195,8 +217,9 @@ class _FileWriter(SinkWriter):
                 self._file.close()
         self._temporary.unlink(missing_ok=True)
 
-    def _prepared(self, name: str) -> Path:
-        return self._folder / f".{name}.prepared"
+    def _prepared(self, name: str, generation: int | None) -> Path:
+        whose = "" if generation is None else f".{generation}"
+        return self._folder / f".{name}{whose}.prepared"
 
     def _is_ours(self, index: int) -> bool:
         return index % self._parallelism == self._index
@@ -212,8 +235,10 @@ class _FileWriter(SinkWriter):
                 path.unlink(missing_ok=True)
 
 
-_LEFT = re.compile(r"\.part-(\d{5,})(?:-\d{8,})?(\.[a-z]+)\.(?:prepared|[0-9a-f]{32}\.tmp)")
-"""What is not final, of an index and with a suffix."""
+_LEFT = re.compile(
+    r"\.part-(\d{5,})(?:-\d{8,})?(\.[a-z]+)(?:\.[0-9a-f]{32})?(?:\.(\d+))?\.(?:prepared|tmp)"
+)
+"""What is not final, of an index, with a suffix, and of a generation."""
 
 
 def _sync_folder(folder: Path) -> None:

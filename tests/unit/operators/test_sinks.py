@@ -3,7 +3,9 @@
 import datetime
 import json
 import math
+import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from engine.errors import GraphError, OperatorError
+from engine.errors import CheckpointError, GraphError, OperatorError
 from engine.graph import SinkOperator, SinkWriter, TaskContext
 from engine.testing import run
 from operators import source
@@ -40,6 +42,17 @@ def result(sink: SinkOperator[Any], task: Task, *tasks: list[list[Any]]) -> Any:
 def test_collect(task: Task) -> None:
     assert result(Collect(), task, [[1, 2], [3]], [], [[4]]) == [1, 2, 3, 4]
     assert Collect().properties.driver
+
+
+def test_columns_travel_to_the_driver_without_what_they_are_cut_from(task: Task) -> None:
+    whole = pa.record_batch({"n": range(20_000), "text": [f"text {n}" for n in range(20_000)]})
+    parts = [whole.slice(at, 100) for at in range(0, 20_000, 100)]
+    writer = Collect().open(task())
+    for each in parts:
+        writer.write(each)
+    committed = pickle.dumps(final(writer))
+    assert len(committed) < 2 * whole.nbytes
+    assert Collect().commit(1, [pickle.loads(committed)]) == parts
 
 
 def test_counts_keeps_the_last_value_of_each_key(task: Task) -> None:
@@ -157,6 +170,58 @@ def test_a_file_has_its_name_only_when_it_is_whole(tmp_path: Path, task: Task) -
     assert list(tmp_path.iterdir()) == [temporary]
     writer.commit(1, prepared)
     assert [path.name for path in tmp_path.iterdir()] == ["part-00000.txt"]
+
+
+def test_a_driver_that_was_replaced_leaves_alone_what_is_of_the_next(
+    tmp_path: Path, task: Task
+) -> None:
+    def opened(sink: LineFiles, generation: int) -> Any:
+        return sink.open(replace(task(), checkpoints=True, generation=generation))
+
+    of_first, of_second = LineFiles(tmp_path), LineFiles(tmp_path)
+    for sink in (of_first, of_second):
+        sink.validate()
+    first = opened(of_first, 1)
+    first.write(["a"])
+    kept = first.prepare(1)
+    first.write(["dropped"])
+    first.prepare(2)
+    second = opened(of_second, 2)
+    second.restore(1, [(1, kept)])
+    second.write(["b"])
+    stored = second.prepare(2)
+    second.write(["c"])
+    before = sorted(path.name for path in tmp_path.iterdir())
+    opened(of_first, 1).restore(1, [(1, kept)])  # it does not know of the second
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+    second.commit(2, stored)
+    second.commit(3, second.prepare(3))
+    texts = [path.read_text() for path in sorted(tmp_path.iterdir())]
+    assert texts == ["a\n", "b\n", "c\n"]
+
+
+def test_output_behind_the_epoch_is_refused(tmp_path: Path, task: Task) -> None:
+    context = replace(task(), checkpoints=True, generation=1)
+    writer = LineFiles(tmp_path).open(context)
+    for epoch in (1, 2):
+        writer.write(["a"])
+        writer.commit(epoch, writer.prepare(epoch))
+    again = LineFiles(tmp_path).open(context)
+    again.restore(2, [])
+    for epoch, told in [(1, r"00000002\.txt has output behind epoch 1"), (0, "of another job")]:
+        with pytest.raises(CheckpointError, match=told):
+            again.restore(epoch, [])
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_what_was_prepared_before_there_were_generations_is_committed(
+    tmp_path: Path, task: Task
+) -> None:
+    (tmp_path / ".part-00000-00000007.txt.prepared").write_text("a\n")
+    (tmp_path / ".part-00000-00000008.txt.prepared").write_text("b\n")
+    writer = LineFiles(tmp_path).open(replace(task(), checkpoints=True, generation=3))
+    writer.restore(7, [(7, "part-00000-00000007.txt")])
+    assert [path.name for path in tmp_path.iterdir()] == ["part-00000-00000007.txt"]
 
 
 def test_abort_leaves_nothing_and_keeps_the_earlier_result(tmp_path: Path, task: Task) -> None:

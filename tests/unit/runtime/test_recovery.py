@@ -33,6 +33,7 @@ from engine.runtime.coordinator import (
     Failed,
     Replace,
     Started,
+    Verify,
 )
 from engine.runtime.epochs import (
     Acknowledged,
@@ -178,6 +179,8 @@ class World:
                 case Mark(epoch):
                     assert epoch in self.log
                     self.marked.append(epoch)
+                case Verify():
+                    assert self.coordinator.attempt > 0
                 case EndSource() | Say():
                     pass
                 case _:
