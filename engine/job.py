@@ -18,6 +18,7 @@ from engine.config import JobConfig
 from engine.distribution import install_hint
 from engine.errors import ConfigError, JobCancelled, OperatorError, without_frames
 from engine.graph.chaining import chain
+from engine.graph.checks import check_integer
 from engine.graph.declaration import Sunk, logical_graph
 from engine.graph.execution import ExecutionGraph, expand
 from engine.graph.logical import LogicalGraph
@@ -144,7 +145,7 @@ class JobHandle:
     def __init__(self, plan: Plan, launcher: Launcher) -> None:
         self._plan = plan
         self._config = plan.config
-        self._is_cancelled = False
+        self._is_cancelled = self._is_stopped = False
         self._sinks = {
             operator.name: operator.operator
             for operator in plan.logical.operators
@@ -170,6 +171,7 @@ class JobHandle:
         (`yield []` gives it an end to look at), and `cancel` ends it all the same. Returns at once;
         `wait_finished` gives the result.
         """
+        self._is_stopped = True
         self._master.stop()
 
     @without_frames
@@ -187,8 +189,9 @@ class JobHandle:
         """Go on with so many tasks of each operator that has no parallelism of its own.
 
         The job stops with a savepoint and starts from that; returns when it has stopped. Raises as
-        `savepoint`.
+        `savepoint`, also where the job cannot have so many: it then goes on as it is.
         """
+        check_integer("parallelism", parallelism, 1)
         request = Request(f"rescaled-{uuid4().hex[:12]}", parallelism=parallelism)
         _ = self._master.savepoint(request).result(timeout).made
 
@@ -230,7 +233,13 @@ class JobHandle:
             for note in placement.notes:
                 logger.log(logging.WARNING if note == plan.in_vain else logging.INFO, note)
             tell = self._progress.tell
-            return JobMaster(plan.execution, placement, plan.config, launcher, tell)
+
+            def check_parallelism(parallelism: int) -> None:
+                plan.rescaled(parallelism, "latest").place(launcher)
+
+            return JobMaster(
+                plan.execution, placement, plan.config, launcher, tell, check_parallelism
+            )
         except BaseException:
             launcher.shutdown()
             raise
@@ -252,6 +261,8 @@ class JobHandle:
             self._master = self._made(self._plan, open_launcher(self._plan))
             if self._is_cancelled:
                 self._master.cancel()
+            if self._is_stopped:
+                self._master.stop()
 
     def _run(self) -> None:
         try:

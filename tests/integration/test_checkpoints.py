@@ -9,6 +9,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -20,7 +22,7 @@ import engine
 from engine import ConfigError, JobCancelled, JobConfig, OperatorError
 from engine.checkpoint import CheckpointLog, open_storage
 from engine.cli import commands
-from engine.errors import CheckpointError, Fenced
+from engine.errors import CheckpointError, Fenced, GraphError
 from engine.graph.operator import SourceOperator, TaskContext
 from operators import source
 from operators.sinks import Collect, Discard, JsonLines
@@ -202,6 +204,52 @@ def test_a_running_job_is_rescaled(tmp_path: Path) -> None:
     assert result.config.parallelism == 3
     assert found(tmp_path / "out") == expected(RECORDS)
     assert left_over(tmp_path / "out") == []
+
+
+def test_a_job_that_is_stopped_while_it_is_rescaled_ends(tmp_path: Path) -> None:
+    with held(tmp_path):
+        job = engine.submit(*checkpointed.job(tmp_path, RECORDS))
+        wait_for_epoch(tmp_path, 1)
+        job.stop()
+        with suppress(CheckpointError):  # it may be over before
+            job.rescale(3, timeout=30)
+        job.wait_finished(60)
+    with held(tmp_path / "other"):
+        job = engine.submit(*checkpointed.job(tmp_path / "other", RECORDS))
+        wait_for_epoch(tmp_path / "other", 1)
+        job.rescale(3, timeout=30)
+        job.stop()
+        job.wait_finished(60)
+
+
+def test_what_a_job_cannot_be_rescaled_to_is_refused_while_it_runs(tmp_path: Path) -> None:
+    ports = {"transport": "tcp", "port_range": "23460-23475"}
+    with held(tmp_path):
+        job = engine.submit(*checkpointed.job(tmp_path, RECORDS, **ports))
+        for wrong in (0, True, "3", None):
+            with pytest.raises(GraphError, match=r"parallelism is .*, expected an integer >= 1"):
+                job.rescale(wrong)  # type: ignore[arg-type]
+        with pytest.raises(CheckpointError, match=r"16 ports, and the tasks .* listen on"):
+            job.rescale(9, timeout=30)
+        folder = str(tmp_path / "checkpoints")
+        done = CliRunner().invoke(commands, ["rescale", folder, "-p", "9"])
+        assert "16 ports, and the tasks" in str(done.exception)
+    assert job.wait_finished(60).config.parallelism == 2
+    assert found(tmp_path / "out") == expected(RECORDS)
+
+
+def test_two_who_rescale_at_once_are_told(tmp_path: Path) -> None:
+    with held(tmp_path), ThreadPoolExecutor() as pool:
+        job = engine.submit(*checkpointed.job(tmp_path, RECORDS))
+        wait_for_epoch(tmp_path, 1)
+        asked = [pool.submit(job.rescale, tasks, timeout=30) for tasks in (3, 4)]
+        told = [each.exception() for each in asked]
+    assert None in told
+    for error in filter(None, told):
+        assert isinstance(error, CheckpointError)
+        assert "rescaled before: ask again" in str(error) or "has ended" in str(error)
+    assert job.wait_finished(60).config.parallelism in (3, 4)
+    assert found(tmp_path / "out") == expected(RECORDS)
 
 
 def test_a_savepoint_stays_and_its_name_is_taken_once(tmp_path: Path) -> None:
