@@ -81,9 +81,10 @@ pub(crate) fn raise_columns(error: &oka_columnar::AggregateError) -> PyErr {
     let hint = match error {
         Error::Decode(error) => return not_columns(error),
         Error::Column(_) => "name one of these columns, or say its index",
-        Error::Row { problem, .. } if matches!(problem, Problem::FarTime) => {
-            "say what numbers count by unit=..."
-        }
+        Error::Row {
+            problem: Problem::FarTime,
+            ..
+        } => "say what numbers count by unit=...",
         Error::Row { .. } => "a column of times has integers, floats or timestamps, and no nulls",
         Error::State(_) => "is it the state of an operator with the same aggregations?",
         _ => "cast the column in map_batches first",
