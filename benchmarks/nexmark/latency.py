@@ -31,7 +31,10 @@ Ends = dict[tuple[str, int], list[tuple[int, int]]]
 
 
 class Watched(Tables):
-    """Streams of so many events of all kinds a second, each with when it was read."""
+    """Streams of so many events of all kinds a second, each with when it was read.
+
+    Sources that have a rate are read together anyway.
+    """
 
     def __init__(self, events: Events, api: Api, rate: float) -> None:
         super().__init__(events, api)
@@ -42,7 +45,8 @@ class Watched(Tables):
         rate = self.rate * OF_EVERY[kind] / EVERY
         read = source(Nexmark(self.events, kind, columns, self.api, rate)).map_batches(with_now)
         self.streams[kind] = read
-        return self._timed(read, kind)
+        late = self.events.out_of_orderness(kind)
+        return read.with_event_time("date_time", unit="ms", out_of_orderness=late)
 
 
 def run_at_rate(

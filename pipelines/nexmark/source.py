@@ -103,9 +103,6 @@ class Tables:
         stream = source(Nexmark(self.events, kind, columns, self.api)).named(f"{kind}s")
         if columns and "date_time" not in columns:
             return stream
-        return self._timed(stream, kind)
-
-    def _timed(self, stream: Stream[Any], kind: Kind) -> Stream[Any]:
         late = self.events.out_of_orderness(kind)
         return stream.with_event_time(
             "date_time", unit="ms", out_of_orderness=late, max_drift=self._max_drift
