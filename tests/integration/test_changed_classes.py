@@ -84,8 +84,9 @@ def write(folder: Path, classes: str, stops_at: int, field: str = "newest") -> N
 def run(folder: Path, keeps: str, *more: str) -> "subprocess.Popen[str]":
     command = [sys.executable, "-c", "from engine.cli import main; main()", "run", "job.py"]
     options = [f"keeps={keeps}", "--checkpoints", str(folder / "checkpoints"), "--progress", "none"]
+    often = ["--set", "checkpoint_interval_seconds=0.2"]
     return subprocess.Popen(
-        [*command, *options, *more], cwd=folder, stderr=subprocess.PIPE, text=True
+        [*command, *options, *often, *more], cwd=folder, stderr=subprocess.PIPE, text=True
     )
 
 

@@ -288,7 +288,8 @@ def test_a_driver_that_is_stopped_with_a_savepoint_has_not_failed(tmp_path: Path
     (tmp_path / "job.py").write_text(PROGRAM)
     folder = str(tmp_path / "checkpoints")
     command = [sys.executable, "-c", "from engine.cli import main; main()"]
-    run = [*command, "run", str(tmp_path / "job.py"), "--checkpoints", folder]
+    often = ["--set", "checkpoint_interval_seconds=0.2"]
+    run = [*command, "run", str(tmp_path / "job.py"), "--checkpoints", folder, *often]
     with subprocess.Popen(run, stderr=subprocess.PIPE, text=True) as driver:
         wait_for_epoch(tmp_path, 1)
         done = CliRunner().invoke(commands, ["savepoint", folder, "--name", "here", "--stop"])
