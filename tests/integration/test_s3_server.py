@@ -196,9 +196,9 @@ def test_buckets(s3: Any) -> None:
     with refused("404"):
         s3.head_bucket(Bucket="another")
     with refused("NoSuchBucket"):
-        s3.put_object(Bucket="another", Key="key", Body=b"x")
-    with refused("NoSuchBucket"):
         s3.list_objects_v2(Bucket="another")
+    with refused("NoSuchBucket"):  # last: a body that comes behind the answer breaks the connection
+        s3.put_object(Bucket="another", Key="key", Body=b"x")
 
 
 @pytest.mark.parametrize("key", ["a//b", "a/./b", "../outside", "folder/", "x" * 300])
