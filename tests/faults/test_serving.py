@@ -23,13 +23,14 @@ import psutil
 import pytest
 
 import engine
+from benchmarks.serve.server import free_port
 from engine.gateway import Request, Response
 from operators import source
 from operators.sources import HttpSource, Models
 from operators.stream import Stream
 from tests.faults.test_chaos import seeds
 from tests.integration.checkpointed import servers
-from tests.integration.test_http import free_port, is_ready, is_running
+from tests.integration.test_http import is_ready, is_running
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("nothing_left")

@@ -6,7 +6,6 @@ import asyncio
 import http.client
 import json
 import os
-import random
 import re
 import signal
 import socket
@@ -23,6 +22,7 @@ from typing import Any
 import pytest
 
 import engine
+from benchmarks.serve.server import free_port
 from engine import JobCancelled
 from engine.errors import GraphError
 from engine.gateway import Request, Response
@@ -33,16 +33,6 @@ from operators.stream import Stream
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
-
-
-def free_port() -> int:
-    """One that the system gives nobody who asks for any, as the channels of other jobs do."""
-    first_of_any = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    while True:
-        port = random.randrange(first_of_any // 2, first_of_any)
-        with socket.socket() as tried, suppress(OSError):
-            tried.bind(("127.0.0.1", port))
-            return port
 
 
 class Client:
