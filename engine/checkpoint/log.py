@@ -10,8 +10,9 @@ number taken, and is fenced. So of two drivers that both believe to be the one, 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from engine.checkpoint.entries import Entries, View, entry
 from engine.checkpoint.manifest import Manifest
@@ -91,7 +92,7 @@ class CheckpointLog:
             found = self._entries.read(self._next)
             if found is None:  # removed since
                 continue
-            if found["kind"] == "claim" or found["generation"] != self._generation:
+            if self._is_of_another(found):
                 raise self._fenced()
             # One of its own, by a call that failed: this epoch, or the one before it.
             if found["epoch"] == manifest.epoch:
@@ -113,9 +114,7 @@ class CheckpointLog:
         """Raise Fenced if another driver has taken the job over."""
         for number in range(self._next, self._entries.last() + 1):
             found = self._entries.read(number)
-            if found is not None and (
-                found["kind"] == "claim" or found["generation"] != self._generation
-            ):
+            if found is not None and self._is_of_another(found):
                 raise self._fenced()
 
     def mark_committed(self, epoch: int) -> None:
@@ -227,6 +226,10 @@ class CheckpointLog:
         if view.damaged:
             epochs |= {_made_by(name)[1] for name in self._storage.list("data")}
         return max(epochs, default=0)
+
+    def _is_of_another(self, found: Mapping[str, Any]) -> bool:
+        """Whether an entry behind the claim is of another driver."""
+        return found["kind"] == "claim" or bool(found["generation"] != self._generation)
 
     def _fenced(self) -> Fenced:
         return Fenced(
