@@ -88,7 +88,7 @@ class TimeSelector:
                     return times
                 if self.unit == "ns":
                     return [time // 1000 for time in times]
-                scale = _MICROSECONDS[self.unit]
+                scale = MICROSECONDS[self.unit]
                 return [time * scale for time in times]
             at = iter(records)
             return [self.in_microseconds(time) for time, _ in zip(times, at, strict=True)]
@@ -160,13 +160,13 @@ class TimeSelector:
         unit, kind = self.unit, type(time)
         try:
             if isinstance(time, float):
-                return round(time / 1000 if unit == "ns" else time * _MICROSECONDS[unit])
+                return round(time / 1000 if unit == "ns" else time * MICROSECONDS[unit])
             if isinstance(time, datetime):
                 zoned = time.replace(tzinfo=timezone.utc) if time.tzinfo is None else time
                 return (zoned - _EPOCH) // _MICROSECOND
             if kind is int or (kind is not bool and hasattr(kind, "__index__")):
                 number = operator.index(time)
-                return number // 1000 if unit == "ns" else number * _MICROSECONDS[unit]
+                return number // 1000 if unit == "ns" else number * MICROSECONDS[unit]
         except (ValueError, OverflowError):  # it is NaN or infinite
             pass
         raise ValueError(
@@ -187,7 +187,7 @@ class TimeSelector:
             return _datetimes(time.tzinfo)
         if self.unit == "ns":
             return (lambda us: us * 1e3) if isinstance(time, float) else (lambda us: us * 1000)
-        scale = _MICROSECONDS[self.unit]
+        scale = MICROSECONDS[self.unit]
         if isinstance(time, float):
             return lambda us: us / scale
         return lambda us: us / scale if us % scale else us // scale
@@ -218,7 +218,10 @@ def _datetimes(zone: tzinfo | None) -> Callable[[int], datetime]:
     return moment
 
 
-_MICROSECONDS = {"s": 1_000_000, "ms": 1000, "us": 1}
+MICROSECONDS = {"s": 1_000_000, "ms": 1000, "us": 1}
+FARTHEST_US = 1 << 62
+"""How far from 1970 a time may be in Rust and in columns, 146,000 years: as `FARTHEST` of windows
+(`rust/window/src/windows.rs`)."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND = timedelta(microseconds=1)
 _INTEGERS = {int}

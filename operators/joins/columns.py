@@ -15,7 +15,7 @@ from engine.columns import joined
 from engine.state import KeyedState
 from operators.columns.numbers import KeyNumbers, Numbers, key_columns
 from operators.columns.rows import decoded_parts, encoded_runs
-from operators.event_time import Unit
+from operators.event_time import FARTHEST_US, MICROSECONDS, Unit
 from operators.joins.chunks import Chunk, Chunks, merged
 from operators.joins.function import NEVER
 from operators.joins.joining import JoinInput
@@ -186,7 +186,7 @@ def _times(of: JoinInput, batch: pa.RecordBatch) -> Numbers:
     """The times of all rows in microseconds. Raises ValueError for one that is too far away."""
     numbers, selector = of.time.column(batch)
     times = _microseconds(numbers, selector.unit)
-    if times is None or (len(times) and max(int(times.max()), -int(times.min())) > _FARTHEST):
+    if times is None or (len(times) and max(int(times.max()), -int(times.min())) > FARTHEST_US):
         raise ValueError(
             f"a time of the column {of.time.item!r} is more than 146,000 years from 1970\n\n"
             "hint: say what numbers count by unit=..."
@@ -207,13 +207,14 @@ def _microseconds(numbers: pa.Array, unit: Unit) -> Numbers | None:
     """None where they are more than 64 bits."""
     if pa.types.is_floating(numbers.type):
         with np.errstate(over="ignore"):  # infinite is too far, too
-            scaled = numbers.to_numpy() * _US[unit]
-        is_far = len(scaled) and np.abs(scaled).max() > _FARTHEST
+            given = numbers.to_numpy()
+            scaled = given / 1000 if unit == "ns" else given * MICROSECONDS[unit]
+        is_far = len(scaled) and np.abs(scaled).max() > FARTHEST_US
         return None if is_far else np.rint(scaled).astype(np.int64)
     try:
         integers = numbers.cast(pa.int64())
         if unit in ("s", "ms"):
-            integers = pc.multiply_checked(integers, pa.scalar(int(_US[unit]), pa.int64()))
+            integers = pc.multiply_checked(integers, pa.scalar(MICROSECONDS[unit], pa.int64()))
     except pa.ArrowInvalid:
         return None
     times: Numbers = integers.to_numpy()
@@ -270,8 +271,5 @@ def _named(columns: list[Any], left: list[str], right: list[str]) -> pa.RecordBa
 
 
 SUFFIX = "_right"
-_US = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}
-_FARTHEST = 1 << 62
-"""Of times in microseconds, as of those of windows."""
 _FIRST, _LAST = -(1 << 63), (1 << 63) - 1
 """No time is earlier, and none later."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from operators.event_time import FARTHEST_US
 from operators.joins.columns import JoinColumns, moved
 
 if TYPE_CHECKING:
@@ -60,5 +61,5 @@ class IntervalColumns(JoinColumns):
         return list(self._without_partners(side, gone))
 
 
-_FAR = (1 << 62) + 1
+_FAR = FARTHEST_US + 1
 """Farther from 1970 than any time is."""

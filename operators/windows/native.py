@@ -10,7 +10,7 @@ from engine.graph.operator import END_OF_TIME, BatchFunction, BatchOperator, Pro
 from engine.state import KeyedState
 from operators.aggregates import Aggregation, NativeAggregate
 from operators.durations import microseconds, nanoseconds
-from operators.event_time import TimeSelector
+from operators.event_time import FARTHEST_US, TimeSelector
 from operators.keys import Item
 from operators.windows.assigners import Assigner, CountWindow, Every, Session
 from operators.windows.operator import LATE
@@ -90,7 +90,7 @@ class _Times:
     def microseconds(self, found: Any) -> int:
         """Of what is where Rust looks for the time. Raises ValueError where it is too far away."""
         time_us = self._selector.in_microseconds(self._time(found))
-        if abs(time_us) > _FARTHEST_US:
+        if abs(time_us) > FARTHEST_US:
             raise ValueError(
                 "its time is more than 146,000 years from 1970\n\n"
                 "hint: say what numbers count by unit=..., or compute the time by a function"
@@ -211,7 +211,6 @@ def _time(selector: TimeSelector | None) -> tuple[list[Item], str | None]:
     return [1, *found] if selector.paired else found, None if callable(item) else selector.unit
 
 
-_FARTHEST_US = 2**62
 _LONGEST = timedelta(microseconds=2**60)
 _MOST_RECORDS = 2**60
 """A window that no key fills."""

@@ -7,7 +7,7 @@ use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef, Float64Array, Int64Array, RecordBatch};
 use arrow_schema::{ArrowError, DataType, Field, Schema, TimeUnit};
 use oka_compute::{Problem, Unit};
-use oka_window::{Assigner, FARTHEST, Window};
+use oka_window::{Assigner, Window, is_near};
 
 use crate::key::each_float;
 use crate::values::each_number;
@@ -174,10 +174,6 @@ fn of_integers(column: &ArrayRef, unit: Unit) -> Result<Option<Vec<i64>>, ArrowE
             .collect(),
     };
     Ok(times.filter(|times| times.iter().all(|time| is_near(*time))))
-}
-
-fn is_near(time: i64) -> bool {
-    (-FARTHEST..=FARTHEST).contains(&time)
 }
 
 /// What timestamps of this type count.

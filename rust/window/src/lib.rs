@@ -22,4 +22,4 @@ pub use compact::Live;
 pub use counted::Counted;
 pub use sessions::{Placed, Sessions};
 pub use slices::{Missed, Slice, Slices, Table};
-pub use windows::{FARTHEST, LONGEST, Window, Windows, WindowsError};
+pub use windows::{FARTHEST, LONGEST, Window, Windows, WindowsError, is_near};

@@ -3,7 +3,7 @@
 use crate::compact::{Live, NONE, live, set_last};
 use crate::due::Due;
 use crate::slices::Missed;
-use crate::windows::{FARTHEST, Window};
+use crate::windows::{Window, is_near};
 use std::hint::black_box;
 use std::mem;
 
@@ -286,7 +286,7 @@ impl Sessions {
     /// As [`Self::add`], wherever the time lies.
     #[inline(never)]
     fn place(&mut self, key: usize, time: i64) -> Result<Placed, Missed> {
-        if !(-FARTHEST..=FARTHEST).contains(&time) {
+        if !is_near(time) {
             return Err(Missed::Far);
         }
         let end = time + self.gap;

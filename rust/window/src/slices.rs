@@ -1,6 +1,6 @@
 //! Slices of event time, each with a table, and which windows of them are complete.
 
-use crate::windows::{FARTHEST, Window, Windows};
+use crate::windows::{FARTHEST, Window, Windows, is_near};
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 
@@ -302,7 +302,7 @@ impl<T: Table> Slices<T> {
     /// Begins the slice that has this time.
     #[cold]
     fn insert(&mut self, time: i64, make: impl FnOnce() -> T) -> Result<usize, Missed> {
-        if !(-FARTHEST..=FARTHEST).contains(&time) {
+        if !is_near(time) {
             return Err(Missed::Far);
         }
         let Window { start, end } = self.windows.slice(time);

@@ -138,6 +138,11 @@ impl Windows {
 /// How far from 1970 a time may be: 146,000 years, so that no sum of times and sizes overflows.
 pub const FARTHEST: i64 = 1 << 62;
 
+/// Whether a time is no farther than that.
+pub fn is_near(time: i64) -> bool {
+    (-FARTHEST..=FARTHEST).contains(&time)
+}
+
 /// How long a window may be, in microseconds.
 pub const LONGEST: i64 = 1 << 60;
 
