@@ -4,8 +4,10 @@ Invariant: names and ids are unique, edges run from lower to higher ids (so ther
 every path begins in a source and ends in a sink.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import combinations
 
 from engine.errors import GraphError
 from engine.graph.operator import ERRORS, Operator, SinkOperator, SourceOperator
@@ -102,19 +104,33 @@ class LogicalGraph:
         return len(sides) == len(sources) == 1 and sources[0].properties.gives_again
 
     def validate_ends(self, here: bool = False) -> None:
-        """Let every source and sink check what it needs outside: files, folders.
+        """Let every source and sink check what it needs outside: files, folders of its own.
 
         `here` tells that tasks will run on this machine. Raises `GraphError` naming the operator.
         Call it on the driver before the graph is pickled.
         """
         for operator in self.operators:
             if isinstance(operator.operator, SourceOperator | SinkOperator):
-                try:
+                with _naming(operator.name):
                     operator.operator.validate()
                     if here and isinstance(operator.operator, SourceOperator):
                         operator.operator.validate_here()
-                except GraphError as error:
-                    raise GraphError(f"{operator.name}: {error.message}", hint=error.hint) from None
+        sinks = [
+            (operator.name, operator.operator)
+            for operator in self.operators
+            if isinstance(operator.operator, SinkOperator)
+        ]
+        for (name, sink), (other_name, other) in combinations(sinks, 2):
+            with _naming(f"{name} and {other_name}"):
+                sink.validate_beside(other)
+
+
+@contextmanager
+def _naming(name: str) -> Iterator[None]:
+    try:
+        yield
+    except GraphError as error:
+        raise GraphError(f"{name}: {error.message}", hint=error.hint) from None
 
 
 def _check_operators(graph: LogicalGraph) -> None:

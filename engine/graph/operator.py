@@ -503,6 +503,12 @@ class SinkOperator(Operator, ABC, Generic[Consumed]):
     def validate(self) -> None:
         """Fail now if no task could run. Called once on the driver before any worker starts."""
 
+    def validate_beside(self, other: "SinkOperator[Any]") -> None:
+        """Fail if another sink of the job would write over this one's output.
+
+        Called on the driver for each two that are valid.
+        """
+
     @abstractmethod
     def open(self, context: TaskContext) -> SinkWriter:
         """Make the writer of one task."""

@@ -48,6 +48,20 @@ class _Files(SinkOperator[Any]):
         if not os.access(self.folder, os.W_OK | os.X_OK):
             raise GraphError(f"folder {str(self.folder)!r} may not be written to")
 
+    def validate_beside(self, other: SinkOperator[Any]) -> None:
+        """Refuse another that writes files of such names into the folder, however it is spelt."""
+        if (
+            isinstance(other, _Files)
+            and other.suffix == self.suffix
+            and self.folder.samefile(other.folder)
+        ):
+            raise GraphError(
+                f"both write part-*{self.suffix} into {str(self.folder)!r}"
+                + (f", which is {str(other.folder)!r}" if self.folder != other.folder else "")
+                + ", expected a folder for each: they would replace each other's files",
+                hint="give each a folder of its own, or one sink both streams by union",
+            )
+
     def abort(self) -> None:
         """Remove the temporary files of the job."""
         for path in self.folder.glob(f".part-*.{self.job}.*.tmp"):
@@ -66,8 +80,9 @@ class LineFiles(_Files):
     r"""One text file for each task, `part-00000.txt` and so on, with `str(record)` on each line.
 
     Files of an earlier job in the folder are replaced; with checkpoints there must be none, and
-    each epoch has files of its own, `part-00000-00000007.txt`. A line feed inside a record is
-    written as it is; `JsonLines` keeps such records apart.
+    each epoch has files of its own, `part-00000-00000007.txt`. Two such sinks of one job are
+    refused where they have one folder; jobs that run at once need a folder each, too. A line feed
+    inside a record is written as it is; `JsonLines` keeps such records apart.
 
     >>> LineFiles("out").encode(["a", 1], Failing())
     'a\n1\n'

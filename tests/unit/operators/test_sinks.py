@@ -3,6 +3,7 @@
 import datetime
 import json
 import math
+import os
 import pickle
 from collections.abc import Callable
 from dataclasses import replace
@@ -248,6 +249,51 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
         LineFiles(tmp_path / "file").validate()
     with pytest.raises(GraphError, match="cannot be made: Not a directory"):
         LineFiles(tmp_path / "file" / "below").validate()
+
+
+SPELLINGS = {
+    "same": "out",
+    "relative": os.path.relpath,
+    "up and down": "other/../out",
+    "link": "link",
+    "below a link": "above/out",
+}
+
+
+@pytest.mark.parametrize("kind", [LineFiles, JsonLines])
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_two_sinks_of_one_folder_are_refused(
+    tmp_path: Path, kind: type[LineFiles | JsonLines], spelling: str
+) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "out")
+    (tmp_path / "above").symlink_to(tmp_path)
+    spelt = SPELLINGS[spelling]
+    again = tmp_path / spelt if isinstance(spelt, str) else Path(spelt(tmp_path / "out"))
+    numbers = source(Collection([1, 2, "text"]))
+    halves = numbers.map(lambda n: n // 2, on_error="side")
+    pipelines = [
+        halves.sink(kind(tmp_path / "out")).named("halves"),
+        halves.side("errors").sink(kind(again)).named("errors"),
+    ]
+    with pytest.raises(GraphError, match=r"^halves and errors: both write part-\*.* into '.*out'"):
+        run(pipelines)
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_one_sink_of_two_streams_is_refused(tmp_path: Path) -> None:
+    sink, numbers = JsonLines(tmp_path), source(Collection([1, 2]))
+    with pytest.raises(GraphError, match=r"^json_lines and json_lines-2: both write"):
+        run([numbers.sink(sink), numbers.map(str).sink(sink)])
+
+
+def test_sinks_of_other_names_share_a_folder(tmp_path: Path) -> None:
+    numbers = source(Collection([1, 2]))
+    below = JsonLines(tmp_path / "below")
+    run([numbers.sink(LineFiles(tmp_path)), numbers.sink(JsonLines(tmp_path)), numbers.sink(below)])
+    names = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("part-*"))
+    assert names == ["below/part-00000.jsonl", "part-00000.jsonl", "part-00000.txt"]
 
 
 class FullDisk(LineFiles):
