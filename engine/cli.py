@@ -16,18 +16,19 @@ import threading
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar, get_args
+from typing import Any, NoReturn, TypeVar, get_args, get_type_hints
 
 import click
 
 from engine import console
+from engine.arguments import split_assignments, value_of
 from engine.cli_help import Group
 from engine.cli_pipeline import PipelineCommand
 from engine.config import JobConfig, Progress, Runtime, Strategy, Transport
 from engine.distribution import DISTRIBUTION
 from engine.errors import ConfigError, EngineError, JobStopped, is_debugging
 from engine.job import JobHandle, Plan, finished, open_launcher, submit
-from engine.program import load_pipeline, split_assignment
+from engine.program import load_pipeline
 
 SIGTERM_STATUS = 128 + signal.SIGTERM
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -206,7 +207,8 @@ def run(
     """Run the pipeline NAME in FILE, or that a function NAME returns; its arguments follow.
 
     NAME is by default `pipeline`, the name of the file, or the only pipeline that FILE has.
-    `oka run FILE --help` lists the arguments.
+    `oka run FILE --help` lists the arguments. Values have the types that the function's parameters
+    have, such as flag=true, seconds=0.5 or path=data; several stand between commas: sizes=1,2,3.
 
         oka run pipelines/word_count.py repeat=20 --parallelism 2
 
@@ -282,12 +284,21 @@ def read_config(name: str, options: Mapping[str, Any]) -> JobConfig:
     path = settings.pop("config", None)
     if settings.pop("insecure"):
         settings["encryption"] = False
-    for setting in settings.pop("more"):
-        key, value = split_assignment(setting, "--set")
-        settings[key.replace("-", "_")] = value
+    settings |= read_settings(settings.pop("more"))
     if path is not None:
         return JobConfig.read(path, **settings)
     return JobConfig.of({"name": name, **settings})
+
+
+def read_settings(texts: Iterable[str]) -> dict[str, Any]:
+    """What `--set` says, in the types of the settings; names that are none keep their texts."""
+    types = get_type_hints(JobConfig)
+    given = split_assignments(texts, "--set")
+    named = {key.replace("-", "_"): value for key, value in given.items()}
+    return {
+        key: value_of(key, value, types[key]) if key in types else value
+        for key, value in named.items()
+    }
 
 
 def show_output(output: Any, top: int) -> None:

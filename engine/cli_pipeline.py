@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable
-from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
 import click
 
+from engine.arguments import parameters_of, type_name
 from engine.program import find_pipeline
 
 
@@ -42,6 +41,8 @@ class PipelineCommand(click.Command):
         with formatter.section("Arguments"):
             if rows := arguments(found) if callable(found) else []:
                 formatter.write_dl(rows)
+                formatter.write_paragraph()
+                formatter.write_text("Several values stand between commas: NAME=a,b.")
             else:
                 formatter.write_text("It takes none.")
         self.format_options(ctx, formatter)
@@ -54,40 +55,23 @@ class PipelineCommand(click.Command):
 def arguments(function: Callable[..., Any]) -> list[tuple[str, str]]:
     """The arguments that can be given by name: `NAME=`, and its type and default."""
     try:
-        parameters = inspect.signature(function).parameters.values()
+        parameters = parameters_of(function)
     except (TypeError, ValueError):  # some built-in functions do not tell
         return []
-    try:
-        hints = get_type_hints(function)
-    except Exception:  # noqa: BLE001 - of names that only a type checker imports, for one
-        hints = {}
     return [
-        (f"{each.name}=", _described(each, hints.get(each.name, each.annotation)))
+        (f"{each.name}=", _described(each))
         for each in parameters
         if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
     ]
 
 
-def _described(parameter: inspect.Parameter, annotation: Any) -> str:
-    default = parameter.default
+def _described(parameter: inspect.Parameter) -> str:
+    default, annotation = parameter.default, parameter.annotation
     if default is parameter.empty:
         told = "[required]"
     else:
         told = f"[default: {default if isinstance(default, str) and default else repr(default)}]"
     return told if annotation is parameter.empty else f"{type_name(annotation)}  {told}"
-
-
-def type_name(annotation: Any) -> str:
-    """The type as one reads it: `int | None`, `plain | fast`."""
-    if isinstance(annotation, str):
-        return annotation
-    if annotation is NoneType:
-        return "None"
-    if get_origin(annotation) is Literal:
-        return " | ".join(map(str, get_args(annotation)))
-    if get_origin(annotation) in (Union, UnionType):
-        return " | ".join(map(type_name, get_args(annotation)))
-    return re.sub(r"\b(?:\w+\.)+", "", inspect.formatannotation(annotation))
 
 
 _GIVEN = "engine.cli_pipeline.given"

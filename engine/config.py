@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from engine.errors import ConfigError
+from engine.errors import ConfigError, did_you_mean
 from engine.resources import check_names
 
 Runtime = Literal["local", "ray"]
@@ -192,7 +192,8 @@ class JobConfig:
         for name in settings:
             if name not in known:
                 raise ConfigError(
-                    f"unknown setting {name!r}", f"the settings are {', '.join(known)}"
+                    f"unknown setting {name!r}",
+                    f"{did_you_mean(name, known)}the settings are {', '.join(known)}",
                 )
         return cls(**settings)
 

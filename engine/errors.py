@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -143,6 +143,14 @@ def _restored(
     error = kind.__new__(kind, *arguments)
     error.__dict__.update(fields)
     return error
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """The beginning of a hint where one of the names is much like this one, or nothing."""
+    import difflib  # here: most processes never make a mistake
+
+    alike = difflib.get_close_matches(name, list(names), 1, 0.7)
+    return f"did you mean {alike[0]!r}? " if alike else ""
 
 
 def is_debugging() -> bool:

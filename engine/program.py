@@ -10,7 +10,6 @@ current one is, and workers import what lies beside it, too. The pipeline is, of
 
 from __future__ import annotations
 
-import ast
 import importlib.util
 import inspect
 import re
@@ -26,7 +25,8 @@ from typing import Any
 import cloudpickle
 
 from engine import shadows
-from engine.errors import ConfigError, EngineError
+from engine.arguments import call_arguments, split_assignments
+from engine.errors import ConfigError, EngineError, did_you_mean
 from engine.graph.declaration import Declaration, Open
 
 
@@ -37,7 +37,7 @@ def load_pipeline(target: str, arguments: Sequence[str]) -> tuple[Any, str]:
     """
     found, name = find_pipeline(target)
     path, _ = _located(target)
-    given = dict(split_assignment(argument, "an argument") for argument in arguments)
+    given = split_assignments(arguments, "an argument")
     if not callable(found):
         if given:
             raise ConfigError(
@@ -46,29 +46,22 @@ def load_pipeline(target: str, arguments: Sequence[str]) -> tuple[Any, str]:
             )
         return found, name
     function = getattr(found, "__name__", name)
+    signature = inspect.signature(found)
     try:
-        inspect.signature(found).bind(**given)
+        signature.bind(**given)
     except TypeError as error:
-        raise ConfigError(f"{function}: {error}", f"it takes {inspect.signature(found)}") from error
+        unknown = [each for each in given if each not in signature.parameters]
+        meant = did_you_mean(unknown[0], signature.parameters) if unknown else ""
+        raise ConfigError(f"{function}: {error}", f"{meant}it takes {signature}") from error
+    values = call_arguments(found, given)
     with _user_errors(path, f"{function}() in {path} failed"):
-        return found(**given), name
+        return found(**values), name
 
 
 def find_pipeline(target: str) -> tuple[Any, str]:
     """What FILE[:NAME] means, a function or a pipeline, and what it is called."""
     path, name = _located(target)
     return _chosen(_load(path), path, name), name or path.stem
-
-
-def split_assignment(text: str, what: str) -> tuple[str, Any]:
-    """The name and the value of NAME=VALUE; the value is a literal of Python, or a string."""
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise ConfigError(f"{what} is {text!r}, expected NAME=VALUE")
-    try:
-        return name, ast.literal_eval(value)
-    except (ValueError, SyntaxError):
-        return name, value
 
 
 def _located(target: str) -> tuple[Path, str]:

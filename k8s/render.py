@@ -12,10 +12,10 @@ from typing import Any
 
 import yaml
 
+from engine.cli import read_settings
 from engine.config import JobConfig
 from engine.errors import ConfigError
 from engine.job import Plan
-from engine.program import split_assignment
 from k8s.jobs import plan, settings, settings_path, settings_volume
 from k8s.manifests import Cluster, Document, Group, clusters, component, name, of_kind
 from k8s.quantity import bytes_text, parse
@@ -98,14 +98,10 @@ def _settings(config_map: Document, job: Document, parameters: Mapping[str, Any]
     base = yaml.safe_load(config_map["data"][f"{component(job)}.yaml"])
     if given.pop("config", None) is not None:
         raise ConfigError("--config is not for render", "the overlay's ConfigMap is the config")
-    more = {
-        key.replace("-", "_"): value
-        for key, value in (split_assignment(each, "--set") for each in given.pop("more", ()))
-    }
-    merged = {**base, **more}
+    merged = {**base, **read_settings(given.pop("more", ()))}
     known = {"parallelism", "batch_size", "runtime", "placement", "strict_placement", "transport"}
     options = {key: merged.pop(key) for key in known & merged.keys()}
-    return {**options, **given, "more": tuple(f"{key}={value!r}" for key, value in merged.items())}
+    return {**options, **given, "more": tuple(f"{key}={value}" for key, value in merged.items())}
 
 
 def _set_slots(cluster: Cluster, slots: int) -> None:

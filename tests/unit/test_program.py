@@ -114,7 +114,22 @@ def test_arguments_are_for_functions(tmp_path: Path) -> None:
     assert "is a pipeline and takes no arguments, got n" in refused(target, "n=3")
     target = written(tmp_path, "def pipeline(n=1): return numbers.sink(Collect())", "other.py")
     assert "it takes (n=1)" in refused(target, "m=3")
+    assert "hint: did you mean 'n_words'? it takes" in refused(
+        written(tmp_path, "def pipeline(n_words=1): pass", "third.py"), "nwords=3"
+    )
     assert "expected NAME=VALUE" in refused(target, "m")
+
+
+def test_arguments_have_the_types_that_the_function_says(tmp_path: Path) -> None:
+    target = written(
+        tmp_path,
+        "def pipeline(version: str, dry: bool = True, rate: float = 1.0, sizes: list[int] = ()):\n"
+        "    made = repr((version, dry, rate, sizes))\n"
+        "    return numbers.map(lambda n: made).take(1).sink(Collect())",
+    )
+    found = output(target, "dry=false", "version=1.10", "rate=nan", "sizes=1,2")[0]
+    assert found == {"collect": ["('1.10', False, nan, [1, 2])"]}
+    assert "dry is 'nein', expected bool" in refused(target, "version=1", "dry=nein")
 
 
 def test_mistakes_of_the_graph_are_told_as_they_are(tmp_path: Path) -> None:
