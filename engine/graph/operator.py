@@ -74,6 +74,9 @@ class TaskContext:
     """Whether the job writes checkpoints: sinks then make final what they have epoch by epoch."""
     generation: int = 0
     """With checkpoints, that of the driver: who goes on with a job has a higher one than before."""
+    committed: int = 0
+    """With checkpoints, the last epoch that all sinks are known to have committed. It may have been
+    a later one."""
     drift: "Drift | None" = field(default=None, compare=False, repr=False)
     """Of the last operator of a source's task that has a `max_drift_us`: what holds the source."""
 

@@ -56,9 +56,8 @@ class Checkpoints:
         self.first_epoch = claim.next_epoch
         self._generation = claim.generation
         self._manifest = claim.manifest
-        self._is_committed = (
-            claim.manifest is not None and claim.manifest.epoch in self._log.committed()
-        )
+        self._committed = self._log.committed()
+        """Epochs that are known to be, of which it may go on."""
         self._made: Manifest | None = None
         """The last that is to be stored."""
         self._planned: tuple[Manifest | None, list[RestoredTask]] = (None, [])
@@ -94,7 +93,15 @@ class Checkpoints:
         first = self._tasks[task].operators[0].operator
         who = planned if first.properties.gives_again else [own]  # whoever is at work reads it
         finished = all(each.finished for each in who)
-        return Start(self._url, self._generation, manifest.epoch, last, own.entries, finished)
+        return Start(
+            self._url,
+            self._generation,
+            manifest.epoch,
+            last,
+            own.entries,
+            finished,
+            max((each for each in self._committed if each <= manifest.epoch), default=0),
+        )
 
     def store(self, epoch: Store, tell: Outcome) -> None:
         """Put an epoch into the log, and tell what came of it; returns at once."""
@@ -122,6 +129,7 @@ class Checkpoints:
 
         def mark() -> None:
             self._log.mark_committed(epoch)
+            self._committed = {epoch}  # of those before it no task asks any more
             self._log.retain()
 
         self._work.put(mark)
@@ -192,7 +200,8 @@ class Checkpoints:
                 (tuple(each.identity for each in task.operators), task.index, task.parallelism)
                 for task in self._tasks
             ]
-            restored = plan_restore(manifest, told, self._drop, committed=self._is_committed)
+            committed = manifest.epoch in self._committed
+            restored = plan_restore(manifest, told, self._drop, committed=committed)
             self._planned = manifest, restored
         return self._planned[1]
 

@@ -175,6 +175,8 @@ class Start:
     """What the task reads."""
     is_finished: bool = False
     """Whether it had ended: it has to make its output final, and ends."""
+    committed: int = 0
+    """The last epoch that all sinks are known to have committed."""
 
 
 @dataclass(frozen=True)

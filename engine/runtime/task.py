@@ -134,6 +134,7 @@ class Task:
         side = (
             SideInput(self._network, self.description) if self.description.has_side_input else None
         )
+        start = None if self._snapshots is None else self._snapshots.start
         context = TaskContext(
             task_name=self.description.name,
             index=self.description.index,
@@ -146,8 +147,9 @@ class Task:
             is_virtual=self._clock.is_virtual,
             wake=self.wake,
             drift=self.drift,
-            checkpoints=self._snapshots is not None,
-            generation=0 if self._snapshots is None else self._snapshots.start.generation,
+            checkpoints=start is not None,
+            generation=0 if start is None else start.generation,
+            committed=0 if start is None else start.committed,
         )
         try:
             self._process(context, side)

@@ -137,6 +137,8 @@ class _FileWriter(SinkWriter):
         self._suffix = sink.suffix
         self._by_epoch = context.checkpoints
         self._generation = context.generation
+        self._committed = context.committed
+        self._identity = context.identity
         whose = f"{sink.job}.{context.generation}"
         self._temporary = self._folder / f".part-{context.index:05}{sink.suffix}.{whose}.tmp"
         self._file: TextIO | None = None
@@ -164,8 +166,8 @@ class _FileWriter(SinkWriter):
                     raise
             raise
 
-    def prepare(self, epoch: int) -> tuple[str, int] | str | None:
-        """The final name; with checkpoints, and the generation."""
+    def prepare(self, epoch: int) -> tuple[str, int, str] | str | None:
+        """The final name; with checkpoints, and the generation and the folder."""
         if self._file is None:
             return None
         self._file.flush()
@@ -174,30 +176,48 @@ class _FileWriter(SinkWriter):
         self._file = None
         if not self._by_epoch:
             return f"part-{self._index:05}{self._suffix}"
-        prepared = f"part-{self._index:05}-{epoch:08}{self._suffix}", self._generation
-        self._temporary.rename(self._prepared(*prepared))  # which no `abort` removes
+        name = f"part-{self._index:05}-{epoch:08}{self._suffix}"
+        # `abort` removes none of this name.
+        self._temporary.rename(self._folder / _prepared(name, self._generation))
         _sync_folder(self._folder)
-        return prepared
+        return name, self._generation, str(self._folder)
 
-    def commit(self, _epoch: int, prepared: tuple[str, int] | str | None) -> str | None:
+    def commit(self, epoch: int, prepared: Any) -> str | None:
         if prepared is None:
             return None
-        if not self._by_epoch:
-            assert isinstance(prepared, str)
-            final = self._folder / prepared
-            self._temporary.replace(final)
-            if self._index == 0:
-                self._remove_parts_beyond()
-        else:  # savepoints that were made before there were generations have the name alone
-            name, generation = (prepared, None) if isinstance(prepared, str) else prepared
-            final = self._folder / name
-            try:
-                self._prepared(name, generation).replace(final)
-            except FileNotFoundError:
-                if not final.exists():
-                    raise
+        if self._by_epoch:
+            return str(self._commit_epoch(epoch, prepared))
+        final: Path = self._folder / prepared
+        self._temporary.replace(final)
+        if self._index == 0:
+            self._remove_parts_beyond()
         _sync_folder(self._folder)
         return str(final)
+
+    def _commit_epoch(self, epoch: int, prepared: Any) -> Path:
+        """Give a file its name, in the folder that the sink had then, or where that was moved to.
+
+        Savepoints that were made before there were generations, or folders, have neither.
+        """
+        name, generation, *of_then = (prepared, None) if isinstance(prepared, str) else prepared
+        if not _NAME.fullmatch(name):
+            raise CheckpointError(f"{name!r} was prepared for epoch {epoch}, expected part-…")
+        folders = dict.fromkeys((*map(Path, of_then), self._folder))
+        for folder in folders:
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                (folder / _prepared(name, generation)).replace(folder / name)
+                _sync_folder(folder)
+                return folder / name
+        final = next((each / name for each in folders if (each / name).exists()), None)
+        if final is None and epoch > self._committed:
+            raise CheckpointError(
+                f"{name} of epoch {epoch} is not in {' or '.join(map(str, folders))}, expected it "
+                "or what was prepared of it: it is not known to be final",
+                "put the files of the folder back where they were; or, to go on without what was "
+                "in it, name the sink anew by .named(…), with "
+                f"drop_state={json.dumps([self._identity])}",
+            )
+        return final or self._folder / name
 
     def restore(self, epoch: int, prepared: list[tuple[int, Any]]) -> None:
         """Make final what is stored, and remove what tasks of such an index had beyond it.
@@ -232,10 +252,6 @@ class _FileWriter(SinkWriter):
                 self._file.close()
         self._temporary.unlink(missing_ok=True)
 
-    def _prepared(self, name: str, generation: int | None) -> Path:
-        whose = "" if generation is None else f".{generation}"
-        return self._folder / f".{name}{whose}.prepared"
-
     def _is_ours(self, index: int) -> bool:
         return index % self._parallelism == self._index
 
@@ -250,6 +266,12 @@ class _FileWriter(SinkWriter):
                 path.unlink(missing_ok=True)
 
 
+def _prepared(name: str, generation: int | None) -> str:
+    """What a file is called that becomes the one of this name."""
+    return f".{name}{'' if generation is None else f'.{generation}'}.prepared"
+
+
+_NAME = re.compile(r"part-\d{5,}-\d{8,}[^/\0]*")
 _LEFT = re.compile(
     r"\.part-(\d{5,})(?:-\d{8,})?(\.[a-z]+)(?:\.[0-9a-f]{32})?(?:\.(\d+))?\.(?:prepared|tmp)"
 )

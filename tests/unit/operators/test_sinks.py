@@ -5,6 +5,7 @@ import json
 import math
 import os
 import pickle
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
@@ -21,6 +22,7 @@ from engine.testing import run
 from operators import source
 from operators.sinks import Callback, Collect, Counts, Discard, JsonLines, LineFiles, Print
 from operators.sources import Collection
+from tests.halves import Halves, run_half, run_rest
 
 Task = Callable[..., TaskContext]
 
@@ -223,6 +225,69 @@ def test_what_was_prepared_before_there_were_generations_is_committed(
     writer = LineFiles(tmp_path).open(replace(task(), checkpoints=True, generation=3))
     writer.restore(7, [(7, "part-00000-00000007.txt")])
     assert [path.name for path in tmp_path.iterdir()] == ["part-00000-00000007.txt"]
+
+
+@pytest.mark.parametrize("knows", ["folder", "generation", "name"])
+@pytest.mark.parametrize("made", ["prepared", "final"])
+@pytest.mark.parametrize("where", ["then", "now", "moved away"])
+@pytest.mark.parametrize("committed", [0, 7])
+def test_a_sink_that_goes_on_with_another_folder(
+    tmp_path: Path, task: Task, knows: str, made: str, where: str, committed: int
+) -> None:
+    name = "part-00000-00000007.txt"
+    then, now = tmp_path / "then", tmp_path / "now"
+    for folder in (then, now, tmp_path / "moved away"):
+        folder.mkdir()
+    generation = "" if knows == "name" else ".2"
+    found = name if made == "final" else f".{name}{generation}.prepared"
+    (tmp_path / where / found).write_text("a\n")
+    prepared = {"folder": (name, 2, str(then)), "generation": (name, 2), "name": name}[knows]
+    context = replace(task(), checkpoints=True, generation=3, identity="out", committed=committed)
+    writer = LineFiles(now).open(context)
+    is_there = where == "now" or (where == "then" and knows == "folder")
+    if is_there or committed:
+        writer.restore(7, [(7, prepared)])
+    else:
+        with pytest.raises(
+            CheckpointError, match=r"00000007\.txt of epoch 7 is not in .*now"
+        ) as told:
+            writer.restore(7, [(7, prepared)])
+        assert 'drop_state=["out"]' in str(told.value)
+    kept = (tmp_path / where / (name if is_there else found)).read_text()
+    assert kept == "a\n"
+
+
+def test_what_is_no_name_of_a_file_is_not_moved(tmp_path: Path, task: Task) -> None:
+    (tmp_path / ".mine.2.prepared").touch()
+    (tmp_path / "out").mkdir()
+    writer = LineFiles(tmp_path / "out").open(replace(task(), checkpoints=True, generation=3))
+    for name in ("mine", "../mine", "part-00000-00000007.txt/../../mine"):
+        with pytest.raises(CheckpointError, match="was prepared for epoch 7"):
+            writer.restore(7, [(7, (name, 2, str(tmp_path)))])
+    assert (tmp_path / ".mine.2.prepared").exists()
+
+
+@pytest.mark.parametrize("kind", [LineFiles, JsonLines])
+@pytest.mark.parametrize("others", ["stay", "moved", "deleted"])
+def test_a_job_goes_on_with_another_folder(
+    tmp_path: Path, kind: type[LineFiles | JsonLines], others: str
+) -> None:
+    numbers = Halves(range(100), 37)
+    then, now = tmp_path / "then", tmp_path / "now"
+
+    def job(folder: Path) -> Any:
+        return source(numbers).rebalance().map(abs).sink(kind(folder))
+
+    run_half(job(then), tmp_path / "checkpoints", numbers, parallelism=2)
+    first = {int(line) for path in then.iterdir() for line in path.read_text().split()}
+    assert first == set(range(37))
+    if others != "stay":
+        then.rename(tmp_path / "archive")
+    if others == "deleted":
+        shutil.rmtree(tmp_path / "archive")
+    run_rest(job(now), tmp_path / "checkpoints", parallelism=3)
+    rest = [int(line) for path in now.iterdir() for line in path.read_text().split()]
+    assert sorted(rest) == list(range(37, 100))
 
 
 def test_abort_leaves_nothing_and_keeps_the_earlier_result(tmp_path: Path, task: Task) -> None:
