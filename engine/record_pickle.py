@@ -10,9 +10,7 @@ import io
 import pickle
 from typing import Any
 
-import cloudpickle
-
-from engine import record_registry
+from engine import code_pickle, record_registry
 
 
 def dumps(value: object) -> bytes:
@@ -36,7 +34,7 @@ def loads(payload: bytes) -> object:
     return _Unpickler(io.BytesIO(payload)).load()
 
 
-class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+class _Pickler(code_pickle.Pickler):
     """Classes of the job go by their numbers, and so arrive as the classes that tasks have."""
 
     def persistent_id(self, obj: object) -> int | None:

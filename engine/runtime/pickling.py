@@ -13,9 +13,7 @@ import pickle
 from collections.abc import Sequence
 from typing import Any
 
-import cloudpickle
-
-from engine import record_registry
+from engine import code_pickle, record_registry
 from engine.record_classes import is_known
 from engine.runtime.description import TaskDescription
 from engine.runtime.unpicklable import unpicklable
@@ -33,7 +31,7 @@ def pickle_descriptions(
         (kind for pickler in picklers for kind in pickler.classes), kept
     )
     announced = {
-        number: (record_registry.record_class(kind), cloudpickle.dumps(kind))
+        number: (record_registry.record_class(kind), code_pickle.dumps(kind))
         for number, kind in classes.items()
     }
     for pickler in picklers:
@@ -53,7 +51,7 @@ def unpickle_description(data: bytes) -> TaskDescription:
     return description
 
 
-class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+class _Pickler(code_pickle.Pickler):
     """Notes the classes that it meets and that records may be of."""
 
     def __init__(self) -> None:
@@ -62,7 +60,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         super().__init__(self.out)
 
     def reducer_override(self, obj: Any) -> Any:
-        """As cloudpickle reduces it."""
+        """As `code_pickle` reduces it."""
         reduced = super().reducer_override(obj)
         if isinstance(obj, type) and obj.__module__ != "builtins":
             by_value = reduced is not NotImplemented

@@ -8,14 +8,13 @@ from itertools import islice
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
-import cloudpickle
-
+from engine import code_pickle
 from engine.errors import StartError
 from engine.graph.logical import LogicalOperator
 
 
 def unpicklable(operators: Sequence[LogicalOperator], error: Exception) -> StartError:
-    """The exception for operators of which cloudpickle raised this."""
+    """The exception for operators of which pickling raised this."""
     return StartError(
         f"{_culprit(operators)} cannot be sent to workers: {type(error).__name__}: {error}",
         "make locks, files and connections inside the function, not around it",
@@ -91,7 +90,7 @@ def _named(name: str, value: object) -> str:
 
 def _is_picklable(value: object) -> bool:
     try:
-        cloudpickle.dumps(value)
+        code_pickle.dumps(value)
     except Exception:  # noqa: BLE001 - pickling may run any code
         return False
     return True

@@ -19,9 +19,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-import cloudpickle
-
-from engine import console, record_registry
+from engine import code_pickle, console, record_registry
 from engine.columns import import_pyarrow
 from engine.graph.failing import Failing
 from engine.network import Cancelled, Network
@@ -215,7 +213,7 @@ class Worker:
         pickled = {}
         for name, result in results.items():
             try:
-                pickled[name] = cloudpickle.dumps(result)
+                pickled[name] = code_pickle.dumps(result)
             except BaseException as error:  # noqa: BLE001 - a __reduce__ of the user's
                 what = f"its result cannot be pickled: {type(error).__name__}: {text_of(error)}"
                 return TaskFailure("operator", name, None, what, "")

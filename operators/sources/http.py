@@ -76,8 +76,8 @@ class HttpSource(SourceOperator[Any]):
                 raise GraphError(f"{name} is {value!r}, expected a number >= {least:g}")
         self.max_wait_ms = max_wait_ms
         self.schema = schema
-        if schema is not None and not is_schema(schema):
-            _adapter(schema)
+        # Made here: names in a script's annotations are known where the script runs.
+        self._adapter = None if schema is None or is_schema(schema) else _adapter(schema)
         self.settings = GatewaySettings(
             host,
             port,
@@ -102,9 +102,9 @@ class HttpSource(SourceOperator[Any]):
         gateway, linger_seconds = gateway_in_use(), self.max_wait_ms / 1e3
         if self.schema is None:
             return _Requests(gateway, context.batch_size, linger_seconds)
-        if is_schema(self.schema):
+        if self._adapter is None:
             return _Columns(gateway, context.batch_size, linger_seconds, self.schema)
-        return _Typed(gateway, context.batch_size, linger_seconds, _adapter(self.schema))
+        return _Typed(gateway, context.batch_size, linger_seconds, self._adapter)
 
 
 class _Requests(SourceReader):
