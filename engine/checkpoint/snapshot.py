@@ -16,11 +16,12 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 from engine import record_registry
+from engine.checkpoint.lasting import keeping
 from engine.checkpoint.manifest import SnapshotEntry, SnapshotFile, damaged
 from engine.checkpoint.snapshot_file import Part, Parts, checksum, pack, readable, size, unpack
 from engine.checkpoint.storage import Storage, is_missing
 from engine.errors import CheckpointError, StorageError
-from engine.network import DecodeError, Digests, KeyedEntries
+from engine.network import Digests, KeyedEntries
 from engine.state import KeyedState, decode_value, encode_value
 
 
@@ -69,12 +70,13 @@ class SnapshotWriter:
     def write(self, epoch: int, snapshot: TaskSnapshot) -> SnapshotEntry:
         """Write a file and say what the manifest has to hold of the task.
 
-        Raises StorageError, and EncodeError where a position or prepared output cannot travel; the
-        next is then based on what was written before.
+        Raises StorageError, and CheckpointError where something cannot be encoded; the next is then
+        based on what was written before.
         """
-        digests = {
-            identity: state.entries.digests() for identity, state in snapshot.operators.items()
-        }
+        digests = {}
+        for identity, state in snapshot.operators.items():
+            with keeping(identity, "saved"):  # what was copied alone is encoded now
+                digests[identity] = state.entries.digests()
         base, parts = self._encode(snapshot, digests)
         slug = re.sub(r"[^A-Za-z0-9]+", "-", snapshot.vertex).strip("-")[:60] or "task"
         token = secrets.token_hex(4)  # so that no late writer of a former attempt writes over it
@@ -152,15 +154,10 @@ def read_snapshot(storage: Storage, entry: SnapshotEntry) -> TaskSnapshot:
 
 def _check_classes(identity: str, state: KeyedState) -> None:
     """Decode all of it: in native tables nobody else does, or much later."""
-    try:
+    with keeping(identity, "read"):
         for _ in state.items():
             pass
         _ = state.shared, state.own
-    except _UNDECODABLE as error:
-        told, _, hint = str(error).partition("\n\nhint: ")
-        raise CheckpointError(
-            f"the state of operator {identity!r} cannot be read: {told}", hint or None
-        ) from error
 
 
 def decode_snapshot(files: Iterable[tuple[str, bytes | memoryview]]) -> TaskSnapshot:
@@ -221,8 +218,10 @@ def _parts(
 ) -> Iterator[tuple[tuple[str, str], Sequence[Part]]]:
     """All but entries."""
     positions = {source: dict(shares) for source, shares in snapshot.positions.items()}
-    yield ("positions", ""), [encode_value(positions, pickle)]
-    yield ("prepared", ""), [encode_value(dict(snapshot.prepared), pickle)]
+    with keeping(", ".join(positions), "saved"):
+        yield ("positions", ""), [encode_value(positions, pickle)]
+    with keeping(", ".join(snapshot.prepared), "saved"):
+        yield ("prepared", ""), [encode_value(dict(snapshot.prepared), pickle)]
     for identity, state in snapshot.operators.items():
         yield ("columns", identity), [state.columns]
         yield ("shared", identity), [state.encoded_shared]
@@ -283,6 +282,5 @@ def _entries_of_format_1(parts: Parts, identity: str, count: int) -> KeyedEntrie
     return KeyedEntries(entries)
 
 
-_UNDECODABLE = (LookupError, ValueError, TypeError, AttributeError, DecodeError)
 _MOST_DELTAS = 8
 """Files that one task's snapshot needs beside the first; together at most half as large as that."""

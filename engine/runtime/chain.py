@@ -19,6 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from engine import console
+from engine.checkpoint.lasting import keeping
 from engine.columns import is_columns, refusal
 from engine.graph.failing import Failing
 from engine.graph.logical import LogicalOperator
@@ -284,7 +285,9 @@ class Chain:
         kept = {}
         for name, function in self.functions.items():
             self.failing.operator = name
-            if (state := function.snapshot()) is not None:
+            with keeping(name, "saved"):
+                state = function.snapshot()
+            if state is not None:
                 kept[self._contexts[name].identity] = state
         self.failing.operator = None
         return kept
@@ -306,7 +309,8 @@ class Chain:
             self.failing.operator = name
             own = self._contexts[name]
             if states := [kept[own.identity] for kept in snapshots if own.identity in kept]:
-                function.restore(KeyedState.share(states, own.index, own.parallelism))
+                with keeping(name, "read"):
+                    function.restore(KeyedState.share(states, own.index, own.parallelism))
         self.failing.operator = None
 
     def _open(

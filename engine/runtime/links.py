@@ -55,6 +55,11 @@ class Links:
         self._log = self.read_log(log, lambda: None)
         self._read(reports, _Reports(self._workers, self._server_ended))
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the server is gone, and its workers with it."""
+        return self._server.poll() is not None
+
     def start_worker(self, control: socket.socket, log: int, worker: Receiver) -> int:
         """Have the server fork a process with these ends, which are closed here; its number."""
         number = len(self._workers)

@@ -29,7 +29,9 @@ class LocalLauncher(Launcher):
     def __init__(self) -> None:
         self._folder: JobFolder | None = None
         """Made as late as can be: until the fork server runs, nobody removes it for the driver."""
-        self._links: Links | None = None
+        self._links: list[Links] = []
+        """Those to the fork server that starts workers are the last; others have lost theirs."""
+        self._modules: list[str] = []
 
     def nodes(self, resources: Collection[str]) -> Sequence[Node]:
         """One node, this machine: processes share what it has, however many there are."""
@@ -42,19 +44,20 @@ class LocalLauncher(Launcher):
         with _standard_descriptors_taken():
             self._folder = JobFolder.create()
             self.folder = self._folder.path
-            self._links = Links(self.folder, _modules(tasks))
+            self._modules = _modules(tasks)
         return super().launch(tasks, placement)
 
     def add(self, task: TaskDescription, node: Node) -> WorkerHandle:
-        """Start one more process, forked like the others."""
-        assert self._links is not None
+        """Start one more process, forked like the others; by a new server where that has ended."""
         with _standard_descriptors_taken():
-            return LocalWorker(task, node, self._links)
+            if not self._links or self._links[-1].has_ended:
+                self._links.append(Links(self.folder, self._modules))
+            return LocalWorker(task, node, self._links[-1])
 
     def shutdown(self) -> None:
         """Kill what still lives, wait for it, and remove the folder."""
-        if self._links is not None:
-            self._links.close()
+        for links in self._links:
+            links.close()
         if self._folder is not None:
             self._folder.remove()
 

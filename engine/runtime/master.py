@@ -383,7 +383,8 @@ def _told(worker: WorkerHandle, failure: TaskFailure) -> EngineError:
     if failure.kind == "channel_lost":
         return ChannelLost(f"task {name}: {failure.error}")
     if failure.kind == "checkpoint":
-        told = failure.error.removeprefix("CheckpointError: ")
+        told = "\n\n".join(filter(None, (failure.error, failure.traceback.rstrip())))
+        told = told.removeprefix("CheckpointError: ")
         return CheckpointError(f"task {name}: {told}", failure.hint)
     if failure.kind == "cancelled":
         return StartError(f"task {name} was cancelled, expected it to run to its end")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from engine.errors import (
     ChannelLost,
     EngineError,
@@ -28,8 +30,8 @@ class Restarts:
         """Those since the last checkpoint that was not the first behind a failure."""
         self._starts = 0
         """Those in a row in which tasks did not begin to work."""
-        self._record: tuple[str, str] | None = None
-        """The operator and the record of the last failure, if it was one."""
+        self._last: tuple[str, str] | None = None
+        """The operator of the last failure, and what would tell that it came again."""
 
     def progressed(self) -> None:
         """A checkpoint was stored, and the job had worked since the one before."""
@@ -39,9 +41,9 @@ class Restarts:
         """Seconds until the job begins again; None where that would be in vain."""
         if not isinstance(error, _PASSING):
             return None
-        record = _record(error)
-        is_again = record is not None and record == self._record
-        self._record = record
+        failed = _failed(error)
+        is_again = failed is not None and failed == self._last
+        self._last = failed
         self._starts = self._starts + 1 if isinstance(error, StartError) else 0
         if is_again or self._starts > _MOST_STARTS or self.in_a_row >= self.most:
             return None
@@ -50,14 +52,26 @@ class Restarts:
         return min(_FIRST_SECONDS * 2.0 ** (self.in_a_row - 1), _LONGEST_SECONDS)
 
 
-def _record(error: EngineError) -> tuple[str, str] | None:
-    if not isinstance(error, OperatorError) or error.record is None:
+def _failed(error: EngineError) -> tuple[str, str] | None:
+    """The operator, and the record or, where none is known, the words: None of what may pass."""
+    if not isinstance(error, OperatorError):
         return None
-    return error.operator, error.record
+    if error.record is not None:
+        return error.operator, error.record
+    if _LASTING.match(error.error):
+        return error.operator, _ADDRESS.sub("", error.error)
+    return None
 
 
 _PASSING = (ChannelLost, OperatorError, StartError, StorageError, WorkerLost)
 """What may not come again."""
+_LASTING = re.compile(
+    "(Encode|KeyExtract|Aggregate|Decode|Type|Value|Index|Key|Lookup|Attribute|Name|ZeroDivision|"
+    "Overflow|Recursion|Assertion|NotImplemented|Import|ModuleNotFound)Error: "
+)
+"""How the words of a failure begin that nothing outside of the job is the cause of."""
+_ADDRESS = re.compile("0x[0-9a-f]+")
+"""In the words of an object, in every process another."""
 _MOST_STARTS = 2
 _FIRST_SECONDS = 0.1
 _LONGEST_SECONDS = 10.0

@@ -110,6 +110,20 @@ def test_a_job_goes_on_in_place_of_workers_that_are_killed(
 
 
 @pytest.mark.usefixtures("nothing_left")
+def test_a_job_goes_on_when_its_fork_server_was_killed(tmp_path: Path) -> None:
+    with held(tmp_path):
+        job = engine.submit(*checkpointed.job(tmp_path, RECORDS))
+        wait_for_epoch(tmp_path, 1)
+        for _ in range(2):
+            (server,) = checkpointed.servers()
+            server.kill()
+            wait_for_epoch(tmp_path, newest(tmp_path) + 2)
+    assert job.wait_finished(60).statistics.restarts == 2
+    assert found(tmp_path / "out") == expected(RECORDS)
+    assert left_over(tmp_path / "out") == []
+
+
+@pytest.mark.usefixtures("nothing_left")
 @pytest.mark.parametrize("gives", ["nothing", "empty batches"])
 def test_a_source_that_waits_does_not_hold_up_a_job_that_begins_again(
     tmp_path: Path, gives: str
