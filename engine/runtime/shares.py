@@ -10,6 +10,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, TypeAlias
 
+from engine.columns import is_columns, part
 from engine.errors import CheckpointError
 from engine.graph.operator import (
     START_OF_TIME,
@@ -20,7 +21,8 @@ from engine.graph.operator import (
 )
 
 Position: TypeAlias = tuple[Any, ...]
-"""What the reader of a share says, alone in a tuple; an empty one stands for its end."""
+"""What the reader of a share says, in a tuple, and, where that is not 0, how many records of what
+follows have left; an empty tuple stands for the end of the share."""
 ENDED: Position = ()
 
 
@@ -36,6 +38,8 @@ class Shares:
     ) -> None:
         self._readers: dict[int, SourceReader] = {}
         self._ended: dict[int, Position] = {}
+        self._skipped: dict[int, int] = {}
+        """How many records had left of what a share gives first, until it has given that."""
         self._times: dict[int, int | None] = {}
         """How far event time is in each share that is read; None where it is idle."""
         self._told: int | None = START_OF_TIME
@@ -56,19 +60,46 @@ class Shares:
                 )
             if position is not None:
                 reader.restore(position[0])
+                if position[1:]:
+                    self._skipped[share] = position[1]
             self._readers[share] = reader
 
     @property
     def positions(self) -> dict[int, Position]:
         """Where each share goes on behind what was given last."""
-        return self._ended | {share: (each.position,) for share, each in self._readers.items()}
+        skipped = {share: (each,) for share, each in self._skipped.items()}
+        return self._ended | {
+            share: (each.position, *skipped.get(share, ())) for share, each in self._readers.items()
+        }
 
     def __iter__(self) -> Iterator[Any]:
         """All that is to come; called once."""
         if len(self._readers) == 1:
             (share,) = self._readers
-            return chain(self._readers[share], self._end(share))
+            return self._of(share)
         return self._in_turn()
+
+    def _of(self, share: int) -> Iterator[Any]:
+        """What a share has from here on."""
+        reader = self._readers[share]
+        rest = self._behind(share, iter(reader)) if share in self._skipped else reader
+        return chain(rest, self._end(share))
+
+    def _behind(self, share: int, items: Iterator[Any]) -> Iterator[Any]:
+        """The items without the records that had left, whatever batches these were in."""
+        for item in items:
+            if type(item) is Watermark:
+                yield item
+                continue
+            records = size(item)
+            skipped = self._skipped[share]
+            if skipped < records:
+                del self._skipped[share]
+                yield part(item, skipped) if skipped else item
+                yield from items
+                return
+            self._skipped[share] = skipped - records
+        self._skipped.pop(share, None)
 
     def _end(self, share: int) -> Iterator[Any]:
         """Note that a share has no more, when what was given last has left."""
@@ -78,7 +109,7 @@ class Shares:
         yield
 
     def _in_turn(self) -> Iterator[Any]:
-        left = {share: chain(each, self._end(share)) for share, each in self._readers.items()}
+        left = {share: self._of(share) for share in self._readers}
         self._times = dict.fromkeys(left, START_OF_TIME)
         while left:
             for share, items in list(left.items()):
@@ -100,3 +131,22 @@ class Shares:
             return None
         self._told = time_us
         return Watermark(time_us)
+
+
+def within(
+    before: Mapping[int, Position], after: Mapping[int, Position], left: int
+) -> Mapping[int, Position]:
+    """Where shares go on behind so many records of the item that is between these positions.
+
+    >>> within({0: (7,), 1: (3, 2)}, {0: (7,), 1: (4,)}, 5)
+    {0: (7,), 1: (3, 7)}
+    """
+    return {
+        share: at if at == after.get(share) or at == ENDED else (at[0], sum(at[1:], left))
+        for share, at in before.items()
+    }
+
+
+def size(item: Any) -> int:
+    """How many records an item has; it is itself one unless it is a batch."""
+    return len(item) if type(item) is list or is_columns(item) else 1
