@@ -110,6 +110,15 @@ class Manifest:
         """Identities of all operators of the job, with their parallelism."""
         return {name: task.parallelism for task in self.tasks for name in task.operators}
 
+    def open_shares(self, source: str) -> frozenset[int]:
+        """The numbers of the shares of this source that a task reads which has not finished."""
+        return frozenset(
+            share
+            for task in self.tasks
+            if source in task.sources and not task.finished
+            for share in range(task.index, task.shares, task.parallelism)
+        )
+
     @property
     def classes(self) -> dict[Reference, RecordClass]:
         """What references to classes stand for in the state of all tasks."""

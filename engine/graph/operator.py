@@ -6,7 +6,7 @@ the engine has to know of an operator before that is in its `Properties`.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypeVar, get_args
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, Ty
 from engine.errors import GraphError
 from engine.graph.checks import check_integer
 from engine.graph.failing import Failing
+from engine.graph.splits import Splits
 
 if TYPE_CHECKING:
     from engine.gateway import GatewaySettings
@@ -79,6 +80,11 @@ class TaskContext:
     a later one."""
     drift: "Drift | None" = field(default=None, compare=False, repr=False)
     """Of the last operator of a source's task that has a `max_drift_us`: what holds the source."""
+    splits: Splits = field(default_factory=Splits, compare=False, repr=False)
+    """Those that the source of the task reads, for its operators up to the first that may give a
+    record later than in the batch that brings it; to any other, all records are of one."""
+    open_shares: frozenset[int] | None = None
+    """Of a source that goes on: the numbers of its shares that somebody still reads."""
 
 
 @dataclass(frozen=True)
@@ -266,6 +272,56 @@ class SourceReader(ABC):
         """Give what is to come; called once, behind `restore`."""
 
 
+class SplitReader(SourceReader):
+    """A reader of a share that is several splits, such as files: each is in an order of its own.
+
+    A position is what the splits follow from, and that of each: alone in a tuple, empty at its end.
+    """
+
+    ended: Collection[Any] = ()
+    """Names of splits that have ended."""
+    splits: Mapping[Any, SourceReader]
+    """The others by their names: numbers and texts, in tuples."""
+
+    @property
+    @abstractmethod
+    def layout(self) -> Any:
+        """What the splits follow from."""
+
+    @abstractmethod
+    def lay_out(self, layout: Any, positions: Mapping[Any, tuple[Any, ...]]) -> None:
+        """Make the splits again, from their positions on: one without begins.
+
+        Sets `splits`, and as `ended` those of an empty position.
+        """
+
+    @abstractmethod
+    def end(self, name: Any) -> None:
+        """Take a split that has no more from `splits` to `ended`."""
+
+    @property
+    def position(self) -> Any:
+        """Where all splits are."""
+        reached: dict[Any, tuple[Any, ...]] = dict.fromkeys(self.ended, ())
+        return self.position_of(
+            reached | {name: (each.position,) for name, each in self.splits.items()}
+        )
+
+    def position_of(self, positions: Mapping[Any, tuple[Any, ...]]) -> Any:
+        """The position where splits have come so far."""
+        return self.layout, dict(positions)
+
+    def restore(self, position: Any) -> None:
+        """Begin where another reader of the share was."""
+        self.lay_out(*position)
+
+    def __iter__(self) -> Iterator[Any]:
+        """All splits, one behind the other."""
+        for name, reader in list(self.splits.items()):
+            yield from reader
+            self.end(name)
+
+
 @dataclass(frozen=True)
 class RecordOperator(Operator):
     """A user's function over single records; the runtime makes one loop over the batch of each.
@@ -337,6 +393,10 @@ class BatchFunction(ABC):
     full: bool = False
     """Whether no element of the input shall come now. Meanwhile a timer has to be due, which is
     called over and over, and may wait."""
+
+    in_step: bool = False
+    """Whether each record leaves with the batch that brings it, also where there is an `on_end` or
+    an `on_timer`; where there is neither, that is so anyway."""
 
     watermark: "Watermark | None" = None
     """What follows the records that it gave last, where its `Properties` say that it makes

@@ -33,6 +33,7 @@ from engine.graph.operator import (
     TaskContext,
     Watermark,
 )
+from engine.graph.splits import Splits
 from engine.network import Batch, Paired
 from engine.rescued import rescued
 from engine.runtime.description import OperatorStatistics
@@ -103,7 +104,7 @@ class Chain:
         if encoded and not first.accepts_encoded:
             may_be_columns |= self._columns_hint is not None  # which the decoder does not know
             runs.append(Batch.decode if may_be_columns else Batch.to_list)
-        gives_pairs = False
+        gives_pairs, in_step = False, not encoded
         for operator in operators:
             tell = self.failing.at_work(operator.name)
             tell()
@@ -121,9 +122,11 @@ class Chain:
                 failing=self.failing,
                 identity=operator.identity,
                 drift=context.drift if operator is aligned else None,
+                splits=context.splits if in_step else Splits(),
             )
             self._contexts[operator.name] = own
             run, counter = self._open(operator, own)
+            in_step = in_step and _is_in_step(self.functions.get(operator.name))
             if properties.limit is not None and counter is not None:
                 reached = partial(self.reached, operator.name)
                 run = _limited(run, counter, properties.limit, reached)
@@ -380,6 +383,15 @@ class Stretch:
         self.places: list[_Place] = []
         self.watermark = START_OF_TIME
         """The last that they heard of."""
+
+
+def _is_in_step(function: BatchFunction | None) -> bool:
+    """Whether each record leaves an operator with the batch that brings it."""
+    if function is None or function.in_step:
+        return True
+    by_itself = ("on_end", "on_timer", "on_watermark", "take_side")
+    kind = type(function)
+    return all(getattr(kind, each) is getattr(BatchFunction, each) for each in by_itself)
 
 
 def _call_all(calls: Mapping[str, Callable[[], None]], failed: str) -> None:

@@ -90,8 +90,10 @@ class Checkpoints:
             return Start(self._url, self._generation, 0, last)
         planned = self._plan(manifest)
         own = planned[task]
-        first = self._tasks[task].operators[0].operator
-        who = planned if first.properties.gives_again else [own]  # whoever is at work reads it
+        first = self._tasks[task].operators[0]
+        who = (
+            planned if first.operator.properties.gives_again else [own]
+        )  # whoever is at work reads it
         finished = all(each.finished for each in who)
         return Start(
             self._url,
@@ -101,6 +103,7 @@ class Checkpoints:
             own.entries,
             finished,
             max((each for each in self._committed if each <= manifest.epoch), default=0),
+            manifest.open_shares(first.identity),
         )
 
     def store(self, epoch: Store, tell: Outcome) -> None:

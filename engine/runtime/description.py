@@ -177,6 +177,8 @@ class Start:
     """Whether it had ended: it has to make its output final, and ends."""
     committed: int = 0
     """The last epoch that all sinks are known to have committed."""
+    open_shares: frozenset[int] = frozenset()
+    """The shares of its source that a task still reads."""
 
 
 @dataclass(frozen=True)

@@ -1,33 +1,39 @@
 """The shares of a source that one task reads: its own, or several at another parallelism.
 
 Invariant: share j of n is what task j of n reads at the job's first start, whoever reads it later.
+A share is one split or, of a `SplitReader`, several: parts that are in an order of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 from typing import Any, TypeAlias
 
-from engine.columns import is_columns, part
 from engine.errors import CheckpointError
 from engine.graph.operator import (
     START_OF_TIME,
     SourceOperator,
     SourceReader,
+    SplitReader,
     TaskContext,
     Watermark,
 )
+from engine.graph.splits import Split, SplitTimes
 
 Position: TypeAlias = tuple[Any, ...]
-"""What the reader of a share says, in a tuple, and, where that is not 0, how many records of what
-follows have left; an empty tuple stands for the end of the share."""
+"""What the reader of a share or a split says, alone in a tuple; an empty one is for its end."""
 ENDED: Position = ()
 
 
 class Shares:
-    """Readers of a task's shares, each where it was. Several take turns, batch by batch."""
+    """Readers of a task's shares, each where it was.
+
+    The splits of a share are read one behind the other, and several shares in turns, batch by
+    batch. Where an operator finds out how far event time is in each split, all are read in turns;
+    if the source never waits, always the one that is furthest behind.
+    """
 
     def __init__(
         self,
@@ -35,13 +41,24 @@ class Shares:
         context: TaskContext,
         shares: int,
         restored: Mapping[int, Position],
+        *,
+        is_ahead: bool = False,
     ) -> None:
-        self._readers: dict[int, SourceReader] = {}
-        self._ended: dict[int, Position] = {}
-        self._skipped: dict[int, int] = {}
-        """How many records had left of what a share gives first, until it has given that."""
-        self._times: dict[int, int | None] = {}
-        """How far event time is in each share that is read; None where it is idle."""
+        self.current: Split = (context.index, None)
+        """Of which split the last item is."""
+        self._never_waits = source.properties.never_waits
+        self._splits = None if is_ahead else context.splits
+        """Hears of each step; where another thread reads, who takes the items tells it."""
+        self._times = context.splits.times
+        self._divided: dict[int, SplitReader] = {}
+        """Readers of shares that are several splits."""
+        self._readers: dict[Split, Iterable[Any]] = {}
+        """Those that have not ended."""
+        self._ended: list[Split] = []
+        self._items: dict[Split, Iterator[Any]] = {}
+        """What is to come of those that were begun."""
+        self._watermarks: dict[Split, int | None] = {}
+        """What each that is read says of event time by itself; None where it is idle."""
         self._told: int | None = START_OF_TIME
         own = range(context.index, shares, context.parallelism)
         self.part = len(own) / shares
@@ -49,104 +66,156 @@ class Shares:
         for share in own:
             position = restored.get(share)
             if position == ENDED:
-                self._ended[share] = ENDED
+                self._ended.append((share, None))
                 continue
             reader = source.open(replace(context, index=share, parallelism=shares))
-            if not isinstance(reader, SourceReader):
+            if isinstance(reader, SourceReader):
+                if position is not None:
+                    reader.restore(position[0])
+            elif context.checkpoints:
                 raise CheckpointError(
                     f"source {type(source).__name__} does not tell where it is, expected a "
                     "SourceReader",
                     "a job with checkpoints needs sources that can go on where they were",
                 )
-            if position is not None:
-                reader.restore(position[0])
-                if position[1:]:
-                    self._skipped[share] = position[1]
-            self._readers[share] = reader
+            self._add(share, reader)
+        self._told_ended = len(self._ended)
+        """How many of these `moved` has told."""
+
+    def _add(self, share: int, reader: Iterable[Any]) -> None:
+        if isinstance(reader, SplitReader):
+            self._divided[share] = reader
+            self._readers |= {(share, name): each for name, each in reader.splits.items()}
+            self._ended += [(share, name) for name in reader.ended]
+        else:
+            self._readers[share, None] = reader
 
     @property
-    def positions(self) -> dict[int, Position]:
-        """Where each share goes on behind what was given last."""
-        skipped = {share: (each,) for share, each in self._skipped.items()}
-        return self._ended | {
-            share: (each.position, *skipped.get(share, ())) for share, each in self._readers.items()
+    def splits(self) -> list[Split]:
+        """Those that have not ended."""
+        return list(self._readers)
+
+    @property
+    def reached(self) -> dict[Split, Position]:
+        """Where each split goes on behind what was given last."""
+        return {
+            **{split: _position(each) for split, each in self._readers.items()},
+            **dict.fromkeys(self._ended, ENDED),
         }
+
+    def moved(self) -> list[tuple[Split, Position]]:
+        """What has changed in `reached` since this was asked before, the last item's at the end."""
+        ended, self._told_ended = self._ended[self._told_ended :], len(self._ended)
+        moved = [(split, ENDED) for split in ended]
+        if self.current in self._readers:
+            moved.append((self.current, _position(self._readers[self.current])))
+        return moved
+
+    def positions(self, reached: Mapping[Split, Position] | None = None) -> dict[int, Position]:
+        """Where each share goes on behind what was given last, or whose splits have come so far."""
+        found: dict[int, Any] = {}
+        for (share, name), position in (self.reached if reached is None else reached).items():
+            if share in self._divided:
+                found.setdefault(share, {})[name] = position
+            else:
+                found[share] = position
+        for share, reader in self._divided.items():
+            found[share] = (reader.position_of(found.get(share, {})),)
+        return found
+
+    def close(self) -> None:
+        """Let go of what is not to be read any more; in the thread that has read."""
+        for items in self._items.values():
+            if isinstance(items, Generator):
+                items.close()
 
     def __iter__(self) -> Iterator[Any]:
         """All that is to come; called once."""
-        if len(self._readers) == 1:
-            (share,) = self._readers
-            return self._of(share)
-        return self._in_turn()
+        rows: dict[int, list[Split]] = {}
+        for split in self._readers:
+            rows.setdefault(split[0], []).append(split)
+        if len(rows) == 1 and (self._times is None or len(self._readers) == 1):
+            return chain.from_iterable(self._one_by_one(*rows.values()))
+        self._watermarks = dict.fromkeys(self._readers, START_OF_TIME)
+        if self._times is None:
+            return self._in_turn(rows.values())
+        if self._never_waits:
+            return self._by_time(self._times)
+        return self._in_turn([split] for split in list(self._readers))
 
-    def _of(self, share: int) -> Iterator[Any]:
-        """What a share has from here on."""
-        reader = self._readers[share]
-        rest = self._behind(share, iter(reader)) if share in self._skipped else reader
-        return chain(rest, self._end(share))
+    def _one_by_one(self, splits: Iterable[Split]) -> Iterator[Iterator[Any]]:
+        """The items of splits one behind the other, with no step of Python between those of one."""
+        for split in splits:
+            self._enter(split)
+            yield self._begin(split)
+            self._end(split)
 
-    def _behind(self, share: int, items: Iterator[Any]) -> Iterator[Any]:
-        """The items without the records that had left, whatever batches these were in."""
-        for item in items:
-            if type(item) is Watermark:
-                yield item
-                continue
-            records = size(item)
-            skipped = self._skipped[share]
-            if skipped < records:
-                del self._skipped[share]
-                yield part(item, skipped) if skipped else item
-                yield from items
-                return
-            self._skipped[share] = skipped - records
-        self._skipped.pop(share, None)
-
-    def _end(self, share: int) -> Iterator[Any]:
-        """Note that a share has no more, when what was given last has left."""
-        del self._readers[share]
-        self._ended[share] = ENDED
-        return
-        yield
-
-    def _in_turn(self) -> Iterator[Any]:
-        left = {share: self._of(share) for share in self._readers}
-        self._times = dict.fromkeys(left, START_OF_TIME)
+    def _in_turn(self, rows: Iterable[list[Split]]) -> Iterator[Any]:
+        """An item of each row in turn."""
+        left = list(rows)
         while left:
-            for share, items in list(left.items()):
-                for item in items:
-                    if type(item) is not Watermark:
-                        yield item
-                    elif (merged := self._merge(share, item)) is not None:
-                        yield merged
+            for row in list(left):
+                for item in self._begin(row[0]):
+                    yield from self._given(row[0], item)
                     break
                 else:
-                    del left[share], self._times[share]
+                    yield from self._over(row.pop(0))
+            left = [row for row in left if row]
 
-    def _merge(self, share: int, watermark: Watermark) -> Watermark | None:
-        """What a watermark of one share says of all that are read, if that is new."""
-        self._times[share] = watermark.time_us
-        times = [each for each in self._times.values() if each is not None]
+    def _by_time(self, times: SplitTimes) -> Iterator[Any]:
+        times.waits_for_all = True
+        while (split := times.furthest_behind()) is not None:
+            for item in self._begin(split):
+                yield from self._given(split, item)
+                break
+            else:
+                yield from self._over(split)
+
+    def _enter(self, split: Split) -> None:
+        self.current = split
+        if self._splits is not None:
+            self._splits.current = split
+
+    def _begin(self, split: Split) -> Iterator[Any]:
+        """What is to come of a split."""
+        if split not in self._items:
+            self._items[split] = iter(self._readers[split])
+        return self._items[split]
+
+    def _end(self, split: Split) -> None:
+        """A split has no more, and what was given last has left."""
+        del self._readers[split], self._items[split]
+        self._ended.append(split)
+        if (reader := self._divided.get(split[0])) is not None:
+            reader.end(split[1])
+        if self._splits is not None:
+            self._splits.end(split)
+
+    def _given(self, split: Split, item: Any) -> Iterator[Any]:
+        self._enter(split)
+        if type(item) is not Watermark:
+            yield item
+        else:
+            self._watermarks[split] = item.time_us
+            yield from self._merged()
+
+    def _over(self, split: Split) -> Iterator[Any]:
+        """Nobody waits for this split any more: others may be further than it was."""
+        self._end(split)
+        del self._watermarks[split]
+        if self._readers:
+            if self._times is not None:
+                yield []
+            yield from self._merged()
+
+    def _merged(self) -> Iterator[Watermark]:
+        """What the watermarks of splits say of all that are read, if that is new."""
+        times = [each for each in self._watermarks.values() if each is not None]
         time_us = min(times, default=None)
-        if time_us == self._told:
-            return None
-        self._told = time_us
-        return Watermark(time_us)
+        if time_us != self._told:
+            self._told = time_us
+            yield Watermark(time_us)
 
 
-def within(
-    before: Mapping[int, Position], after: Mapping[int, Position], left: int
-) -> Mapping[int, Position]:
-    """Where shares go on behind so many records of the item that is between these positions.
-
-    >>> within({0: (7,), 1: (3, 2)}, {0: (7,), 1: (4,)}, 5)
-    {0: (7,), 1: (3, 7)}
-    """
-    return {
-        share: at if at == after.get(share) or at == ENDED else (at[0], sum(at[1:], left))
-        for share, at in before.items()
-    }
-
-
-def size(item: Any) -> int:
-    """How many records an item has; it is itself one unless it is a batch."""
-    return len(item) if type(item) is list or is_columns(item) else 1
+def _position(reader: Iterable[Any]) -> Position:
+    return (reader.position if isinstance(reader, SourceReader) else None,)

@@ -7,18 +7,19 @@ samples markers, paces an open-load source, and counts.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from engine.columns import check_columns, is_columns, part
+from engine.columns import check_columns, is_columns
 from engine.graph.operator import SourceOperator, TaskContext, Watermark
+from engine.graph.splits import Split, Splits
 from engine.network import Control
 from engine.runtime.ahead import Ahead
 from engine.runtime.chain import Chain
 from engine.runtime.clock import Clock
 from engine.runtime.drift import Drift
-from engine.runtime.shares import Position, Shares, within
+from engine.runtime.shares import ENDED, Position, Shares
 from engine.runtime.timers import Timers
 from engine.runtime.window import SteadyWindow
 
@@ -61,26 +62,22 @@ class SourceLoop:
         """Whether nothing is wanted behind the barrier of the last that was asked for."""
         self._has_given = not source.properties.gives_again
         """Whether a barrier may come: not in front of what everybody waits for."""
-        self._before: Mapping[int, Position] = {}
-        """The position in front of the item that the loop is at, where the source has a rate."""
-        self._is_early = False
-        """Whether not all of that item was due."""
-        self._of_item = 0
-        """How many of its records have left."""
         self._restored: Mapping[int, Position] = {}
         self.shares = 0
         """Into how many shares the source is divided."""
         self._reading: Shares | None = None
-        """Those of the task, where there are checkpoints and it is open."""
-        self._ahead: tuple[Any, Any] | None = None
-        """The last item and the position behind it, where the source is ahead of the loop."""
+        """Those of the task, where it is open."""
+        self._is_ahead = False
+        """Whether another thread reads it."""
+        self._left: dict[Split, Position] | None = None
+        """How far what has left goes, where the source may be ahead of that."""
+        self._moved: Sequence[tuple[Split, Position]] = ()
+        """How far the item goes that the loop is at, where another thread has read it."""
         self._woken = threading.Event() if drift is None else drift.woken
         """Ends whatever the loop waits for; it then looks at all that there may be."""
         self._ended = self._cancelled = False
         self._hurries = False
         """Whether the source need not be on time any more."""
-        self._now_ns = 0
-        """When the clock was last looked at for a moment that the rate intends."""
 
     def run(
         self,
@@ -96,13 +93,16 @@ class SourceLoop:
         self._window = window
         window.begin()
         rate = self._source.properties.rate
-        batches = items
         is_woken = self._chain.has_timers or self._has_barriers
         self._exact_seconds = _ATTENTIVE_SECONDS if is_woken else _INATTENTIVE_SECONDS
-        if self._chain.has_timers or (
-            self._has_barriers and not self._source.properties.never_waits
-        ):
-            batches = self._between_timers(items, 2 * context.batch_size if rate is None else 2)
+        batches: Iterable[Any]
+        if self._is_ahead:
+            records = 2 * context.batch_size if rate is None else 2
+            batches = self._read_ahead(items, records, context.splits)
+        elif self._chain.has_timers:
+            batches = self._between_timers(items)
+        else:
+            batches = iter(items)
         if self._drift is not None:
             batches = self._held(batches, self._drift)
         if self._has_barriers:
@@ -110,10 +110,12 @@ class SourceLoop:
         if rate is None:
             self._run_closed(batches, deliver)
         else:
-            part = 1 / context.parallelism if self._reading is None else self._reading.part
-            self._run_open(batches, deliver, 1e9 / (rate * part) if part else 0.0)
+            per_second = rate * items.part
+            self._run_open(batches, deliver, 1e9 / per_second if per_second else 0.0)
         if isinstance(batches, Generator):
             batches.close()  # it may have more, where the task was told to stop
+        if not self._is_ahead:
+            items.close()
         if self._drift is not None:
             self._drift.tell(None)
 
@@ -129,15 +131,7 @@ class SourceLoop:
         """
         if self._reading is None:
             return self._restored
-        if not self._is_early:
-            return self._position
-        if not self._of_item:
-            return self._before
-        return within(self._before, self._position, self._of_item)
-
-    @property
-    def _position(self) -> Mapping[int, Position]:
-        return self._ahead[1] if self._ahead is not None else self._read_to()
+        return self._reading.positions(self._left)
 
     def begin_epoch(self, epoch: int, is_last: bool = False) -> None:
         """Send the barrier of this epoch behind the batch that leaves now; from any thread.
@@ -152,11 +146,16 @@ class SourceLoop:
         """Have the loop call its timers, and whatever else there is, before it waits on."""
         self._woken.set()
 
-    def _open(self, context: TaskContext) -> Iterable[Any]:
-        if not self._has_barriers:
-            return self._source.open(context)
+    def _open(self, context: TaskContext) -> Shares:
         self.shares = self.shares or context.parallelism
-        self._reading = Shares(self._source, context, self.shares, self._restored)
+        never_waits = self._source.properties.never_waits
+        self._is_ahead = not never_waits and (self._chain.has_timers or self._has_barriers)
+        self._reading = Shares(
+            self._source, context, self.shares, self._restored, is_ahead=self._is_ahead
+        )
+        context.splits.begin(self._reading.splits)
+        if self._has_barriers and (self._is_ahead or self._source.properties.rate is not None):
+            self._left = self._reading.reached
         return self._reading
 
     @property
@@ -172,16 +171,16 @@ class SourceLoop:
 
     def _between_barriers(self, items: Iterable[Any]) -> Iterator[Any]:
         """The items; a barrier is sent in between, where one is wanted."""
-        has_rate = self._source.properties.rate is not None
-        if has_rate:
-            self._before = self._position
+        left, reading = self._left, self._reading
         for item in items:
-            yield item
+            try:
+                yield item
+            finally:  # also where the loop ends here
+                if left is not None and reading is not None:
+                    left.update(self._moved if self._is_ahead else reading.moved())
             self._has_given = self._has_given or type(item) is not list or bool(item)
             if self._is_asked:
                 self._pass_barrier()
-            if has_rate:
-                self._before = self._position
 
     def end(self) -> None:
         """Let the source end after its next batch, as if it had no more; idempotent."""
@@ -198,19 +197,15 @@ class SourceLoop:
         self._hurries = True
         self.wake()
 
-    def _read_to(self) -> Mapping[int, Position]:
-        return {} if self._reading is None else self._reading.positions
+    def _between_timers(self, items: Iterable[Any]) -> Iterator[Any]:
+        """The items; timers are called in between."""
+        for item in items:
+            self._timers.call()
+            yield item
 
-    def _between_timers(self, items: Iterable[Any], records_ahead: int) -> Iterator[Any]:
-        """The items; timers are called in between, also while the source blocks."""
-        if self._source.properties.never_waits:
-            for item in items:
-                self._timers.call()
-                yield item
-            return
-        self._ahead = (None, self._read_to())
-        pairs = ((item, self._read_to()) for item in items)
-        ahead = Ahead(pairs, records_ahead, self._woken)
+    def _read_ahead(self, reading: Shares, records: int, splits: Splits) -> Iterator[Any]:
+        """The items, read by another thread; timers are called also while the source blocks."""
+        ahead = Ahead(((item, reading.moved()) for item in reading), records, self._woken)
 
         def receive(seconds: float | None = None) -> Any:
             if self._cancelled:
@@ -223,8 +218,12 @@ class SourceLoop:
             for pair in iter(partial(self._timers.receive, receive), None):
                 if isinstance(pair, BaseException):
                     raise pair
-                self._ahead = pair
-                yield pair[0]
+                item, self._moved = pair
+                for split, position in self._moved:
+                    if position == ENDED:
+                        splits.end(split)
+                    splits.current = split
+                yield item
         finally:
             ahead.close()
 
@@ -269,63 +268,37 @@ class SourceLoop:
         self.records += interval - until_marker
 
     def _run_open(self, items: Iterable[Any], deliver: Deliver, ns_per_record: float) -> None:
-        """At the source's rate; markers are stamped with the moments that it intends."""
+        """At the source's rate; markers are stamped with the moment that it intends."""
         process = self._chain.process
         interval = self._marker_interval
-        next_marker = interval - 1
-        start_ns = self._now_ns = self._clock.now_ns()
+        until_marker = interval
+        start_ns = now_ns = self._clock.now_ns()
         emitted = 0
         for item in items:
-            whole = item if type(item) is list else self._batch_of(item)
-            for batch in self._as_due(whole, start_ns + emitted * ns_per_record, ns_per_record):
-                out = process(batch)
-                behind = emitted + len(batch)
-                stamps = None
-                if behind > next_marker:
-                    stamps = [
-                        int(start_ns + at * ns_per_record)
-                        for at in range(next_marker, behind, interval)
-                    ]
-                    next_marker += len(stamps) * interval
-                try:
-                    deliver(out, stamps)
-                except BaseException:
-                    self._chain.fails_behind()
-                    raise
-                del batch, out
-                self.records = emitted = behind
-                if stamps is not None:
-                    self._window.pass_marker()
-                if self._ended:
-                    break
-            del item, whole
+            batch = item if type(item) is list else self._batch_of(item)
+            due_ns = start_ns + emitted * ns_per_record
+            records = len(batch)
+            if due_ns > now_ns and records:  # else it was due when the clock was last looked at
+                now_ns = self._wait_until(due_ns)
+            until_marker -= records
+            stamps = None
+            if until_marker <= 0:
+                markers = 1 + -until_marker // interval
+                until_marker += markers * interval
+                stamps = [int(due_ns)] * markers
+            out = process(batch)
+            try:
+                deliver(out, stamps)
+            except BaseException:
+                self._chain.fails_behind()
+                raise
+            del item, batch, out
+            emitted += records
+            self.records = emitted
+            if stamps is not None:
+                self._window.pass_marker()
             if self._ended:
                 break
-
-    def _as_due(self, batch: Any, first_ns: float, ns_per_record: float) -> Iterator[Any]:
-        """The batch in parts, each as soon as it is due; the first record is at that moment.
-
-        Parts of records that are due within a moment leave together, when the last of them is due.
-        """
-        records = len(batch)
-        if not records:
-            yield batch
-        most = max(1, int(_TOGETHER_NS / ns_per_record)) if ns_per_record else records
-        self._of_item = 0
-        while (begin := self._of_item) < records:
-            end = min(records, begin + most)
-            due_ns = first_ns + (end - 1) * ns_per_record
-            if due_ns > self._now_ns:  # else it was due when the clock was last looked at
-                self._now_ns = self._wait_until(due_ns)
-                if self._ended:
-                    return
-            if self._hurries or not ns_per_record:
-                end = records
-            else:
-                due = 1 + int((self._now_ns - first_ns) / ns_per_record)
-                end = min(records, max(end, due))
-            self._of_item = end
-            yield batch if end - begin == records else part(batch, begin, end)
 
     def _wait_until(self, due_ns: float) -> int:
         """Wait for this moment, or not at all if it has passed; what time it is then."""
@@ -334,11 +307,8 @@ class SourceLoop:
             timer = self._timers.call()
             delay = max((due_ns - now_ns) / 1e9, _LEAST_WAIT_SECONDS)
             delay = delay if timer is None else min(delay, timer)
-            if self._has_barriers:
-                self._is_early = True
-                if self._is_asked:
-                    self._pass_barrier()
-                self._is_early = False
+            if self._is_asked:
+                self._pass_barrier()
             began_ns = self._clock.now_ns()
             self._clock.wait(delay, self._woken, self._exact_seconds)
             self._woken.clear()
@@ -369,7 +339,5 @@ _ATTENTIVE_SECONDS = 0.001
 """Waits that are shorter are exact, by some 10 µs: what wakes the loop waits for their end."""
 _INATTENTIVE_SECONDS = 0.05
 """The same where nothing wakes the loop but the end of the job."""
-_TOGETHER_NS = 250_000
-"""Records that are due within so long leave together: each batch costs some 10 µs of CPU."""
 _LEAST_WAIT_SECONDS = 50e-6
 """A wake-up takes over 10 µs of CPU: where batches are due more often, several leave at each."""

@@ -150,6 +150,7 @@ class Task:
             checkpoints=start is not None,
             generation=0 if start is None else start.generation,
             committed=0 if start is None else start.committed,
+            open_shares=None if start is None or not start.epoch else start.open_shares,
         )
         try:
             self._process(context, side)

@@ -38,8 +38,8 @@ class KeyedState:
     encoded_shared: bytes = b""
     """What every task keeps as a whole, in the encoding of a record; empty if nothing."""
     encoded_own: Mapping[int, bytes] = field(default_factory=dict)
-    """What is of a task and of no key, by its index, a list as a record. Of n tasks that go on,
-    task i has all of those whose index modulo n is i."""
+    """What is of a task and of no key, by its index, a list as a record; or of a share of a source,
+    by its number. Of n tasks that go on, task i has all of those whose number modulo n is i."""
     all_columns: tuple[bytes, ...] = field(default=(), compare=False)
     """Of a share, the different `columns` of the tasks that it is of."""
 
@@ -50,16 +50,16 @@ class KeyedState:
         *,
         pickle: bool = False,
         shared: Any = None,
-        own: tuple[int, list[Any]] | None = None,
+        own: Mapping[int, list[Any]] | None = None,
     ) -> KeyedState:
         """That of these pairs of a key and a value, and of what is no key's.
 
-        All tasks go on with `shared`, one of them with `own`: the index of the task, and what it
-        keeps. With `pickle`, as `TaskContext.pickle` says, what cannot be encoded otherwise is
-        pickled.
+        All tasks go on with `shared`, one of them with each `own`: by the index of the task, or of
+        shares of its source by their numbers, what it keeps. With `pickle`, as `TaskContext.pickle`
+        says, what cannot be encoded otherwise is pickled.
         """
         encoded = b"" if shared is None else encode_value(shared, pickle)
-        own_bytes = {} if own is None else {own[0]: encode_value(own[1], pickle)}
+        own_bytes = {index: encode_value(kept, pickle) for index, kept in (own or {}).items()}
         return cls(keyed_entries(list(pairs), pickle), b"", encoded, own_bytes)
 
     @classmethod

@@ -15,6 +15,7 @@ from engine.graph.operator import (
     TaskContext,
     Watermark,
 )
+from engine.graph.splits import ONLY, Split
 from engine.state import KeyedState
 from operators.durations import ZERO, check_duration, microseconds, nanoseconds
 from operators.event_time.highest_time import HighestTime
@@ -68,15 +69,30 @@ class WithEventTime(BatchOperator):
 
 
 class _Watermarks(BatchFunction):
-    """Reads times as batches pass, and tells no more often than it must how far they have come."""
+    """Reads times as batches pass, and tells no more often than it must how far they have come.
+
+    Each split that the source reads has a highest time of its own; the least of them counts.
+    """
+
+    in_step = True
 
     def __init__(self, declared: WithEventTime, context: TaskContext) -> None:
         max_jump = declared.max_jump
         self._selector = declared.selector
         self._behind_us = microseconds(declared.out_of_orderness) + 1
-        self._highest = HighestTime(None if max_jump is None else microseconds(max_jump))
+        self._max_jump_us = None if max_jump is None else microseconds(max_jump)
+        self._splits = context.splits
+        self._times = context.splits.follow()
+        self._highest: dict[Split, HighestTime] = {}
+        """Of each split that has brought a record."""
+        self._floor: list[int] = []
+        """Where all splits go on at least; one, if any."""
+        self._split = self._splits.current
+        """That of the last batch."""
+        self._disbelieved = 0
+        """How many times of splits that have ended were not believed."""
         self._unseen: list[Any] = []
-        """Batches of columns whose times nobody has waited for."""
+        """Batches of columns whose times nobody has waited for; all of the split of the last."""
         self._told: int | None = None
         """The highest time that a watermark was made of."""
         self._index = context.index
@@ -85,20 +101,29 @@ class _Watermarks(BatchFunction):
         self._now_ns = context.now_ns
         self._next_ns = now_ns = context.now_ns()
         """Before this, no watermark is made."""
+        self._idle_ns: int | None = None
         self._idleness: Idleness | None = None
+        """Of the task."""
+        self._silent: dict[Split, Idleness] = {}
+        """Of splits that have brought nothing when they were asked."""
         if declared.idle_after is not None:
-            self._idleness = Idleness(nanoseconds(declared.idle_after), now_ns)
+            self._idle_ns = nanoseconds(declared.idle_after)
+            self._idleness = Idleness(self._idle_ns, now_ns)
             self.next_timer = self._idleness.due_ns
 
     def process(self, batch: Any) -> Any:
-        if not len(batch):
-            return batch
         now_ns, idleness = self._now_ns(), self._idleness
+        if self._splits.current != self._split:
+            self._see()
+            self._split = self._splits.current
+        if not len(batch):
+            self._on_nothing(now_ns)
+            return batch
         is_due = now_ns >= self._next_ns
         if type(batch) is list:
             if self._unseen:
                 self._see()
-            self._highest.see(self._times(batch))
+            self._see_times(self._times_of(batch))
         else:
             self._unseen.append(batch)
             if is_due or self._is_asked() or len(self._unseen) == _TOGETHER:
@@ -107,9 +132,10 @@ class _Watermarks(BatchFunction):
             if idleness.is_idle:  # all downstream are told that it goes on
                 self._make(now_ns)
             idleness.on_records(now_ns)
-        if self._drift is not None and self._highest.value is not None:
+            self._silent.pop(self._split, None)
+        if self._drift is not None and self._times.least() is not None:
             self._drift.tell(self._watermark_us())
-        if is_due and self._highest.value != self._told:
+        if is_due and self._has_news():
             self._make(now_ns)
         self._set_timer()
         return batch
@@ -117,13 +143,15 @@ class _Watermarks(BatchFunction):
     def on_timer(self, now_ns: int) -> None:
         """Tell what was held back, or that the stream is idle."""
         self._see()
-        if self._highest.value != self._told:
+        if self._has_news():
             self._make(now_ns)
         elif self._idleness is not None:
             if self._drift is not None and self._drift.has_held():
                 self._idleness.on_records(now_ns)  # that was no wait for the source
             elif self._idleness.has_come(now_ns):
                 self.watermark = Watermark(None)
+                for split in self._splits.open:
+                    self._times.leave_out(split)
                 if self._drift is not None:
                     self._drift.tell(None)
         self._set_timer()
@@ -134,36 +162,78 @@ class _Watermarks(BatchFunction):
         return ()
 
     def snapshot(self) -> KeyedState | None:
-        """The highest time."""
+        """The highest time of each split, with its share; of the only one, with the task."""
         self._see()
-        highest = self._highest.value
-        return None if highest is None else KeyedState.of((), own=(self._index, [highest]))
+        own: dict[int, list[Any]] = {}
+        for split in self._splits.open:
+            share, name = split
+            if split in self._highest and (highest := self._highest[split].value) is not None:
+                if split == ONLY:
+                    own[self._index] = [highest]
+                else:
+                    own.setdefault(share, []).append((share, name, highest))
+        return KeyedState.of((), own=own) if own else None
 
     def restore(self, state: KeyedState) -> None:
-        """Go on with the least of the highest times: later ones come again, if they were there."""
-        if state.own:
-            self._highest.see([min(chain.from_iterable(state.own))])
+        """Go on in each split where it was; in the only one, at the least of several times."""
+        kept = list(chain.from_iterable(state.own))
+        self._floor = sorted(each for each in kept if isinstance(each, int))[:1]
+        if self._floor:
+            self._split = ONLY
+            self._see_times(self._floor)
+        for share, name, highest in (each for each in kept if not isinstance(each, int)):
+            self._split = share, name
+            self._see_times([highest])
 
     def metrics(self) -> dict[str, Any]:
         """What was not believed."""
-        return {"disbelieved_times": self._highest.disbelieved}
+        known = list(self._highest.values())
+        return {"disbelieved_times": self._disbelieved + sum(each.disbelieved for each in known)}
+
+    def _on_nothing(self, now_ns: int) -> None:
+        """Nothing came of a split; it may have ended."""
+        if self._split not in self._splits.open and self._split in self._highest:
+            self._disbelieved += self._highest.pop(self._split).disbelieved
+        elif self._idle_ns is not None and len(self._splits.open) > 1:
+            silent = self._silent.setdefault(self._split, Idleness(self._idle_ns, now_ns))
+            if silent.has_come(now_ns):
+                self._times.leave_out(self._split)
+        self._set_timer()
 
     def _is_asked(self) -> bool:
-        """Whether others wait for the time of each batch."""
-        return self._drift is not None or (self._idleness is not None and self._idleness.is_idle)
+        """Whether others wait for the time of each batch, or it says which split comes next."""
+        return (
+            self._drift is not None
+            or (self._idleness is not None and self._idleness.is_idle)
+            or len(self._splits.open) > 1
+        )
 
     def _see(self) -> None:
         """Look at the times of what has passed; those of several batches of columns at once."""
         unseen, self._unseen = self._unseen, []
         if len(unseen) > 1:
             top = self._selector.highest(unseen)
-            if top is not None and self._highest.believes(top):
-                self._highest.see([top])
+            if top is not None and self._of_split().believes(top):
+                self._see_times([top])
                 return
         for batch in unseen:
-            self._highest.see(self._times(batch))
+            self._see_times(self._times_of(batch))
 
-    def _times(self, batch: Any) -> Sequence[int]:
+    def _see_times(self, times: Sequence[int]) -> None:
+        """Take in times of the split of the last batch."""
+        highest = self._of_split()
+        highest.see(times)
+        if highest.value is not None:
+            self._times.tell(self._split, highest.value)
+
+    def _of_split(self) -> HighestTime:
+        if (found := self._highest.get(self._split)) is None:
+            found = self._highest[self._split] = HighestTime(self._max_jump_us)
+            if self._floor:
+                found.see(self._floor)
+        return found
+
+    def _times_of(self, batch: Any) -> Sequence[int]:
         """Some times of a batch, that of the last record among them; of columns, the highest.
 
         Where that is not believed, some of them, too.
@@ -173,24 +243,31 @@ class _Watermarks(BatchFunction):
         column, selector = self._selector.column(batch)
         numbers = column.to_numpy()
         top = selector.in_microseconds(numbers.max())  # a third of what PyArrow's takes
-        if self._highest.believes(top):
+        if self._of_split().believes(top):
             return [top]
         return selector.all_microseconds(_sample(numbers).tolist())
 
+    def _has_news(self) -> bool:
+        """Whether event time is further than was told: it never falls."""
+        least = self._times.least()
+        return least is not None and (self._told is None or least > self._told)
+
     def _make(self, now_ns: int) -> None:
-        self._told = self._highest.value
+        if self._has_news():
+            self._told = self._times.least()
         self.watermark = Watermark(self._watermark_us())
         self._next_ns = now_ns + LEAST_GAP_NS
 
     def _watermark_us(self) -> int:
-        highest = self._highest.value
-        watermark_us = START_OF_TIME if highest is None else highest - self._behind_us
+        """What the time that was told, or is to be, says of the records that follow."""
+        least = self._times.least() if self._has_news() else self._told
+        watermark_us = START_OF_TIME if least is None else least - self._behind_us
         return min(max(START_OF_TIME, watermark_us), END_OF_TIME - 1)
 
     def _set_timer(self) -> None:
         """For what is held back, and for the end of a wait."""
         due_ns = None if self._idleness is None else self._idleness.due_ns
-        is_held = bool(self._unseen) or self._highest.value != self._told
+        is_held = bool(self._unseen) or self._has_news()
         if is_held and (due_ns is None or self._next_ns < due_ns):
             due_ns = self._next_ns
         self.next_timer = due_ns

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as some
 
 from engine.graph import TaskContext
-from operators.sources import TextFiles, text_files
+from operators.sources import TextFiles, lines, text_files
 
 pieces = some.sampled_from(["\n", "\r", "\r\n", "a", "bc", "é€", "\x0b", "\u2028", "x" * 9])
 texts = some.lists(pieces, max_size=25).map("".join)
@@ -35,7 +35,8 @@ def test_no_line_is_lost_or_doubled(
 ) -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
-        mock.patch.multiple(text_files, _BLOCK_BYTES=block_bytes, _SEARCH_BYTES=block_bytes),
+        mock.patch.object(text_files, "_BLOCK_BYTES", block_bytes),
+        mock.patch.object(lines, "_SEARCH_BYTES", block_bytes),
     ):
         for number, (text, packed) in enumerate(files):
             content = gzip.compress(text.encode()) if packed else text.encode()

@@ -73,7 +73,7 @@ def test_lines_longer_than_a_block(
     tmp_path: Path, task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(text_files, "_BLOCK_BYTES", 4)
-    monkeypatch.setattr(text_files, "_SEARCH_BYTES", 3)
+    monkeypatch.setattr("operators.sources.lines._SEARCH_BYTES", 3)
     expected = ["x" * 50, "", "y" * 3, "ü" * 20]
     (tmp_path / "a.txt").write_bytes("\r\n".join(expected).encode())
     for parallelism in (1, 2, 7):

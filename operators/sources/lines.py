@@ -1,0 +1,154 @@
+r"""Lines of files, as blocks of whole ones, from anywhere on.
+
+A line ends in `\n`, `\r\n` or `\r`, as in Python's `open`.
+"""
+
+import gzip
+import io
+import os
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+from operators.sources.layout import Range
+
+
+class File(io.RawIOBase):
+    """A file that may be open only while it is read from, so that there may be many.
+
+    Raises OSError where another has taken its place meanwhile.
+    """
+
+    def __init__(self, path: str, *, stays_open: bool = True) -> None:
+        self._path = path
+        self._stays_open = stays_open
+        self._at = 0
+        self._identity: tuple[int, int] | None = None
+        self._file: io.FileIO | None = None
+        self._open()
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def seekable(self) -> bool:
+        """It is."""
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Go on there; from the beginning or from where it is."""
+        self._at = offset if whence == os.SEEK_SET else self._at + offset
+        return self._at
+
+    def tell(self) -> int:
+        """Where it goes on."""
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        """Read what comes next."""
+        file = self._file or self._open()
+        try:
+            file.seek(self._at)
+            count = file.readinto(buffer) or 0
+        finally:
+            if not self._stays_open:
+                file.close()
+                self._file = None
+        self._at += count
+        return count
+
+    def close(self) -> None:
+        """Let go of it."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        super().close()
+
+    def _open(self) -> io.FileIO:
+        self._file = file = io.FileIO(self._path)
+        status = os.fstat(file.fileno())
+        identity = status.st_dev, status.st_ino
+        if self._identity not in (None, identity):
+            raise OSError(f"{self._path} is another file now than when its first lines were read")
+        self._identity = identity
+        return file
+
+
+def whole_lines(
+    file: File, of: Range, size: int, offset: int | None, block_bytes: int
+) -> Iterator[tuple[int, bytes]]:
+    """The lines that begin in the range, as blocks of whole lines that end in a line feed.
+
+    Each comes with its offset in the file, unpacked; `offset` is that of the first, if not of all.
+    Only the last line of a file, which has so many bytes, may be without an end.
+    """
+    path = of.piece.path
+    if of.piece.is_packed:
+        buffered = io.BufferedReader(file, _PACKED_BYTES)
+        try:
+            with gzip.GzipFile(fileobj=buffered) as packed:
+                packed.seek(offset or 0)
+                yield from _blocks(packed, None, block_bytes)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise OSError(f"{path} is not a whole gzip file: {error}") from error
+        return
+    start, end = (line_start(file, at, size) for at in (of.begin, of.end))
+    begin = file.seek(start if offset is None else offset)
+    yield from _blocks(file, end - begin, block_bytes)
+    if file.tell() < end:
+        raise OSError(
+            f"{path} has {file.tell():,} bytes, expected {size:,} as when the job was planned"
+        )
+
+
+def line_start(file: io.RawIOBase, at: int, size: int) -> int:
+    """The first position from `at` on where a line begins, or the file's size."""
+    if at <= 0 or at >= size:
+        return max(0, min(at, size))
+    position = at - 1  # a line begins at `at` if the byte before ends one
+    file.seek(position)
+    while block := file.read(_SEARCH_BYTES):
+        ends = [found for found in (block.find(b"\n"), block.find(b"\r")) if found >= 0]
+        if ends:
+            position += min(ends)
+            file.seek(position)
+            return min(size, position + (2 if file.read(2) == b"\r\n" else 1))
+        position += len(block)
+    return size
+
+
+def ends_line(file: io.RawIOBase, size: int) -> bool:
+    """Whether no line goes on behind so many bytes."""
+    if size == 0:
+        return True
+    file.seek(size - 1)
+    return file.read(1) in (b"\n", b"\r")
+
+
+def _blocks(
+    file: io.RawIOBase | gzip.GzipFile, limit: int | None, block_bytes: int
+) -> Iterator[tuple[int, bytes]]:
+    """The next `limit` bytes (all, if None), cut behind line ends; all become a line feed."""
+    begun: list[bytes] = []  # pieces of a line that has not ended yet
+    start = file.tell()
+    left = float("inf") if limit is None else limit
+    while left > 0 and (block := file.read(int(min(block_bytes, left)))):
+        left -= len(block)
+        while block.endswith(b"\r") and left > 0 and (more := file.read(1)):
+            block += more  # it may be the first half of \r\n
+            left -= 1
+        if b"\r" in block:
+            block = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        cut = block.rfind(b"\n") + 1
+        if cut:
+            yield start, b"".join((*begun, block[:cut]))
+            begun = []
+            start = file.tell() - (len(block) - cut)  # no line end is in there that was replaced
+        if cut < len(block):
+            begun.append(block[cut:])
+    if begun:
+        yield start, b"".join(begun)
+
+
+_SEARCH_BYTES = 1 << 16
+_PACKED_BYTES = 1 << 16
