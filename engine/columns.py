@@ -43,6 +43,13 @@ def slices(batch: pa.RecordBatch, most_rows: int) -> list[pa.RecordBatch]:
     return [batch.slice(start, most_rows) for start in range(0, batch.num_rows, most_rows)]
 
 
+def part(batch: Any, start: int, end: int | None = None) -> Any:
+    """Records of a list, or rows of a batch, from one place to another, as a batch of its own."""
+    if not is_columns(batch):
+        return batch[start:end]
+    return batch.slice(start, None if end is None else end - start)
+
+
 def packed(batch: pa.RecordBatch) -> bytes:
     """The batch as bytes; of a slice its rows alone, where pickle takes all that it is cut from."""
     pyarrow = import_pyarrow("a stream of columns")

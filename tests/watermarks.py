@@ -49,6 +49,12 @@ def timed(records: Iterable[Any], **settings: Any) -> Stream[Any]:
     return source(Collection(records, rate=1)).with_event_time(1, **settings)
 
 
+def bursts(*batches: Any) -> Stream[Any]:
+    """These batches, of records or of columns, one a second."""
+    numbers = source(Collection(range(len(batches)), rate=1))
+    return numbers.map_batches(lambda one: batches[one[0]])
+
+
 def out(stream: Stream[Any], **settings: Any) -> list[Any]:
     """What comes out of it, in batches of one record, up to the last record.
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from threading import Event, Thread
 from typing import Any
 
-from engine.columns import is_columns
+from engine.runtime.shares import size
 
 
 class Ahead:
@@ -66,9 +66,7 @@ class Ahead:
         end = None
         try:
             for pair in self._items:
-                item = pair[0]
-                records = len(item) if type(item) is list or is_columns(item) else 1
-                self._put(pair, records or 1)
+                self._put(pair, size(pair[0]) or 1)
                 while self._given - self._taken >= self._most and not self._closed:
                     self._room.clear()
                     if self._given - self._taken >= self._most and not self._closed:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, TypeAlias
 
+from engine.columns import is_columns, part
 from engine.errors import CheckpointError
 from engine.graph.operator import (
     START_OF_TIME,
@@ -23,7 +24,8 @@ from engine.graph.operator import (
 from engine.graph.splits import Split, SplitTimes
 
 Position: TypeAlias = tuple[Any, ...]
-"""What the reader of a share or a split says, alone in a tuple; an empty one is for its end."""
+"""What the reader of a share or split says, in a tuple, and, where that is not 0, how many records
+of what follows have left; an empty one is for its end."""
 ENDED: Position = ()
 
 
@@ -54,6 +56,8 @@ class Shares:
         """Readers of shares that are several splits."""
         self._readers: dict[Split, Iterable[Any]] = {}
         """Those that have not ended."""
+        self._skipped: dict[Split, int] = {}
+        """How many records had left of what a split gives first, until it has given that."""
         self._ended: list[Split] = []
         self._items: dict[Split, Iterator[Any]] = {}
         """What is to come of those that were begun."""
@@ -78,17 +82,22 @@ class Shares:
                     "SourceReader",
                     "a job with checkpoints needs sources that can go on where they were",
                 )
-            self._add(share, reader)
+            self._add(share, reader, position)
         self._told_ended = len(self._ended)
         """How many of these `moved` has told."""
 
-    def _add(self, share: int, reader: Iterable[Any]) -> None:
+    def _add(self, share: int, reader: Iterable[Any], restored: Position | None) -> None:
+        positions: dict[Any, Position | None] = {None: restored}
         if isinstance(reader, SplitReader):
             self._divided[share] = reader
             self._readers |= {(share, name): each for name, each in reader.splits.items()}
             self._ended += [(share, name) for name in reader.ended]
+            positions = restored[0][1] if restored else {}
         else:
             self._readers[share, None] = reader
+        for name, position in positions.items():
+            if position and position[1:]:
+                self._skipped[share, name] = position[1]
 
     @property
     def splits(self) -> list[Split]:
@@ -99,7 +108,7 @@ class Shares:
     def reached(self) -> dict[Split, Position]:
         """Where each split goes on behind what was given last."""
         return {
-            **{split: _position(each) for split, each in self._readers.items()},
+            **{split: self._position(split) for split in self._readers},
             **dict.fromkeys(self._ended, ENDED),
         }
 
@@ -108,7 +117,7 @@ class Shares:
         ended, self._told_ended = self._ended[self._told_ended :], len(self._ended)
         moved = [(split, ENDED) for split in ended]
         if self.current in self._readers:
-            moved.append((self.current, _position(self._readers[self.current])))
+            moved.append((self.current, self._position(self.current)))
         return moved
 
     def positions(self, reached: Mapping[Split, Position] | None = None) -> dict[int, Position]:
@@ -179,8 +188,25 @@ class Shares:
     def _begin(self, split: Split) -> Iterator[Any]:
         """What is to come of a split."""
         if split not in self._items:
-            self._items[split] = iter(self._readers[split])
+            items = iter(self._readers[split])
+            self._items[split] = self._behind(split, items) if split in self._skipped else items
         return self._items[split]
+
+    def _behind(self, split: Split, items: Iterator[Any]) -> Iterator[Any]:
+        """The items without the records that had left, whatever batches these were in."""
+        for item in items:
+            if type(item) is Watermark:
+                yield item
+                continue
+            records = size(item)
+            skipped = self._skipped[split]
+            if skipped < records:
+                del self._skipped[split]
+                yield part(item, skipped) if skipped else item
+                yield from items
+                return
+            self._skipped[split] = skipped - records
+        self._skipped.pop(split, None)
 
     def _end(self, split: Split) -> None:
         """A split has no more, and what was given last has left."""
@@ -216,6 +242,12 @@ class Shares:
             self._told = time_us
             yield Watermark(time_us)
 
+    def _position(self, split: Split) -> Position:
+        reader, skipped = self._readers[split], self._skipped.get(split)
+        position = reader.position if isinstance(reader, SourceReader) else None
+        return (position,) if skipped is None else (position, skipped)
 
-def _position(reader: Iterable[Any]) -> Position:
-    return (reader.position if isinstance(reader, SourceReader) else None,)
+
+def size(item: Any) -> int:
+    """How many records an item has; it is itself one unless it is a batch."""
+    return len(item) if type(item) is list or is_columns(item) else 1

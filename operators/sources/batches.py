@@ -5,7 +5,7 @@ from itertools import chain
 from operator import length_hint
 from typing import Any, TypeVar
 
-from engine.columns import is_columns, slices
+from engine.columns import is_columns, part, slices
 from engine.graph.operator import SourceReader
 
 T = TypeVar("T")
@@ -49,7 +49,7 @@ class Blocks(SourceReader):
             self._start, self._skipped = start, min(skip, len(block))
             skip -= self._skipped  # blocks from another start on may be shorter
             if self._skipped:
-                block = block.slice(self._skipped) if is_columns(block) else block[self._skipped :]
+                block = part(block, self._skipped)
             self._length = len(block)
             cut = (slices if is_columns(block) else batches)(block, self._size)
             self._count, self._left = len(cut), iter(cut)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar, overload
 
-from engine.columns import is_columns, slices
+from engine.columns import is_columns, part, slices
 from engine.errors import GraphError
 from engine.graph.operator import Properties, SourceOperator, SourceReader, TaskContext
 from operators.sources.batches import batches
@@ -103,20 +103,19 @@ class _Reader(SourceReader):
                     f"the source function gave {type(at).__name__} {at!r:.80}, expected At(…): it "
                     "has a parameter for the position"
                 )
-            item, records = at.item, skipped
-            if skipped:
-                item = item.slice(skipped) if is_columns(item) else item[skipped:]
+            item, given = at.item, 0
+            if skipped:  # one without a record may come again in front of those that were given
+                given = min(skipped, len(item))
+                item = part(item, given)
+                skipped -= given
             cut = _cut(item, self._context.batch_size)
-            for number, batch in enumerate(cut, 1):
-                if number == len(cut):
-                    begin, records = at.position, 0
-                else:
-                    records += len(batch)
-                self._at = begin, records
+            for batch in cut[:-1]:
+                given += len(batch)
+                self._at = begin, given
                 yield batch
-            skipped = 0
             begin = at.position
-            self._at = begin, 0
+            self._at = begin, skipped
+            yield from cut[-1:]
 
 
 def _called(function: Callable[..., Iterable[Any]], *arguments: Any) -> Iterable[Any]:

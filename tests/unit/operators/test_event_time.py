@@ -24,7 +24,7 @@ from operators import (
 )
 from operators.sinks import Collect
 from operators.sources import Collection, Function
-from tests.watermarks import SECOND, TellsWatermarks, Told, out, timed
+from tests.watermarks import SECOND, TellsWatermarks, Told, bursts, out, timed
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -44,7 +44,7 @@ def test_a_watermark_leaves_room_for_disorder() -> None:
 
 def test_one_batch_makes_one_watermark_of_all_its_records() -> None:
     records = [("a", 5), ("b", 9), ("c", 7)]
-    assert out(timed([*records, ("d", 8)]).then(Told()), batch_size=3) == [
+    assert out(bursts(records, [("d", 8)]).with_event_time(1).then(Told())) == [
         *records,
         ("W", 8),
         ("d", 8),
@@ -52,12 +52,13 @@ def test_one_batch_makes_one_watermark_of_all_its_records() -> None:
 
 
 def test_in_a_long_batch_the_last_record_counts_and_some_before_it() -> None:
-    records = [("a", time) for time in range(1001)]
-    assert out(timed(records).then(Told()), batch_size=1000)[-2] == ("W", 998)
+    records = [("a", time) for time in range(1000)]
+    words = bursts(records, [("a", 1000)]).with_event_time(1).then(Told())
+    assert out(words)[-2] == ("W", 998)
     records[500] = ("a", 5000)  # which is not looked at
-    assert out(timed(records).then(Told()), batch_size=1000)[-2] == ("W", 998)
+    assert out(words)[-2] == ("W", 998)
     records[999 - 63] = ("a", 5000)
-    assert out(timed(records).then(Told()), batch_size=1000)[-2] == ("W", 4999)
+    assert out(words)[-2] == ("W", 4999)
 
 
 def test_watermarks_of_the_source_end_at_it() -> None:
@@ -207,9 +208,9 @@ def test_time_goes_on_in_batches_of_months(columns: bool) -> None:
     """Of hourly records, more than a day is between those that are looked at."""
     hours = [{"ts": hour * 3_600_000_000} for hour in range(30_000)]
     rows = pa.RecordBatch.from_pylist(hours)
-    batches = [rows.slice(start, 10_000) for start in range(0, 30_000, 10_000)]
-    words = source(Function(lambda: iter(batches if columns else [hours]), rate=10_000))
-    told = out(words.with_event_time("ts").then(Told()), batch_size=10_000)
+    starts = range(0, 30_000, 10_000)
+    batches = [rows.slice(at, 10_000) if columns else hours[at : at + 10_000] for at in starts]
+    told = out(bursts(*batches).with_event_time("ts").then(Told()), batch_size=10_000)
     watermarks = [each[1] // 3_600_000_000 for each in told if isinstance(each, tuple)]
     assert len(watermarks) == 2
     for at, watermark in enumerate(watermarks, 1):

@@ -17,7 +17,7 @@ from operators import Tumbling, source
 from operators.event_time import TimeSelector
 from operators.sinks import Collect
 from operators.sources import Collection, Function
-from tests.watermarks import Told, out, timed
+from tests.watermarks import Told, bursts, out, timed
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -124,9 +124,9 @@ MICROSECONDS = [1_700_000_000_000_000, 1_700_000_001_000_000, 1_699_999_990_000_
 def test_times_of_columns(column: pa.Array, unit: Any) -> None:
     rows = pa.RecordBatch.from_arrays([pa.array(["a", "b", "c"]), column], ["word", "ts"])
     last = rows.slice(0, 1)
-    words = source(Function(lambda: iter([rows, last]), rate=1))
+    words = bursts(rows, last)
     for item in ("ts", 1):
-        told = out(words.with_event_time(item, unit=unit).then(Told()), batch_size=3)
+        told = out(words.with_event_time(item, unit=unit).then(Told()))
         assert told == [rows, ("W", MICROSECONDS[1] - 1), last]
 
 
@@ -158,8 +158,8 @@ def test_columns_need_a_column_of_times() -> None:
 def test_in_a_column_the_highest_that_is_believed_counts() -> None:
     rows = pa.RecordBatch.from_pylist([{"ts": ts} for ts in (1, 9, 2**62, 4)])
     last = rows.slice(3)
-    words = source(Function(lambda: iter([rows, last]), rate=1)).with_event_time("ts")
-    assert out(words.then(Told()), batch_size=4) == [rows, ("W", 8), last]
+    words = bursts(rows, last).with_event_time("ts")
+    assert out(words.then(Told())) == [rows, ("W", 8), last]
 
 
 @pytest.mark.parametrize("time", [datetime.max, datetime.max.replace(tzinfo=timezone.utc)])

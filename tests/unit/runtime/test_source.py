@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from engine.graph.operator import SourceOperator, TaskContext
+from engine.graph.operator import Properties, SourceOperator, TaskContext, Watermark
 from engine.network import Control
 from engine.runtime.chain import Chain
 from engine.runtime.clock import SystemClock
+from engine.runtime.shares import Position
 from engine.runtime.source import SourceLoop
 from engine.runtime.timers import Timers
 from engine.runtime.window import SteadyWindow
-from operators.sources import Collection
+from operators.sources import At, Collection, Function
 
 MS = 1_000_000
 
@@ -62,14 +64,19 @@ class Run:
         barriers_at: tuple[int, ...] | None = None,
         last: int = 0,
         behind_last: Callable[[Run], None] | None = None,
+        restored: Mapping[int, Position] | None = None,
+        stop_at: int | None = None,
     ) -> None:
+        has_barriers = barriers_at is not None or restored is not None
+        self.at_barrier: Mapping[int, Position] | None = None
+        """Where it would go on behind a barrier that came when so many records had left."""
         self.clock = LoneClock()
         self.left: list[tuple[float, Any]] = []
         self.markers: list[list[float]] = []
         self.controls: list[Control] = []
-        self.loop = SourceLoop(
-            source, Chain(), interval, self.clock, has_barriers=barriers_at is not None
-        )
+        self.loop = SourceLoop(source, Chain(), interval, self.clock, has_barriers=has_barriers)
+        if restored:
+            self.loop.restore(restored, 1)
         self.clock.wakes = [
             partial(self.loop.begin_epoch, at, at == last) for at in barriers_at or ()
         ]
@@ -83,6 +90,8 @@ class Run:
             self.clock.now += (takes.pop(0) if takes else 0) * MS
             if len(self.left) == end_at:
                 self.loop.end()
+            if stop_at is not None and stop_at == sum(len(each) for _, each in self.left):
+                self.clock.wakes = [partial(self.loop.begin_epoch, 1)]
 
         context = TaskContext("t[0]", 0, parallelism, batch_size, "job")
         timers = Timers(self.loop._chain, self.clock, list)
@@ -94,6 +103,9 @@ class Run:
         def pass_on(control: Control) -> None:
             self.controls.append(control)
             self.barriers.append(((self.clock.now - start) / MS, control.epoch))
+            if stop_at is not None and control.epoch is not None:
+                self.at_barrier = self.loop.positions
+                self.clock.wakes = [self.loop.end]
             if behind_last is not None and control.epoch == last:
                 threading.Timer(0.3, behind_last, (self,)).start()
 
@@ -110,7 +122,73 @@ def test_batches_leave_when_the_rate_intends() -> None:
 
 def test_the_tasks_of_a_source_share_its_rate() -> None:
     run = Run(Collection(range(8), rate=100), batch_size=2, parallelism=2)
-    assert [at for at, _ in run.left] == [0, 40]
+    assert [at for at, _ in run.left] == [0, 20, 40, 60]
+
+
+def lists(position: int | None = None) -> Iterator[At]:
+    """Lists that are longer than a batch, and one that is empty."""
+    for start, end in ((0, 7), (7, 7), (7, 12)):
+        if start >= (position or 0):
+            yield At(end, list(range(start, end)))
+
+
+class Own(SourceOperator[Any]):
+    """A source of one's own that knows of no batch size."""
+
+    @property
+    def properties(self) -> Properties:
+        return Properties(rate=100)
+
+    def open(self, context: TaskContext) -> Iterator[Any]:
+        yield [0, 1, 2]
+        yield Watermark(2)
+        yield 3
+        yield list(range(4, 12))
+
+
+TWELVE = {
+    "records": Collection(range(12), rate=100),
+    "columns": Collection([pa.RecordBatch.from_pydict({"n": list(range(12))})], rate=100),
+    "lists": Function(lambda _, position: lists(position), rate=100),
+    "single": Function(lambda: iter(range(12)), rate=100),
+    "own": Own(),
+}
+
+
+@pytest.mark.parametrize("size", [1, 5, 1000])
+@pytest.mark.parametrize("of", TWELVE)
+def test_each_record_leaves_when_it_is_due_whatever_batch_it_is_in(of: str, size: int) -> None:
+    run = Run(TWELVE[of], batch_size=size, interval=3)
+    flat = [(at, n) for at, out in run.left for n in numbers(out)]
+    assert flat == [(10 * n, n) for n in range(12)]
+    assert [stamp for stamps in run.markers for stamp in stamps] == [20, 50, 80, 110]
+
+
+def test_what_is_due_by_now_leaves_in_one_batch() -> None:
+    run = Run(Collection(range(12), rate=100), batch_size=10, takes_ms=(35,))
+    assert run.left[:3] == [(0, [0]), (35, [1, 2, 3]), (40, [4])]
+    run = Run(Collection(range(2000), rate=10_000), batch_size=1000)
+    assert {len(out) for _, out in run.left} == {2}, "two are due within 250 µs"
+    assert run.left[:2] == [(0.1, [0, 1]), (0.3, [2, 3])]
+
+
+@pytest.mark.parametrize("again", [1, 4, 1000])
+@pytest.mark.parametrize("size", [1, 5, 1000])
+@pytest.mark.parametrize("of", ["records", "columns", "lists"])
+def test_a_source_goes_on_in_the_middle_of_a_batch(of: str, size: int, again: int) -> None:
+    """Behind any record, with batches of another size, and once more in what it went on with."""
+    for cuts in ((1, 1), (3, 2), (6, 5), (7, 1), (11, 1)):
+        left: list[Any] = []
+        positions: Mapping[int, Position] = {}
+        for count in (*cuts, 12):
+            run = Run(TWELVE[of], size if not left else again, restored=positions, stop_at=count)
+            left += [n for _, out in run.left for n in numbers(out)]
+            positions = run.loop.positions if run.at_barrier is None else run.at_barrier
+        assert left == list(range(12)), cuts
+
+
+def numbers(out: Any) -> list[int]:
+    return out if isinstance(out, list) else out["n"].to_pylist()
 
 
 def test_what_is_late_leaves_at_once_and_its_marker_says_when_it_was_due() -> None:
