@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 
@@ -215,39 +216,53 @@ class Job:
         if self.source == "function":  # each split is a share of the first start
             self.parallelisms[0] = max(len(self.left), len(self.right), 1)
         stops = random.Random(f"stops {self.seed}")
-        for number, parallelism in enumerate(self.parallelisms[:-1]):
-            BRAKE.set(stops.randint(0, 2 * self.records // len(self.parallelisms)))
-            handle = self._start(parallelism)
-            try:
-                while not BRAKE.reached.wait(0.01) and not handle._finished.done():
-                    pass
-                with suppress(CheckpointError):  # it may have ended before
-                    handle.savepoint(f"stop-{number}", stop="now")
-                    self.stops += 1
-                with suppress(JobCancelled):
-                    return handle.wait_finished().outputs
-            finally:
-                handle.cancel()
-                handle.wait_stopped()
-        BRAKE.set(None)
-        handle = self._start(self.parallelisms[-1])
-        try:
-            return handle.wait_finished().outputs
-        finally:
-            handle.cancel()
-            handle.wait_stopped()
+        most = 2 * self.records // len(self.parallelisms)
+        settings = {"batch_size": self.batch_size, "folder": self.folder}
+        for parallelism in self.parallelisms[:-1]:
+            outputs = run(self.pipeline, parallelism, stops.randint(0, most), **settings)
+            if outputs is not None:
+                return outputs  # it has ended before
+            self.stops += 1
+        outputs = run(self.pipeline, self.parallelisms[-1], **settings)
+        assert outputs is not None
+        return outputs
 
-    def _start(self, parallelism: int) -> JobHandle:
-        config = JobConfig(
-            name="rescales",
-            progress="none",
-            parallelism=parallelism,
-            batch_size=self.batch_size,
-            checkpoints=str(self.folder / "checkpoints"),
-            resume="latest",
-            checkpoint_interval_seconds=600.0,
-        )
-        return JobHandle(Plan.of(self.pipeline(), config), ThreadLauncher())
+
+def run(
+    pipeline: Callable[[], Any],
+    parallelism: int,
+    records: int | None = None,
+    *,
+    folder: Path,
+    batch_size: int,
+) -> dict[str, Any] | None:
+    """Go on with a job that has its checkpoints in the folder, and stop it behind so many records.
+
+    Its outputs; None where it has stopped.
+    """
+    config = JobConfig(
+        name="rescales",
+        progress="none",
+        parallelism=parallelism,
+        batch_size=batch_size,
+        checkpoints=str(folder / "checkpoints"),
+        resume="latest",
+        checkpoint_interval_seconds=600.0,
+    )
+    BRAKE.set(records)
+    handle = JobHandle(Plan.of(pipeline(), config), ThreadLauncher())
+    try:
+        if records is not None:
+            while not BRAKE.reached.wait(0.01) and "running" in repr(handle):
+                pass
+            with suppress(CheckpointError):  # it may have ended before
+                handle.savepoint(f"stop-{uuid4().hex}", stop="now")
+        return handle.wait_finished().outputs
+    except JobCancelled:
+        return None
+    finally:
+        handle.cancel()
+        handle.wait_stopped()
 
 
 def windows_of(at: int, slide: int) -> range:
