@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -23,6 +24,7 @@ from engine.graph.declaration import Sunk, logical_graph
 from engine.graph.execution import ExecutionGraph, expand
 from engine.graph.logical import LogicalGraph
 from engine.graph.operator import FIRST_EPOCH, SinkOperator
+from engine.late import LateRecords
 from engine.metrics import JobResult, JobStatistics
 from engine.placement import Placement, place
 from engine.progress import ProgressLine, telling
@@ -154,7 +156,10 @@ class JobHandle:
         self._started = time.monotonic()
         self._ended: float | None = None
         self._finished: Future[JobResult] = Future()
-        self._progress = ProgressLine(plan.config.progress, self.cancel)
+        self._late = LateRecords()
+        self._progress = ProgressLine(
+            plan.config.progress, self.cancel, partial(self._late.look, least=_MANY_LATE)
+        )
         self._master = self._made(plan, launcher)
         self._progress.watch(lambda: self._master.statistics())
         self._thread = threading.Thread(target=self._run, name="oka-master", daemon=True)
@@ -285,10 +290,12 @@ class JobHandle:
             name: _committed(name, sink, report.outputs.get(name, []))
             for name, sink in self._sinks.items()
         }
+        statistics = JobStatistics.of(report.statistics)
+        self._late.look(statistics)
         return JobResult(
             config=self._config,
             seconds=time.monotonic() - self._started,
-            statistics=JobStatistics.of(report.statistics),
+            statistics=statistics,
             outputs={
                 name: result
                 for name, result in committed.items()
@@ -332,3 +339,7 @@ def open_launcher(plan: Plan) -> Launcher:
     from engine.runtime.local import LocalLauncher
 
     return LocalLauncher()
+
+
+_MANY_LATE = 100
+"""So many at least are told of while a job runs: the first few say nothing of the rest."""

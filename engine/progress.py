@@ -29,9 +29,15 @@ class ProgressLine:
     line is printed below the last. A thread of its own asks and writes: nobody else waits for a
     worker or a reader.
     When a JSON line cannot be written, because stdout is closed, `at_end_of_output` is called.
+    `look` gets the statistics, too, also where nothing is shown: then each ten seconds.
     """
 
-    def __init__(self, mode: Progress, at_end_of_output: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        mode: Progress,
+        at_end_of_output: Callable[[], None] = lambda: None,
+        look: Callable[[JobStatistics], object] = lambda _statistics: None,
+    ) -> None:
         terminal = console.is_terminal()
         if mode == "auto":
             mode = "line" if terminal else "none"
@@ -45,6 +51,7 @@ class ProgressLine:
         self._renewed = RenewedLine() if terminal and mode == "line" else None
         self._last = (0.0, 0, 0)
         self._at_end_of_output = at_end_of_output
+        self._look = look
         self._statistics: Callable[[], Sequence[TaskStatistics]] = tuple
         self._words: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._show_all, name="oka-progress", daemon=True)
@@ -52,8 +59,7 @@ class ProgressLine:
     def watch(self, statistics: Callable[[], Sequence[TaskStatistics]]) -> None:
         """From now on show what the tasks do, as this says in another thread."""
         self._statistics = statistics
-        if self._is_shown:
-            self._start()
+        self._start()
 
     def tell(self, what: str) -> None:
         """Show, before records flow or behind them, what the job is at."""
@@ -76,18 +82,19 @@ class ProgressLine:
     def _show_all(self) -> None:
         while True:
             try:
-                word = self._words.get(timeout=_SECONDS)
+                word = self._words.get(timeout=_SECONDS if self._is_shown else _UNSHOWN_SECONDS)
             except queue.Empty:
                 tasks = self._statistics()
                 if any(task.elapsed_seconds for task in tasks):
-                    self._show(tasks)
+                    statistics = JobStatistics.of(tasks)
+                    self._look(statistics)
+                    self._show(statistics)
                 continue
             if word is None:
                 return
             self._put(word)
 
-    def _show(self, tasks: Sequence[TaskStatistics]) -> None:
-        statistics = JobStatistics.of(tasks)
+    def _show(self, statistics: JobStatistics) -> None:
         is_anew = statistics.elapsed_seconds < self._last[0]  # the tasks have begun again
         elapsed, records, source_records = _NOTHING if is_anew else self._last
         self._last = (
@@ -155,4 +162,6 @@ _NOTHING = (0.0, 0, 0)
 _USUAL_COLUMNS = 80
 _SECONDS = 1.0
 """Between two looks at the tasks."""
+_UNSHOWN_SECONDS = 10.0
+"""The same where nobody sees them."""
 _LAST_LINES_SECONDS = 1.0

@@ -23,6 +23,7 @@ from engine.graph.operator import (
     SinkWriter,
     SourceOperator,
     SourceReader,
+    SplitReader,
     TaskContext,
     Watermark,
 )
@@ -102,6 +103,7 @@ __all__ = [
     "Sliding",
     "SourceOperator",
     "SourceReader",
+    "SplitReader",
     "Stream",
     "Sum",
     "TaskContext",

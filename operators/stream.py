@@ -400,7 +400,7 @@ class Stream(Generic[T]):
         [('to', 1), ('be', 3), ('or', 2)]
 
         Records may come out of order. No record is late that is at most `out_of_orderness` behind
-        those before it in its task.
+        those before it in its split of the source: in its file, or in the share of its task.
 
         A task without records holds up the time of all. If it brings none for `idle_after`, the
         others go on without it until it does; records that it brings then may be late. Only the

@@ -9,6 +9,7 @@ import pytest
 
 from engine.config import JobConfig
 from engine.job import JobHandle, Plan
+from engine.metrics import JobStatistics
 from engine.network import LatencyHistogram
 from engine.progress import ProgressLine, telling
 from engine.runtime.description import OperatorStatistics, TaskStatistics, Window
@@ -91,7 +92,7 @@ def test_rates_behind_a_restart_are_those_of_the_new_tasks(
 ) -> None:
     line = ProgressLine("line")
     for seconds, records in ((10.0, 5_000), (2.0, 300)):
-        line._show([sink(seconds, records)])
+        line._show(JobStatistics.of([sink(seconds, records)]))
     before, behind = capsys.readouterr().err.splitlines()
     assert "500 records/s" in before
     assert "150 records/s" in behind

@@ -1,0 +1,44 @@
+"""Telling of operators that many records come too late for."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from engine.metrics import JobStatistics
+
+logger = logging.getLogger("oka")
+
+
+class LateRecords:
+    """Warns once of each operator of a job for which more than 1 % of its records are late.
+
+    The statistics may come from any thread.
+    """
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+        self._lock = threading.Lock()
+
+    def look(self, statistics: JobStatistics, least: int = 1) -> None:
+        """Warn where that is so now, of at least so many records."""
+        for each in statistics.operators:
+            if each.late < least or each.late <= _SHARE * each.records_in:
+                continue
+            with self._lock:
+                is_told = each.name in self._told
+                self._told.add(each.name)
+            if not is_told:
+                logger.warning(
+                    "operator %r: %s of %s records (%.2g %%) came too late and were left out\n\n"
+                    "hint: is each file and each share of the source in the order of its times? "
+                    "If not, with_event_time(…, out_of_orderness=…) waits for what is behind, and "
+                    "allowed_lateness=… keeps windows for it; .side('late') has what is left out",
+                    each.name,
+                    f"{each.late:,}",
+                    f"{each.records_in:,}",
+                    100 * each.late / each.records_in,
+                )
+
+
+_SHARE = 0.01
