@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, Protocol
 
 from engine.columns import check_columns, is_columns, part
@@ -227,7 +226,7 @@ class SourceLoop:
             return ahead.receive(None if self._clock.is_virtual else seconds)
 
         try:
-            for pair in iter(partial(self._timers.receive, receive), None):
+            while (pair := self._timers.receive(receive)) is not None:
                 if isinstance(pair, BaseException):
                     raise pair
                 item, self._moved = pair

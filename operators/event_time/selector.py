@@ -80,9 +80,10 @@ class TimeSelector:
     def all_microseconds(self, records: list[Any], failing: Failing | None = None) -> list[int]:
         """The times of all these records; `failing` is told which one has none."""
         at = iter(records)
-        times: list[Any] = []
+        find = self.time
         try:
-            times += map(self.time, at)
+            # `map` would take a StopIteration of the function for its end.
+            times = [find(record) for record in at]
             if set(map(type, times)) <= _INTEGERS:
                 if self.unit == "us":
                     return times

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from itertools import starmap
 from operator import itemgetter
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -56,11 +55,13 @@ class Joining:
 
     def made(self, pairs: list[tuple[Any, Any]], failing: Failing) -> list[Any]:
         """What is made of partners."""
-        if self.function is None:
+        function = self.function
+        if function is None:
             return pairs
         at = iter(pairs)
         try:
-            return list(starmap(self.function, at))
+            # `starmap` would take a StopIteration of the function for its end.
+            return [function(left, right) for left, right in at]
         except BaseException:
             failing.at(pairs, at)
             raise

@@ -116,7 +116,7 @@ class JsonLines(_Files):
         values = rows(batch) if is_columns(batch) else batch
         records = iter(values)
         try:
-            texts = list(map(_JSON.encode, records))
+            texts = [_JSON.encode(record) for record in records]
         except BaseException as error:
             failing.at(values, records)
             if not isinstance(error, TypeError | ValueError):

@@ -9,7 +9,8 @@ def lines(batch: list[Any], failing: Failing) -> str:
     """`str` of each record, with a line feed behind it; tells which record has none."""
     records = iter(batch)
     try:
-        return "\n".join(map(str, records)) + "\n"
+        # `map` would take a StopIteration of a record's `__str__` for its end.
+        return "\n".join([str(record) for record in records]) + "\n"
     except BaseException:
         failing.at(batch, records)
         raise

@@ -22,6 +22,8 @@ def rows(key: Key, paired: bool, time: TimeSelector | None, rescue: Rescue | Non
     if rescue is not None:
         return _rescued(find_key, find_time, paired, rescue)
 
+    if time is not None and callable(time.item):
+        return _found(find_key, find_time, paired)
     if paired:
 
         def of_pairs(at: Iterator[Any], batch: list[Any]) -> Iterable[tuple[Any, Any, Any]]:
@@ -44,6 +46,17 @@ def rows(key: Key, paired: bool, time: TimeSelector | None, rescue: Rescue | Non
 def tell_failing(failing: Failing, batch: list[Any], at: Iterator[Any], paired: bool) -> None:
     """Tell which record it was: the one that this iterator of the batch gave last."""
     failing.at([record for _, record in batch] if paired else batch, at)
+
+
+def _found(find_key: Callable[[Any], Any], find_time: Callable[[Any], Any], paired: bool) -> Rows:
+    """By a function of the user's: `map` would take a StopIteration of it for its end."""
+
+    def of_records(at: Iterator[Any], _batch: list[Any]) -> Iterator[tuple[Any, Any, Any]]:
+        for given in at:
+            record = given[1] if paired else given
+            yield find_time(record), find_key(given), record
+
+    return of_records
 
 
 def _rescued(

@@ -144,7 +144,7 @@ class Slices:
     def changed(self) -> Iterator[Result]:
         """The windows that changed."""
         self._note_changed(self._watermark)
-        return chain.from_iterable(map(self._of_changed, sorted(self._changed)))
+        return chain.from_iterable(self._of_changed(each) for each in sorted(self._changed))
 
     def _note_changed(self, watermark: float) -> None:
         """Note for windows, but those that are gone by then, what was noted for slices."""
