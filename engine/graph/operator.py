@@ -406,7 +406,8 @@ class BatchFunction(ABC):
     def process(self, batch: Any) -> Any:
         """Give a batch for a batch: a list that the caller may keep, or a `pyarrow.RecordBatch`.
 
-        The batch is a list of the function's own, or as the operator's `Properties` say.
+        The batch is a list of the function's own, or as the operator's `Properties` say. A list is
+        not empty; a RecordBatch without rows tells what columns there are.
         """
 
     def take_side(self, records: list[Any]) -> Iterable[Any] | None:
@@ -523,7 +524,7 @@ class SinkWriter(ABC):
 
     @abstractmethod
     def write(self, records: Any) -> None:
-        """Take a batch; when it returns, its records count as delivered.
+        """Take a batch, which is not empty; when it returns, its records count as delivered.
 
         It is a list, or a `pyarrow.RecordBatch` if the operator accepts columns.
         """

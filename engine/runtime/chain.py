@@ -502,6 +502,8 @@ def _explained(error: TypeError) -> TypeError:
 
 def _counted(function: Run, counter: list[int], tell: Tell) -> Run:
     def run(batch: Any) -> Any:
+        if type(batch) is list and not batch:  # neither records nor columns: nothing came
+            return batch
         try:
             out = function(batch)
             if type(out) is not list:
@@ -538,6 +540,8 @@ def _check_batch(out: object, method: str) -> None:
 
 def _sink(write: Callable[[Any], None], tell: Tell) -> Run:
     def run(batch: Any) -> Any:
+        if not len(batch):
+            return batch
         try:
             write(batch)
         except BaseException:

@@ -25,7 +25,6 @@ T = TypeVar("T")
 
 def describe(error: BaseException, description: TaskDescription, failing: Failing) -> TaskFailure:
     """What went wrong in this task, as data that can travel to the job master."""
-    error = _raised(error)
     frames: list[FrameType] = _guarded(lambda: _frames(error), [])
     kind, text, hint = _kind(error), in_words(error), ""
     if kind in ("operator", "checkpoint"):
@@ -64,13 +63,6 @@ def shortened(value: object, limit: int = 200) -> str:
     except BaseException as error:  # noqa: BLE001 - a repr of the user's may raise anything
         text = f"<{_type_name(value)}, whose repr raised {_type_name(error)}>"
     return _cut(text, limit)
-
-
-def _raised(error: BaseException) -> BaseException:
-    """What a function raised, where Python says that it passed through a generator."""
-    if type(error) is RuntimeError and isinstance(error.__cause__, StopIteration):
-        return error.__cause__
-    return error
 
 
 def _kind(error: BaseException) -> str:

@@ -11,9 +11,9 @@ from operators.elementwise import check_function
 class Callback(SinkOperator[Any]):
     """Calls the function with every record, or with every batch if `batches` is true.
 
-    Where the stream has columns, such a batch is a `pyarrow.RecordBatch`. It runs in the sink's
-    tasks, not on the driver; what it returns is dropped. A record counts as delivered when the
-    function has returned for its batch.
+    Where the stream has columns, such a batch is a `pyarrow.RecordBatch`; none is empty. It runs in
+    the sink's tasks, not on the driver; what it returns is dropped. A record counts as delivered
+    when the function has returned for its batch.
 
     >>> seen = []
     >>> writer = Callback(seen.append).open(TaskContext("callback[0]", 0, 1, 100, "job"))

@@ -336,7 +336,7 @@ def test_it_ends_the_job_with_the_function(name: str, parallelism: int) -> None:
     pipeline = OPERATORS[name]().sink(Collect())
     with pytest.raises(OperatorError) as failed:
         run(pipeline, parallelism=parallelism, clock=VirtualClock(), batch_size=2)
-    assert failed.value.error.startswith("StopIteration"), failed.value
+    assert "StopIteration" in failed.value.error
     assert "in run_dry" in str(failed.value)
 
 
@@ -360,7 +360,7 @@ def texts() -> Stream[Any]:
 def test_it_ends_the_job_of_a_sink(name: str, tmp_path: Path) -> None:
     with pytest.raises(OperatorError) as failed:
         run(SINKS[name](tmp_path), parallelism=1)
-    assert failed.value.error.startswith("StopIteration"), failed.value
+    assert "StopIteration" in failed.value.error
     assert "in run_dry" in str(failed.value)
     assert not list(tmp_path.iterdir())
 
