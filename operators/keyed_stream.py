@@ -27,6 +27,7 @@ from operators.aggregates import (
     check_aggregations,
     check_emit,
 )
+from operators.columns.declared import declared_schema
 from operators.durations import ZERO
 from operators.elementwise import MapBatches
 from operators.event_time import Time, Unit, time_of
@@ -223,8 +224,12 @@ class KeyedStream(Generic[K, T]):
         A watermark goes on so much earlier that none of the times in a pair is behind it.
 
         Of two streams of columns, results are columns: those of the left, and those of the right,
-        with "_right" behind names that the left has too. Rows without a partner lack the columns of
-        a stream of which their task has had no row yet.
+        with "_right" behind names that the left has too. A row without a partner has null in those
+        of the other stream. Which these are is told by `.to_columns(schema)` in front of `key_by`,
+        or else by the first batch that any task sends, also one without a row. Until then a row
+        without a partner waits, and so does the watermark. If neither comes in the whole run, rows
+        of the right without a partner fail the job, since their names depend on the left's; rows of
+        the left come alone.
         """
         low, high = check_between(between)
         joining = self._joining("interval_join", right, function, how, (time, right_time), unit)
@@ -505,7 +510,12 @@ class KeyedStream(Generic[K, T]):
             )
         check_joining(method, how, function, ways)
         left, other = (
-            JoinInput(each._key, each._paired, time_of(each._inputs, method, time, unit))
+            JoinInput(
+                each._key,
+                each._paired,
+                time_of(each._inputs, method, time, unit),
+                declared_schema(each._inputs),
+            )
             for each, time in zip((self, right), times, strict=True)
         )
         check_keys_alike(method, (left, other))

@@ -132,7 +132,7 @@ class _LookupJoin(BatchFunction):
     def process(self, batch: Any) -> Any:
         """Each record with its value."""
         if is_columns(batch):
-            return self._beside(batch) if len(batch) else []
+            return self._beside(batch)
         keys = self._keys(batch)
         found = self._found(keys, batch)
         pairs = [(record, found[key]) for record, key in zip(batch, keys, strict=True)]

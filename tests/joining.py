@@ -21,8 +21,14 @@ from tests.windowing import Event, Record, batches
 
 def keyed(columns: bool = False) -> KeyedStream[Any, Any]:
     """A stream of such records, or of columns of them."""
-    key, time = ("key", "time") if columns else (0, 1)
-    return source(Collection([])).with_event_time(time).key_by(key)
+    records = source(Collection([]))
+    if not columns:
+        return records.with_event_time(1).key_by(0)
+    return records.to_columns(SCHEMA).with_event_time("time").key_by("key")
+
+
+SCHEMA = pa.schema([("key", pa.string()), ("time", pa.int64()), ("number", pa.int64())])
+"""Of records as columns."""
 
 
 class Encoded(NamedTuple):
@@ -115,7 +121,7 @@ def of_sides(events: Iterable[Event], batch_size: int) -> Iterator[Any]:
 def columns_of(records: list[Record]) -> pa.RecordBatch:
     """Records as columns; keys are texts."""
     keys, times, numbers = zip(*records, strict=True)
-    return pa.record_batch({"key": pa.array(keys, pa.string()), "time": times, "number": numbers})
+    return pa.record_batch([keys, times, numbers], SCHEMA)
 
 
 def records_of(given: Any) -> Iterable[Record]:
@@ -131,10 +137,7 @@ def pairs_of(given: Any) -> list[Any]:
         return given
     found = []
     for row in given.to_pylist():
-        number = row.get("number"), row.get("number_right")
-        if number[0] is not None and number[0] % 2:  # of the left, no column is known
-            number = None, number[0]
-            row = {f"{name}_right": value for name, value in row.items()}
+        number = row["number"], row["number_right"]
         names = ["key", "time", "number"], ["key_right", "time_right", "number_right"]
         found.append(
             tuple(

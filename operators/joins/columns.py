@@ -35,12 +35,31 @@ class JoinColumns:
         self._watermark: float = NEVER
         self._sides = Chunks(), Chunks()
         self._keys = KeyNumbers()
-        self._schemas: list[pa.Schema | None] = [None, None]
+        self._schemas: list[pa.Schema | None] = [each.schema for each in self._inputs]
 
     @property
     def kept(self) -> int:
         """Rows that are kept."""
         return sum(side.rows for side in self._sides)
+
+    @property
+    def waits(self) -> bool:
+        """Whether the columns are not known that a row without a partner would have null in."""
+        return any(
+            is_outer and other is None
+            for is_outer, other in zip(self._outer, reversed(self._schemas), strict=True)
+        )
+
+    def look(self, side: int, batch: pa.RecordBatch) -> None:
+        """Learn what columns there are of a batch without rows."""
+        self._of_schema(side, batch)
+
+    def without_rows(self) -> pa.RecordBatch | None:
+        """A result of no rows; None until the columns of both are known."""
+        left, right = self._schemas
+        if left is None or right is None:
+            return None
+        return self._beside(0, *(pa.RecordBatch.from_pylist([], each) for each in (left, right)))
 
     @property
     def schemas(self) -> bytes:
@@ -153,8 +172,16 @@ class JoinColumns:
     def _alone(self, side: int, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Rows of this side without partners: in the columns of the others is nothing.
 
-        Of another side of which this task has seen no row, columns are not known.
+        Where those are not known, the left comes without them. TypeError for the right, whose names
+        depend on them.
         """
+        if side and self._schemas[0] is None:
+            raise TypeError(
+                f"{self._name} has {len(rows)} rows of the right stream without partners and has "
+                "had nothing of the left, expected to know the columns of both: names of the right "
+                "depend on those of the left\n\n"
+                "hint: .to_columns(schema) in front of .key_by() says what columns a stream has"
+            )
         fields = self._schemas[1 - side] or []
         nothing = [pa.nulls(len(rows), field.type) for field in fields]
         names = [field.name for field in fields]

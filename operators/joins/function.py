@@ -63,6 +63,16 @@ class JoinState(Protocol):
 class ColumnState(JoinState, Protocol):
     """The same of columns, which remembers what columns there are."""
 
+    @property
+    def waits(self) -> bool:
+        """Whether it needs to know more of that before it is told of a watermark."""
+
+    def look(self, side: int, batch: Any) -> None:
+        """Learn what columns there are of a batch without rows."""
+
+    def without_rows(self) -> Any:
+        """A result of no rows, which tells what columns results have; None until it is known."""
+
     def learn(self, encoded: bytes) -> None:
         """Take those that are not known of what another task's state tells of them."""
 
@@ -118,24 +128,49 @@ class JoinFunction(BatchFunction):
         self._columns: ColumnState | None = None
         self._watermark = NEVER
         self._told: int | None = None
+        self._has_told = False
+        """Whether those behind know what columns results have."""
 
     def process(self, batch: Any) -> Any:
         """What a batch of one of the inputs makes, with what has come of both."""
-        if not len(batch):  # markers alone, which are neither records nor columns
-            return []
         records = batch.decode()
+        if not len(records) and not is_columns(records):  # markers alone, which are neither
+            return []
         state = self._state_of(records)
-        found = state.add(batch.input, records)
-        if state.late:
-            self._put_aside(state)
         if self._columns is not None:
-            return joined(found) if found else []
+            return self._of_columns(self._columns, batch.input, records)
+        found = state.add(batch.input, records)
+        self._put_aside(state)
         return self._operator.joining.made(found, self._context.failing)
+
+    def _of_columns(self, state: ColumnState, side: int, batch: Any) -> Any:
+        """As `process`; once it is known what columns there are, what waited for that, too."""
+        waited, found = state.waits, []
+        if len(batch):
+            found = state.add(side, batch)
+        else:
+            state.look(side, batch)
+        self._put_aside(state)
+        if not self._has_told and (nothing := state.without_rows()) is not None:
+            self._has_told = True
+            found = [nothing, *found]
+        if waited and not state.waits and self._watermark != NEVER:
+            found += state.close(self._watermark)
+            self._tell()
+        return joined(found) if found else []
 
     def on_watermark(self, watermark_us: int) -> Iterator[Any]:
         """What is complete now; those behind hear of the watermark as far as it is theirs."""
+        self._watermark = watermark_us
+        if self._columns is not None and self._columns.waits:
+            return
         yield from self._close(watermark_us)
-        of_results = max(START_OF_TIME, self._operator.watermark_of_results(watermark_us))
+        self._tell()
+
+    def _tell(self) -> None:
+        """Tell of the watermark that the state has been told of."""
+        of_results = self._operator.watermark_of_results(int(self._watermark))
+        of_results = max(START_OF_TIME, of_results)
         if of_results != self._told:
             self._told = of_results
             self.watermark = Watermark(of_results)
@@ -180,10 +215,13 @@ class JoinFunction(BatchFunction):
 
     def _take_columns(self) -> ColumnState:
         self._state = self._columns = self._operator.of_columns(self._context)
-        list(self._columns.close(self._watermark))
+        if not self._columns.waits:
+            list(self._columns.close(self._watermark))
         return self._columns
 
     def _put_aside(self, state: JoinState) -> None:
+        if not state.late:
+            return
         late, state.late = state.late, []
         if self._columns is None:
             late = [late]

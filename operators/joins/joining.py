@@ -26,6 +26,8 @@ class JoinInput:
     paired: bool
     """Whether what arrives are pairs of a key and a record."""
     time: TimeSelector
+    schema: Any = None
+    """What it is declared to have where it has columns: a `pyarrow.Schema`, or None."""
 
     def rows(self, batch: list[Any], failing: Failing) -> Rows:
         """The records of a batch behind their times and keys."""

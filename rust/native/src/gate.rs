@@ -8,6 +8,7 @@ use crate::extension::Pickling;
 use crate::key::Key;
 use crate::paired::Paired;
 use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
 use oka_columnar::{Encoder, PartitionError, piece_rows, pieces};
 use oka_protocol::partition::target;
 use oka_transport::{Encoding, OpenFrame, OutputChannel};
@@ -15,13 +16,14 @@ use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 /// The channels from this task to the tasks of one downstream operator.
 ///
 /// A record goes to all of them (broadcast), to the next (rebalance), or to the one that its key
 /// chooses (hash); records of one channel stay in order. Rows of columns go where records with
-/// their key go; to rebalance, they are dealt out by the batch. One thread at a time.
+/// their key go; to rebalance, they are dealt out by the batch. Of a new schema, channels hear that
+/// get no row of its first batch. One thread at a time.
 #[pyclass(frozen, module = "engine._native")]
 pub(crate) struct OutputGate {
     channels: Vec<OutputChannel>,
@@ -137,6 +139,7 @@ impl OutputGate {
         let state = State {
             encoders: channels.iter().map(|_| Encoder::default()).collect(),
             rows,
+            schema: None,
             has_columns: false,
             frames: channels.iter().map(|_| OpenFrame::new()).collect(),
             held: Vec::with_capacity(count),
@@ -231,7 +234,11 @@ impl OutputGate {
     fn encode_columns(&self, state: &mut State, batch: &RecordBatch) -> PyResult<()> {
         let channels = &self.channels;
         let count = channels.len();
+        let is_new = state.is_new(batch);
         match &self.partitioner {
+            Partitioner::Single | Partitioner::Rebalance if is_new && batch.num_rows() == 0 => {
+                (0..count).try_for_each(|channel| state.tell_schema(channels, channel, batch))
+            }
             Partitioner::Single => state.append_columns(channels, 0, batch),
             Partitioner::Hash(_) => {
                 let mut cut = state.rows.take().ok_or_else(|| {
@@ -244,8 +251,10 @@ impl OutputGate {
                 let parts = cut.split(batch, count).map_err(|error| no_key(&error));
                 let appended = parts.and_then(|parts| {
                     let mut parts = parts.iter().enumerate();
-                    parts.try_for_each(|(channel, rows)| {
-                        state.append_rows(channels, channel, batch, rows, most)
+                    parts.try_for_each(|(channel, rows)| match rows.is_empty() {
+                        true if is_new => state.tell_schema(channels, channel, batch),
+                        true => Ok(()),
+                        false => state.append_rows(channels, channel, batch, rows, most),
                     })
                 });
                 state.rows = Some(cut);
@@ -309,6 +318,8 @@ struct State {
     encoders: Vec<Encoder>,
     /// Cuts columns by their key, for hash.
     rows: Option<oka_columnar::Partitioner>,
+    /// Of the last columns.
+    schema: Option<SchemaRef>,
     /// Whether frames may be marked as such with columns.
     has_columns: bool,
 }
@@ -393,6 +404,37 @@ impl State {
         rows: Option<&[u32]>,
     ) -> PyResult<()> {
         self.last = channel;
+        self.write(channels, channel, batch, rows)
+    }
+
+    /// Whether the columns before had another schema.
+    fn is_new(&mut self, batch: &RecordBatch) -> bool {
+        let schema = batch.schema_ref();
+        let is_new = self.schema.as_ref() != Some(schema);
+        if is_new {
+            self.schema = Some(Arc::clone(schema));
+        }
+        is_new
+    }
+
+    /// Tells what columns there are where no row goes: an operator of two streams makes nulls of
+    /// them.
+    fn tell_schema(
+        &mut self,
+        channels: &[OutputChannel],
+        channel: usize,
+        batch: &RecordBatch,
+    ) -> PyResult<()> {
+        self.write(channels, channel, batch, Some(&[]))
+    }
+
+    fn write(
+        &mut self,
+        channels: &[OutputChannel],
+        channel: usize,
+        batch: &RecordBatch,
+        rows: Option<&[u32]>,
+    ) -> PyResult<()> {
         self.open_columns(channel);
         let frame = &mut self.frames[channel];
         self.encoders[channel]

@@ -61,9 +61,9 @@ impl OpenFrame {
         !self.has_records() && self.trailer.is_empty()
     }
 
-    /// Whether there are records or markers, and not controls alone.
+    /// Whether there are records, a schema of none, or markers, and not controls alone.
     pub(crate) fn has_records(&self) -> bool {
-        self.records > 0 || !self.markers.is_empty()
+        self.body_bytes() > 0 || self.records > 0 || !self.markers.is_empty()
     }
 
     /// Drops what is in the frame; keeps its memory unless that is large.
