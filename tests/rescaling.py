@@ -132,6 +132,7 @@ class Job:
         self.columns = chance.random() < 0.4 and self.kind != "process"
         self.source = chance.choice(["files", "files", "collection", "function"])
         self.batch_size = chance.choice([1, 3, 10, 40])
+        self.rate = chance.choice([None, None, 5000.0])
         self.numbers = iter(range(1 << 30))
         self.left = self._splits()
         self.right = self._splits() if self.kind in JOINS else []
@@ -181,7 +182,7 @@ class Job:
             folder = self.folder / name
             if not folder.exists():
                 self._write(folder, splits)
-            return source(TextFiles(folder / "*")).map(parsed)
+            return source(TextFiles(folder / "*", rate=self.rate)).map(parsed)
         if self.source == "function":
 
             def share(context: TaskContext, position: Any) -> Iterator[At]:
@@ -190,7 +191,7 @@ class Job:
                 for first in range(at, len(own), 4):
                     yield At(first + 4, own[first : first + 4])
 
-            return source(Function(share))
+            return source(Function(share, rate=self.rate))
         (records,) = splits
         if self.columns:
             size = self.batch_size
@@ -198,8 +199,9 @@ class Job:
                 list(map(as_dict, records[at : at + size])) for at in range(0, len(records), size)
             ]
             schema = pa.schema([(name, pa.int64()) for name in NAMES])
-            return source(Collection([pa.RecordBatch.from_pylist(each, schema) for each in rows]))
-        return source(Collection(records))
+            batches = [pa.RecordBatch.from_pylist(each, schema) for each in rows]
+            return source(Collection(batches, rate=self.rate))
+        return source(Collection(records, rate=self.rate))
 
     def _write(self, folder: Path, splits: list[list[Record]]) -> None:
         chance = random.Random(f"files {self.seed}")

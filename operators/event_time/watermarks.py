@@ -89,6 +89,8 @@ class _Watermarks(BatchFunction):
         """Where all splits go on at least; one, if any."""
         self._split = self._splits.current
         """That of the last batch."""
+        self._here: HighestTime | None = None
+        """Its highest time, where it is known."""
         self._disbelieved = 0
         """How many times of splits that have ended were not believed."""
         self._unseen: list[Any] = []
@@ -115,7 +117,7 @@ class _Watermarks(BatchFunction):
         now_ns, idleness = self._now_ns(), self._idleness
         if self._splits.current != self._split:
             self._see()
-            self._split = self._splits.current
+            self._go_to(self._splits.current)
         if not len(batch):
             self._on_nothing(now_ns)
             return batch
@@ -179,10 +181,10 @@ class _Watermarks(BatchFunction):
         kept = list(chain.from_iterable(state.own))
         self._floor = sorted(each for each in kept if isinstance(each, int))[:1]
         if self._floor:
-            self._split = ONLY
+            self._go_to(ONLY)
             self._see_times(self._floor)
         for share, name, highest in (each for each in kept if not isinstance(each, int)):
-            self._split = share, name
+            self._go_to((share, name))
             self._see_times([highest])
 
     def metrics(self) -> dict[str, Any]:
@@ -194,6 +196,7 @@ class _Watermarks(BatchFunction):
         """Nothing came of a split; it may have ended."""
         if self._split not in self._splits.open and self._split in self._highest:
             self._disbelieved += self._highest.pop(self._split).disbelieved
+            self._here = None
         elif self._idle_ns is not None and len(self._splits.open) > 1:
             silent = self._silent.setdefault(self._split, Idleness(self._idle_ns, now_ns))
             if silent.has_come(now_ns):
@@ -226,12 +229,15 @@ class _Watermarks(BatchFunction):
         if highest.value is not None:
             self._times.tell(self._split, highest.value)
 
+    def _go_to(self, split: Split) -> None:
+        self._split, self._here = split, self._highest.get(split)
+
     def _of_split(self) -> HighestTime:
-        if (found := self._highest.get(self._split)) is None:
-            found = self._highest[self._split] = HighestTime(self._max_jump_us)
+        if self._here is None:
+            self._here = self._highest[self._split] = HighestTime(self._max_jump_us)
             if self._floor:
-                found.see(self._floor)
-        return found
+                self._here.see(self._floor)
+        return self._here
 
     def _times_of(self, batch: Any) -> Sequence[int]:
         """Some times of a batch, that of the last record among them; of columns, the highest.

@@ -7,10 +7,12 @@ import gzip
 import io
 import os
 import zlib
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 from operators.sources.layout import Range
+
+T = TypeVar("T")
 
 
 class File(io.RawIOBase):
@@ -44,18 +46,13 @@ class File(io.RawIOBase):
         """Where it goes on."""
         return self._at
 
+    def read(self, size: int = -1) -> bytes:
+        """At most so many bytes of what comes next."""
+        return self._with(lambda file: file.read(size)) or b""
+
     def readinto(self, buffer: Any) -> int:
         """Read what comes next."""
-        file = self._file or self._open()
-        try:
-            file.seek(self._at)
-            count = file.readinto(buffer) or 0
-        finally:
-            if not self._stays_open:
-                file.close()
-                self._file = None
-        self._at += count
-        return count
+        return self._with(lambda file: file.readinto(buffer)) or 0
 
     def close(self) -> None:
         """Let go of it."""
@@ -63,6 +60,18 @@ class File(io.RawIOBase):
             self._file.close()
             self._file = None
         super().close()
+
+    def _with(self, read: Callable[[io.FileIO], T]) -> T:
+        file = self._file or self._open()
+        try:
+            file.seek(self._at)
+            found = read(file)
+            self._at = file.tell()
+        finally:
+            if not self._stays_open:
+                file.close()
+                self._file = None
+        return found
 
     def _open(self) -> io.FileIO:
         self._file = file = io.FileIO(self._path)

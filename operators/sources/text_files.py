@@ -8,7 +8,7 @@ doubled. A line ends in `\n`, `\r\n` or `\r`, as in Python's `open`.
 import codecs
 import glob
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -105,21 +105,24 @@ class TextFiles(SourceOperator[str]):
 
 
 class _Lines(SplitReader):
-    """What one share has of the files. A split's name has the time over of its range, too."""
+    """What one share has of the files.
+
+    Where nobody looks at event time, its ranges are one split, which is read one behind the other;
+    else each is one, named by itself and the time over.
+    """
 
     def __init__(self, source: TextFiles, files: tuple[Piece, ...], context: TaskContext) -> None:
         self._source = source
         self._files = files
         self._context = context
-        self._layers: tuple[Layer, ...] = (Layer(files, tuple(range(context.parallelism))),)
         self.splits: dict[Any, SourceReader] = {}
         self.ended: list[Any] = []
-        self._open({})
+        self._begin((Layer(files, tuple(range(context.parallelism))),), {})
 
     @property
     def layout(self) -> Any:
-        """The layers, as plain tuples."""
-        return tuple((tuple(map(tuple, layer.pieces)), layer.shares) for layer in self._layers)
+        """The layers, as plain tuples, and how many times over they are read."""
+        return self._layout
 
     def restore(self, position: Any) -> None:
         """Begin where another reader of the share was."""
@@ -132,49 +135,110 @@ class _Lines(SplitReader):
 
     def lay_out(self, layout: Any, positions: Mapping[Any, tuple[Any, ...]]) -> None:
         """Make the ranges again, and those of what has come since."""
-        before = layers_of(layout)
+        kept, repeat = layout
+        if repeat != self._source.repeat:
+            raise CheckpointError(
+                f"TextFiles has repeat={self._source.repeat}, expected {repeat} as before",
+                "how far the files were read is counted in that: start the job anew",
+            )
+        before = layers_of(kept)
         shares = self._context.open_shares or range(self._context.parallelism)
-        self._layers = continued(before, self._files, shares)
-        self._check(before, positions)
-        self._open(positions)
+        layers = continued(before, self._files, shares)
+        own = dict(self._ranges(before))
+        reached = _apart(list(own), positions[None]) if None in positions else positions
+        _check(own, last_pieces(before), last_pieces(layers), reached)
+        self._begin(layers, positions if _is_in_a_batch(positions) else reached)
 
     def end(self, name: Any) -> None:
-        """The range has no more lines."""
+        """The split has no more lines."""
         del self.splits[name]
         self.ended.append(name)
 
-    def _open(self, positions: Mapping[Any, tuple[Any, ...]]) -> None:
-        own, files = self._names(self._layers), last_pieces(self._layers)
-        count = 1 if self._context.splits.times is None else len(own)
+    def _begin(self, layers: tuple[Layer, ...], positions: Mapping[Any, tuple[Any, ...]]) -> None:
+        kept = tuple((tuple(map(tuple, each.pieces)), each.shares) for each in layers)
+        self._layout = kept, self._source.repeat
+        files = last_pieces(layers)
+        if self._context.splits.times is None and None not in positions:
+            if not positions:
+                positions = {None: (((0, None, 0), 0),)}
+            else:
+                positions = _together([name for name, _ in self._ranges(layers)], positions)
+        batch_size = self._context.batch_size
         self.splits.clear()
-        for name, each in own.items():
-            position = positions.get(name)
+        if None in positions:
+            own = [each for _, each in self._ranges(layers)]
+            self.splits[None] = Blocks(
+                partial(_one_by_one, self._source, files, own), (0, None, 0), batch_size
+            )
+        else:
+            apart = dict(self._ranges(layers))
+            for name, each in apart.items():
+                blocks = partial(_blocks, self._source, files, each, len(apart))
+                self.splits[name] = Blocks(blocks, (None, 0), batch_size)
+        for name, position in positions.items():
             if position == ():
-                continue
-            blocks = partial(_blocks, self._source, each, files[each.piece.path].end, count)
-            self.splits[name] = Blocks(blocks, (None, 0), self._context.batch_size)
-            if position is not None:
+                self.end(name)
+            else:
                 self.splits[name].restore(position[0])
-        self.ended = [name for name in own if name not in self.splits]
 
-    def _names(self, layers: tuple[Layer, ...]) -> dict[Any, Range]:
+    def _ranges(self, layers: tuple[Layer, ...]) -> Iterator[tuple[Any, Range]]:
+        """Those of the share, in order, with their names; those of later layers at the end."""
         own = list(ranges(layers, self._context.index))
-        return {(*each.name, time): each for time in range(self._source.repeat) for each in own}
+        for number in range(len(layers)):
+            of_layer = [each for each in own if each.name[0] == number]
+            for time in range(self._source.repeat):
+                yield from (((*each.name, time), each) for each in of_layer)
 
-    def _check(self, before: tuple[Layer, ...], positions: Mapping[Any, tuple[Any, ...]]) -> None:
-        """Raise CheckpointError where files are not what the positions are of."""
-        then, now = last_pieces(before), last_pieces(self._layers)
-        own = self._names(before)
-        for path in {each.piece.path for name, each in own.items() if positions.get(name) != ()}:
-            check_there(then[path])
-        for name, each in own.items():
-            path, size = each.piece.path, then[each.piece.path].end
-            if now[path].end > size and _has_last_line(each, size, positions.get(name)):
-                refuse_continued(then[path])
+
+def _check(
+    own: Mapping[Any, Range],
+    then: Mapping[str, Piece],
+    now: Mapping[str, Piece],
+    reached: Mapping[Any, tuple[Any, ...]],
+) -> None:
+    """Raise CheckpointError where files are not what positions are of, which were reached then."""
+    for path in {each.piece.path for name, each in own.items() if reached.get(name) != ()}:
+        check_there(then[path])
+    for name, each in own.items():
+        path, size = each.piece.path, then[each.piece.path].end
+        if now[path].end > size and _has_last_line(each, size, reached.get(name)):
+            refuse_continued(then[path])
+
+
+def _apart(names: Sequence[Any], position: tuple[Any, ...]) -> dict[Any, tuple[Any, ...]]:
+    """Positions of each of these ranges, of one of all that are read one behind the other."""
+    if position == ():
+        return dict.fromkeys(names, ())
+    (number, *start), given = position[0]
+    at_work = names[number : number + 1]  # none, where there are no ranges
+    return {**dict.fromkeys(names[:number], ()), **dict.fromkeys(at_work, ((tuple(start), given),))}
+
+
+def _together(
+    names: Sequence[Any], positions: Mapping[Any, tuple[Any, ...]]
+) -> Mapping[Any, tuple[Any, ...]]:
+    """One position of all of these ranges, if they were read one behind the other."""
+    number = next((at for at, name in enumerate(names) if positions.get(name) != ()), len(names))
+    if number == len(names):
+        return {None: ()}
+    start, given = positions.get(names[number], _FRESH)[0]
+    told = {name for name in names[number + 1 :] if positions.get(name, _FRESH) != _FRESH}
+    if told or _is_in_a_batch(positions):
+        return positions
+    return {None: (((number, *start), given),)}
+
+
+def _is_in_a_batch(positions: Mapping[Any, tuple[Any, ...]]) -> bool:
+    """Whether a batch had left in part: the rest is counted from where it was."""
+    return any(position[1:] for position in positions.values())
 
 
 def _blocks(
-    source: TextFiles, of: Range, size: int, count: int, start: tuple[int | None, int]
+    source: TextFiles,
+    files: Mapping[str, Piece],
+    of: Range,
+    count: int,
+    start: tuple[int | None, int],
 ) -> Iterator[tuple[tuple[int, int], list[str]]]:
     """Blocks of lines of a range; each start has an offset, and how many lines are left out there.
 
@@ -184,13 +248,27 @@ def _blocks(
     path, is_first = of.piece.path, offset is None and count > 1
     block_bytes = min(_BLOCK_BYTES, max(_LEAST_BLOCK_BYTES, _BLOCK_BYTES // count))
     with File(path, stays_open=count <= _MOST_OPEN) as file:
-        for begin, block in whole_lines(file, of, size, offset, block_bytes):
+        for begin, block in whole_lines(file, of, files[path].end, offset, block_bytes):
             lines = source.decode(block, path)
             if is_first:
                 yield (begin, 0), lines[:1]
                 skipped, is_first = 1, False
             yield (begin, skipped), lines[skipped:] if skipped else lines
             skipped = 0
+
+
+def _one_by_one(
+    source: TextFiles,
+    files: Mapping[str, Piece],
+    own: Sequence[Range],
+    start: tuple[int, int | None, int],
+) -> Iterator[tuple[tuple[int, int, int], list[str]]]:
+    """Blocks of several ranges; a start has the number of its range, too."""
+    first, offset, skipped = start
+    for number, each in enumerate(own[first:], first):
+        for (begin, left_out), lines in _blocks(source, files, each, 1, (offset, skipped)):
+            yield (number, begin, left_out), lines
+        offset, skipped = None, 0
 
 
 def _found(patterns: list[str]) -> tuple[Piece, ...]:
@@ -262,6 +340,8 @@ def _check_encoding(encoding: str, errors: str) -> None:
         )
 
 
+_FRESH = (((None, 0), 0),)
+"""The position of a range that was not begun."""
 _BLOCK_BYTES = 1 << 20
 _LEAST_BLOCK_BYTES = 1 << 14
 """Where files are read side by side, each has its part of a block in memory, or so much."""
