@@ -15,7 +15,7 @@ export RAY_USAGE_STATS_ENABLED := 0
 # of one task took 0.78 CPU seconds rather than 0.40 (Intel Xeon, 2026-11-23).
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help build wordcount test lint format rust-test loom python-test stubs fuzz soak chaos nexmark load bench bench-check peers first-hour k8s-check k8s-tools clean
+.PHONY: help build wordcount test lint format rust-test loom python-test stubs fuzz soak chaos rescales nexmark load bench bench-check peers first-hour k8s-check k8s-tools clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
@@ -114,6 +114,10 @@ CHAOS_SEEDS ?= 0-99
 chaos: $(BUILT) ## drivers and workers killed, stopped and cut off at seeded moments, on each runtime; CHAOS_SEEDS=0-99
 	CHAOS_SEEDS=$(CHAOS_SEEDS) $(BIN)/python -m pytest -q -s --timeout 600 tests/faults/test_chaos.py tests/faults/test_recovery.py \
 		tests/faults/test_checkpoint_storage.py tests/unit/runtime/test_recovery.py tests/faults/test_node_lost.py tests/faults/test_serving.py
+
+RESCALE_SEEDS ?= 0-499
+rescales: $(BUILT) ## random jobs that go on with fewer and more tasks: 5 minutes; RESCALE_SEEDS=0-499
+	RESCALE_SEEDS=$(RESCALE_SEEDS) $(BIN)/python -m pytest -q --numprocesses 2 tests/property/test_rescales.py
 
 bench: $(BUILT) ## the word-count benchmark at parallelism 1, a quarter of an hour; goes on where it stopped
 	$(BIN)/oka bench word-count --parallelism 1 --json results/word_count.json

@@ -56,28 +56,37 @@ def us(count: int) -> timedelta:
 
 
 class Brake:
-    """Slows sources down behind so many records, so that a job can be stopped in between."""
+    """Slows sources down behind so many records, so that a job can be stopped in between.
+
+    And fails once behind so many.
+    """
 
     def __init__(self) -> None:
         self.reached = threading.Event()
-        self._left = 0
+        self._left = self._until_failure = 0
         self._lock = threading.Lock()
 
-    def set(self, records: int | None) -> None:
+    def set(self, records: int | None, until_failure: int | None = None) -> None:
         """None lets all pass."""
         self.reached.clear()
-        self._left = 1 << 60 if records is None else records
+        self._left = _ALL if records is None else records
+        self._until_failure = _ALL if until_failure is None else until_failure
 
     def passing(self, batch: Any) -> Any:
         with self._lock:
             self._left -= len(batch)
             is_reached = self._left <= 0
+            self._until_failure -= len(batch)
+            if self._until_failure <= 0:
+                self._until_failure = _ALL
+                raise RuntimeError("this comes once")
         if is_reached:
             self.reached.set()
             time.sleep(0.003)
         return batch
 
 
+_ALL = 1 << 60
 BRAKE = Brake()
 
 
@@ -221,7 +230,9 @@ class Job:
         most = 2 * self.records // len(self.parallelisms)
         settings = {"batch_size": self.batch_size, "folder": self.folder}
         for parallelism in self.parallelisms[:-1]:
-            outputs = run(self.pipeline, parallelism, stops.randint(0, most), **settings)
+            failure = stops.randint(1, most + 1) if stops.random() < 0.3 else None
+            stop = stops.randint(0, most)
+            outputs = run(self.pipeline, parallelism, stop, failure, **settings)
             if outputs is not None:
                 return outputs  # it has ended before
             self.stops += 1
@@ -234,13 +245,14 @@ def run(
     pipeline: Callable[[], Any],
     parallelism: int,
     records: int | None = None,
+    until_failure: int | None = None,
     *,
     folder: Path,
     batch_size: int,
 ) -> dict[str, Any] | None:
     """Go on with a job that has its checkpoints in the folder, and stop it behind so many records.
 
-    Its outputs; None where it has stopped.
+    It may fail once before. Its outputs; None where it has stopped.
     """
     config = JobConfig(
         name="rescales",
@@ -251,7 +263,7 @@ def run(
         resume="latest",
         checkpoint_interval_seconds=600.0,
     )
-    BRAKE.set(records)
+    BRAKE.set(records, until_failure)
     handle = JobHandle(Plan.of(pipeline(), config), ThreadLauncher())
     try:
         if records is not None:

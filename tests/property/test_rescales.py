@@ -1,7 +1,6 @@
 """Jobs that go on with fewer and with more tasks have the results of one that never stopped.
 
-`RESCALE_SEEDS=0-499 python -m pytest tests/property/test_rescales.py` runs 500; the test suite runs
-a few. A failed one names its seed.
+`make rescales` runs 500; the test suite runs a few. A failed one names its seed.
 """
 
 from __future__ import annotations
