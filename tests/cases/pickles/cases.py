@@ -1181,7 +1181,7 @@ class Mode(enum.IntFlag):
 
 
 class Operation(enum.Enum):
-    ADD = functools.partial(operator.add)
+    ADD = {"by": plus_one}  # noqa: RUF012
     SUBTRACT = [1, 2]
 
     def __str__(self):
@@ -1309,7 +1309,7 @@ def int_flags():
 @case
 def enums_of_any_value():
     return (
-        Operation.ADD.value(1, 2),
+        Operation.ADD.value["by"](1),
         Operation.SUBTRACT.value,
         str(Operation.ADD),
         Operation([1, 2]) is Operation.SUBTRACT,
