@@ -1181,7 +1181,7 @@ class Mode(enum.IntFlag):
 
 
 class Operation(enum.Enum):
-    ADD = {"by": plus_one}  # noqa: RUF012
+    ADD = {"by": plus_one}
     SUBTRACT = [1, 2]
 
     def __str__(self):
