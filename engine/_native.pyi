@@ -1,7 +1,7 @@
 from typing import Any, SupportsFloat, SupportsIndex, final
 from typing_extensions import disjoint_base
 
-__all__ = ["Aggregate", "AggregateError", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "Digests", "EncodeError", "FrozenDict", "HttpGateway", "HttpReplies", "HttpStream", "InputStatistics", "KeyExtractError", "KeyedEntries", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "Paired", "ResourceError", "S3Client", "S3Server", "StorageFailed", "WindowAggregate", "ipc_streams", "keyed_entries", "mapped", "partition", "register_extensions", "use_precise_timers", "xxh3"]
+__all__ = ["Aggregate", "AggregateError", "Batch", "Blob", "BlobNode", "BlobStatistics", "Cancelled", "ChannelLost", "Control", "DecodeError", "Digests", "EncodeError", "Finder", "FrozenDict", "HttpGateway", "HttpReplies", "HttpStream", "InputStatistics", "KeyExtractError", "KeyedEntries", "Landing", "LatencyHistogram", "Latest", "Network", "NetworkError", "NetworkStatistics", "OutputGate", "OutputStatistics", "Paired", "ResourceError", "S3Client", "S3Server", "StorageFailed", "WindowAggregate", "ipc_streams", "keyed_entries", "mapped", "partition", "register_extensions", "use_precise_timers", "xxh3"]
 
 @final
 class Aggregate:
@@ -323,6 +323,19 @@ class EncodeError(TypeError):
     A record holds something that cannot travel between tasks.
     """
     def __new__(cls, /, message: "str") -> EncodeError: ...
+
+@final
+class Finder:
+    """
+    Finds the keys of records, as a gate does: an item of a tuple or list, the value of a dict or the
+    field of an object, or a tuple of several.
+    """
+    def __getnewargs__(self, /) -> tuple[object]: ...
+    def __new__(cls, /, key: "int | str | tuple[int | str, ...]") -> Finder: ...
+    def find(self, /, record: "Any") -> "Any":
+        """
+        The key of a record. Raises KeyError or IndexError where it has no such item, else TypeError.
+        """
 
 @final
 class FrozenDict:

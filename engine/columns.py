@@ -83,6 +83,23 @@ def as_columns(result: object) -> Any:
     return joined(result.to_batches() or [pyarrow.RecordBatch.from_pylist([], result.schema)])
 
 
+def of_frame(value: object) -> Any:
+    """A frame of pandas or Polars as a RecordBatch, None for anything else; imports neither.
+
+    Of pandas, an index that has a name is a column.
+    """
+    package = type(value).__module__.partition(".")[0]
+    if type(value).__name__ != "DataFrame" or package not in ("pandas", "polars"):
+        return None
+    frame: Any = value
+    if package == "polars":
+        return as_columns(frame.to_arrow())
+    pyarrow = import_pyarrow("a DataFrame")
+    named = any(name is not None for name in frame.index.names)
+    batch = pyarrow.RecordBatch.from_pandas(frame, preserve_index=named)
+    return as_columns(batch.replace_schema_metadata(None))
+
+
 def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     """One batch of all rows, in order; ValueError where it cannot hold them.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from collections.abc import Callable, Iterable
 from typing import Any, ParamSpec, TypeVar
 
@@ -86,7 +87,7 @@ class WorkerLost(EngineError):
         message = f"worker of task {task} on node {node} was lost: {status}"
         if log:
             message += f"\nlast log lines:\n{log.rstrip()}"
-        super().__init__(message, "was it out of memory? `dmesg` names processes the kernel killed")
+        super().__init__(message, _why_lost(status))
         self.task = task
         self.node = node
         self.status = status
@@ -135,6 +136,24 @@ class StorageError(EngineError):
     def __init__(self, message: str, hint: str | None = None, *, code: str | None = None) -> None:
         super().__init__(message, hint)
         self.code = code
+
+
+def _why_lost(status: str) -> str:
+    """What a process that ended like this may have come to."""
+    if found := re.fullmatch(r"exited with status (\d+)", status):
+        return f"something in it, such as os._exit({found[1]}) in a function or a library, ended it"
+    if found := re.fullmatch(r"killed by (SIG\w+)", status):
+        if found[1] in _OF_CODE:
+            return (
+                f"a library in compiled code failed ({found[1]}); the log has what was called, the "
+                "last call first"
+            )
+        if found[1] not in ("SIGKILL", "SIGBUS"):
+            return f"somebody has sent it {found[1]}"
+    return "was it out of memory? `dmesg` names processes the kernel killed"
+
+
+_OF_CODE = ("SIGSEGV", "SIGABRT", "SIGFPE", "SIGILL")
 
 
 def _restored(

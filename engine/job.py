@@ -35,18 +35,19 @@ from engine.runtime.ports import check_ports
 from engine.runtime.reply import text_of
 
 Pipelines = Sunk | Sequence[Sunk]
+Config = JobConfig | Mapping[str, Any]
 logger = logging.getLogger("oka")
 
 
 @without_frames
-def execute(pipelines: Pipelines, config: JobConfig | None = None, **settings: Any) -> JobResult:
+def execute(pipelines: Pipelines, config: Config | None = None, **settings: Any) -> JobResult:
     """Run the pipeline (or several that share operators) to its end.
 
     Settings are those of JobConfig: `execute(pipeline, parallelism=2, batch_size=100)`, or a
-    whole `config`. Raises GraphError, ConfigError and PlacementError before any worker starts;
-    OperatorError, WorkerLost, ChannelLost or StartError when the job fails. Ctrl-C stops the job
-    within two seconds and then raises KeyboardInterrupt; a signal handler of yours that raises
-    stops it, too.
+    whole `config`, or a dict of settings. Raises GraphError, ConfigError and PlacementError before
+    any worker starts; OperatorError, WorkerLost, ChannelLost or StartError when the job fails.
+    Ctrl-C stops the job within two seconds and then raises KeyboardInterrupt; a signal handler of
+    yours that raises stops it, too.
     """
     return finished(submit(pipelines, config, **settings))
 
@@ -63,14 +64,21 @@ def finished(handle: JobHandle) -> JobResult:
 
 
 @without_frames
-def submit(pipelines: Pipelines, config: JobConfig | None = None, **settings: Any) -> JobHandle:
+def submit(pipelines: Pipelines, config: Config | None = None, **settings: Any) -> JobHandle:
     """Start the pipeline and return at once. Arguments and planning errors as for `execute`."""
     if config is not None and settings:
         raise ConfigError(
             f"got a config and the settings {', '.join(settings)}, expected one or the other",
             "dataclasses.replace(config, …) changes a setting of a config",
         )
-    plan = Plan.of(pipelines, config or JobConfig.of(settings))
+    if config is not None and not isinstance(config, JobConfig | Mapping):
+        raise ConfigError(
+            f"config is {type(config).__name__} {config!r:.80}, expected a JobConfig or a dict",
+            "JobConfig.read(path) reads a file",
+        )
+    if not isinstance(config, JobConfig):
+        config = JobConfig.of(settings if config is None else config)
+    plan = Plan.of(pipelines, config)
     return JobHandle(plan, open_launcher(plan))
 
 

@@ -172,6 +172,11 @@ def _name(kind: type) -> str:
 
 
 def _hint(kind: type) -> str:
+    if issubclass(kind, date) and kind.__module__.partition(".")[0] == "pandas":
+        return (
+            "value.to_pydatetime() is a plain datetime; the rows of a frame travel as columns, "
+            "pyarrow.RecordBatch.from_pandas(frame), or Collection(frame)"
+        )
     for base in (str, int, float, bytes, tuple, list, dict, set, frozenset):
         if issubclass(kind, base):
             return f"it would arrive as a plain {base.__name__}; emit {base.__name__}(value)"

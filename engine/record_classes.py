@@ -30,6 +30,7 @@ class Shape(NamedTuple):
     `payload`: `take(value)` gives the bytes behind the code. All other forms begin with the
     reference. `parts`: `take(value)` gives a tuple of values, `build(*parts)` the value.
     `members`: the same, of a class that has each value once. `items`: those of a tuple.
+    `names` are those of the items or the fields.
     `fields`: the attributes of these names; where an object has others, `take(value)` gives a dict
     of all it has, and `build(dict)` the object.
     """
@@ -193,7 +194,8 @@ def _named_tuple(kind: Any) -> Shape:
     code = NAMED_TUPLE if like_a_tuple else OBJECT
     reference = record_registry.reference(kind)
     if kind.__dictoffset__:
-        return Shape("parts", code, _items, lambda *items: tuple.__new__(kind, items), reference)
+        build = lambda *items: tuple.__new__(kind, items)  # noqa: E731
+        return Shape("parts", code, _items, build, reference, kind._fields)
     return Shape("items", code, _items, tuple, reference, kind._fields)
 
 

@@ -9,7 +9,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from engine.columns import as_columns, columns_of, import_pyarrow, is_columns, joined, rows, slices
+from engine.columns import (
+    as_columns,
+    columns_of,
+    import_pyarrow,
+    is_columns,
+    joined,
+    of_frame,
+    rows,
+    slices,
+)
 from engine.errors import GraphError
 from engine.graph.checks import check_integer
 from engine.graph.operator import BatchFunction, BatchOperator, Plain, Properties, TaskContext
@@ -137,11 +146,32 @@ def checked_batch(result: object, method: str = "map_batches") -> Any:
         return result
     columns = as_columns(result)
     if columns is None:
+        columns = of_frame(result)
+    if columns is None:
+        columns = _items(result)
+    if columns is None:
         raise TypeError(
             f"the function of {method} returned {type(result).__name__} {result!r:.80}, "
-            "expected a list, a pyarrow.RecordBatch or a pyarrow.Table"
+            "expected a list, an array of NumPy, a pyarrow.RecordBatch, a pyarrow.Table or a frame "
+            "of pandas or Polars\n\nhint: return list(…) of what has the records"
         )
     return columns
+
+
+def _items(result: Any) -> list[Any] | None:
+    """The items of an array of NumPy or a series; None for what is neither.
+
+    Numbers and texts are Python's own, which travel faster; rows of an array are arrays.
+    """
+    package, kind = type(result).__module__.partition(".")[0], type(result).__name__
+    if (package, kind) == ("polars", "Series"):
+        return list(result.to_list())
+    if (package, kind) == ("pandas", "Series"):
+        return list(result.tolist())
+    if (package, kind) != ("numpy", "ndarray") or not result.ndim:
+        return None
+    is_plain = result.ndim == 1 and result.dtype.kind in "biufcUSO"
+    return list(result.tolist() if is_plain else result)
 
 
 def _joined(results: list[Any]) -> Any:

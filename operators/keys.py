@@ -15,13 +15,14 @@ from engine.graph.operator import (
     RecordOperator,
     TaskContext,
 )
-from engine.network import KeyExtractError, partition
+from engine.network import Finder, KeyExtractError, partition
 from engine.record import dict_key
 from engine.rescued import rescued
 from operators.elementwise import check_function
 
 Item: TypeAlias = int | str
-"""Where in a record a value is: the index of a tuple's or list's item, or a dict's field name."""
+"""Where in a record a value is: the index of a tuple's or list's item, a key of a dict, or the name
+of a field, of a dataclass, a named tuple or another object."""
 
 Key: TypeAlias = Item | tuple[Item, ...] | None
 """An item, several that make a tuple, or None: the record itself."""
@@ -84,11 +85,12 @@ class HaveKeys(BatchOperator):
     def open(self, context: TaskContext) -> BatchFunction:
         """The loop over a batch."""
         items = self.key if isinstance(self.key, tuple) else (self.key,)
+        finders = [_itself if item is None else Finder(item).find for item in items]
         assert context.rescue is not None
 
         def with_keys(record: Any) -> Any:
-            for item in items:
-                _checked(_found(record, item))
+            for find in finders:
+                _checked(find(record))
             return record
 
         return Plain(rescued(RecordOperator("map", with_keys), context.rescue))
@@ -98,7 +100,11 @@ def key_finder(key: Key) -> Callable[[Any], Any]:
     """The function that gives the key of a record."""
     if key is None:
         return _itself
-    return itemgetter(*key) if isinstance(key, tuple) else itemgetter(key)
+    items = key if isinstance(key, tuple) else (key,)
+    if any(isinstance(item, str) for item in items):
+        find: Callable[[Any], Any] = Finder(key).find
+        return find
+    return itemgetter(*items)
 
 
 def with_keys(key: Key) -> Callable[[Iterator[Any]], Iterator[tuple[Any, Any]]]:
@@ -160,19 +166,6 @@ def unhashable(key: object) -> TypeError:
         f"the key {key!r:.80} is a {type(key).__name__}, which is not hashable\n\n"
         "hint: make it a tuple, or another that is, by a function: key_by(lambda record: ...)"
     )
-
-
-def _found(record: Any, item: Item | None) -> Any:
-    """The item, of the kinds of records that a gate takes it from."""
-    if item is None:
-        return record
-    if isinstance(item, str):
-        fits, expected = type(record) is dict, "dict"
-    else:
-        fits, expected = isinstance(record, tuple) or type(record) is list, "tuple or list"
-    if not fits:
-        raise TypeError(f"the record is a {type(record).__name__}, expected a {expected}")
-    return record[item]
 
 
 def _checked(key: Any) -> Any:

@@ -117,11 +117,14 @@ class _Final(_Reduce):
 
 def _reduce_by_item(function: Combine, item: Any, state: State, failing: Failing) -> Loop:
     def reduce(batch: list[Any]) -> list[Any]:
-        values, combine, index = state, function, item
+        values, combine, index, find = state, function, item, key_finder(item)
         out: list[Any] = []
         try:
             for record in batch:
-                key = record[index]
+                try:
+                    key = record[index]
+                except TypeError:  # it is an object with fields
+                    key = find(record)
                 try:
                     value = values[key]
                 except (KeyError, TypeError):

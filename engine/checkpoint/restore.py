@@ -6,6 +6,7 @@ Pure: a manifest and the tasks of the job to be, in; what each of them reads, ou
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -86,7 +87,11 @@ def _check_all_wanted(
     left = sorted(kept.keys() - wanted - drop)
     if not left:
         return
-    new = sorted(wanted - manifest.operators.keys())
+    new = sorted(
+        identity
+        for identity in wanted - manifest.operators.keys()
+        if _kind(identity) in (identity, _kind(left[0]))
+    )
     raise CheckpointError(
         f"epoch {manifest.epoch} has {kept[left[0]]} of operator {left[0]!r}, which the pipeline "
         "does not have" + (f"; so it is with {', '.join(map(repr, left[1:]))}" if left[1:] else ""),
@@ -94,3 +99,11 @@ def _check_all_wanted(
         + "Operators keep their state by name: give it the name again with .named(…), or drop the "
         f"state with drop_state={left!r} (`--set drop_state='{json.dumps(left)}'`)",
     )
+
+
+def _kind(identity: str) -> str:
+    """The identity of an operator that has a name; else what it is, without where it is."""
+    return _WHERE.sub("", identity)
+
+
+_WHERE = re.compile(r"(-[0-9a-f]{12})+(-\d+)?$")

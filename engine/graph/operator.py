@@ -5,6 +5,7 @@ An operator is declared on the driver, pickled, and opened once in every task. S
 the engine has to know of an operator before that is in its `Properties`.
 """
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -205,6 +206,14 @@ class Properties:
 
 class Operator:
     """One logical operator: a source, one of records or of batches, or a sink."""
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        if inspect.isfunction(vars(cls).get("properties")):
+            raise GraphError(
+                f"{cls.__name__}.properties is a method, expected a property",
+                hint="put @property in front of it, or say properties = Properties(…)",
+            )
 
     @property
     def properties(self) -> Properties:

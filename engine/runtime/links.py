@@ -11,12 +11,14 @@ import asyncio
 import codecs
 import contextlib
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 from engine import console
@@ -226,8 +228,9 @@ class _Log(asyncio.Protocol):
         self._tail = ""
 
     def last_lines(self) -> str:
-        """At most 20."""
-        return "\n".join(self._tail.splitlines()[-20:])
+        """At most 20, without frames of the engine where the stack of a crash is shown."""
+        lines = (line for line in self._tail.splitlines() if not _OWN_FRAME.fullmatch(line))
+        return "\n".join([*lines][-20:])
 
     def data_received(self, data: bytes) -> None:
         text = self._decoder.decode(data)
@@ -256,6 +259,12 @@ class _Reports(asyncio.Protocol):
 
     def connection_lost(self, _exc: Exception | None) -> None:
         self._at_end()
+
+
+_OWN_FRAME = re.compile(
+    rf'  File "(?:{re.escape(str(Path(__file__).parents[1]))}/.*|<string>)", line \d+ in \S+'
+)
+"""As the fault handler writes it, other than a traceback."""
 
 
 def _status(code: int) -> str:

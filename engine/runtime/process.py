@@ -8,6 +8,7 @@ the driver closes the socket, or is gone, the process ends.
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import pickle
 import queue
@@ -29,6 +30,7 @@ HEADER = struct.Struct("!QQ")
 def serve(control: socket.socket) -> NoReturn:
     """Answer calls until the other end of the socket closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's to handle
+    faulthandler.enable(_STDERR, all_threads=False)  # what the driver tells of one that crashed
     worker = Worker()
     calls: queue.SimpleQueue[Call] = queue.SimpleQueue()
     replying = threading.Lock()
@@ -61,6 +63,7 @@ def serve(control: socket.socket) -> NoReturn:
         answer(calls.get())
 
 
+_STDERR = 2
 _ANSWERED_WHILE_RUNNING = {
     *("statistics", "end_source", "raise_limit", "barrier", "cancel", "process_id"),
 }

@@ -15,7 +15,7 @@ from engine.columns import column_of
 from engine.errors import GraphError
 from engine.graph.failing import Failing
 from operators.elementwise import check_function
-from operators.keys import Item, check_item
+from operators.keys import Item, check_item, key_finder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -74,7 +74,7 @@ class TimeSelector:
         item = self.item
         if item is None:
             return operator.itemgetter(1) if self.paired else _itself
-        find: Callable[[Any], Any] = item if callable(item) else operator.itemgetter(item)
+        find: Callable[[Any], Any] = item if callable(item) else key_finder(item)
         return (lambda pair: find(pair[1])) if self.paired else find
 
     def all_microseconds(self, records: list[Any], failing: Failing | None = None) -> list[int]:

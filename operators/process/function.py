@@ -28,7 +28,8 @@ class _NoKey(dict[str, Any]):
 
 def _refuse() -> NoReturn:
     raise RuntimeError(
-        "a state was used where there is no key, expected it in process() or on_timer()"
+        "a state was used where there is no key, expected it in process() or on_timer()\n\n"
+        "hint: ValueState(default) in the class says what a state begins with; __init__ has no key"
     )
 
 

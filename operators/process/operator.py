@@ -71,6 +71,14 @@ class Process(BatchOperator):
                 if is_class
                 else "class F(ProcessFunction): def process(self, record, context): ...",
             )
+        for name, value in vars(function).items():
+            if isinstance(value, State | BroadcastState):
+                raise GraphError(
+                    f"{type(function).__name__} makes the state {name!r} in __init__, expected it "
+                    "in the class",
+                    hint=f"{name} = {type(value).__name__}(…) in the body of the class: each key "
+                    "has its own",
+                )
         outputs = function.outputs
         names = isinstance(outputs, tuple | list) and all(isinstance(o, str) for o in outputs)
         if not names or ERRORS in outputs or len(set(outputs)) < len(outputs):

@@ -23,6 +23,7 @@ from engine.columns import is_columns, rows
 from engine.errors import CheckpointError, GraphError
 from engine.graph.failing import Failing
 from engine.graph.operator import Properties, SinkOperator, SinkWriter, TaskContext
+from engine.json_values import ENCODER
 from operators.sinks.lines import lines
 
 
@@ -101,8 +102,10 @@ class LineFiles(_Files):
 class JsonLines(_Files):
     r"""One file for each task, `part-00000.jsonl` and so on, with a JSON value on each line.
 
-    Files are as those of `LineFiles`. Tuples become arrays, rows of columns become objects; a
-    record that JSON cannot express (bytes, NaN) fails the job.
+    Files are as those of `LineFiles`. Tuples become arrays, rows of columns, dataclasses and
+    pydantic models objects; numbers of NumPy are numbers, times as ISO 8601 has them, a Decimal, an
+    UUID and a path texts, an enum's member its value. A record that JSON cannot express (bytes,
+    NaN) fails the job.
 
     >>> JsonLines("out").encode([("a", 1), {"b": None}], Failing())
     '["a",1]\n{"b":null}\n'
@@ -116,7 +119,7 @@ class JsonLines(_Files):
         values = rows(batch) if is_columns(batch) else batch
         records = iter(values)
         try:
-            texts = [_JSON.encode(record) for record in records]
+            texts = [ENCODER.encode(record) for record in records]
         except BaseException as error:
             failing.at(values, records)
             if not isinstance(error, TypeError | ValueError):
@@ -284,6 +287,3 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(handle)  # makes the new name last
     finally:
         os.close(handle)
-
-
-_JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))

@@ -3,7 +3,15 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
-from engine.columns import is_columns, lacks_columns, packed, unpacked
+from engine.columns import (
+    as_columns,
+    is_columns,
+    lacks_columns,
+    of_frame,
+    packed,
+    slices,
+    unpacked,
+)
 from engine.errors import GraphError
 from engine.graph.operator import Properties, SourceOperator, TaskContext
 from operators.sources.batches import Blocks
@@ -16,7 +24,8 @@ class Collection(SourceOperator[T]):
     """The records of a list or another finite iterable, which is copied at once.
 
     Task i of n emits the i-th of n parts, each in order. The rows of a `pyarrow.RecordBatch` are
-    records, but it is in one part as a whole. `rate` is records per second over all tasks.
+    records, but it is in one part as a whole. A `pyarrow.Table` or a DataFrame of pandas or Polars
+    is taken as batches of its rows. `rate` is records per second over all tasks.
 
     >>> context = TaskContext("collection[1]", 1, 2, 2, "job")
     >>> list(Collection(["a", "b", "c", "d", "e", "f"]).open(context))
@@ -24,13 +33,14 @@ class Collection(SourceOperator[T]):
     """
 
     def __init__(self, records: Iterable[T], rate: float | None = None) -> None:
-        if not isinstance(records, Iterable):
+        batches = _batches(records)
+        if batches is None and not isinstance(records, Iterable):
             raise GraphError(
                 f"Collection got {type(records).__name__} {records!r:.80}, expected an iterable",
                 hint="a single record is Collection([record])",
             )
         check_rate(rate)
-        self.records = list(records)
+        self.records: list[Any] = list(records) if batches is None else batches
         self.columnar = any(is_columns(record) for record in self.records)
         if self.columnar and not all(is_columns(record) for record in self.records):
             raise GraphError(
@@ -71,4 +81,13 @@ class Collection(SourceOperator[T]):
         return Blocks(blocks, begin, size)
 
 
+def _batches(records: Any) -> list[Any] | None:
+    """The rows of a table or a frame as batches that tasks can share; None of anything else."""
+    columns = as_columns(records)
+    if columns is None:
+        columns = of_frame(records)
+    return None if columns is None else slices(columns, _BATCH_ROWS)
+
+
+_BATCH_ROWS = 4096
 _BLOCK_RECORDS = 256

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from engine.graph.failing import Failing
 from engine.graph.operator import TaskContext
-from operators.keys import NONE, found_again, unhashable
+from operators.keys import NONE, found_again, key_finder, unhashable
 from operators.windows.fold import Fold
 from operators.windows.rows import rows, tell_failing
 from operators.windows.slice import NOWHERE
@@ -44,6 +44,7 @@ def _add_by_item(
 ) -> Loop:
     def add(batch: list[Any]) -> list[Result]:
         combine, key_index, time_index = fold.add, key_item, time_item
+        find_key, find_time = key_finder(key_item), key_finder(time_item)
         first, last, values = slices.place
         begins_itself = _PLAIN if fold.create is None else _NO_KIND
         record = time = key = None
@@ -51,14 +52,20 @@ def _add_by_item(
         while True:
             try:
                 for record in records:
-                    time = record[time_index]
+                    try:
+                        time = record[time_index]
+                    except TypeError:  # it is an object with fields
+                        time = find_time(record)
                     if not first <= time <= last:
                         place = slices.place_of(time)
                         if place is None:
                             slices.late.append(record)
                             continue
                         first, last, values = place
-                    key = record[key_index]
+                    try:
+                        key = record[key_index]
+                    except TypeError:
+                        key = find_key(record)
                     if key in values:
                         values[key] = combine(values[key], record)
                     elif type(key) in begins_itself:
@@ -80,7 +87,7 @@ def _add_by_item(
 
 def _add_pairs(slices: "Slices", time_item: Any, fold: Fold, failing: Failing) -> Loop:
     def add(batch: list[Any]) -> list[Result]:
-        combine, time_index = fold.add, time_item
+        combine, time_index, find_time = fold.add, time_item, key_finder(time_item)
         first, last, values = slices.place
         begins_itself = _PLAIN if fold.create is None else _NO_KIND
         record = time = key = None
@@ -88,7 +95,10 @@ def _add_pairs(slices: "Slices", time_item: Any, fold: Fold, failing: Failing) -
         while True:
             try:
                 for key, record in pairs:
-                    time = record[time_index]
+                    try:
+                        time = record[time_index]
+                    except TypeError:  # it is an object with fields
+                        time = find_time(record)
                     if not first <= time <= last:
                         place = slices.place_of(time)
                         if place is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import re
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -226,3 +227,20 @@ def test_a_sink_that_sleeps_holds_the_source_back(runtime: str) -> None:
     assert second.memory_bytes - first.memory_bytes < 16 * 1024 * 1024
     window = engine.JobConfig().channel_window_bytes + engine.JobConfig().send_buffer_bytes
     assert second.backlog_bytes < 2 * window
+
+
+def _crash(_record: object) -> object:
+    import ctypes
+
+    return ctypes.string_at(0)
+
+
+def test_the_stack_of_a_crash_is_told_without_frames_of_the_engine() -> None:
+    pipeline = source(Collection([1])).map(_crash).sink(Collect())
+    with pytest.raises(engine.WorkerLost) as caught:
+        engine.execute(pipeline, progress="none")
+    told = str(caught.value)
+    assert "killed by SIGSEGV" in told
+    assert "Fatal Python error: Segmentation fault" in told
+    assert re.search(r'File ".*test_failures\.py", line \d+ in _crash', told)
+    assert "engine/runtime" not in told

@@ -117,3 +117,12 @@ def test_what_rust_takes_where_it_is_not_told_is_what_a_job_has() -> None:
         )
         assert own
         assert {given for _, given in own} == {"None"}, own
+
+
+def test_a_name_that_is_nearly_one_is_told() -> None:
+    with pytest.raises(
+        ConfigError, match=r"'paralelism'\n\nhint: did you mean 'parallelism'\? the"
+    ):
+        JobConfig.of({"paralelism": 2})
+    with pytest.raises(ConfigError, match=r"'colour'\n\nhint: the settings are"):
+        JobConfig.of({"colour": 2})

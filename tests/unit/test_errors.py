@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 import traceback
 from collections.abc import Iterator
 from typing import Any
@@ -121,3 +122,18 @@ def test_an_operator_error_tells_the_frames_once(
     monkeypatch.setenv("OKA_DEBUG", "")
     found: Any = pickle.loads(pickle.dumps(error))
     assert str(found) == str(error)
+
+
+@pytest.mark.parametrize(
+    ("status", "hint"),
+    [
+        ("exited with status 3", r"such as os\._exit\(3\) in a function"),
+        ("killed by SIGSEGV", "a library in compiled code failed .*the log has what was called"),
+        ("killed by SIGTERM", "somebody has sent it SIGTERM"),
+        ("killed by SIGKILL", "was it out of memory"),
+        ("died, SYSTEM_ERROR: Worker unexpectedly exits", "was it out of memory"),
+    ],
+)
+def test_how_a_worker_ended_says_what_to_look_for(status: str, hint: str) -> None:
+    lost = WorkerLost("map[0]", "local", status)
+    assert re.search(hint, str(lost.hint))

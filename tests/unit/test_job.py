@@ -6,7 +6,9 @@ import logging
 
 import pytest
 
+import engine
 from engine.config import JobConfig
+from engine.errors import ConfigError
 from engine.job import Plan
 from engine.runtime.threads import ThreadLauncher
 from engine.testing import run
@@ -42,3 +44,22 @@ def test_cpus_and_memory_are_shared_without_a_word(caplog: pytest.LogCaptureFixt
     with caplog.at_level(logging.WARNING, "oka"):
         run(pipeline, resources={"*": {"gpus": 0}})
     assert caplog.records == []
+
+
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        ({"paralelism": 2}, "did you mean 'parallelism'"),
+        ("job.toml", r"config is str 'job.toml', expected a JobConfig or a dict"),
+        ({"parallelism": 0}, "parallelism is 0"),
+    ],
+)
+def test_a_config_that_is_none(config: object, told: str) -> None:
+    pipeline = source(Collection([1])).sink(Collect())
+    with pytest.raises(ConfigError, match=told):
+        engine.submit(pipeline, config)  # type: ignore[arg-type]
+
+
+def test_a_config_may_be_a_dict() -> None:
+    pipeline = source(Collection([1])).sink(Collect())
+    assert engine.execute(pipeline, {"name": "mine", "progress": "none"}).output == [1]

@@ -4,6 +4,7 @@
 //! No Python, no I/O, no threads. Layers, each using the ones before it:
 //!
 //! - [`value`]: a total reader of encoded values; [`encode`]: the writer of the same format.
+//! - [`classes`]: the names of the fields of objects.
 //! - [`path`]: finds the value that a key selector names inside a record.
 //! - [`key`]: one byte string per key, equal exactly when the keys are equal in Python.
 //! - [`place`]: the hash by which records are divided among tasks.
@@ -19,6 +20,7 @@
 pub mod accumulator;
 pub mod aggregate;
 pub mod ahead;
+pub mod classes;
 pub mod copied;
 pub mod encode;
 pub mod fields;

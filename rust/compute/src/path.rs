@@ -8,6 +8,7 @@
 //! assert_eq!(Path::default().find(&record), Ok(&record[..]));
 //! ```
 
+use crate::classes::names_of;
 use crate::value::{ReadError, Reader, Value, extension};
 use thiserror::Error;
 
@@ -16,7 +17,7 @@ use thiserror::Error;
 pub enum Step {
     /// An item of a tuple or list; negative counts from the end, as in Python.
     Item(i64),
-    /// The value of a dict under this key.
+    /// The value of a dict under this key, or the field of an object that has this name.
     Field(String),
 }
 
@@ -33,6 +34,8 @@ pub enum PathError {
     NoItem { item: i64, count: usize },
     #[error("a dict without the field {field:?}")]
     NoField { field: String },
+    #[error("an object without the field {field:?}: it has {names}")]
+    NoAttribute { field: String, names: String },
     #[error("item {item} of something that is no tuple and no list")]
     NotASequence { item: i64 },
     #[error("field {field:?} of something that is no dict")]
@@ -94,11 +97,18 @@ fn find_item(value: &[u8], item: i64) -> Result<&[u8], PathError> {
 
 fn find_field<'a>(value: &'a [u8], field: &str) -> Result<&'a [u8], PathError> {
     let mut reader = Reader::new(value);
-    let Value::Map(count) = reader.read()? else {
-        return Err(PathError::NotADict {
-            field: field.to_owned(),
-        });
-    };
+    match reader.read()? {
+        Value::Map(count) => find_in_dict(reader, count, field),
+        Value::Extension(code, payload) => find_attribute(code, payload, field),
+        _ => Err(no_dict(field)),
+    }
+}
+
+fn find_in_dict<'a>(
+    mut reader: Reader<'a>,
+    count: usize,
+    field: &str,
+) -> Result<&'a [u8], PathError> {
     for _ in 0..count {
         match reader.read()? {
             Value::Str(name) if name == field.as_bytes() => return Ok(reader.rest()),
@@ -111,6 +121,65 @@ fn find_field<'a>(value: &'a [u8], field: &str) -> Result<&'a [u8], PathError> {
     Err(PathError::NoField {
         field: field.to_owned(),
     })
+}
+
+/// A field of an object: of a dataclass, a named tuple, or what else has names.
+#[inline(never)]
+fn find_attribute<'a>(code: i8, payload: &'a [u8], field: &str) -> Result<&'a [u8], PathError> {
+    let mut reader = Reader::new(payload);
+    let (extension::NAMED_TUPLE | extension::EQUAL_BY_PARTS | extension::OBJECT | extension::STATE) =
+        code
+    else {
+        return Err(no_dict(field));
+    };
+    let Value::Array(parts) = reader.read()? else {
+        return Err(no_dict(field));
+    };
+    let start = reader.position();
+    reader.skip()?;
+    if code == extension::STATE {
+        return find_in_state(&reader, field);
+    }
+    let names = names_of(reader.since(start)).unwrap_or_default();
+    let found = names.iter().position(|name| **name == *field.as_bytes());
+    match found.filter(|index| index + 1 < parts) {
+        Some(index) => {
+            reader.skip_many(index)?;
+            Ok(reader.rest())
+        }
+        None if names.is_empty() => Err(no_dict(field)),
+        None => Err(PathError::NoAttribute {
+            field: field.to_owned(),
+            names: names
+                .iter()
+                .map(|name| String::from_utf8_lossy(name))
+                .collect::<Vec<_>>()
+                .join(", "),
+        }),
+    }
+}
+
+/// Of an object by all its attributes: a dict of them, in which pydantic has another.
+fn find_in_state<'a>(state: &Reader<'a>, field: &str) -> Result<&'a [u8], PathError> {
+    let find = |state: &'a [u8], field| {
+        let mut reader = Reader::new(state);
+        match reader.read()? {
+            Value::Map(count) => find_in_dict(reader, count, field),
+            _ => Err(no_dict(field)),
+        }
+    };
+    let state = state.rest();
+    find(state, field).or_else(|error| match find(state, "__dict__") {
+        Ok(inner) => find(inner, field),
+        Err(_) => Err(error),
+    })
+}
+
+#[cold]
+fn no_dict(field: &str) -> PathError {
+    PathError::NotADict {
+        field: field.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -182,6 +251,66 @@ mod tests {
         let empty = [0xc7, 1, 5, 0x90];
         let found = Path::from([Step::Item(0)]).find(&empty);
         assert!(found.is_err());
+    }
+
+    /// `Point(x=7, y=8)`, whose class goes by this name.
+    fn object(code: i8, class: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        let start = encode::open_extension(&mut out, code);
+        encode::array(&mut out, 3);
+        encode::text(&mut out, class);
+        encode::int(&mut out, 7);
+        encode::int(&mut out, 8);
+        assert!(encode::close_extension(&mut out, start));
+        out
+    }
+
+    fn resolved() {
+        crate::classes::resolve_by(|reference| {
+            let named = reference.ends_with(b":Point");
+            named.then(|| {
+                &*Box::leak(Box::new([b"x".as_slice().into(), b"y".as_slice().into()])) as _
+            })
+        });
+    }
+
+    #[test]
+    fn fields_of_an_object_are_found_by_their_names() {
+        resolved();
+        for code in [
+            extension::NAMED_TUPLE,
+            extension::EQUAL_BY_PARTS,
+            extension::OBJECT,
+        ] {
+            let point = object(code, b"points:Point");
+            let find = |name| Path::from([field(name)]).find(&point).map(|rest| rest[0]);
+            assert_eq!(find("x"), Ok(7));
+            assert_eq!(find("y"), Ok(8));
+            let missing = find("z").expect_err("there is none").to_string();
+            assert_eq!(missing, r#"an object without the field "z": it has x, y"#);
+            let other = object(code, b"points:Other");
+            assert_eq!(Path::from([field("x")]).find(&other), Err(no_dict("x")));
+        }
+    }
+
+    #[test]
+    fn fields_of_an_object_by_all_its_attributes() {
+        let mut out = Vec::new();
+        let start = encode::open_extension(&mut out, extension::STATE);
+        encode::array(&mut out, 2);
+        encode::int(&mut out, 3);
+        encode::map(&mut out, 2);
+        encode::text(&mut out, b"x");
+        encode::int(&mut out, 7);
+        encode::text(&mut out, b"__dict__");
+        encode::map(&mut out, 1);
+        encode::text(&mut out, b"y");
+        encode::int(&mut out, 8);
+        assert!(encode::close_extension(&mut out, start));
+        let find = |name| Path::from([field(name)]).find(&out).map(|rest| rest[0]);
+        assert_eq!(find("x"), Ok(7));
+        assert_eq!(find("y"), Ok(8));
+        assert!(find("z").is_err());
     }
 
     #[test]

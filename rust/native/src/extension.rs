@@ -22,6 +22,7 @@ pub(crate) fn register_extensions(
     plain_key: Py<PyAny>,
     pickle: Py<PyAny>,
 ) -> PyResult<()> {
+    oka_compute::classes::resolve_by(crate::shape::names_of);
     let functions = Extensions {
         travel,
         find_class,

@@ -11,7 +11,7 @@ use oka_protocol::partition::{
     combine, hash_big_int, hash_bytes, hash_float, hash_int, hash_none, hash_str, hash_unsigned,
     target,
 };
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyIndexError, PyKeyError, PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyDict, PyFrozenSet, PyInt, PyList, PySet, PyString, PyTuple};
@@ -87,11 +87,73 @@ impl Key {
         }
         // SAFETY: there is a `Bound`, so the GIL is held and the record is valid.
         unsafe {
-            let hash = self
-                .find(record)
-                .and_then(|key| hash(record.py(), key, 0).map_err(Missing::from));
+            let hash = match self.find(record) {
+                Ok(key) => hash(record.py(), key, 0).map_err(Missing::from),
+                Err(missing) => self.hash_attribute(record, missing),
+            };
             hash.map_err(|missing| self.raise(index, record, missing))
         }
+    }
+
+    /// The hash of the field of an object, where a record has no such item for this reason.
+    #[inline(never)]
+    fn hash_attribute(&self, record: &Bound<'_, PyAny>, missing: Missing) -> Result<u64, Missing> {
+        let found = self.attribute(record, missing)?;
+        // SAFETY: there is a `Bound`, so the GIL is held and the key is valid.
+        unsafe { hash(record.py(), found.as_ptr(), 0).map_err(Missing::from) }
+    }
+
+    /// The field of an object; what is missing where there is none.
+    fn attribute<'py>(
+        &self,
+        record: &Bound<'py, PyAny>,
+        missing: Missing,
+    ) -> Result<Bound<'py, PyAny>, Missing> {
+        match (self, &missing) {
+            (Self::Field(field), Missing::Kind(_)) if has_fields(record) => {
+                match record.getattr_opt(field)? {
+                    Some(found) => Ok(found),
+                    None => Err(Missing::Field),
+                }
+            }
+            _ => Err(missing),
+        }
+    }
+
+    /// The key of a record, of its own.
+    fn owned<'py>(&self, record: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        if let Self::Tuple(keys) = self {
+            let keys = keys.iter().map(|key| key.owned(record));
+            let keys = PyTuple::new(record.py(), keys.collect::<PyResult<Vec<_>>>()?)?;
+            return Ok(keys.into_any());
+        }
+        // SAFETY: there is a `Bound`, so the GIL is held and the record is valid.
+        let found = unsafe {
+            self.find(record)
+                .map(|key| Bound::from_borrowed_ptr(record.py(), key))
+        };
+        found
+            .or_else(|missing| self.attribute(record, missing))
+            .map_err(|missing| match (missing, self) {
+                (Missing::Absent, Self::Field(field)) => {
+                    PyKeyError::new_err(field.clone_ref(record.py()))
+                }
+                (Missing::Absent, _) => PyIndexError::new_err(format!(
+                    "{} index out of range",
+                    if record.is_instance_of::<PyList>() {
+                        "list"
+                    } else {
+                        "tuple"
+                    }
+                )),
+                (Missing::Raised(raised), _) => PyErr::from(raised),
+                (Missing::Field, Self::Field(field)) => PyTypeError::new_err(format!(
+                    "the record is a {} without the field {}",
+                    type_name(record),
+                    shortened(field.bind(record.py()).as_any())
+                )),
+                (missing, _) => PyTypeError::new_err(missing.told(record)),
+            })
     }
 
     /// The hash of the tuple of these keys of the record.
@@ -149,11 +211,10 @@ impl Key {
                     .to_owned(),
                 None,
             ),
-            Missing::Kind(expected) => (
+            Missing::Kind(_) | Missing::Field => (
                 format!(
-                    "the record is a {}, expected {expected}\n\nhint: key_by takes a function of \
-                     the record, too",
-                    type_name(record)
+                    "{}\n\nhint: key_by takes a function of the record, too",
+                    missing.told(record)
                 ),
                 None,
             ),
@@ -179,7 +240,57 @@ enum Missing {
     Absent,
     /// The record is of another kind than this, which has such keys.
     Kind(&'static str),
+    /// It is an object without this field.
+    Field,
     Raised(Raised),
+}
+
+impl Missing {
+    /// In words, but for what was raised.
+    fn told(&self, record: &Bound<'_, PyAny>) -> String {
+        let kind = type_name(record);
+        match self {
+            Self::Kind(expected) => format!("the record is a {kind}, expected {expected}"),
+            _ => format!("the record is a {kind}, which has no such field"),
+        }
+    }
+}
+
+/// Whether it is an object of a class that has a `class` statement: others have no fields.
+fn has_fields(record: &Bound<'_, PyAny>) -> bool {
+    // SAFETY: there is a `Bound`, so the GIL is held and the record is valid.
+    let flags = unsafe { ffi::PyType_GetFlags(ffi::Py_TYPE(record.as_ptr())) };
+    flags & ffi::Py_TPFLAGS_HEAPTYPE != 0
+}
+
+/// Finds the keys of records, as a gate does: an item of a tuple or list, the value of a dict or the
+/// field of an object, or a tuple of several.
+#[pyclass(frozen, module = "engine._native")]
+pub(crate) struct Finder {
+    key: Key,
+    given: Py<PyAny>,
+}
+
+#[pymethods]
+impl Finder {
+    #[new]
+    #[pyo3(signature = (key: "int | str | tuple[int | str, ...]"))]
+    fn new(key: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Ok(Self {
+            key: Key::new(Some(key))?,
+            given: key.clone().unbind(),
+        })
+    }
+
+    /// The key of a record. Raises KeyError or IndexError where it has no such item, else TypeError.
+    #[pyo3(signature = (record: "Any") -> "Any")]
+    fn find<'py>(&self, record: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        self.key.owned(record)
+    }
+
+    fn __getnewargs__(&self, py: Python<'_>) -> (Py<PyAny>,) {
+        (self.given.clone_ref(py),)
+    }
 }
 
 impl From<PyErr> for Missing {

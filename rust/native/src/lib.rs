@@ -77,7 +77,7 @@ mod _native {
     #[pymodule_export]
     use super::http::{HttpGateway, HttpReplies, HttpStream};
     #[pymodule_export]
-    use super::key::partition;
+    use super::key::{Finder, partition};
     #[pymodule_export]
     use super::latency::LatencyHistogram;
     #[pymodule_export]

@@ -52,7 +52,7 @@ pub(crate) fn raise(
     AggregateError::new_err(format!("record {number} of the batch, {record}: {told}"))
 }
 
-/// How to name a value inside this one, where it has others inside.
+/// What helps with this value: how to name one inside, where it has others inside.
 fn inside(aggregation: Aggregation, value: &[u8]) -> Option<String> {
     let item = match Reader::new(value).read().ok()? {
         _ if matches!(
@@ -64,6 +64,8 @@ fn inside(aggregation: Aggregation, value: &[u8]) -> Option<String> {
         }
         Value::Array(_) | Value::Extension(extension::LIST, _) => "an item of it by its index",
         Value::Map(_) => "a field of it by its name",
+        Value::Str(_) => return Some("make numbers of texts by map first: float(x)".into()),
+        Value::Nil => return Some("filter records without a value out first".into()),
         _ => return None,
     };
     let example = if item.contains("field") { "\"n\"" } else { "1" };

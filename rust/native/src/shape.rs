@@ -25,6 +25,8 @@ pub(crate) struct Shape {
     /// How each value's encoding begins, where all of them begin alike.
     pub(crate) opening: Option<Opening>,
     pub(crate) form: Form,
+    /// Those of the fields, in the order of the parts; none where parts have no names.
+    names: Box<[Box<[u8]>]>,
 }
 
 /// The beginning of an encoded object, as far as the first of its parts; its length is left out.
@@ -180,12 +182,15 @@ impl Shape {
             _ => None,
         };
         DESCRIBED.fetch_add(1, Ordering::Release);
+        oka_compute::classes::forget();
+        let names = told.names.iter().map(|name| name.as_bytes().into());
         Ok(Box::leak(Box::new(Self {
             kind: class.clone().unbind().into_ptr().cast(),
             code: told.code,
             opening,
             reference: reference.into(),
             form,
+            names: names.collect(),
         })))
     }
 }
@@ -310,6 +315,11 @@ pub(crate) fn find_class(py: Python<'_>, reference: &[u8]) -> PyResult<&'static 
     };
     // SAFETY: the GIL is held, and the class is valid.
     unsafe { Shape::of(py, class.as_ptr().cast()) }
+}
+
+/// The names of the fields of the class that an encoded reference stands for. Takes the GIL.
+pub(crate) fn names_of(reference: &[u8]) -> Option<oka_compute::classes::Names> {
+    Python::attach(|py| find_class(py, reference).ok().map(|shape| &*shape.names))
 }
 
 fn slot(reference: &[u8]) -> usize {

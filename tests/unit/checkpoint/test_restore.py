@@ -108,3 +108,14 @@ def test_what_an_operator_kept_is_not_lost_in_silence():
 def test_state_without_keys_is_no_loss():
     tasks = entries(["count"], 1)
     assert plan(tasks, 1, ("tally",)) == plan((), 1, ("tally",))
+
+
+def test_only_what_may_be_the_lost_operator_is_named_for_it():
+    tasks = entries(["reduce-ca7c0123beef"], 1, keys=["reduce-ca7c0123beef"])
+    new = ("json_lines-ca7c0123beef", "reduce-0123ca7cbeef", "totals", "map-aaaaaaaaaaaa-2")
+    with pytest.raises(CheckpointError) as raised:
+        plan(tasks, 1, new)
+    assert "is it now 'reduce-0123ca7cbeef' or 'totals'?" in raised.value.hint
+    with pytest.raises(CheckpointError) as raised:
+        plan(tasks, 1, ("json_lines-ca7c0123beef",))
+    assert "is it now" not in raised.value.hint

@@ -151,3 +151,14 @@ def test_properties_that_mean_nothing_are_refused(properties: dict[str, Any], to
     with pytest.raises(GraphError) as caught:
         Properties(**properties)
     assert caught.value.message == told
+
+
+def test_properties_that_are_a_method_are_refused_in_the_class() -> None:
+    with pytest.raises(GraphError, match=r"Mine.properties is a method[\s\S]*hint: put @property"):
+
+        class Mine(BatchOperator):
+            def properties(self) -> Properties:  # type: ignore[override]
+                return Properties()
+
+            def open(self, context: TaskContext) -> BatchFunction:
+                raise AssertionError

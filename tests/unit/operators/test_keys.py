@@ -159,7 +159,11 @@ def test_an_unhashable_key_says_so_and_what_to_do(flow: Any, parallelism: int) -
         ([["a", 1]], lambda s: s.key_by(0).mean(), "an item of it by its index, such as mean(1)"),
         ([{"a": 1}], lambda s: s.key_by("a").max(), 'a field of it by its name, such as max("n")'),
         ([("a", 1)], lambda s: s.key_by(lambda r: r[0]).sum(), "such as sum(1)"),
-        ([("a", "b")], lambda s: s.key_by(0).sum(1), "reduce takes any function of two values"),
+        (
+            [("a", "b")],
+            lambda s: s.key_by(0).sum(1),
+            "make numbers of texts by map first: float(x)",
+        ),
     ],
 )
 def test_an_aggregation_of_a_whole_record_says_how_to_name_an_item(

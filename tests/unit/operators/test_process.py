@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import engine
+from engine.errors import GraphError
 from engine.graph import TaskContext
 from engine.testing import VirtualClock, run
 from operators import (
@@ -862,3 +863,24 @@ def test_states_that_mean_nothing_are_refused() -> None:
 def test_a_stream_has_keys_first() -> None:
     with pytest.raises(engine.GraphError, match=r"\.process\(\) needs to know what the key"):
         source(Collection([1])).process(Count())  # type: ignore[attr-defined]
+
+
+def test_states_are_made_in_the_class() -> None:
+    class OfAnObject(ProcessFunction):
+        def __init__(self) -> None:
+            self.count = ValueState(0)
+
+        def process(self, record: Any, context: ProcessContext) -> list[Any]:
+            return [record]
+
+    class SetTooSoon(OfAnObject):
+        count = ValueState(0)
+
+        def __init__(self) -> None:
+            self.count = 5
+
+    keyed = source(Collection([1])).key_by()
+    with pytest.raises(GraphError, match=r"the state 'count' in __init__[\s\S]*count = ValueState"):
+        keyed.process(OfAnObject())
+    with pytest.raises(RuntimeError, match=r"there is no key[\s\S]*hint: ValueState\(default\)"):
+        SetTooSoon()
