@@ -12,7 +12,6 @@ import logging
 import os
 import signal
 import sys
-import threading
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -24,13 +23,13 @@ from engine import console
 from engine.arguments import split_assignments, value_of
 from engine.cli_help import Group
 from engine.cli_pipeline import PipelineCommand
+from engine.cli_stop import SIGTERM_STATUS, stopped_by_signals
 from engine.config import JobConfig, Progress, Runtime, Strategy, Transport
 from engine.distribution import DISTRIBUTION
 from engine.errors import ConfigError, EngineError, JobStopped, is_debugging
-from engine.job import JobHandle, Plan, finished, open_launcher, submit
+from engine.job import Plan, finished, open_launcher, submit
 from engine.program import load_pipeline
 
-SIGTERM_STATUS = 128 + signal.SIGTERM
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -209,6 +208,8 @@ def run(
     NAME is by default `pipeline`, the name of the file, or the only pipeline that FILE has.
     `oka run FILE --help` lists the arguments. Values have the types that the function's parameters
     have, such as flag=true, seconds=0.5 or path=data; several stand between commas: sizes=1,2,3.
+    Ctrl-C stops the job: what its sources have emitted goes through, files get their names and the
+    result is shown; with checkpoints, it ends behind one. Ctrl-C again ends it at once.
 
         oka run pipelines/word_count.py repeat=20 --parallelism 2
 
@@ -218,45 +219,30 @@ def run(
         options["progress"] = "json"
     pipeline, name = load_pipeline(target, arguments)
     config = read_config(name, options)
+    by: list[signal.Signals] = []
     try:
-        handle = submit(pipeline, config)
-        is_draining = drain_at_sigterm(handle, drain_seconds) if drain_seconds else None
-        result = finished(handle)
-    except JobStopped as stopped:
-        console.write(f"{stopped}\n")
-        return
-    except KeyboardInterrupt:
+        with stopped_by_signals(handle := submit(pipeline, config), drain_seconds) as by:
+            result = finished(handle)
+    except (JobStopped, KeyboardInterrupt) as stopped:
+        if isinstance(stopped, JobStopped) and not by:
+            console.write(f"{stopped}\n")
+            return
         if config.checkpoints is not None:
             console.write("--resume latest goes on behind its last checkpoint\n")
-        raise
-    if as_json:
+        raise KeyboardInterrupt from None
+    if by and not console.is_ready(1.0, sys.stdout):  # nobody reads
+        pass
+    elif as_json:
         click.echo(json.dumps(result.to_dict()))
     else:
         click.echo(str(result))
         for sink, output in result.outputs.items():
             click.echo(f"\n{sink}:")
             show_output(output, top)
-    if is_draining is not None and is_draining.is_set():
+    if signal.SIGINT in by:
+        raise KeyboardInterrupt
+    if by:
         sys.exit(SIGTERM_STATUS)
-
-
-def drain_at_sigterm(handle: JobHandle, seconds: float) -> threading.Event:
-    """Have SIGTERM end the job's sources, which the event tells.
-
-    A second SIGTERM stops the job, and so does the end of its time.
-    """
-    is_draining = threading.Event()
-
-    def drain(_number: int, _frame: object) -> None:
-        for stopping in (signal.SIGTERM, signal.SIGALRM):
-            signal.signal(stopping, lambda _number, _frame: sys.exit(SIGTERM_STATUS))
-        signal.setitimer(signal.ITIMER_REAL, seconds)
-        console.write(f"SIGTERM: the job finishes what is under way, within {seconds:g} s\n")
-        is_draining.set()
-        handle.stop()
-
-    signal.signal(signal.SIGTERM, drain)
-    return is_draining
 
 
 @commands.command(cls=PipelineCommand)

@@ -37,9 +37,12 @@ def write(text: str, stream: TextIO | None = None, patience: float | None = 1.0)
     return True
 
 
-def is_ready(patience: float) -> bool:
-    """Whether stderr takes a few lines, or refuses them, without delay; waits so long for it."""
-    descriptor = _descriptor(sys.stderr)
+def is_ready(patience: float, stream: TextIO | None = None) -> bool:
+    """Whether the stream takes a few lines, or refuses them, without delay; waits so long for it.
+
+    It is stderr where none is given.
+    """
+    descriptor = _descriptor(stream or sys.stderr)
     return descriptor is None or _wait_ready(descriptor, patience)
 
 

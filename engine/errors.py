@@ -178,7 +178,7 @@ def is_debugging() -> bool:
 
 
 def without_frames(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function so that its EngineErrors leave it without the frames inside of it.
+    """Decorate a function so that its EngineErrors, and Ctrl-C, leave it without its frames.
 
     They keep what they came from as `__context__`, which is not printed.
     """
@@ -187,7 +187,7 @@ def without_frames(function: Callable[P, R]) -> Callable[P, R]:
     def call(*arguments: P.args, **settings: P.kwargs) -> R:
         try:
             return function(*arguments, **settings)
-        except EngineError as error:
+        except (EngineError, KeyboardInterrupt) as error:
             if is_debugging():
                 raise
             raise error.with_traceback(None) from None

@@ -46,8 +46,9 @@ def execute(pipelines: Pipelines, config: Config | None = None, **settings: Any)
     Settings are those of JobConfig: `execute(pipeline, parallelism=2, batch_size=100)`, or a
     whole `config`, or a dict of settings. Raises GraphError, ConfigError and PlacementError before
     any worker starts; OperatorError, WorkerLost, ChannelLost or StartError when the job fails.
-    Ctrl-C stops the job within two seconds and then raises KeyboardInterrupt; a signal handler of
-    yours that raises stops it, too.
+    Ctrl-C stops the job within two seconds, drops what sinks hold, and then raises
+    KeyboardInterrupt, as programs expect; `oka run` lets go through what was emitted, and so does
+    `submit(…).stop()`. A signal handler of yours that raises stops it, too.
     """
     return finished(submit(pipelines, config, **settings))
 
@@ -207,6 +208,15 @@ class JobHandle:
         check_integer("parallelism", parallelism, 1)
         request = Request(f"rescaled-{uuid4().hex[:12]}", parallelism=parallelism)
         _ = self._master.savepoint(request).result(timeout).made
+
+    @property
+    def has_checkpoints(self) -> bool:
+        """Whether the job writes checkpoints."""
+        return self._config.checkpoints is not None
+
+    def say(self, what: str) -> None:
+        """Write a line to stderr, beside the job's progress."""
+        self._progress.say(what)
 
     def cancel(self) -> None:
         """Stop the job: `wait_finished` then raises JobCancelled, within two seconds.

@@ -67,6 +67,14 @@ class ProgressLine:
             self._start()
             self._words.put(what)
 
+    def say(self, what: str) -> None:
+        """Write a line that stays, also where no progress is shown; from signal handlers, too."""
+        if self._renewed is None:
+            console.write(f"{what}\n")
+        else:
+            self._start()
+            self._words.put(_Stays(what))
+
     def clear(self) -> None:
         """Show what is left, and remove the line, so that what follows starts on an empty one."""
         if self._thread.ident is not None:
@@ -115,7 +123,12 @@ class ProgressLine:
 
     def _put(self, line: str) -> None:
         renewed = self._renewed
-        text = f"{line}\n" if renewed is None else renewed.renewed(line, terminal_columns())
+        if renewed is None:
+            text = f"{line}\n"
+        elif isinstance(line, _Stays):
+            text = f"{renewed.renewed('', terminal_columns())}{line}\n"
+        else:
+            text = renewed.renewed(line, terminal_columns())
         console.write(text, patience=0.0)
 
     def _write_json(self, statistics: JobStatistics, at_sinks: float, at_sources: float) -> None:
@@ -133,6 +146,12 @@ class ProgressLine:
         }
         if not console.write(json.dumps(line) + "\n", sys.stdout, patience=None):
             self._at_end_of_output()
+
+
+class _Stays(str):
+    """A line that no other is written over."""
+
+    __slots__ = ()
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import fcntl
 import os
 import pty
 import re
+import signal
 import struct
 import subprocess
 import sys
@@ -70,7 +71,11 @@ class Terminal:
 
 
 def run(
-    tmp_path: Path, columns: int, *arguments: str, meanwhile: Callable[[Terminal], None] | None
+    tmp_path: Path,
+    columns: int,
+    *arguments: str,
+    meanwhile: Callable[[Terminal, subprocess.Popen[bytes]], None] | None,
+    status: int = 0,
 ) -> Terminal:
     file = tmp_path / "mine.py"
     file.write_text(PIPELINE)
@@ -87,8 +92,8 @@ def run(
             stderr=terminal.theirs,
         ) as process:
             if meanwhile is not None:
-                meanwhile(terminal)
-            assert process.wait(60) == 0, terminal.written
+                meanwhile(terminal, process)
+            assert process.wait(60) == status, terminal.written
     finally:
         terminal.close()
     return terminal
@@ -109,7 +114,7 @@ def test_a_job_fits_the_terminal(tmp_path: Path, columns: int) -> None:
 
 
 def test_a_terminal_that_is_made_narrower(tmp_path: Path) -> None:
-    def narrow(terminal: Terminal) -> None:
+    def narrow(terminal: Terminal, _process: object) -> None:
         wait_until(lambda: "backpressure" in terminal.written, 60)
         terminal.resize(60)
 
@@ -119,3 +124,16 @@ def test_a_terminal_that_is_made_narrower(tmp_path: Path) -> None:
     assert narrow_part
     shown = re.split(r"[\r\n]+", re.sub(r"\x1b\[\d*[A-Z]", "", narrow_part))
     assert max(map(len, shown)) <= 60
+
+
+def test_what_ctrl_c_does_stays_to_be_read(tmp_path: Path) -> None:
+    def interrupt(terminal: Terminal, process: subprocess.Popen[bytes]) -> None:
+        wait_until(lambda: "backpressure" in terminal.written, 60)
+        process.send_signal(signal.SIGINT)
+
+    terminal = run(tmp_path, 120, "seconds=600", meanwhile=interrupt, status=130)
+    told = "stopping: what is under way goes through; Ctrl-C again ends at once"
+    assert told in terminal.lines()
+    shown = terminal.written.partition(told)[2]
+    assert "\x1b[1A" not in shown  # nothing is written over it
+    assert "operator" in shown  # the result
