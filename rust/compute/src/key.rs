@@ -53,13 +53,14 @@ fn canonical_by_call<'a>(
 /// How deep the tuples of a key may nest.
 pub const MAX_DEPTH: usize = 64;
 
-/// True for long text, and for large integers that are not negative, in the shortest form.
+/// True for long text, and for large integers that are not negative, in the shortest form, whatever
+/// follows them.
 fn is_shortest(encoded: &[u8]) -> bool {
     match encoded {
-        [0xcc, number] => *number >= 0x80,
+        [0xcc, number, ..] => *number >= 0x80,
         [0xcd | 0xda, high, _, ..] => *high != 0,
-        [0xce, high @ .., _, _] => *high != [0, 0],
-        [0xcf, high @ .., _, _, _, _] => *high != [0; 4],
+        [0xce, a, b, _, _, ..] => [*a, *b] != [0; 2],
+        [0xcf, a, b, c, d, _, _, _, _, ..] => [*a, *b, *c, *d] != [0; 4],
         _ => false,
     }
 }
@@ -227,6 +228,38 @@ mod tests {
         ] {
             assert_eq!(canonical(long, &mut Vec::new()), Ok(short));
         }
+    }
+
+    #[test]
+    fn what_follows_a_value_says_nothing_of_its_form() {
+        for (long, short) in [
+            (&[0xcc, 9][..], &[9][..]),
+            (&[0xcd, 0, 9], &[9]),
+            (&[0xce, 0, 0, 0, 9], &[9]),
+            (&[0xce, 0, 0, 9, 9], &[0xcd, 9, 9]),
+            (&[0xcf, 0, 0, 0, 0, 0, 0, 0, 9], &[9]),
+            (&[0xcf, 0, 0, 0, 0, 9, 9, 9, 9], &[0xce, 9, 9, 9, 9]),
+            (&[0xd0, 9], &[9]),
+            (&[0xd3, 0, 0, 0, 0, 0, 0, 0, 9], &[9]),
+            (&[0xd9, 1, b'a'], &[0xa1, b'a']),
+            (&[0xda, 0, 1, b'a'], &[0xa1, b'a']),
+            (&[0xdb, 0, 0, 0, 1, b'a'], &[0xa1, b'a']),
+            (&[0xc5, 0, 1, b'a'], &[0xc4, 1, b'a']),
+            (&[0xdc, 0, 1, 0xcc, 9], &[0x91, 9]),
+            (&[0xca, 0x41, 0x10, 0, 0], &[9]),
+            (&[0xcb, 0x40, 0x22, 0, 0, 0, 0, 0, 0], &[9]),
+            (&[0xc7, 1, 17, 9], &[0xd4, 17, 9]),
+        ] {
+            for behind in 0..12 {
+                let bytes = [long, &vec![0xff; behind]].concat();
+                let mut scratch = Vec::new();
+                let found = canonical(&bytes, &mut scratch).map(|found| &found[..short.len()]);
+                assert_eq!(found, Ok(short), "{long:x?} and {behind} bytes");
+            }
+        }
+        // The bytes by which this was found.
+        let bytes = [0xce, 0, 0, 0, 9, 0x0a, 0x0a];
+        assert_eq!(canonical(&bytes, &mut Vec::new()), Ok(&[9][..]));
     }
 
     #[test]
