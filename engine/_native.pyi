@@ -17,6 +17,8 @@ class Aggregate:
     key is a dict, or a column of that name for each; without, there is one value.
 
     Where snapshots will be taken, `copies_keys` has new keys copied behind each batch, and not when one is.
+    With `rescue`, a record that fails changes nothing: `rescue(record, error)` is called with it, and the
+    next ones follow. Of columns, rows do not fail one by one.
 
     Results are those of the same loop in Python. One thread at a time.
     """
@@ -24,7 +26,7 @@ class Aggregate:
         """
         Number of different keys so far.
         """
-    def __new__(cls, /, key: "list[list[int | str]]", wanted: "list[tuple[Any, ...]]", names: "list[str] | None" = None, *, copies_keys: "bool" = False) -> Aggregate: ...
+    def __new__(cls, /, key: "list[list[int | str]]", wanted: "list[tuple[Any, ...]]", names: "list[str] | None" = None, *, copies_keys: "bool" = False, rescue: "Any" = None) -> Aggregate: ...
     def add(self, /, batch: "Batch") -> "None":
         """
         Takes a batch in without a result. Raises AggregateError naming the record.
@@ -1026,7 +1028,7 @@ class WindowAggregate:
     that are full come by `complete`. With `updates`, windows come as they change. Over columns, times are a column, and results `pyarrow.RecordBatch`es
     with columns `window_start` and `window_end`. With `keeps_late`, `take_late` gives what came too late.
 
-    `copies_keys` is that of `Aggregate`: where each key has windows of its own, and of slices over columns.
+    `rescue` is that of `Aggregate`, and so is `copies_keys`: where each key has windows of its own, and of slices over columns.
 
     One thread at a time.
     """
@@ -1034,7 +1036,7 @@ class WindowAggregate:
         """
         Number of slices of time that are kept, or of windows where each key has its own.
         """
-    def __new__(cls, /, key: "list[list[int | str]]", wanted: "list[tuple[Any, ...]]", names: "list[str] | None", *, time: "tuple[list[int | str], str | None]", times: "Any", windows: "tuple[str, list[int]]", lateness: "int" = 0, updates: "bool" = False, keeps_late: "bool" = False, copies_keys: "bool" = False) -> WindowAggregate: ...
+    def __new__(cls, /, key: "list[list[int | str]]", wanted: "list[tuple[Any, ...]]", names: "list[str] | None", *, time: "tuple[list[int | str], str | None]", times: "Any", windows: "tuple[str, list[int]]", lateness: "int" = 0, updates: "bool" = False, keeps_late: "bool" = False, copies_keys: "bool" = False, rescue: "Any" = None) -> WindowAggregate: ...
     def add(self, /, batch: "Batch") -> "None":
         """
         Takes a batch in. Raises AggregateError naming the record.
@@ -1102,15 +1104,16 @@ def partition(keys: "list[Any]", channels: "int") -> "list[int]":
     The channel, out of `channels`, of each of `keys`: what a hash-partitioned gate chooses.
     """
 
-def register_extensions(travel: Any, find_class: Any, decode: Any, plain_key: Any, pickle: Any) -> None:
+def register_extensions(travel: Any, find_class: Any, decode: Any, plain_key: Any, canonical_key: Any, number: Any, pickle: Any) -> None:
     """
     Registers the functions for values that Rust does not encode itself; once per process.
 
     `travel(class)` gives an `engine.record.Shape`, or raises TypeError; `find_class(reference)` gives
     the class that a shape's reference stands for; `decode(code, payload)` gives a value whose
     payload a shape gave; `plain_key(value)` gives None, a bool, int, float, str, bytes or a tuple
-    of them that is equal for equal values, or raises TypeError; `pickle(value)` gives the payload of
-    a value of any class, or raises TypeError.
+    of them that is equal for equal values, or raises TypeError; `canonical_key(value)` gives one that
+    is equal for no others of its kind; `number(value)` gives what stands for it in a sum, or None if it
+    is no number; `pickle(value)` gives the payload of a value of any class, or raises TypeError.
     """
 
 def use_precise_timers() -> None:

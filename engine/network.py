@@ -104,5 +104,11 @@ def open_output_gate(
 
 
 register_extensions(
-    record.travel, record.find_class, record.decode_extension, record.plain_key, record.pickle
+    record.travel,
+    record.find_class,
+    record.decode_extension,
+    record.plain_key,
+    record.canonical_key,
+    record.number,
+    record.pickle,
 )

@@ -11,12 +11,14 @@ frozenset. The functions here serve the other types, as msgpack extensions of th
     17  date                                39  other object by its parts
     18  timedelta                           40  object by its attributes
     19  UUID                                41  pickle
-    32  datetime                            48  NumPy scalar
-    33  time                                49  NumPy array
-    34  timezone                            50  model (engine.broadcast)
+    32  datetime                            42  Fraction
+    33  time                                48  NumPy scalar
+    34  timezone                            49  NumPy array
+                                            50  model (engine.broadcast)
 
-Codes 16 to 31 are for types whose equal values have equal payloads: Rust takes them as keys of
-native aggregates, as it takes 5, 6 and 7, which begin with a class (engine.record_registry).
+Codes 16 to 30 are for types whose equal values have equal payloads: Rust takes them as keys of
+native aggregates, as it takes 5, 6 and 7, which begin with a class (engine.record_registry). 31 is
+what stands for a key of another type in its tables (`canonical_key`).
 Subclasses of other types would come out as their base and are refused; so are NumPy arrays of
 objects, and objects in general, unless the stream says that it pickles them.
 """
@@ -24,11 +26,13 @@ objects, and objects in general, unless the stream says that it pickles them.
 from __future__ import annotations
 
 import cmath
+import dataclasses
 import math
 import struct
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal
+from fractions import Fraction
 from operator import is_
 from typing import Any
 from uuid import UUID
@@ -58,9 +62,10 @@ def travel(kind: type) -> Shape:
         return shape
     raise TypeError(
         f"{_name(kind)} cannot travel in a record, expected None, bool, int, float, str, bytes, "
-        "tuple, list, dict, set, frozenset, date and time types, timezone, Decimal, complex, "
-        "bytearray, UUID, NumPy scalars and arrays, of exactly these types, or a dataclass, named "
-        "tuple, enum, OrderedDict, defaultdict, Counter, deque, path or pydantic model\n\n"
+        "tuple, list, dict, set, frozenset, date and time types, timezone, Decimal, Fraction, "
+        "complex, bytearray, UUID, NumPy scalars and arrays, of exactly these types, or a "
+        "dataclass, named tuple, enum, OrderedDict, defaultdict, Counter, deque, path or pydantic "
+        "model\n\n"
         f"hint: {_hint(kind)}"
     )
 
@@ -135,10 +140,42 @@ def plain_key(value: object) -> object:
         hint = f"@dataclass(frozen=True) makes {kind.__name__} hashable"
     raise TypeError(
         f"{_name(kind)} cannot be a key, expected None, bool, int, float, str, bytes, date and "
-        "time types, Decimal, complex, UUID, NumPy numbers and texts, enums, paths, frozen "
-        "dataclasses with the __eq__ of dataclass, or tuples and frozensets of them\n\n"
+        "time types, Decimal, Fraction, complex, UUID, NumPy numbers and texts, enums, paths, "
+        "frozen dataclasses with the __eq__ of dataclass, or tuples and frozensets of them\n\n"
         f"hint: {hint}"
     )
+
+
+def canonical_key(value: object) -> object:
+    """As `plain_key`, and equal for no others: it tells keys apart, in tables of native aggregates.
+
+    What is a tuple here equals no tuple of a user's: Rust sees to that.
+    """
+    key = plain_key(value)
+    if dataclasses.is_dataclass(value) and isinstance(key, tuple):
+        return (record_registry.reference(type(value)), *key)
+    return key
+
+
+def number(value: object) -> object:
+    """What stands for `value` in a sum: what adds up exactly, as Python adds; None for no number.
+
+    Of NumPy's numbers that is the Python number: sums of np.int8 do not overflow.
+    """
+    kind = type(value)
+    if kind is Decimal:
+        return 0 + value  # type: ignore[operator]  # as `sum` begins
+    if kind is Fraction or kind is complex or kind is timedelta:
+        return value
+    if isinstance(value, int):
+        return int.__index__(value)
+    if isinstance(value, float):
+        return float.__float__(value)
+    if kind.__module__ == "numpy":
+        from engine import record_numpy
+
+        return record_numpy.number(value)
+    return None
 
 
 def dict_key(value: Any) -> Any:
@@ -281,21 +318,50 @@ def _decode_complex(payload: bytes) -> complex:
     return complex(*struct.unpack("<dd", payload))
 
 
+def _decode_fraction(payload: bytes) -> Fraction:
+    numerator, denominator = payload.decode().split("/")
+    return Fraction(int(numerator, 16), int(denominator, 16))
+
+
 def _decimal_key(value: Decimal) -> object:
     if not value.is_finite():
         return math.nan if value.is_nan() else float(value)
     if abs(value.adjusted()) > 5_000:  # nothing equals it but a Decimal, for all practical purposes
-        return ("Decimal", str(value.normalize()))
-    ratio = value.as_integer_ratio()
-    if ratio[1] == 1:
-        return ratio[0]
-    return float(value) if float(value).as_integer_ratio() == ratio else ("Decimal", *ratio)
+        sign, digits, exponent = value.as_tuple()
+        text = "".join(map(str, digits))
+        shortest = text.rstrip("0")
+        assert isinstance(exponent, int), "it is finite"
+        return ("Decimal", sign, shortest, exponent + len(text) - len(shortest))
+    return _ratio_key(*value.as_integer_ratio())
+
+
+def _ratio_key(numerator: int, denominator: int) -> object:
+    """Of a number in lowest terms: the integer or the float that equals it, if there is one."""
+    if denominator == 1:
+        return numerator
+    try:
+        number = numerator / denominator
+        if number.as_integer_ratio() == (numerator, denominator):
+            return number
+    except OverflowError:  # farther than any float
+        pass
+    return ("Decimal", numerator, denominator)
 
 
 def _datetime_key(value: datetime) -> object:
-    if value.utcoffset() is not None:
-        value = value.astimezone(timezone.utc)
-    return ("datetime", _encode_datetime(value.replace(fold=0)))
+    """The moment; of a time that a zone has twice or not at all, what its clock shows there.
+
+    Python compares such a time with those of its own zone alone, and leaves `fold` out.
+    """
+    first = value.replace(fold=0)
+    offset = first.utcoffset()
+    if offset is None or offset != value.replace(fold=1).utcoffset():
+        return ("datetime", _encode_datetime(first))
+    try:
+        return ("datetime", _encode_datetime(first.astimezone(timezone.utc)))
+    except OverflowError:  # in UTC it is in the year 0 or 10000
+        since = first.replace(tzinfo=None) - datetime.min - offset
+        return ("datetime", _encode_timedelta(since))
 
 
 def _time_key(value: time) -> object:
@@ -303,7 +369,9 @@ def _time_key(value: time) -> object:
     since = timedelta(
         hours=value.hour, minutes=value.minute, seconds=value.second, microseconds=value.microsecond
     )
-    return ("time", _encode_timedelta(since if offset is None else since - offset))
+    if offset is None:
+        return ("time", _encode_timedelta(since))
+    return ("time", _encode_timedelta(since - offset), "utc")
 
 
 def _complex_key(value: complex) -> object:
@@ -324,6 +392,7 @@ _ENCODINGS: dict[type, tuple[int, Callable[[Any], bytes]]] = {
     Decimal: (36, lambda value: str(value).encode()),
     complex: (37, _encode_complex),
     bytearray: (38, bytes),
+    Fraction: (42, lambda value: f"{value.numerator:x}/{value.denominator:x}".encode()),
 }
 _DECODERS: dict[int, Callable[[bytes], object]] = {
     16: _decode_text,
@@ -337,6 +406,7 @@ _DECODERS: dict[int, Callable[[bytes], object]] = {
     36: lambda payload: Decimal(payload.decode()),
     37: _decode_complex,
     38: bytearray,
+    42: _decode_fraction,
 }
 _PLAIN_KEYS: dict[type, Callable[[Any], object]] = {
     str: lambda value: ("str", _encode_text(value)),
@@ -347,5 +417,6 @@ _PLAIN_KEYS: dict[type, Callable[[Any], object]] = {
     time: _time_key,
     timezone: lambda value: ("timezone", _encode_timedelta(value.utcoffset(None))),
     Decimal: _decimal_key,
+    Fraction: lambda value: _ratio_key(value.numerator, value.denominator),
     complex: _complex_key,
 }

@@ -7,6 +7,7 @@ bytes of the data in the machine's memory layout. Arrays arrive writable, on mem
 from __future__ import annotations
 
 import ast
+import math
 import struct
 from functools import lru_cache
 from typing import Any, Literal
@@ -54,13 +55,18 @@ def decode(code: int, payload: bytes) -> object:
 
 def is_key(value: object) -> bool:
     """Whether `value` can be a key: a number or a text."""
-    return isinstance(value, np.number | np.bool_ | np.str_ | np.bytes_)
+    return isinstance(value, np.number | np.bool_ | np.str_ | np.bytes_) and not isinstance(
+        value, np.timedelta64
+    )
 
 
 def plain_key(value: Any) -> object:
     """The Python value that equals what `is_key`."""
     if isinstance(value, np.complexfloating):
-        return plain_key(value.real) if value.imag == 0 else complex(value)
+        if np.isnan(value):
+            return math.nan
+        real = plain_key(value.real)
+        return real if value.imag == 0 else ("complex", real, plain_key(value.imag))
     if not isinstance(value, np.longdouble):
         return value.item()
     number = float(value)
@@ -68,6 +74,13 @@ def plain_key(value: Any) -> object:
         return number
     ratio = value.as_integer_ratio()
     return ratio[0] if ratio[1] == 1 else ("longdouble", *ratio)
+
+
+def number(value: object) -> object:
+    """What stands for `value` in a sum: Python's number where there is one; None for no number."""
+    if not isinstance(value, np.number | np.bool_) or isinstance(value, np.timedelta64):
+        return None
+    return value.item()
 
 
 def is_nan(value: object) -> bool:

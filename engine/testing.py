@@ -10,13 +10,18 @@ from typing import Any
 from engine.config import JobConfig
 from engine.job import JobHandle, Pipelines, Plan
 from engine.runtime.threads import ThreadLauncher
+from engine.runtime.unchanged import leaves_records
 from engine.runtime.virtual_clock import VirtualClock
 
 __all__ = ["VirtualClock", "run"]
 
 
 def run(
-    pipelines: Pipelines, *, clock: VirtualClock | None = None, **settings: Any
+    pipelines: Pipelines,
+    *,
+    clock: VirtualClock | None = None,
+    check_changes: bool = False,
+    **settings: Any,
 ) -> dict[str, Any]:
     """What each driver sink of the pipelines gathered, by name; `settings` as for `execute`.
 
@@ -37,9 +42,15 @@ def run(
     {'collect': ['a', 'b']}
     >>> clock.now_ns() / 1e9
     3600.0
+
+    With `check_changes`, a function that changes a record in place, rather than return a new one,
+    fails the job, and the error names its operator and the record: who has emitted a record may
+    keep it. Each record is encoded twice for it.
     """
     config = JobConfig.of({"name": "test", "progress": "none", **settings})
-    handle = JobHandle(Plan.of(pipelines, config), ThreadLauncher(clock))
+    handle = JobHandle(
+        Plan.of(pipelines, config), ThreadLauncher(clock, leaves_records if check_changes else None)
+    )
     try:
         return handle.wait_finished().outputs
     finally:

@@ -9,7 +9,14 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 from engine.errors import GraphError
 from engine.graph.checks import check_integer
-from engine.graph.operator import BatchFunction, BatchOperator, Properties, TaskContext
+from engine.graph.operator import (
+    BatchFunction,
+    BatchOperator,
+    OnError,
+    Properties,
+    Rescue,
+    TaskContext,
+)
 from engine.state import KeyedState
 from operators.keys import Item, Key, check_item
 
@@ -52,25 +59,25 @@ class Count(Aggregation):
 
 
 class Sum(Aggregation):
-    """The sum of numbers; integers exactly."""
+    """The sum of numbers, as Python adds them; integers exactly."""
 
     kind: ClassVar[str] = "sum"
 
 
 class Min(Aggregation):
-    """The least of numbers, texts or byte strings; the first of equal ones."""
+    """The least of numbers, texts, or what else has an order; the first of equal ones."""
 
     kind: ClassVar[str] = "min"
 
 
 class Max(Aggregation):
-    """The greatest of numbers, texts or byte strings; the first of equal ones."""
+    """The greatest of numbers, texts, or what else has an order; the first of equal ones."""
 
     kind: ClassVar[str] = "max"
 
 
 class Mean(Aggregation):
-    """The sum of numbers divided by how many they are, a float."""
+    """The sum of numbers divided by how many they are: a float, or a Decimal of Decimals."""
 
     kind: ClassVar[str] = "mean"
 
@@ -169,19 +176,25 @@ class NativeAggregate(BatchOperator):
 
     `key` has the path from a record to its key, or several to the items of a tuple that is the key;
     `wanted` a kind of aggregation and the path to its value each, and parameters where it has some.
-    An empty path is the record.
+    An empty path is the record. `paired` tells that what arrives are pairs of a key and a record.
     """
 
     key: tuple[tuple[Item, ...], ...]
     wanted: tuple[tuple[Any, ...], ...]
     names: tuple[str, ...] | None = None
     emit: Emit = "updates"
+    paired: bool = False
+    on_error: OnError = "fail"
 
     @property
     def properties(self) -> Properties:
         """It takes all that comes, and merges updates where it emits them."""
-        compacts = self.emit == "updates"
-        return Properties(accepts_encoded=True, accepts_columns=True, compacts=compacts)
+        return Properties(
+            accepts_encoded=True,
+            accepts_columns=True,
+            compacts=self.emit == "updates",
+            on_error=self.on_error,
+        )
 
     @classmethod
     def of(
@@ -189,6 +202,7 @@ class NativeAggregate(BatchOperator):
         aggregations: Aggregation | Mapping[str, Aggregation],
         key: Key,
         emit: Emit,
+        on_error: OnError = "fail",
         *,
         paired: bool,
     ) -> "NativeAggregate":
@@ -203,6 +217,8 @@ class NativeAggregate(BatchOperator):
             tuple(_wanted(each, paired) for each in wanted),
             names,
             emit,
+            paired,
+            on_error,
         )
 
     @property
@@ -212,11 +228,19 @@ class NativeAggregate(BatchOperator):
         names = None if self.names is None else list(self.names)
         return [list(path) for path in self.key], wanted, names
 
+    def rescue(self, context: TaskContext) -> Rescue | None:
+        """What takes the records that fail, as the native function has them."""
+        rescue = context.rescue
+        if rescue is None or not self.paired:
+            return rescue
+        return lambda pair, error: rescue(pair[1], error)
+
     def open(self, context: TaskContext) -> BatchFunction:
         """The native function, with a table of its own."""
         from engine.network import Aggregate
 
-        aggregate = Aggregate(*self.arguments, copies_keys=context.checkpoints)
+        copies_keys, rescue = context.checkpoints, self.rescue(context)
+        aggregate = Aggregate(*self.arguments, copies_keys=copies_keys, rescue=rescue)
         kind = _Aggregate if self.emit == "updates" else _FinalAggregate
         return kind(aggregate, context.batch_size)
 

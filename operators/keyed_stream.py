@@ -68,7 +68,9 @@ class KeyedStream(Generic[K, T]):
     `count_distinct`, `top` and `aggregate` run in Rust on the encoded records and give pairs (key,
     value). With `emit="updates"` they emit, once per batch of input, every key that the batch had,
     with its latest value; with `emit="final"` each key once, with its value when the input has
-    ended: by itself, or by `JobHandle.stop`.
+    ended: by itself, or by `JobHandle.stop`. With `on_error`, as in `map`, a record without such an
+    item, or whose value is of no use, such as None in a sum, changes nothing; of columns it is for
+    nothing, as nulls are left out there.
 
     On a stream of columns a result is a `pyarrow.RecordBatch`: the columns of the key, which keep
     their names and have a dictionary if they are strings or binary (batches share it), and one of
@@ -98,9 +100,10 @@ class KeyedStream(Generic[K, T]):
     ) -> Stream[T]:
         """Combine the records of each key: `.reduce(lambda a, b: (a[0], a[1] + b[1]))`.
 
-        What a key has come to is its first record as it is, then `function(so far, record)`. It
-        emits that for every record, or with `emit="final"` once for every key at the end. A record
-        that the function fails on leaves its key as it was, where `on_error` is not `"fail"`.
+        What a key has come to is its first record as it is, then `function(so far, record)`, which
+        returns a new record and changes neither: `so far` was emitted, and is kept. It emits that
+        for every record, or with `emit="final"` once for every key at the end. A record that the
+        function fails on leaves its key as it was, where `on_error` is not `"fail"`.
         """
         check_emit("reduce", emit)
         check_on_error("reduce", on_error)
@@ -314,46 +317,78 @@ class KeyedStream(Generic[K, T]):
         joining = self._joining(name, table, function, how, times, unit, ways)
         return then((*self._inputs, *second(table.inputs)), TemporalJoin(joining), name)
 
-    def count(self, *, emit: Emit = "updates") -> Stream[tuple[K, int]]:
+    def count(self, *, emit: Emit = "updates", on_error: OnError = "fail") -> Stream[tuple[K, int]]:
         """How many records each key has had."""
-        return self._aggregate("count", Count(), emit)
+        return self._aggregate("count", Count(), emit, on_error)
 
     def sum(
-        self, item: int | str | None = None, *, emit: Emit = "updates"
+        self,
+        item: int | str | None = None,
+        *,
+        emit: Emit = "updates",
+        on_error: OnError = "fail",
     ) -> Stream[tuple[K, Any]]:
-        """The sum of an item of the records, or of the records themselves; integers exactly."""
-        return self._aggregate("sum", Sum(_checked("sum", item)), emit)
+        """The sum of an item of the records, or of the records themselves; integers exactly.
+
+        Decimals, Fractions, complex numbers and timedeltas add up as in Python; of NumPy's numbers
+        it is the sum of Python's.
+        """
+        return self._aggregate("sum", Sum(_checked("sum", item)), emit, on_error)
 
     def min(
-        self, item: int | str | None = None, *, emit: Emit = "updates"
+        self,
+        item: int | str | None = None,
+        *,
+        emit: Emit = "updates",
+        on_error: OnError = "fail",
     ) -> Stream[tuple[K, Any]]:
-        """The least of an item of the records, or of the records themselves.
+        """The least of an item of the records, or of the records themselves: of what has an order.
 
         Which of NaN and a number it is depends on the order in which they come: neither is less
         than the other, so that NaN stays where it comes first, and is passed over elsewhere.
         """
-        return self._aggregate("min", Min(_checked("min", item)), emit)
+        return self._aggregate("min", Min(_checked("min", item)), emit, on_error)
 
     def max(
-        self, item: int | str | None = None, *, emit: Emit = "updates"
+        self,
+        item: int | str | None = None,
+        *,
+        emit: Emit = "updates",
+        on_error: OnError = "fail",
     ) -> Stream[tuple[K, Any]]:
         """The greatest of an item of the records, or of the records themselves; NaN as in `min`."""
-        return self._aggregate("max", Max(_checked("max", item)), emit)
+        return self._aggregate("max", Max(_checked("max", item)), emit, on_error)
 
     def mean(
-        self, item: int | str | None = None, *, emit: Emit = "updates"
-    ) -> Stream[tuple[K, float]]:
-        """The mean of an item of the records, or of the records themselves; a float."""
-        return self._aggregate("mean", Mean(_checked("mean", item)), emit)
+        self,
+        item: int | str | None = None,
+        *,
+        emit: Emit = "updates",
+        on_error: OnError = "fail",
+    ) -> Stream[tuple[K, Any]]:
+        """The mean of an item of the records, or of the records themselves.
+
+        It is the sum divided by the count: a float, or what Python gives of Decimals, Fractions,
+        complex numbers and timedeltas.
+        """
+        return self._aggregate("mean", Mean(_checked("mean", item)), emit, on_error)
 
     def first(
-        self, item: int | str | None = None, *, emit: Emit = "updates"
+        self,
+        item: int | str | None = None,
+        *,
+        emit: Emit = "updates",
+        on_error: OnError = "fail",
     ) -> Stream[tuple[K, Any]]:
         """The first that each key had of an item of the records, or of the records themselves."""
-        return self._aggregate("first", First(_checked("first", item)), emit)
+        return self._aggregate("first", First(_checked("first", item)), emit, on_error)
 
     def last(
-        self, item: int | str | None = None, *, emit: Emit = "updates"
+        self,
+        item: int | str | None = None,
+        *,
+        emit: Emit = "updates",
+        on_error: OnError = "fail",
     ) -> Stream[tuple[K, Any]]:
         """The last that each key had of an item of the records, or of the records themselves.
 
@@ -365,10 +400,14 @@ class KeyedStream(Generic[K, T]):
         >>> engine.testing.run(prices.last(1, emit="final").sink(Collect()))["collect"]
         [('tea', 3), ('cup', 5)]
         """
-        return self._aggregate("last", Last(_checked("last", item)), emit)
+        return self._aggregate("last", Last(_checked("last", item)), emit, on_error)
 
     def count_distinct(
-        self, item: int | str | None = None, *, emit: Emit = "updates"
+        self,
+        item: int | str | None = None,
+        *,
+        emit: Emit = "updates",
+        on_error: OnError = "fail",
     ) -> Stream[tuple[K, int]]:
         """How many different values each key had, exactly: each is kept while the job runs.
 
@@ -381,11 +420,16 @@ class KeyedStream(Generic[K, T]):
         [('ann', 2)]
         """
         return self._aggregate(
-            "count_distinct", CountDistinct(_checked("count_distinct", item)), emit
+            "count_distinct", CountDistinct(_checked("count_distinct", item)), emit, on_error
         )
 
     def top(
-        self, item: int | str | None = None, most: int = 10, *, emit: Emit = "updates"
+        self,
+        item: int | str | None = None,
+        most: int = 10,
+        *,
+        emit: Emit = "updates",
+        on_error: OnError = "fail",
     ) -> Stream[tuple[K, list[tuple[Any, int]]]]:
         """The values that each key had most often, with how often; see `WindowedStream.top`.
 
@@ -399,10 +443,10 @@ class KeyedStream(Generic[K, T]):
         >>> engine.testing.run(pages.top(1, 2, emit="final").sink(Collect()))["collect"]
         [('ann', [('b', 3), ('a', 2)])]
         """
-        return self._aggregate("top", Top(_checked("top", item), most), emit)
+        return self._aggregate("top", Top(_checked("top", item), most), emit, on_error)
 
     def aggregate(
-        self, *, emit: Emit = "updates", **aggregations: Aggregation
+        self, *, emit: Emit = "updates", on_error: OnError = "fail", **aggregations: Aggregation
     ) -> Stream[tuple[K, dict[str, Any]]]:
         """Several aggregations at once, by name: the value of a key is a dict of them.
 
@@ -425,7 +469,8 @@ class KeyedStream(Generic[K, T]):
                     hint=".window(...).aggregate(...) keeps them until a window is gone",
                 )
         check_emit("aggregate", emit)
-        operator = NativeAggregate.of(aggregations, self._key, emit, paired=self._paired)
+        check_on_error("aggregate", on_error)
+        operator = NativeAggregate.of(aggregations, self._key, emit, on_error, paired=self._paired)
         return then(self._inputs, operator, "aggregate")
 
     def window(
@@ -521,9 +566,12 @@ class KeyedStream(Generic[K, T]):
         check_keys_alike(method, (left, other))
         return Joining((left, other), how, function)
 
-    def _aggregate(self, name: str, aggregation: Aggregation, emit: Emit) -> Stream[Any]:
+    def _aggregate(
+        self, name: str, aggregation: Aggregation, emit: Emit, on_error: OnError
+    ) -> Stream[Any]:
         check_emit(name, emit)
-        operator = NativeAggregate.of(aggregation, self._key, emit, paired=self._paired)
+        check_on_error(name, on_error)
+        operator = NativeAggregate.of(aggregation, self._key, emit, on_error, paired=self._paired)
         return then(self._inputs, operator, name)
 
     if not TYPE_CHECKING:  # a type checker sees that these methods do not exist

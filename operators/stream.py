@@ -97,6 +97,11 @@ class Stream(Generic[T]):
         `on_error` says what becomes of a record that the function raises an exception on, here and
         elsewhere: it fails the job, `"skip"` leaves it out, `"side"` sends it to `side("errors")`.
         The last two count it: the result shows how many there were and what the first one was.
+
+        The function returns a new record and leaves the one that it was given as it was, here and
+        elsewhere: the operator that emitted it may keep it, as `reduce`, `process`, windows and
+        joins do, and would go on with what the function made of it. A test finds one that does not:
+        `engine.testing.run(..., check_changes=True)`.
         """
         return self._per_record("map", function, on_error)
 
@@ -123,7 +128,8 @@ class Stream(Generic[T]):
     ) -> "Stream[Any]":
         """A list of any length for each batch: `words.map_batches(lambda batch: batch[::2])`.
 
-        The function gets a list of at least one record and may keep or change it. How many is the
+        The function gets a list of at least one record and may keep or change it, but not the
+        records in it (see `map`). How many is the
         engine's business: at most `max_records`, where that is given. On a stream of columns it
         gets a `pyarrow.RecordBatch`. It may return a list, a RecordBatch or a Table in any case.
         """

@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 Run = Callable[[Any], Any]
 Tell = Callable[[], Failing]
 """Called by an operator as an exception passes through it."""
+Around = Callable[[Run, Failing, str, str | None], Run]
+"""Of an operator's function, and the names of it and of the operator before it in the chain."""
 SideOutputs = Mapping[str, Callable[[list[Any]], None]]
 """Where an operator's side outputs go that something reads, by their names."""
 
@@ -65,6 +67,8 @@ class Chain:
         self.failing = Failing()
         self.reached: Callable[[str], None] = lambda _operator: None
         """Called when an operator has emitted all that its limit lets through."""
+        self.around: Around | None = None
+        """What tests put around each operator."""
         self._names: list[str] = []
         self._counters: list[list[int] | None] = []
         self.functions: dict[str, BatchFunction] = {}
@@ -105,6 +109,7 @@ class Chain:
             may_be_columns |= self._columns_hint is not None  # which the decoder does not know
             runs.append(Batch.decode if may_be_columns else Batch.to_list)
         gives_pairs, in_step = False, not encoded
+        before = None
         for operator in operators:
             tell = self.failing.at_work(operator.name)
             tell()
@@ -130,6 +135,9 @@ class Chain:
             if properties.limit is not None and counter is not None:
                 reached = partial(self.reached, operator.name)
                 run = _limited(run, counter, properties.limit, reached)
+            if self.around is not None:
+                run = self.around(run, self.failing, operator.name, before)
+            before = operator.name
             self._names.append(operator.name)
             self._counters.append(counter)
             runs.append(run)

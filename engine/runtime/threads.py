@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from engine.placement import Node
+from engine.runtime.chain import Around
 from engine.runtime.clock import SYSTEM_CLOCK
 from engine.runtime.description import TaskDescription
 from engine.runtime.folder import JobFolder
@@ -25,10 +26,11 @@ from engine.runtime.worker import Worker
 class ThreadLauncher(Launcher):
     """One thread per call to a worker, in a folder of their own for local sockets."""
 
-    def __init__(self, clock: VirtualClock | None = None) -> None:
+    def __init__(self, clock: VirtualClock | None = None, around: Around | None = None) -> None:
         self._folder = JobFolder.create()
         self.folder = self._folder.path
         self._clock = clock
+        self._around = around
         self._workers: list[ThreadWorker] = []
 
     def nodes(self, resources: Collection[str]) -> Sequence[Node]:
@@ -37,7 +39,7 @@ class ThreadLauncher(Launcher):
 
     def add(self, task: TaskDescription, node: Node) -> WorkerHandle:
         """Make a worker."""
-        self._workers.append(ThreadWorker(task, node, self._clock))
+        self._workers.append(ThreadWorker(task, node, self._clock, self._around))
         return self._workers[-1]
 
     def shutdown(self) -> None:
@@ -52,11 +54,17 @@ class ThreadLauncher(Launcher):
 class ThreadWorker(WorkerHandle):
     """A Worker in this process."""
 
-    def __init__(self, task: TaskDescription, node: Node, clock: VirtualClock | None) -> None:
+    def __init__(
+        self,
+        task: TaskDescription,
+        node: Node,
+        clock: VirtualClock | None,
+        around: Around | None,
+    ) -> None:
         self.task = task
         self.node = node
         self._clock = clock
-        self._worker = Worker(dedicated=False, clock=clock or SYSTEM_CLOCK)
+        self._worker = Worker(dedicated=False, clock=clock or SYSTEM_CLOCK, around=around)
         if clock is not None:
             clock.begin_task()
         self._threads: list[threading.Thread] = []

@@ -23,6 +23,7 @@ from engine import code_pickle, console, record_registry
 from engine.columns import import_pyarrow
 from engine.graph.failing import Failing
 from engine.network import Cancelled, Network
+from engine.runtime.chain import Around
 from engine.runtime.clock import SYSTEM_CLOCK, Clock
 from engine.runtime.description import (
     LimitReached,
@@ -53,12 +54,19 @@ Word: TypeAlias = LimitReached | SourceProgress | SnapshotWritten | SnapshotFail
 class Worker:
     """Hosts one task, its network and its services. Nothing of it outlives `close` or the process.
 
-    `dedicated` tells that the process is this worker's alone, so that it may tune it.
+    `dedicated` tells that the process is this worker's alone, so that it may tune it. `around` is
+    what a test puts around each operator.
     """
 
-    def __init__(self, dedicated: bool = True, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(
+        self,
+        dedicated: bool = True,
+        clock: Clock = SYSTEM_CLOCK,
+        around: Around | None = None,
+    ) -> None:
         self._dedicated = dedicated
         self._clock = clock
+        self._around = around
         self._tasks: dict[int, Task] = {}
         """The task that was deployed last, by its attempt."""
         self._network: Network | None = None
@@ -165,6 +173,7 @@ class Worker:
             self._snapshots = Snapshots(start, attempt, pickle, say)
         made = Task(task, self._network, self._services, self._clock, self._snapshots)
         made.chain.reached = lambda name: self._words.put(lambda: LimitReached(attempt, name))
+        made.chain.around = self._around
         if (drift := made.drift) is not None:
             drift.say = lambda: self._words.put(lambda: _progress(attempt, drift))
         self._tasks = {attempt: made}

@@ -6,7 +6,14 @@ from datetime import timedelta
 from typing import Any
 
 from engine.errors import GraphError
-from engine.graph.operator import END_OF_TIME, BatchFunction, BatchOperator, Properties, TaskContext
+from engine.graph.operator import (
+    END_OF_TIME,
+    BatchFunction,
+    BatchOperator,
+    OnError,
+    Properties,
+    TaskContext,
+)
 from engine.state import KeyedState
 from operators.aggregates import Aggregation, NativeAggregate
 from operators.durations import microseconds, nanoseconds
@@ -32,7 +39,11 @@ class NativeWindows(BatchOperator):
 
     @classmethod
     def of(
-        cls, method: str, aggregations: Aggregation | Mapping[str, Aggregation], by: Windowing
+        cls,
+        method: str,
+        aggregations: Aggregation | Mapping[str, Aggregation],
+        by: Windowing,
+        on_error: OnError = "fail",
     ) -> "NativeWindows":
         """One aggregation, or several by name."""
         length = _length(by.assigner)
@@ -47,7 +58,8 @@ class NativeWindows(BatchOperator):
                 hint="emit='updates' goes with allowed_lateness, and .reduce(...) with both",
             )
         key = 0 if by.paired else by.key
-        return cls(by, NativeAggregate.of(aggregations, key, "final", paired=by.paired))
+        of_keys = NativeAggregate.of(aggregations, key, "final", on_error, paired=by.paired)
+        return cls(by, of_keys)
 
     @property
     def properties(self) -> Properties:
@@ -56,6 +68,7 @@ class NativeWindows(BatchOperator):
             accepts_encoded=True,
             accepts_columns=True,
             outputs=(LATE,),
+            on_error=self.of_keys.on_error,
         )
 
     def open(self, context: TaskContext) -> BatchFunction:
@@ -72,6 +85,7 @@ class NativeWindows(BatchOperator):
             updates=by.emit != "final",
             keeps_late=LATE in context.side_outputs,
             copies_keys=context.checkpoints,
+            rescue=self.of_keys.rescue(context),
         )
         if isinstance(by.emit, Every):
             return _Every(aggregate, context, by, nanoseconds(by.emit.period))

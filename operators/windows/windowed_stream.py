@@ -39,7 +39,8 @@ class WindowedStream(Generic[K, T]):
     Each method gives a stream of `(key, value, start, end)`: a window has all records from its
     start on, and none from its end on. Both are in the form of the records' times: numbers in
     their unit, or datetimes. What is complete at once comes in the order of the windows' ends, then
-    of the keys' first records. In sliding windows, keys come in any order.
+    of the keys' first records. In sliding windows, keys come in any order. With `on_error`, as in
+    `map`, a record that has no time, or no value that is of use, changes nothing.
 
         >>> import engine.testing
         >>> from datetime import timedelta
@@ -95,7 +96,7 @@ class WindowedStream(Generic[K, T]):
         check_function("apply", function, 4)
         return self._folded("apply", applying(function), on_error)
 
-    def count(self) -> Stream[tuple[K, int, Any, Any]]:
+    def count(self, *, on_error: OnError = "fail") -> Stream[tuple[K, int, Any, Any]]:
         """How many records each window has.
 
         >>> import engine.testing
@@ -114,37 +115,49 @@ class WindowedStream(Generic[K, T]):
         ('bob', 1, 0, 10)
         ('ann', 1, 5, 15)
         """
-        return self._native("count", Count())
+        return self._native("count", Count(), on_error)
 
-    def sum(self, item: int | str | None = None) -> Stream[tuple[K, Any, Any, Any]]:
-        """The sum of an item of the records, or of the records themselves; integers exactly."""
-        return self._native("sum", Sum(item))
+    def sum(
+        self, item: int | str | None = None, *, on_error: OnError = "fail"
+    ) -> Stream[tuple[K, Any, Any, Any]]:
+        """The sum of an item of the records, or of the records themselves: `KeyedStream.sum`."""
+        return self._native("sum", Sum(item), on_error)
 
-    def min(self, item: int | str | None = None) -> Stream[tuple[K, Any, Any, Any]]:
+    def min(
+        self, item: int | str | None = None, *, on_error: OnError = "fail"
+    ) -> Stream[tuple[K, Any, Any, Any]]:
         """The least of an item of the records, or of the records themselves.
 
         Which of NaN and a number it is depends on the order in which they come: neither is less
         than the other, so that NaN stays where it comes first, and is passed over elsewhere.
         """
-        return self._native("min", Min(item))
+        return self._native("min", Min(item), on_error)
 
-    def max(self, item: int | str | None = None) -> Stream[tuple[K, Any, Any, Any]]:
+    def max(
+        self, item: int | str | None = None, *, on_error: OnError = "fail"
+    ) -> Stream[tuple[K, Any, Any, Any]]:
         """The greatest of an item of the records, or of the records themselves; NaN as in `min`."""
-        return self._native("max", Max(item))
+        return self._native("max", Max(item), on_error)
 
-    def mean(self, item: int | str | None = None) -> Stream[tuple[K, float, Any, Any]]:
-        """The mean of an item of the records, or of the records themselves; a float."""
-        return self._native("mean", Mean(item))
+    def mean(
+        self, item: int | str | None = None, *, on_error: OnError = "fail"
+    ) -> Stream[tuple[K, Any, Any, Any]]:
+        """The mean of an item of the records, or of the records themselves: `KeyedStream.mean`."""
+        return self._native("mean", Mean(item), on_error)
 
-    def first(self, item: int | str | None = None) -> Stream[tuple[K, Any, Any, Any]]:
+    def first(
+        self, item: int | str | None = None, *, on_error: OnError = "fail"
+    ) -> Stream[tuple[K, Any, Any, Any]]:
         """The first that came of an item of the records, or of the records themselves.
 
         In sliding windows, what comes before another window begins or ends is before what comes
         after it.
         """
-        return self._native("first", First(item))
+        return self._native("first", First(item), on_error)
 
-    def last(self, item: int | str | None = None) -> Stream[tuple[K, Any, Any, Any]]:
+    def last(
+        self, item: int | str | None = None, *, on_error: OnError = "fail"
+    ) -> Stream[tuple[K, Any, Any, Any]]:
         """The last that came of an item of the records, or of the records themselves.
 
         Of windows that overlap and of sessions that become one, as of `first`.
@@ -158,9 +171,11 @@ class WindowedStream(Generic[K, T]):
         >>> engine.testing.run(pairs.sink(Collect()))["collect"]
         [('ann', 'out', 0, 2), ('bob', 'in', 0, 1)]
         """
-        return self._native("last", Last(item))
+        return self._native("last", Last(item), on_error)
 
-    def count_distinct(self, item: int | str | None = None) -> Stream[tuple[K, int, Any, Any]]:
+    def count_distinct(
+        self, item: int | str | None = None, *, on_error: OnError = "fail"
+    ) -> Stream[tuple[K, int, Any, Any]]:
         """How many different values an item of the records has, exactly: each is kept.
 
         They are told apart as keys are: 1 and 1.0 are one.
@@ -175,10 +190,14 @@ class WindowedStream(Generic[K, T]):
         >>> engine.testing.run(visits.count_distinct(1).sink(Collect()))["collect"]
         [('ann', 2, 1, 7), ('ann', 1, 9, 14)]
         """
-        return self._native("count_distinct", CountDistinct(item))
+        return self._native("count_distinct", CountDistinct(item), on_error)
 
     def quantiles(
-        self, item: int | str | None, shares: Sequence[float]
+        self,
+        item: int | str | None,
+        shares: Sequence[float],
+        *,
+        on_error: OnError = "fail",
     ) -> Stream[tuple[K, list[float], Any, Any]]:
         """Quantiles of an item of the records, exactly: a window keeps each number, 8 bytes.
 
@@ -193,10 +212,14 @@ class WindowedStream(Generic[K, T]):
         >>> engine.testing.run(quantiles.sink(Collect()))["collect"]
         [('ann', [3.0, 7.0], 0, 4)]
         """
-        return self._native("quantiles", Quantiles(item, shares))
+        return self._native("quantiles", Quantiles(item, shares), on_error)
 
     def top(
-        self, item: int | str | None = None, most: int = 10
+        self,
+        item: int | str | None = None,
+        most: int = 10,
+        *,
+        on_error: OnError = "fail",
     ) -> Stream[tuple[K, list[tuple[Any, int]], Any, Any]]:
         """The values of an item of the records that came most often, with how often they did.
 
@@ -210,10 +233,13 @@ class WindowedStream(Generic[K, T]):
         >>> engine.testing.run(pages.window(CountWindow(6)).top(1, 2).sink(Collect()))["collect"]
         [('ann', [('b', 3), ('a', 2)], 0, 6)]
         """
-        return self._native("top", Top(item, most))
+        return self._native("top", Top(item, most), on_error)
 
     def aggregate(
-        self, **aggregations: Aggregation | Accumulator[T, Any, Any]
+        self,
+        *,
+        on_error: OnError = "fail",
+        **aggregations: Aggregation | Accumulator[T, Any, Any],
     ) -> Stream[tuple[K, dict[str, Any], Any, Any]]:
         """Several computations at once, by name: the value of a window is a dict of them.
 
@@ -232,13 +258,13 @@ class WindowedStream(Generic[K, T]):
                 hint="two calls of .aggregate() give two streams",
             )
         if native:
-            return self._native("aggregate", native)
+            return self._native("aggregate", native, on_error)
         if not accumulators:
             raise GraphError(
                 "aggregate() got nothing, expected aggregations or accumulators by name",
                 hint='such as .aggregate(n=Count(), total=Sum("price"))',
             )
-        return self._folded("aggregate", accumulating(accumulators), "fail")
+        return self._folded("aggregate", accumulating(accumulators), on_error)
 
     @property
     def late(self) -> NoReturn:
@@ -253,9 +279,11 @@ class WindowedStream(Generic[K, T]):
         return then(self._inputs, Windows(self._windowing, fold, on_error), name)
 
     def _native(
-        self, name: str, aggregations: Aggregation | Mapping[str, Aggregation]
+        self, name: str, aggregations: Aggregation | Mapping[str, Aggregation], on_error: OnError
     ) -> Stream[Any]:
-        return then(self._inputs, NativeWindows.of(name, aggregations, self._windowing), name)
+        check_on_error(name, on_error)
+        operator = NativeWindows.of(name, aggregations, self._windowing, on_error)
+        return then(self._inputs, operator, name)
 
     if not TYPE_CHECKING:  # a type checker sees that these methods do not exist
 

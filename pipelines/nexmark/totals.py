@@ -166,7 +166,7 @@ def rank(price: int) -> int:
 
 RANKS = (10_000, 1_000_000)
 PARTS = ("total", "rank1", "rank2", "rank3")
-OF_AUCTIONS = {
+OF_AUCTIONS: dict[str, Any] = {
     "total_bids": Count(),
     **{f"{part}_bids": Sum(f"{part}_bids") for part in PARTS[1:]},
     "min_price": Min("price"),

@@ -9,8 +9,12 @@ import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
@@ -65,11 +69,24 @@ class Place:
     name: str
 
 
+TWICE = dt.datetime(2025, 10, 26, 2, 30, tzinfo=ZoneInfo("Europe/Berlin"))
 ODD_KEYS = [
     *(None, True, False, 0, 0.0, -0.0, 1, 1.0, -1, math.nan, -math.nan, math.inf, 0.5),
     *(2**63, 2**70, float(2**70), -(2**70), -(2**63), "", "a", "\ud800", b"", b"a"),
     *((), (1, "a"), (True, "a"), (1.0, "a"), (math.nan,), Pair(1, "a"), dt.date(2026, 1, 1)),
     *(Color.RED, Level.LOW, Place(1.0, "a"), Place(1, "a"), Place(-0.0, "b"), Place(0.0, "b")),
+    *(
+        Decimal(1),
+        Decimal("0.50"),
+        Fraction(1, 2),
+        Fraction(1, 3),
+        1j,
+        np.int64(1),
+        np.float32(0.1),
+    ),
+    *(frozenset([1, 2]), frozenset([2.0, 1]), dt.time(1), dt.time(1, tzinfo=dt.timezone.utc)),
+    *(TWICE, TWICE.replace(fold=1), TWICE.astimezone(dt.timezone.utc), (TWICE, 1)),
+    dt.datetime.max.replace(tzinfo=dt.timezone(-dt.timedelta(hours=12))),
 ]
 keys = st.sampled_from(ODD_KEYS) | st.integers() | st.floats() | st.text(max_size=3)
 numbers = st.integers(-3, 3) | st.integers(-(2**70), 2**70) | st.floats(-1e6, 1e6) | st.booleans()

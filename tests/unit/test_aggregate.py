@@ -1,7 +1,9 @@
 """Native aggregates: paths to key and value, and what is said about records that do not fit."""
 
+from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pytest
 
 from engine.network import Aggregate, AggregateError, Batch
@@ -81,16 +83,25 @@ def test_first_keeps_any_value_and_does_not_come_again() -> None:
         (
             "sum",
             [("a", 1), ("a", "x")],
-            "record 1 of the batch, ('a', 'x'): its value is no number",
+            "record 1 of the batch, ('a', 'x'): its value 'x' is no number",
         ),
+        ("sum", [("a", None)], "record 0 of the batch, ('a', None): its value None is no number"),
+        ("sum", [("a", [1])], "its value [1] is no number"),
         ("min", [("a", 1), ("a", "x")], "not of the same kind"),
-        ("max", [("a", [1])], "no number, text or byte string"),
-        ("sum", [("a", 10**60)], "range of 128 bits"),
+        ("max", [("a", {})], "its value {} is no number, text or byte string"),
+        ("max", [("a", 1j)], "'<' not supported between instances of 'complex' and 'complex'"),
+        (
+            "max",
+            [("a", (1,)), ("a", 1)],
+            "'<' not supported between instances of 'tuple' and 'int'",
+        ),
+        ("mean", [("a", Decimal(1)), ("a", 1.5)], "'decimal.Decimal' and 'float'"),
         ("count", [5], "record 0 of the batch, 5: its key is item 0 of something"),
         ("count", [()], "its key is item 0 of a sequence of 0"),
         ("sum", [("a",)], "its value is item 1 of a sequence of 1"),
         ("count", [({}, 1)], "a dict cannot be a key"),
-        ("count", [(1j, 1)], "only None, bool, int"),
+        ("count", [(np.timedelta64(1, "s"), 1)], "numpy.timedelta64 cannot be a key"),
+        ("count_distinct", [("a", [1])], "its value cannot be told from others: a list cannot"),
     ],
 )
 def test_a_record_that_does_not_fit_is_named(kind: str, records: list[Any], message: str) -> None:

@@ -3,7 +3,7 @@
 use crate::encode;
 use crate::fields::first;
 use crate::kept::items;
-use crate::numeric::{compare, float, integral, number, ordered, plus};
+use crate::numeric::{float, integral, kept_number, kept_ordered, number, ordered, plus, precedes};
 use crate::problem::Problem;
 use crate::tally::Tally;
 use crate::value::{Reader, Value, extension};
@@ -79,7 +79,7 @@ pub enum Accumulated {
     /// UTF-8, maybe with lone surrogates.
     Text(Box<[u8]>),
     Bytes(Box<[u8]>),
-    /// A value of any kind, encoded.
+    /// A value of any kind, encoded: also a sum, or the least, of Python's objects.
     Encoded(Box<[u8]>),
     /// A mean is its sum and its count until it is asked for.
     IntegerMean {
@@ -89,6 +89,10 @@ pub enum Accumulated {
     FloatMean {
         count: u64,
         sum: f64,
+    },
+    EncodedMean {
+        count: u64,
+        sum: Box<[u8]>,
     },
     /// All that came, of which quantiles are asked for.
     Numbers(Vec<f64>),
@@ -138,6 +142,7 @@ impl Accumulated {
             Self::Encoded(encoded) => out.extend_from_slice(encoded),
             Self::IntegerMean { count, sum } => mean(Self::Integer(*sum), *count),
             Self::FloatMean { count, sum } => mean(Self::Float(*sum), *count),
+            Self::EncodedMean { count, sum } => mean(Self::Encoded(sum.clone()), *count),
             Self::Numbers(numbers) => {
                 encode::array(out, numbers.len());
                 for number in numbers {
@@ -148,6 +153,13 @@ impl Accumulated {
         }
     }
 
+    /// It as an encoded value.
+    pub(crate) fn encoded(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.encode(&mut out);
+        out
+    }
+
     /// What [`Self::encode`] has appended.
     pub fn decode(aggregation: Aggregation, encoded: &[u8]) -> Result<Self, Problem> {
         match aggregation {
@@ -156,8 +168,10 @@ impl Accumulated {
                 let parts = parts(encoded, 2)?;
                 let count = integral(&number(parts[1])?).ok_or(Problem::NotANumber)?;
                 let count = u64::try_from(count).map_err(|_| Problem::Overflow)?;
-                mean(&number(parts[0])?, count)
+                mean(&kept_number(parts[0])?, count)
             }
+            Aggregation::Sum => kept_number(encoded),
+            Aggregation::Min | Aggregation::Max => kept_ordered(encoded),
             Aggregation::Quantile | Aggregation::Quantiles => {
                 let numbers = items(encoded)?.into_iter().map(float);
                 Ok(Self::Numbers(numbers.collect::<Result<_, _>>()?))
@@ -193,10 +207,20 @@ impl Accumulated {
             Aggregation::Min => Ordering::Less,
             Aggregation::Max => Ordering::Greater,
         };
-        if compare(other, self)? == Some(wanted) {
+        if precedes(other, self, wanted)? {
             *self = other.clone();
         }
         Ok(())
+    }
+
+    /// Fails where [`Self::merge`] would; what that does not is not looked at.
+    pub(crate) fn check(&self, aggregation: Aggregation, other: &Self) -> Result<(), Problem> {
+        match aggregation {
+            Aggregation::Sum | Aggregation::Mean | Aggregation::Min | Aggregation::Max => {
+                self.clone().merge(aggregation, other)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Takes out what [`Self::merge`] took in; false, and nothing changes, where that is not exact.
@@ -256,6 +280,7 @@ impl Accumulated {
         match *self {
             Self::IntegerMean { count, sum } => Ok((count, Self::Integer(sum))),
             Self::FloatMean { count, sum } => Ok((count, Self::Float(sum))),
+            Self::EncodedMean { count, ref sum } => Ok((count, Self::Encoded(sum.clone()))),
             _ => Err(Problem::NotANumber),
         }
     }
@@ -271,6 +296,7 @@ impl Accumulated {
             Self::Text(_)
             | Self::Bytes(_)
             | Self::Encoded(_)
+            | Self::EncodedMean { .. }
             | Self::Numbers(_)
             | Self::Tally(_) => false,
         }
@@ -329,9 +355,10 @@ fn add_number(entry: &mut Accumulated, encoded: &[u8]) -> Result<(), Problem> {
     // Numbers of one kind add up where they are; all others by what they are in common.
     match (&mut *entry, Reader::new(encoded).read()?) {
         (Accumulated::Integer(sum), Value::Int(number)) => {
-            *sum = sum
-                .checked_add(i128::from(number))
-                .ok_or(Problem::Overflow)?;
+            match sum.checked_add(i128::from(number)) {
+                Some(total) => *sum = total,
+                None => *entry = plus(entry, &Accumulated::Integer(i128::from(number)))?,
+            }
         }
         (Accumulated::Float(sum), Value::Float(number)) => *sum += number,
         _ => *entry = plus(entry, &number(encoded)?)?,
@@ -343,6 +370,10 @@ fn mean(sum: &Accumulated, count: u64) -> Result<Accumulated, Problem> {
     Ok(match *sum {
         Accumulated::Float(sum) => Accumulated::FloatMean { count, sum },
         Accumulated::Integer(sum) => Accumulated::IntegerMean { count, sum },
+        Accumulated::Encoded(ref sum) => Accumulated::EncodedMean {
+            count,
+            sum: sum.clone(),
+        },
         _ => return Err(Problem::NotANumber),
     })
 }
@@ -354,8 +385,8 @@ fn add_to_mean(entry: &mut Accumulated, encoded: &[u8]) -> Result<(), Problem> {
 }
 
 fn replace_if(entry: &mut Accumulated, encoded: &[u8], when: Ordering) -> Result<(), Problem> {
-    let new = ordered(encoded)?;
-    if compare(&new, entry)? == Some(when) {
+    let new = kept_ordered(encoded)?;
+    if precedes(&new, entry, when)? {
         *entry = new;
     }
     Ok(())

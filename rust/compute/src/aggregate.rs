@@ -44,6 +44,13 @@ impl Aggregate {
         self
     }
 
+    /// Has a record that fails leave everything as it was; called before the first record.
+    #[must_use]
+    pub fn careful(mut self, careful: bool) -> Self {
+        self.wanted.careful = careful;
+        self
+    }
+
     /// Number of different keys so far.
     pub fn len(&self) -> usize {
         self.groups.len()
@@ -53,7 +60,7 @@ impl Aggregate {
         self.groups.is_empty()
     }
 
-    /// Takes in the `records` encoded records of `body`.
+    /// Takes in the `records` encoded records of `body`, up to one that fails.
     pub fn update(&mut self, body: &[u8], records: usize) -> Result<(), AggregateError> {
         let mut reader = Reader::new(body);
         for record in 0..records {
@@ -132,6 +139,9 @@ impl Aggregate {
         let canonical = key::canonical(key, &mut self.scratch)?;
         let record = || reader.since(start);
         let Self { wanted, groups, .. } = self;
+        if wanted.careful {
+            groups.check(wanted, canonical, value, record())?;
+        }
         groups.add(wanted, (key, canonical), value, record)
     }
 }

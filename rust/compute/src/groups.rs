@@ -16,6 +16,8 @@ pub(crate) struct Wanted {
     pub(crate) aggregation: Aggregation,
     /// With the way from the record to the value.
     pub(crate) further: Vec<(Aggregation, Path)>,
+    /// Whether a record that fails leaves everything as it was.
+    pub(crate) careful: bool,
 }
 
 impl Wanted {
@@ -23,7 +25,24 @@ impl Wanted {
         Self {
             aggregation,
             further: Vec::new(),
+            careful: false,
         }
+    }
+
+    /// Each of the aggregations.
+    pub(crate) fn all(&self) -> impl Iterator<Item = Aggregation> {
+        let further = self.further.iter().map(|(aggregation, _)| *aggregation);
+        iter::once(self.aggregation).chain(further)
+    }
+
+    /// What a record comes to by itself.
+    pub(crate) fn alone(&self, value: &[u8], record: &[u8]) -> Result<Vec<Accumulated>, Problem> {
+        let first = Accumulated::first(self.aggregation, value);
+        let further = self.further.iter().map(|further| {
+            let value = further_value(further, record)?;
+            Accumulated::first(further.0, value)
+        });
+        iter::once(first).chain(further).collect()
     }
 }
 
@@ -118,6 +137,24 @@ impl Groups {
         self.entries.is_empty()
     }
 
+    /// Fails where [`Self::add`] would.
+    #[cold]
+    pub(crate) fn check(
+        &self,
+        wanted: &Wanted,
+        canonical: &[u8],
+        value: &[u8],
+        record: &[u8],
+    ) -> Result<(), Problem> {
+        let alone = wanted.alone(value, record)?;
+        let Some(number) = self.table.find(canonical) else {
+            return Ok(());
+        };
+        let found = self.update(number);
+        let mut each = wanted.all().zip(found.values().zip(&alone));
+        each.try_for_each(|(aggregation, (so_far, new))| so_far.check(aggregation, new))
+    }
+
     /// Takes in a record's value, and the record itself for what is computed beside.
     #[expect(
         clippy::inline_always,
@@ -133,7 +170,8 @@ impl Groups {
     ) -> Result<(), Problem> {
         let number = self.table.number(canonical);
         if number == self.entries.len() {
-            let first = Accumulated::first(wanted.aggregation, value)?;
+            let first = Accumulated::first(wanted.aggregation, value);
+            let first = first.inspect_err(|_| _ = self.table.remove(canonical))?;
             let differs = canonical != key;
             self.entries.push(Entry {
                 round: 0,

@@ -2,25 +2,30 @@
 //!
 //! So `True`, `1` and `1.0` are one key, `0.0` and `-0.0` are, `1e20` and `10**20` are, tuples
 //! compare item by item, and all NaN are one key (an engine that decodes every NaN to one object
-//! has that in Python, too). `"a"` and `b"a"` are two.
+//! has that in Python, too). `"a"` and `b"a"` are two. Of objects that are not read here, such as a
+//! Decimal or a datetime, Python tells what they equal ([`crate::objects`]).
 
 use crate::encode;
+use crate::objects;
 use crate::value::{ReadError, Reader, Value, extension};
 use oka_protocol::number::Float;
 use thiserror::Error;
 
 /// The value cannot be a key.
-#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum KeyError {
     #[error("a {0} cannot be a key: it is not hashable")]
     Unhashable(&'static str),
     #[error(
-        "only None, bool, int, float, str, bytes, date, enums, and tuples, named tuples and frozen \
-         dataclasses of them are keys here"
+        "only None, bool, int, float, str, bytes, date, enums, and tuples, named tuples, frozensets \
+         and frozen dataclasses of them are keys here"
     )]
     Unsupported,
     #[error("a key nested deeper than {MAX_DEPTH} tuples")]
     TooDeep,
+    /// As Python says it.
+    #[error("{0}")]
+    Told(String),
     #[error(transparent)]
     Read(#[from] ReadError),
 }
@@ -66,6 +71,7 @@ fn is_shortest(encoded: &[u8]) -> bool {
 }
 
 fn append_canonical(out: &mut Vec<u8>, reader: &mut Reader, depth: usize) -> Result<(), KeyError> {
+    let start = reader.position();
     match reader.read()? {
         Value::Nil => encode::nil(out),
         Value::Bool(truth) => encode::int(out, i64::from(truth)),
@@ -94,8 +100,53 @@ fn append_canonical(out: &mut Vec<u8>, reader: &mut Reader, depth: usize) -> Res
             code @ (extension::NAMED_TUPLE | extension::VALUE_ENUM | extension::EQUAL_BY_PARTS),
             payload,
         ) => append_object(out, code, payload, depth)?,
-        Value::Extension(..) => return Err(KeyError::Unsupported),
+        Value::Extension(extension::FROZENSET, payload) => append_set(out, payload, depth)?,
+        Value::Extension(..) => append_told(out, reader.since(start), depth)?,
     }
+    Ok(())
+}
+
+/// Appends the elements of a set in the order of their bytes, each once.
+fn append_set(out: &mut Vec<u8>, payload: &[u8], depth: usize) -> Result<(), KeyError> {
+    let mut reader = Reader::new(payload);
+    let Value::Array(count) = reader.read()? else {
+        return Err(KeyError::Unsupported);
+    };
+    if depth == MAX_DEPTH {
+        return Err(KeyError::TooDeep);
+    }
+    let mut elements = Vec::new();
+    for _ in 0..count {
+        let mut element = Vec::new();
+        append_canonical(&mut element, &mut reader, depth + 1)?;
+        elements.push(element);
+    }
+    if !reader.is_at_end() {
+        return Err(KeyError::Unsupported);
+    }
+    elements.sort_unstable();
+    elements.dedup();
+    let mut parts = Vec::with_capacity(payload.len());
+    encode::array(&mut parts, elements.len());
+    parts.extend_from_slice(&elements.concat());
+    encode::extension(out, extension::FROZENSET, &parts);
+    Ok(())
+}
+
+/// Appends what an object equals, as Python tells it: a plain value, or else a tuple of its own.
+#[cold]
+fn append_told(out: &mut Vec<u8>, encoded: &[u8], depth: usize) -> Result<(), KeyError> {
+    if depth == MAX_DEPTH {
+        return Err(KeyError::TooDeep);
+    }
+    let plain = objects::plain_key(encoded)?;
+    let mut reader = Reader::new(&plain);
+    if !matches!(Reader::new(&plain).read()?, Value::Array(_)) {
+        return append_canonical(out, &mut reader, depth + 1);
+    }
+    let mut parts = Vec::with_capacity(plain.len());
+    append_canonical(&mut parts, &mut reader, depth + 1)?;
+    encode::extension(out, extension::CANONICAL, &parts);
     Ok(())
 }
 
@@ -348,6 +399,36 @@ mod tests {
         assert_eq!(point(1, 2.0), float);
         assert_ne!(point(2, 2.0), float);
         assert_ne!(point(1, 2.5), float);
+    }
+
+    #[test]
+    fn sets_are_one_key_in_any_order() {
+        let set = |elements: &[f64]| {
+            key(object(extension::FROZENSET, |out| {
+                encode::array(out, elements.len());
+                for element in elements {
+                    encode::float(out, *element);
+                }
+            }))
+        };
+        assert!(set(&[]).is_ok());
+        assert_eq!(set(&[1.0, 2.5, -3.0]), set(&[-3.0, 1.0, 2.5]));
+        assert_eq!(set(&[f64::NAN, f64::NAN]), set(&[f64::NAN]));
+        assert_ne!(set(&[1.0]), set(&[1.0, 2.0]));
+        let canonical = set(&[1.0, 2.5]).expect("a key");
+        assert_eq!(
+            key(|out| out.extend_from_slice(&canonical)),
+            Ok(canonical.clone())
+        );
+        let list = object(extension::FROZENSET, |out| {
+            encode::array(out, 1);
+            encode::extension(out, extension::LIST, &[0x90]);
+        });
+        assert_eq!(key(list), Err(KeyError::Unhashable("list")));
+        let longer = object(extension::FROZENSET, |out| {
+            out.extend_from_slice(&[0x90, 1])
+        });
+        assert_eq!(key(longer), Err(KeyError::Unsupported));
     }
 
     #[test]

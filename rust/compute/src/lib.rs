@@ -7,6 +7,7 @@
 //! - [`classes`]: the names of the fields of objects.
 //! - [`path`]: finds the value that a key selector names inside a record.
 //! - [`key`]: one byte string per key, equal exactly when the keys are equal in Python.
+//! - [`objects`]: what others know of values that are not read here.
 //! - [`place`]: the hash by which records are divided among tasks.
 //! - [`short`]: hash and equality of short byte strings.
 //! - [`table`]: numbers keys densely, in the order in which they appeared.
@@ -28,6 +29,7 @@ mod groups;
 pub mod kept;
 pub mod key;
 mod numeric;
+pub mod objects;
 pub mod path;
 pub mod place;
 pub mod problem;

@@ -1,53 +1,121 @@
 //! Encoded values as terms of sums and as what has an order; how they add up and compare.
 
 use crate::accumulator::Accumulated;
+use crate::fields::first;
+use crate::objects::registered;
 use crate::problem::Problem;
 use crate::value::{Reader, Value, extension};
 use std::cmp::Ordering;
 
 /// A value as a term of a sum.
 pub(crate) fn number(encoded: &[u8]) -> Result<Accumulated, Problem> {
-    Ok(match Reader::new(encoded).read()? {
-        Value::Bool(truth) => Accumulated::Integer(i128::from(truth)),
-        Value::Int(number) => Accumulated::Integer(i128::from(number)),
-        Value::Unsigned(number) => Accumulated::Integer(i128::from(number)),
-        Value::Float(number) => Accumulated::Float(number),
-        Value::Extension(extension::BIG_INT, [sign, magnitude @ ..]) => {
-            Accumulated::Integer(integer(*sign, magnitude).ok_or(Problem::Overflow)?)
-        }
-        _ => return Err(Problem::NotANumber),
-    })
+    match plain(encoded)? {
+        Some(number) => Ok(number),
+        None => told_number(first(encoded)?),
+    }
+}
+
+/// What such a term was encoded as.
+pub(crate) fn kept_number(encoded: &[u8]) -> Result<Accumulated, Problem> {
+    Ok(plain(encoded)?.unwrap_or_else(|| Accumulated::Encoded(encoded.into())))
 }
 
 /// A number as a float.
 pub(crate) fn float(encoded: &[u8]) -> Result<f64, Problem> {
     Ok(match number(encoded)? {
         Accumulated::Float(number) => number,
+        Accumulated::Encoded(number) => {
+            let objects = registered(Problem::NotANumber)?;
+            objects.float(&number).map_err(Problem::Told)?
+        }
         number => integral(&number).ok_or(Problem::NotANumber)? as f64,
     })
 }
 
+/// A number that is read here; `None` if it is one of Python's objects, or has more than 128 bits.
+fn plain(encoded: &[u8]) -> Result<Option<Accumulated>, Problem> {
+    Ok(Some(match Reader::new(encoded).read()? {
+        Value::Bool(truth) => Accumulated::Integer(i128::from(truth)),
+        Value::Int(number) => Accumulated::Integer(i128::from(number)),
+        Value::Unsigned(number) => Accumulated::Integer(i128::from(number)),
+        Value::Float(number) => Accumulated::Float(number),
+        Value::Extension(extension::BIG_INT, [sign, magnitude @ ..]) => {
+            return Ok(integer(*sign, magnitude).map(Accumulated::Integer));
+        }
+        Value::Extension(..) => return Ok(None),
+        _ => return Err(Problem::NotANumber),
+    }))
+}
+
+#[cold]
+fn told_number(encoded: &[u8]) -> Result<Accumulated, Problem> {
+    let is_integer = matches!(
+        Reader::new(encoded).read()?,
+        Value::Extension(extension::BIG_INT, _)
+    );
+    let otherwise = if is_integer {
+        Problem::Overflow
+    } else {
+        Problem::NotANumber
+    };
+    let number = registered(otherwise)?.number(encoded);
+    kept_number(&number.map_err(Problem::Told)?.ok_or(Problem::NotANumber)?)
+}
+
 /// A value that has an order.
 pub(crate) fn ordered(encoded: &[u8]) -> Result<Accumulated, Problem> {
+    let value = kept_ordered(encoded)?;
+    if let Accumulated::Encoded(value) = &value {
+        let objects = registered(Problem::NotOrdered)?;
+        objects.is_less(value, value).map_err(Problem::Told)?;
+    }
+    Ok(value)
+}
+
+/// What such a value was encoded as.
+pub(crate) fn kept_ordered(encoded: &[u8]) -> Result<Accumulated, Problem> {
     Ok(match Reader::new(encoded).read()? {
         Value::Bool(truth) => Accumulated::Bool(truth),
         Value::Str(utf8) | Value::Extension(extension::TEXT, utf8) => {
             Accumulated::Text(utf8.into()) // whose bytes are in the order of code points
         }
         Value::Bytes(data) => Accumulated::Bytes(data.into()),
-        _ => match number(encoded) {
+        Value::Array(_) => Accumulated::Encoded(first(encoded)?.into()),
+        _ => match plain(encoded) {
             Err(Problem::NotANumber) => return Err(Problem::NotOrdered),
-            number => number?,
+            number => match number? {
+                Some(number) => number,
+                None => Accumulated::Encoded(first(encoded)?.into()),
+            },
         },
     })
 }
 
-/// Order as in Python: numbers by value whatever their type, texts by code points, byte strings.
-/// `None` when one side is NaN.
-pub(crate) fn compare(
+/// Whether a value comes before another, in the order that has the least or the greatest first.
+pub(crate) fn precedes(
     left: &Accumulated,
     right: &Accumulated,
-) -> Result<Option<Ordering>, Problem> {
+    order: Ordering,
+) -> Result<bool, Problem> {
+    let are_plain = !matches!(
+        (left, right),
+        (Accumulated::Encoded(_), _) | (_, Accumulated::Encoded(_))
+    );
+    if are_plain {
+        return Ok(compare(left, right)? == Some(order));
+    }
+    let objects = registered(Problem::Mixed)?;
+    let (left, right) = (left.encoded(), right.encoded());
+    let is_less = match order {
+        Ordering::Less => objects.is_less(&left, &right),
+        _ => objects.is_less(&right, &left),
+    };
+    is_less.map_err(Problem::Told)
+}
+
+/// Order as in Python: numbers by value whatever their type, texts by code points, byte strings.
+/// `None` when one side is NaN.
+fn compare(left: &Accumulated, right: &Accumulated) -> Result<Option<Ordering>, Problem> {
     use Accumulated::{Bytes, Float, Text};
     match (left, right) {
         (Text(left), Text(right)) | (Bytes(left), Bytes(right)) => Ok(Some(left.cmp(right))),
@@ -105,16 +173,28 @@ fn integer(sign: u8, magnitude: &[u8]) -> Option<i128> {
 
 /// The sum of two numbers; a float if one is.
 pub(crate) fn plus(left: &Accumulated, right: &Accumulated) -> Result<Accumulated, Problem> {
-    use Accumulated::{Float, Integer};
+    use Accumulated::{Encoded, Float, Integer};
     Ok(match (left, right) {
-        (Integer(left), Integer(right)) => {
-            Integer(left.checked_add(*right).ok_or(Problem::Overflow)?)
-        }
+        (Integer(left_sum), Integer(right_sum)) => match left_sum.checked_add(*right_sum) {
+            Some(sum) => Integer(sum),
+            None => told_sum(left, right, Problem::Overflow)?,
+        },
         (Integer(left), Float(right)) => Float(*left as f64 + right),
         (Float(left), Integer(right)) => Float(left + *right as f64),
         (Float(left), Float(right)) => Float(left + right),
+        (Encoded(_), _) | (_, Encoded(_)) => told_sum(left, right, Problem::NotANumber)?,
         _ => return Err(Problem::NotANumber),
     })
+}
+
+#[cold]
+fn told_sum(
+    left: &Accumulated,
+    right: &Accumulated,
+    otherwise: Problem,
+) -> Result<Accumulated, Problem> {
+    let sum = registered(otherwise)?.plus(&left.encoded(), &right.encoded());
+    kept_number(&sum.map_err(Problem::Told)?)
 }
 
 /// `sum / count`, rounded once, as Python divides integers of any size.

@@ -47,6 +47,9 @@ pub enum Problem {
     Twice,
     #[error("an integer outside the range of 128 bits")]
     Overflow,
+    /// As Python says it.
+    #[error("{0}")]
+    Told(String),
     #[error(transparent)]
     Read(#[from] ReadError),
 }

@@ -95,6 +95,12 @@ impl KeyTable {
         self.probe(key, hash_by_call(key))
     }
 
+    /// The number of a key, `None` if it is not here.
+    pub(crate) fn find(&self, key: &[u8]) -> Option<usize> {
+        let index = self.slot(hash_by_call(key), |number| equal(&self.keys[number], key))?;
+        Some(self.slots[index].number as usize)
+    }
+
     /// As `number_by_call`, of the key with this number in another table.
     pub(crate) fn number_of(&mut self, other: &Self, number: usize) -> usize {
         self.probe(other.key(number), other.hashes[number])

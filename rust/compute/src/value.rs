@@ -72,6 +72,8 @@ pub mod extension {
     pub const STATE: i8 = 40;
     /// Payload: a pickle.
     pub const PICKLED: i8 = 41;
+    /// Payload: what stands for an object in a table of keys. It is in no record.
+    pub const CANONICAL: i8 = 31;
     /// The codes whose payloads compare as their values do.
     pub const COMPARABLE: std::ops::RangeInclusive<i8> = 16..=31;
 }

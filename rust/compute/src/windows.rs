@@ -94,6 +94,13 @@ impl WindowAggregate {
         self
     }
 
+    /// Has a record that fails leave everything as it was; called before the first record.
+    #[must_use]
+    pub fn careful(mut self, careful: bool) -> Self {
+        self.wanted.careful = careful;
+        self
+    }
+
     /// Whether a record has come.
     pub fn has_begun(&self) -> bool {
         self.input.has_begun
@@ -134,7 +141,7 @@ impl WindowAggregate {
         self.input.form = form;
     }
 
-    /// Takes in the `records` encoded records of `body`.
+    /// Takes in the `records` encoded records of `body`, up to one that fails.
     pub fn update(
         &mut self,
         body: &[u8],

@@ -109,6 +109,7 @@ fn seeds() -> Vec<Vec<u8>> {
     encode::boolean(&mut rest, true);
     let mut objects = Vec::new();
     for code in [
+        extension::FROZENSET,
         extension::NAMED_TUPLE,
         extension::VALUE_ENUM,
         extension::EQUAL_BY_PARTS,

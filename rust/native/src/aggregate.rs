@@ -9,7 +9,7 @@ use crate::snapshots::Snapshots;
 use crate::state::KeyedEntries;
 use crate::wanted::{PathStep, Said, Wanted, key_path, over_columns, path};
 use oka_columnar::{AggregateError, Columns};
-use oka_compute::{Aggregation, Path, Problem, Update};
+use oka_compute::{Aggregation, Path, Problem, Reader, Update};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 use std::sync::Mutex;
@@ -25,6 +25,8 @@ use std::sync::Mutex;
 /// key is a dict, or a column of that name for each; without, there is one value.
 ///
 /// Where snapshots will be taken, `copies_keys` has new keys copied behind each batch, and not when one is.
+/// With `rescue`, a record that fails changes nothing: `rescue(record, error)` is called with it, and the
+/// next ones follow. Of columns, rows do not fail one by one.
 ///
 /// Results are those of the same loop in Python. One thread at a time.
 #[pyclass(frozen, module = "engine._native")]
@@ -43,6 +45,7 @@ struct State {
     names: Option<Vec<Py<PyString>>>,
     snapshots: Snapshots,
     copies_keys: bool,
+    rescue: Option<Py<PyAny>>,
 }
 
 #[pymethods]
@@ -54,12 +57,14 @@ impl Aggregate {
         names: "list[str] | None" = None,
         *,
         copies_keys: "bool" = false,
+        rescue: "Any" = None,
     ))]
     fn new(
         key: Vec<Vec<PathStep>>,
         wanted: Vec<Said>,
         names: Option<Vec<Py<PyString>>>,
         copies_keys: bool,
+        rescue: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let wanted = crate::wanted::wanted(wanted, names.as_deref())?;
         let mut paths = wanted
@@ -73,7 +78,7 @@ impl Aggregate {
             aggregate = aggregate.and(kind, path);
         }
         let state = State {
-            aggregate,
+            aggregate: aggregate.careful(rescue.is_some()),
             keys: Vec::new(),
             columns: None,
             key,
@@ -81,6 +86,7 @@ impl Aggregate {
             names,
             snapshots: Snapshots::default(),
             copies_keys,
+            rescue,
         };
         Ok(Self {
             state: Mutex::new(state),
@@ -228,10 +234,14 @@ impl State {
             return Err(mixed());
         }
         let mut first = 0;
-        for (records, body) in received.bodies() {
+        for (mut records, mut body) in received.bodies() {
             let aggregate = &mut self.aggregate;
-            detached(py, body.len(), || aggregate.update(body, records))
-                .map_err(|error| raise(py, (first, body), &error, &self.wanted, None))?;
+            while let Err(error) = detached(py, body.len(), || aggregate.update(body, records)) {
+                let failed = raise(py, (first, body), &error, &self.wanted);
+                body = behind(py, self.rescue.as_ref(), (body, &error), failed)?;
+                first += error.record + 1;
+                records -= error.record + 1;
+            }
             first += records;
         }
         if self.copies_keys {
@@ -316,6 +326,26 @@ fn pairs<'py, 'a>(
         pairs.push((key.bind(py), value).into_pyobject(py)?);
     }
     PyList::new(py, pairs)
+}
+
+/// Has a record that failed rescued; what follows it in the body. Raises the error where nobody
+/// rescues, or what is no record is no business of who does.
+#[cold]
+pub(crate) fn behind<'b>(
+    py: Python<'_>,
+    rescue: Option<&Py<PyAny>>,
+    (body, error): (&'b [u8], &oka_compute::AggregateError),
+    failed: PyErr,
+) -> PyResult<&'b [u8]> {
+    let mut reader = Reader::new(&body[error.offset..]);
+    match rescue {
+        Some(rescue) if reader.skip().is_ok() => {
+            let record = Decoder::new(py).first(reader.since(0))?;
+            rescue.bind(py).call1((record, failed.into_value(py)))?;
+            Ok(reader.rest())
+        }
+        _ => Err(failed),
+    }
 }
 
 /// Does the work, without the GIL if there are bytes enough.

@@ -1,5 +1,6 @@
 //! The Python functions that know what Rust does not: `engine/record.py` has them.
 
+use crate::objects::PythonObjects;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -11,8 +12,9 @@ use std::cell::Cell;
 /// `travel(class)` gives an `engine.record.Shape`, or raises TypeError; `find_class(reference)` gives
 /// the class that a shape's reference stands for; `decode(code, payload)` gives a value whose
 /// payload a shape gave; `plain_key(value)` gives None, a bool, int, float, str, bytes or a tuple
-/// of them that is equal for equal values, or raises TypeError; `pickle(value)` gives the payload of
-/// a value of any class, or raises TypeError.
+/// of them that is equal for equal values, or raises TypeError; `canonical_key(value)` gives one that
+/// is equal for no others of its kind; `number(value)` gives what stands for it in a sum, or None if it
+/// is no number; `pickle(value)` gives the payload of a value of any class, or raises TypeError.
 #[pyfunction]
 pub(crate) fn register_extensions(
     py: Python<'_>,
@@ -20,14 +22,19 @@ pub(crate) fn register_extensions(
     find_class: Py<PyAny>,
     decode: Py<PyAny>,
     plain_key: Py<PyAny>,
+    canonical_key: Py<PyAny>,
+    number: Py<PyAny>,
     pickle: Py<PyAny>,
 ) -> PyResult<()> {
     oka_compute::classes::resolve_by(crate::shape::names_of);
+    oka_compute::objects::register(Box::new(PythonObjects));
     let functions = Extensions {
         travel,
         find_class,
         decode,
         plain_key,
+        canonical_key,
+        number,
         pickle,
     };
     REGISTERED
@@ -41,6 +48,8 @@ pub(crate) struct Extensions {
     find_class: Py<PyAny>,
     decode: Py<PyAny>,
     plain_key: Py<PyAny>,
+    canonical_key: Py<PyAny>,
+    number: Py<PyAny>,
     pickle: Py<PyAny>,
 }
 
@@ -77,6 +86,17 @@ impl Extensions {
 
     pub(crate) fn plain_key<'py>(&self, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         self.plain_key.bind(value.py()).call1((value,))
+    }
+
+    pub(crate) fn canonical_key<'py>(
+        &self,
+        value: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.canonical_key.bind(value.py()).call1((value,))
+    }
+
+    pub(crate) fn number<'py>(&self, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        self.number.bind(value.py()).call1((value,))
     }
 
     pub(crate) fn pickle<'py>(&self, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {

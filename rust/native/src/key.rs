@@ -383,11 +383,14 @@ fn hash_other(key: &Bound<'_, PyAny>, depth: usize) -> Result<u64, Raised> {
         return Ok(hash_big_int(negative, &magnitude));
     }
     if let Ok(set) = key.cast_exact::<PyFrozenSet>() {
-        let mut sum = 0_u64;
+        let mut hashes = Vec::with_capacity(set.len());
         for element in set {
             // SAFETY: there is a `Bound`, so the GIL is held and the element is valid.
-            sum = sum.wrapping_add(unsafe { hash(py, element.as_ptr(), depth + 1)? });
+            hashes.push(unsafe { hash(py, element.as_ptr(), depth + 1)? });
         }
+        hashes.sort_unstable();
+        hashes.dedup(); // several NaN are one
+        let sum = hashes.into_iter().fold(0, u64::wrapping_add);
         return Ok(combine([hash_str("frozenset"), hash_unsigned(sum)]));
     }
     if key.is_exact_instance_of::<PyList>()

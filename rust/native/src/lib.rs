@@ -33,6 +33,7 @@ mod latency;
 mod latest;
 mod mapped;
 mod network;
+mod objects;
 mod paired;
 mod record_cache;
 mod refused;

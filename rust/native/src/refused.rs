@@ -6,25 +6,24 @@ use crate::error::{AggregateError, Raised, shortened};
 use crate::wanted::{Wanted, path};
 use oka_compute::key::KeyError;
 use oka_compute::value::extension;
-use oka_compute::{Aggregation, Problem, Reader, Value};
+use oka_compute::{Accumulated, Aggregation, Problem, Reader, Value};
 use pyo3::prelude::*;
 
-/// The exception for a record of a body whose first record has this index; `told` is what Python said
-/// of it, with a hint.
+/// The exception for a record of a body whose first record has this index.
 #[cold]
 pub(crate) fn raise(
     py: Python<'_>,
     (first, body): (usize, &[u8]),
     error: &oka_compute::AggregateError,
     wanted: &[Wanted],
-    told: Option<String>,
 ) -> PyErr {
     let encoded = &body[error.offset..];
     let record = match Decoder::new(py).first(encoded) {
         Ok(record) => shortened(&record),
         Err(error) => return error,
     };
-    let hint = match error.problem {
+    let problem = &error.problem;
+    let hint = match problem {
         Problem::NoKey(_) | Problem::NoValue(_) | Problem::NoTime(_) => {
             "bring records into shape with map first".into()
         }
@@ -43,13 +42,31 @@ pub(crate) fn raise(
             let inside = wanted
                 .iter()
                 .find_map(|each| inside(each.aggregation, path(&each.path).find(encoded).ok()?));
-            inside.unwrap_or_else(|| REDUCE.into())
+            inside.unwrap_or_else(|| OF_NO_USE.into())
         }
         _ => REDUCE.into(),
     };
-    let told = told.unwrap_or_else(|| format!("{}\n\nhint: {hint}", error.problem));
+    let mut words = problem.to_string();
+    if let Problem::NotANumber | Problem::NotOrdered = problem
+        && let Some(value) = failing(encoded, wanted)
+        && let Ok(value) = Decoder::new(py).first(value)
+    {
+        words = words.replacen("its value", &format!("its value {}", shortened(&value)), 1);
+    }
+    if !words.contains("\n\nhint: ") {
+        words = format!("{words}\n\nhint: {hint}");
+    }
     let number = first + error.record;
-    AggregateError::new_err(format!("record {number} of the batch, {record}: {told}"))
+    AggregateError::new_err(format!("record {number} of the batch, {record}: {words}"))
+}
+
+/// The value inside a record that an aggregation does not take.
+fn failing<'r>(record: &'r [u8], wanted: &[Wanted]) -> Option<&'r [u8]> {
+    wanted.iter().find_map(|each| {
+        let value = path(&each.path).find(record).ok()?;
+        let fails = Accumulated::first(each.aggregation, value).is_err();
+        (fails && !each.path.is_empty()).then_some(value)
+    })
 }
 
 /// What helps with this value: how to name one inside, where it has others inside.
@@ -74,6 +91,9 @@ fn inside(aggregation: Aggregation, value: &[u8]) -> Option<String> {
         "say which value: {item}, such as {name}({example})"
     ))
 }
+
+const OF_NO_USE: &str = "filter leaves such records out, and so does on_error=\"skip\", which counts \
+                         them; reduce takes any function of two values";
 
 const REDUCE: &str = "reduce takes any function of two values";
 

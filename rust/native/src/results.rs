@@ -140,6 +140,7 @@ fn object<'py>(
         Accumulated::FloatMean { count, sum } => {
             Ok((sum / *count as f64).into_pyobject(py)?.into_any())
         }
+        Accumulated::EncodedMean { count, sum } => decoder.first(sum)?.div(*count),
         Accumulated::Numbers(numbers) => {
             let found = quantiles(numbers, &wanted.parameters);
             if wanted.aggregation == Aggregation::Quantile {

@@ -1,6 +1,6 @@
 //! Aggregates per key and window over encoded batches.
 
-use crate::aggregate::detached;
+use crate::aggregate::{behind, detached};
 use crate::batch::{Batch, Content};
 use crate::columns;
 use crate::decode::Decoder;
@@ -29,7 +29,7 @@ use std::sync::Mutex;
 /// that are full come by `complete`. With `updates`, windows come as they change. Over columns, times are a column, and results `pyarrow.RecordBatch`es
 /// with columns `window_start` and `window_end`. With `keeps_late`, `take_late` gives what came too late.
 ///
-/// `copies_keys` is that of `Aggregate`: where each key has windows of its own, and of slices over columns.
+/// `rescue` is that of `Aggregate`, and so is `copies_keys`: where each key has windows of its own, and of slices over columns.
 ///
 /// One thread at a time.
 #[pyclass(frozen, module = "engine._native")]
@@ -53,6 +53,7 @@ struct State {
     emit: Emit,
     keeps_late: bool,
     copies_keys: bool,
+    rescue: Option<Py<PyAny>>,
 }
 
 #[pymethods]
@@ -74,6 +75,7 @@ impl WindowAggregate {
         updates: "bool" = false,
         keeps_late: "bool" = false,
         copies_keys: "bool" = false,
+        rescue: "Any" = None,
     ))]
     fn new(
         key: Vec<Vec<PathStep>>,
@@ -86,6 +88,7 @@ impl WindowAggregate {
         updates: bool,
         keeps_late: bool,
         copies_keys: bool,
+        rescue: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let wanted = crate::wanted::wanted(wanted, names.as_deref())?;
         let assigner = assigner(windows)?;
@@ -112,7 +115,7 @@ impl WindowAggregate {
             aggregate = aggregate.and(kind, path);
         }
         let state = State {
-            aggregate,
+            aggregate: aggregate.careful(rescue.is_some()),
             times,
             like: None,
             columns: None,
@@ -125,6 +128,7 @@ impl WindowAggregate {
             emit,
             keeps_late,
             copies_keys,
+            rescue,
         };
         Ok(Self {
             state: Mutex::new(state),
@@ -297,9 +301,8 @@ impl State {
             return Err(mixed());
         }
         let mut first = 0;
-        for (records, body) in received.bodies() {
+        for (mut records, mut body) in received.bodies() {
             let (aggregate, times) = (&mut self.aggregate, &self.times);
-            let mut told: Option<String> = None;
             let mut foreign = |encoded: &[u8]| {
                 Python::attach(|py| {
                     let found = Decoder::new(py).first(encoded)?;
@@ -307,14 +310,17 @@ impl State {
                     time.extract::<i64>()
                 })
                 .map_err(|error: PyErr| {
-                    told = Some(Python::attach(|py| error.value(py).to_string()));
-                    Problem::NotATime
+                    Problem::Told(Python::attach(|py| error.value(py).to_string()))
                 })
             };
-            let updated = detached(py, body.len(), || {
+            while let Err(error) = detached(py, body.len(), || {
                 aggregate.update(body, records, &mut foreign)
-            });
-            updated.map_err(|error| raise(py, (first, body), &error, &self.wanted, told))?;
+            }) {
+                let failed = raise(py, (first, body), &error, &self.wanted);
+                body = behind(py, self.rescue.as_ref(), (body, &error), failed)?;
+                first += error.record + 1;
+                records -= error.record + 1;
+            }
             first += records;
         }
         if self.copies_keys {

@@ -173,8 +173,10 @@ def aggregate(stream: Stream[Any]) -> NativeAggregate:
 
 
 def test_native_aggregates_are_told_where_key_and_value_are() -> None:
-    def one(kind: str, key: tuple[Any, ...], value: tuple[Any, ...]) -> NativeAggregate:
-        return NativeAggregate((key,), ((kind, value),))
+    def one(
+        kind: str, key: tuple[Any, ...], value: tuple[Any, ...], *, paired: bool = False
+    ) -> NativeAggregate:
+        return NativeAggregate((key,), ((kind, value),), paired=paired)
 
     pairs = records(("a", 1))
     assert aggregate(pairs.key_by(0).count()) == one("count", (0,), ())
@@ -182,15 +184,15 @@ def test_native_aggregates_are_told_where_key_and_value_are() -> None:
     assert aggregate(pairs.key_by("k").min("n")) == one("min", ("k",), ("n",))
     assert aggregate(pairs.key_by().max()) == one("max", (), ())
     by_function = pairs.key_by(lambda pair: pair[0])
-    assert aggregate(by_function.first(1)) == one("first", (0,), (1, 1))
-    assert aggregate(by_function.sum()) == one("sum", (0,), (1,))
+    assert aggregate(by_function.first(1)) == one("first", (0,), (1, 1), paired=True)
+    assert aggregate(by_function.sum()) == one("sum", (0,), (1,), paired=True)
     several = pairs.key_by("a", 2).aggregate(n=Count(), most=Max("x"), emit="final")
     assert aggregate(several) == NativeAggregate(
         (("a",), (2,)), (("count", ()), ("max", ("x",))), ("n", "most"), "final"
     )
     of_pairs = by_function.aggregate(total=Sum(), mean=Mean("x"))
     wanted = (("sum", (1,)), ("mean", (1, "x")))
-    assert aggregate(of_pairs) == NativeAggregate(((0,),), wanted, ("total", "mean"))
+    assert aggregate(of_pairs) == NativeAggregate(((0,),), wanted, ("total", "mean"), paired=True)
 
 
 def test_native_aggregates_take_the_encoded_batch_and_merge_updates() -> None:

@@ -60,6 +60,18 @@ impl State for Counted {
         Ok(true)
     }
 
+    fn check(
+        &mut self,
+        wanted: &Wanted,
+        (key, _): (Encoded, i64),
+        value: &[u8],
+        record: &[u8],
+    ) -> Result<(), Problem> {
+        let alone = wanted.alone(value, record)?;
+        let key = self.keys.number(key);
+        self.rows.check(wanted, self.counts.of_key(key), &alone)
+    }
+
     fn is_large(&self) -> bool {
         self.keys.is_large()
     }

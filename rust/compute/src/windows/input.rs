@@ -27,6 +27,15 @@ pub(super) trait State {
         record: impl Fn() -> &'r [u8],
     ) -> Result<bool, Problem>;
 
+    /// Fails where [`Self::add`] would, and changes nothing that anyone sees.
+    fn check(
+        &mut self,
+        wanted: &Wanted,
+        at: (Encoded, i64),
+        value: &[u8],
+        record: &[u8],
+    ) -> Result<(), Problem>;
+
     /// Whether there are so many keys that [`Self::read_ahead`] is worth it: a third more records of
     /// 100,000 keys went into sessions. Where there is a table alone, it is not.
     fn is_large(&self) -> bool {
@@ -158,6 +167,9 @@ impl Input {
         };
         let canonical = key::canonical(key, &mut self.scratch)?;
         let record = || reader.since(start);
+        if wanted.careful {
+            state.check(wanted, ((key, canonical), time), value, record())?;
+        }
         if !state.add(wanted, ((key, canonical), time), value, record)? {
             late.add(record());
         }

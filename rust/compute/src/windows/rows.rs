@@ -1,6 +1,6 @@
 //! What windows have come to that have numbers.
 
-use crate::accumulator::{Accumulated, Aggregation, parts};
+use crate::accumulator::{Accumulated, parts};
 use crate::copied::{Column, Values};
 use crate::groups::{Update, Wanted, further_value};
 use crate::problem::Problem;
@@ -41,6 +41,21 @@ impl Rows {
             values.for_each(|each| each.resize(rows, NOTHING));
         }
         made
+    }
+
+    /// Fails where the record could not be taken into one row that these become.
+    #[cold]
+    pub(super) fn check(
+        &self,
+        wanted: &Wanted,
+        rows: impl Iterator<Item = usize> + Clone,
+        alone: &[Accumulated],
+    ) -> Result<(), Problem> {
+        for ((aggregation, values), new) in wanted.all().zip(&self.values).zip(alone) {
+            rows.clone()
+                .try_for_each(|row| values[row].check(aggregation, new))?;
+        }
+        Ok(())
     }
 
     /// Takes a record into a row.
@@ -123,13 +138,6 @@ impl Rows {
         let values = self.values.iter_mut().zip(found);
         values.for_each(|(values, each)| values.push(each));
         Ok(())
-    }
-}
-
-impl Wanted {
-    fn all(&self) -> impl Iterator<Item = Aggregation> {
-        let further = self.further.iter().map(|(aggregation, _)| *aggregation);
-        std::iter::once(self.aggregation).chain(further)
     }
 }
 

@@ -68,6 +68,18 @@ impl State for Sessions {
         Ok(true)
     }
 
+    fn check(
+        &mut self,
+        wanted: &Wanted,
+        (key, time): (Encoded, i64),
+        value: &[u8],
+        record: &[u8],
+    ) -> Result<(), Problem> {
+        let alone = wanted.alone(value, record)?;
+        let key = self.keys.number(key);
+        self.rows.check(wanted, self.spans.met(key, time), &alone)
+    }
+
     fn is_large(&self) -> bool {
         self.keys.is_large()
     }

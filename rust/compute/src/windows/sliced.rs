@@ -92,6 +92,21 @@ impl State for Sliced {
         Ok(true)
     }
 
+    fn check(
+        &mut self,
+        wanted: &Wanted,
+        ((_, canonical), time): (Encoded, i64),
+        value: &[u8],
+        record: &[u8],
+    ) -> Result<(), Problem> {
+        let keys = self.keys;
+        let found = (self.slices).table(time, || Groups::with_room(wanted, keys));
+        match in_time(found)? {
+            Some(groups) => groups.check(wanted, canonical, value, record),
+            None => Ok(()),
+        }
+    }
+
     fn len(&self) -> usize {
         self.slices.len()
     }
