@@ -16,6 +16,10 @@ use std::cell::Cell;
 /// is equal for no others of its kind; `number(value)` gives what stands for it in a sum, or None if it
 /// is no number; `pickle(value)` gives the payload of a value of any class, or raises TypeError.
 #[pyfunction]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "all are functions of one module, and it is called once"
+)]
 pub(crate) fn register_extensions(
     py: Python<'_>,
     travel: Py<PyAny>,

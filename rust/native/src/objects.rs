@@ -67,9 +67,10 @@ fn encoded(value: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
 
 #[cold]
 fn of_one_kind(words: String) -> String {
-    match words.contains("\n\nhint: ") {
-        true => words,
-        false => format!("{words}\n\nhint: make values of one kind by map first"),
+    if words.contains("\n\nhint: ") {
+        words
+    } else {
+        format!("{words}\n\nhint: make values of one kind by map first")
     }
 }
 
@@ -78,9 +79,10 @@ fn told<T>(ask: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T, String> {
     Python::attach(|py| {
         ask(py).map_err(|error| {
             let words = error.value(py).to_string();
-            match error.is_instance_of::<PyTypeError>(py) {
-                true => words,
-                false => error.to_string(),
+            if error.is_instance_of::<PyTypeError>(py) {
+                words
+            } else {
+                error.to_string()
             }
         })
     })

@@ -78,7 +78,7 @@ impl Counted {
     }
 
     /// The open windows of a key, the last one first.
-    pub fn of_key(&self, key: usize) -> impl Iterator<Item = usize> + Clone {
+    pub fn of_key(&self, key: usize) -> impl Iterator<Item = usize> {
         let known = |number: u32| (number != NONE).then_some(number as usize);
         let last = known(self.last.get(key).copied().unwrap_or(NONE));
         std::iter::successors(last, move |number| known(self.windows[*number].before))

@@ -195,14 +195,14 @@ impl Sessions {
     }
 
     /// The sessions that a key has, the last one first.
-    pub fn of_key(&self, key: usize) -> impl Iterator<Item = usize> + Clone {
+    pub fn of_key(&self, key: usize) -> impl Iterator<Item = usize> {
         let known = |number: u32| (number != NONE).then_some(number as usize);
         let last = known(self.last.get(key).copied().unwrap_or(NONE));
         std::iter::successors(last, move |number| known(self.of_number[*number].before))
     }
 
     /// The sessions of a key that a time would be part of.
-    pub fn met(&self, key: usize, time: i64) -> impl Iterator<Item = usize> + Clone {
+    pub fn met(&self, key: usize, time: i64) -> impl Iterator<Item = usize> {
         let end = time.saturating_add(self.gap);
         self.of_key(key).filter(move |number| {
             let span = self.window(*number);

@@ -48,14 +48,13 @@ impl Rows {
     pub(super) fn check(
         &self,
         wanted: &Wanted,
-        rows: impl Iterator<Item = usize> + Clone,
+        mut rows: impl Iterator<Item = usize>,
         alone: &[Accumulated],
     ) -> Result<(), Problem> {
-        for ((aggregation, values), new) in wanted.all().zip(&self.values).zip(alone) {
-            rows.clone()
-                .try_for_each(|row| values[row].check(aggregation, new))?;
-        }
-        Ok(())
+        rows.try_for_each(|row| {
+            let mut each = wanted.all().zip(&self.values).zip(alone);
+            each.try_for_each(|((aggregation, values), new)| values[row].check(aggregation, new))
+        })
     }
 
     /// Takes a record into a row.
