@@ -426,7 +426,7 @@ mod tests {
         });
         assert_eq!(key(list), Err(KeyError::Unhashable("list")));
         let longer = object(extension::FROZENSET, |out| {
-            out.extend_from_slice(&[0x90, 1])
+            out.extend_from_slice(&[0x90, 1]);
         });
         assert_eq!(key(longer), Err(KeyError::Unsupported));
     }
