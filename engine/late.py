@@ -31,9 +31,10 @@ class LateRecords:
             if not is_told:
                 logger.warning(
                     "operator %r: %s of %s records (%.2g %%) came too late and were left out\n\n"
-                    "hint: is each file and each share of the source in the order of its times? "
-                    "If not, with_event_time(…, out_of_orderness=…) waits for what is behind, and "
-                    "allowed_lateness=… keeps windows for it; .side('late') has what is left out",
+                    "hint: does with_event_time(…) stand right behind the source, and is each file "
+                    "and each share of that in the order of its times? If not, out_of_orderness=… "
+                    "waits for what is behind, and allowed_lateness=… keeps windows for it; "
+                    ".side('late') has what is left out",
                     each.name,
                     f"{each.late:,}",
                     f"{each.records_in:,}",

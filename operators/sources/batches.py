@@ -30,12 +30,12 @@ class Blocks(SourceReader):
         self._left: Iterator[Any] = iter(())
 
     @property
-    def position(self) -> tuple[Any, int]:
+    def position(self) -> tuple[Any, ...]:
         """Computed from what is left of the block: nothing is counted."""
         given = self._count - length_hint(self._left)
         return self._start, self._skipped + min(given * self._size, self._length)
 
-    def restore(self, position: tuple[Any, int]) -> None:
+    def restore(self, position: tuple[Any, ...]) -> None:
         """Begin in the middle of a block."""
         self._start, self._skipped = position
 

@@ -1,6 +1,6 @@
 """A source of records that are already there."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from engine.columns import (
@@ -12,7 +12,7 @@ from engine.columns import (
     slices,
     unpacked,
 )
-from engine.errors import GraphError
+from engine.errors import CheckpointError, GraphError
 from engine.graph.operator import Properties, SourceOperator, TaskContext
 from operators.sources.batches import Blocks
 from operators.sources.rate import check_rate
@@ -25,7 +25,8 @@ class Collection(SourceOperator[T]):
 
     Task i of n emits the i-th of n parts, each in order. The rows of a `pyarrow.RecordBatch` are
     records, but it is in one part as a whole. A `pyarrow.Table` or a DataFrame of pandas or Polars
-    is taken as batches of its rows. `rate` is records per second over all tasks.
+    is taken as batches of its rows. A job goes on from a checkpoint only with as many as there
+    were. `rate` is records per second over all tasks.
 
     >>> context = TaskContext("collection[1]", 1, 2, 2, "job")
     >>> list(Collection(["a", "b", "c", "d", "e", "f"]).open(context))
@@ -71,14 +72,47 @@ class Collection(SourceOperator[T]):
         end = len(self.records) * (context.index + 1) // context.parallelism
         begin = len(self.records) * context.index // context.parallelism
         if self.columnar:
-            return Blocks(lambda start: enumerate(self.records[start:end], start), begin, size)
+
+            def whole(start: int) -> Iterator[tuple[int, T]]:
+                return enumerate(self.records[start:end], start)
+
+            return _Part(whole, begin, size, len(self.records))
         most = size * max(1, _BLOCK_RECORDS // size)
 
         def blocks(start: int) -> Iterator[tuple[int, list[T]]]:
             for at in range(start, end, most):
                 yield at, self.records[at : min(at + most, end)]
 
-        return Blocks(blocks, begin, size)
+        return _Part(blocks, begin, size, len(self.records))
+
+
+class _Part(Blocks):
+    """A position has the number of all records, too: by that they are divided."""
+
+    def __init__(
+        self,
+        blocks: Callable[[Any], Iterable[tuple[Any, Any]]],
+        start: int,
+        size: int,
+        records: int,
+    ) -> None:
+        super().__init__(blocks, start, size)
+        self._records = records
+
+    @property
+    def position(self) -> tuple[Any, ...]:
+        return (*super().position, self._records)
+
+    def restore(self, position: tuple[Any, ...]) -> None:
+        """Begin in the middle of a block; CheckpointError where it is of another collection."""
+        start, skipped, *records = position
+        if records not in ([], [self._records]):
+            raise CheckpointError(
+                f"the Collection has {self._records:,} records, expected {records[0]:,} as in the "
+                "checkpoint: tasks would go on elsewhere",
+                "give it the same records again, or start the job anew",
+            )
+        super().restore((start, skipped))
 
 
 def _batches(records: Any) -> list[Any] | None:

@@ -90,10 +90,16 @@ class RandomWords(SourceOperator[str]):
         """The words of this task, in batches."""
         import numpy as np  # noqa: F401 - not once the time runs
 
-        return Blocks(partial(self._blocks, context), 0, context.batch_size)
+        start = 0, self._block(context)
+        return Blocks(partial(self._blocks, context), start, context.batch_size)
 
-    def _blocks(self, context: TaskContext, start: int) -> Iterator[tuple[int, Any]]:
-        """Blocks of words, with how many are before each; those before the start are only drawn."""
+    def _blocks(
+        self, context: TaskContext, start: tuple[int, int]
+    ) -> Iterator[tuple[tuple[int, int], Any]]:
+        """Blocks of words, with how many are before each; those before the start are only drawn.
+
+        The start has the words of a block, too: with other blocks, other words would be drawn.
+        """
         import numpy as np
 
         deadline = None if self.seconds is None else time.monotonic() + self.seconds
@@ -101,15 +107,15 @@ class RandomWords(SourceOperator[str]):
         seed = np.random.SeedSequence(self.seed, spawn_key=(context.index,))
         random = np.random.default_rng(seed)
         pick = self._pick_columns if self.columnar else self._pick_list
-        block = self._block(context)
+        first, block = start
         pick_words = pick(block)
         done = 0
         numbers = np.uint16 if self.words <= 1 << 16 else np.int64  # fewer bits are drawn faster
         while left > 0 and (deadline is None or time.monotonic() < deadline):
             drawn = random.integers(self.words, size=int(min(block, left)), dtype=numbers)
             left -= len(drawn)
-            if done >= start:
-                yield done, pick_words(drawn)
+            if done >= first:
+                yield (done, block), pick_words(drawn)
             done += len(drawn)
 
     def _pick_list(self, _block: int) -> Callable[[Any], list[str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import engine
-from engine.errors import GraphError
+from engine.errors import CheckpointError, GraphError
 from engine.graph.logical import LogicalOperator
 from engine.graph.operator import (
     BatchFunction,
@@ -147,6 +148,38 @@ def test_text_files(
         paths.append(tmp_path / f"{number}.{'gz' if packed else 'txt'}")
         paths[-1].write_bytes(gzip.compress(content) if packed else content)
     check(TextFiles(paths, repeat=repeat), cuts, size, share)
+
+
+@pytest.mark.parametrize("columnar", [False, True])
+@given(
+    st.integers(1, 9000), st.integers(1, 9000), st.integers(0, 4), st.sampled_from([None, 5000.0])
+)
+@settings(max_examples=30)
+def test_random_words_go_on_with_batches_of_another_size(
+    columnar: bool, size: int, other: int, batches: int, rate: float | None
+) -> None:
+    def reader(size: int, rate: float | None = None) -> Any:
+        words = RandomWords(length=3, count=20_000, columnar=columnar, rate=rate)
+        return words.open(TaskContext("t[0]", 0, 1, size, "job"))
+
+    def words(given: Iterable[Any]) -> list[Any]:
+        return [record for batch in given for record in records(batch)]
+
+    first, second = reader(size), reader(other, rate)
+    begun = words(islice(first, batches))
+    second.restore(first.position)
+    assert begun + words(second) == words(reader(size))
+
+
+@pytest.mark.parametrize("columnar", [False, True])
+def test_a_collection_of_other_records_is_refused(columnar: bool) -> None:
+    def reader(count: int) -> Any:
+        given = [pa.RecordBatch.from_pydict({"n": [n]}) if columnar else n for n in range(count)]
+        return Collection(given).open(CONTEXT)
+
+    with pytest.raises(CheckpointError, match="the Collection has 4 records, expected 5 as in the"):
+        reader(4).restore(reader(5).position)
+    reader(4).restore((0, 0))  # as it was before
 
 
 def test_a_collection_goes_on_with_batches_of_another_size() -> None:

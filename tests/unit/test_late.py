@@ -53,9 +53,7 @@ def test_each_operator_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None
         "operator 'count'",
         "operator 'join'",
     ]
-    assert "hint: is each file and each share of the source in the order of its times?" in (
-        caplog.text
-    )
+    assert "hint: does with_event_time(…) stand right behind the source" in caplog.text
 
 
 @pytest.mark.parametrize("columns", [False, True])
