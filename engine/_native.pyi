@@ -1019,8 +1019,9 @@ class WindowAggregate:
     What `Aggregate` computes, of the records of each window of event time. Results are tuples of a
     key, its value, and the start and end of the window.
 
-    `key`, `wanted` and `names` are those of `Aggregate`. `time` has the path to the time, and what
-    numbers there count: "s", "ms", "us" or "ns". `times` is an object with methods: of what is at the
+    `key`, `wanted` and `names` are those of `Aggregate`. `time` has the path to the time, what numbers
+    there count ("s", "ms", "us" or "ns"), the name of the column where columns have it elsewhere, and how
+    many microseconds before what is found there the time is. `times` is an object with methods: of what is at the
     path but is no number, or where numbers count nothing, `microseconds` gives the time; `form` of
     the first time gives 1970 in its form, and `like` of that a function, which gives microseconds in
     this form. `windows` are "slices" with size, slide and offset, or "sessions" with the gap, in
@@ -1036,7 +1037,7 @@ class WindowAggregate:
         """
         Number of slices of time that are kept, or of windows where each key has its own.
         """
-    def __new__(cls, /, key: "list[list[int | str]]", wanted: "list[tuple[Any, ...]]", names: "list[str] | None", *, time: "tuple[list[int | str], str | None]", times: "Any", windows: "tuple[str, list[int]]", lateness: "int" = 0, updates: "bool" = False, keeps_late: "bool" = False, copies_keys: "bool" = False, rescue: "Any" = None) -> WindowAggregate: ...
+    def __new__(cls, /, key: "list[list[int | str]]", wanted: "list[tuple[Any, ...]]", names: "list[str] | None", *, time: "tuple[list[int | str], str | None, str | None, int]", times: "Any", windows: "tuple[str, list[int]]", lateness: "int" = 0, updates: "bool" = False, keeps_late: "bool" = False, copies_keys: "bool" = False, rescue: "Any" = None) -> WindowAggregate: ...
     def add(self, /, batch: "Batch") -> "None":
         """
         Takes a batch in. Raises AggregateError naming the record.

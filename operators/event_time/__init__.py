@@ -2,13 +2,21 @@
 
 from operators.event_time.ingestion import WithIngestionTime
 from operators.event_time.lookup import check_before_keys, time_of
-from operators.event_time.selector import FARTHEST_US, MICROSECONDS, Time, TimeSelector, Unit
+from operators.event_time.selector import (
+    FARTHEST_US,
+    MICROSECONDS,
+    GivesTime,
+    Time,
+    TimeSelector,
+    Unit,
+)
 from operators.event_time.watermarks import A_DAY, WithEventTime
 
 __all__ = [
     "A_DAY",
     "FARTHEST_US",
     "MICROSECONDS",
+    "GivesTime",
     "Time",
     "TimeSelector",
     "Unit",

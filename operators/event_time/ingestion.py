@@ -15,12 +15,12 @@ from engine.graph.operator import (
 from engine.network import Paired
 from engine.state import KeyedState
 from operators.event_time.highest_time import wall_clock_us
-from operators.event_time.selector import TimeSelector
+from operators.event_time.selector import GivesTime, TimeSelector
 from operators.event_time.watermarks import LEAST_GAP_NS
 
 
 @dataclass(frozen=True)
-class WithIngestionTime(BatchOperator):
+class WithIngestionTime(BatchOperator, GivesTime):
     """Makes pairs of records and the time, as `Stream.with_ingestion_time` says.
 
     No record comes with an earlier time than the one before it, so a watermark is a microsecond
@@ -28,7 +28,7 @@ class WithIngestionTime(BatchOperator):
     """
 
     @property
-    def selector(self) -> TimeSelector:
+    def given_time(self) -> TimeSelector:
         """Times are behind the records."""
         return TimeSelector(1)
 

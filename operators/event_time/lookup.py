@@ -8,9 +8,7 @@ from engine.graph.declaration import Declaration, Input
 from engine.graph.operator import Operator, RecordOperator
 from engine.graph.partitioner import Forward, Hash
 from operators.elementwise import ToColumns, ToRecords
-from operators.event_time.ingestion import WithIngestionTime
-from operators.event_time.selector import Time, TimeSelector, Unit
-from operators.event_time.watermarks import WithEventTime
+from operators.event_time.selector import GivesTime, Time, TimeSelector, Unit
 from operators.keys import HaveKeys, KeyRecords
 from operators.take import Take
 
@@ -20,16 +18,17 @@ def time_of(
 ) -> TimeSelector:
     """Where records have their time that come over these edges: as given here, or as declared.
 
-    What `with_event_time` said holds behind operators that leave records as they are. Raises
-    `GraphError` where it does not, for the method that asks.
+    What `with_event_time` said holds behind operators that leave records as they are; results of
+    windows have a time of their own. Raises `GraphError` where neither is so, for the method that
+    asks.
     """
     paired = any(isinstance(edge.source.operator, KeyRecords) for edge in inputs)
     if time is not None:
         return replace(TimeSelector.of(method, time, unit), paired=paired)
     selectors = set()
-    for declaration, changed_by in _origins(inputs):
-        if changed_by is None and isinstance(declaration.operator, _GIVE_TIME):
-            selectors.add(declaration.operator.selector)
+    for declaration, changed_by, selector in _origins(inputs):
+        if selector is not None:
+            selectors.add(selector)
         elif changed_by is None or not has_event_time([Input(declaration, Forward())]):
             raise GraphError(
                 f"{method}() needs the time of each record, expected .with_event_time(...) before "
@@ -69,13 +68,16 @@ def check_before_keys(inputs: Sequence[Input], method: str) -> None:
 
 def has_event_time(inputs: Sequence[Input]) -> bool:
     """Whether times were given or named anywhere on the way to these edges."""
-    return any(isinstance(each.operator, _GIVE_TIME) for each in _upstream(inputs))
+    return any(isinstance(each.operator, GivesTime) for each in _upstream(inputs))
 
 
-def _origins(inputs: Sequence[Input]) -> Iterator[tuple[Declaration, str | None]]:
+def _origins(
+    inputs: Sequence[Input],
+) -> Iterator[tuple[Declaration, str | None, TimeSelector | None]]:
     """Where the ways back end along which records stay as they are.
 
-    Each is a `with_event_time` or a source; or, with its name, what makes other records.
+    Each is what gives a time, with where that is, or a source; or, with its name, what makes other
+    records.
     """
     seen = set()
     ways: list[tuple[Input, str | None]] = [(edge, None) for edge in inputs]
@@ -87,17 +89,24 @@ def _origins(inputs: Sequence[Input]) -> Iterator[tuple[Declaration, str | None]
             continue
         seen.add((declaration.identity, converted))
         if edge.output is not None:
-            yield declaration, f"{declaration.name}.side({edge.output!r})"
-        elif isinstance(found, _GIVE_TIME):
-            named = isinstance(found.selector.item, str)  # rows and columns have names in common
-            yield declaration, None if named else converted
+            yield declaration, f"{declaration.name}.side({edge.output!r})", None
+        elif isinstance(found, GivesTime) and (selector := found.given_time) is not None:
+            selector = selector if converted is None else _of_rows(selector)
+            yield declaration, None if selector is not None else converted, selector
         elif not declaration.inputs:
-            yield declaration, None
+            yield declaration, None, None
         elif _keeps_records(found) or isinstance(found, ToColumns | ToRecords):
             by = converted if _keeps_records(found) else declaration.name
             ways += [(each, by) for each in declaration.inputs]
         else:
-            yield declaration, declaration.name
+            yield declaration, declaration.name, None
+
+
+def _of_rows(selector: TimeSelector) -> TimeSelector | None:
+    """The same behind what makes rows of columns, or the other way: these have names in common."""
+    if selector.column is not None:
+        return replace(selector, item=selector.column)
+    return selector if isinstance(selector.item, str) else None
 
 
 def _upstream(inputs: Sequence[Input]) -> Iterator[Declaration]:
@@ -116,6 +125,3 @@ def _keeps_records(found: Operator) -> bool:
     if isinstance(found, RecordOperator):
         return found.form == "filter"
     return isinstance(found, HaveKeys | KeyRecords | Take)
-
-
-_GIVE_TIME = (WithEventTime, WithIngestionTime)

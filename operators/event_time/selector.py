@@ -5,6 +5,7 @@ Times stay in the records, as numbers or datetimes; the engine's are integers, m
 """
 
 import operator
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone, tzinfo
@@ -33,6 +34,8 @@ class TimeSelector:
 
     Datetimes without a zone are in UTC. Numbers may be floats; what is finer than a microsecond is
     rounded, of integers down. `paired` says that records come as pairs of a key and a record.
+    `column` is where columns have it whose name records do not know, and the time is `before_us`
+    microseconds before what is found there.
 
     >>> TimeSelector("ts", "ms").microseconds({"ts": 1500})
     1500000
@@ -43,6 +46,8 @@ class TimeSelector:
     item: Time = None
     unit: Unit = "us"
     paired: bool = False
+    column: str | None = None
+    before_us: int = 0
 
     @classmethod
     def of(cls, method: str, time: Any, unit: Any) -> "TimeSelector":
@@ -85,6 +90,8 @@ class TimeSelector:
             # `map` would take a StopIteration of the function for its end.
             times = [find(record) for record in at]
             if set(map(type, times)) <= _INTEGERS:
+                if self.before_us:
+                    return [self.in_microseconds(time) for time in times]
                 if self.unit == "us":
                     return times
                 if self.unit == "ns":
@@ -98,7 +105,7 @@ class TimeSelector:
                 failing.at(records, at)
             raise
 
-    def column(self, batch: "pa.RecordBatch") -> "tuple[pa.Array, TimeSelector]":
+    def in_columns(self, batch: "pa.RecordBatch") -> "tuple[pa.Array, TimeSelector]":
         """The times of all rows as numbers, and what reads such a number.
 
         ValueError where there is none, or some rows have no time.
@@ -106,11 +113,11 @@ class TimeSelector:
         import numpy as np
         import pyarrow as pa
 
-        assert isinstance(self.item, int | str), "a function reads records"
-        column = column_of(batch, self.item)
+        item = self.item_of_columns
+        column = column_of(batch, item)
         if column is None:
             raise ValueError(
-                f"the time is column {self.item!r}, and there are {', '.join(batch.schema.names)}, "
+                f"the time is column {item!r}, and there are {', '.join(batch.schema.names)}, "
                 "expected one column of that name or index"
             )
         kind = column.type  # an object of its own with each look
@@ -123,7 +130,7 @@ class TimeSelector:
             numbers, unit = column.view(pa.int64()), kind.unit
         else:
             raise ValueError(
-                f"the column {self.item!r} of times is of type {kind}, expected numbers of "
+                f"the column {item!r} of times is of type {kind}, expected numbers of "
                 f"{self.unit} or timestamps\n\n"
                 "hint: cast it in .map_batches(...) before .with_event_time(...)"
             )
@@ -133,41 +140,50 @@ class TimeSelector:
             lacking = column.null_count
         if lacking:
             raise ValueError(
-                f"the column {self.item!r} of times has none in {lacking} of {len(column)} rows, "
+                f"the column {item!r} of times has none in {lacking} of {len(column)} rows, "
                 "expected one in each\n\nhint: filter such rows out in .map_batches(...)"
             )
-        return numbers, _numbers_of(unit)
+        return numbers, _numbers_of(unit, self.before_us)
+
+    @property
+    def item_of_columns(self) -> int | str:
+        """The name or the index of the column that has it."""
+        item = self.item if self.column is None else self.column
+        assert isinstance(item, int | str), "a function reads records"
+        return item
 
     def highest(self, batches: "list[pa.RecordBatch]") -> int | None:
         """The highest time in these batches; None where that takes a look at each of them."""
         import pyarrow as pa
 
-        assert isinstance(self.item, int | str), "a function reads records"
         try:
-            column = column_of(pa.Table.from_batches(batches), self.item)
+            column = column_of(pa.Table.from_batches(batches), self.item_of_columns)
         except pa.ArrowInvalid:  # they have different columns
             return None
         if column is None or column.null_count:
             return None
         kind = column.type
         if pa.types.is_integer(kind):
-            return _numbers_of(self.unit).in_microseconds(column.to_numpy().max())
+            return _numbers_of(self.unit, self.before_us).in_microseconds(column.to_numpy().max())
         if pa.types.is_timestamp(kind):
-            return _numbers_of(kind.unit).in_microseconds(column.to_numpy().view("int64").max())
+            numbers = column.to_numpy().view("int64")
+            return _numbers_of(kind.unit, self.before_us).in_microseconds(numbers.max())
         return None
 
     def in_microseconds(self, time: Any) -> int:
         """The time that a record has, in microseconds. Raises ValueError for what is none."""
-        unit, kind = self.unit, type(time)
+        unit, kind, before = self.unit, type(time), self.before_us
         try:
             if isinstance(time, float):
-                return round(time / 1000 if unit == "ns" else time * MICROSECONDS[unit])
+                us = round(time / 1000 if unit == "ns" else time * MICROSECONDS[unit])
+                return us - before
             if isinstance(time, datetime):
                 zoned = time.replace(tzinfo=timezone.utc) if time.tzinfo is None else time
-                return (zoned - _EPOCH) // _MICROSECOND
+                return (zoned - _EPOCH) // _MICROSECOND - before
             if kind is int or (kind is not bool and hasattr(kind, "__index__")):
                 number = operator.index(time)
-                return number // 1000 if unit == "ns" else number * MICROSECONDS[unit]
+                us = number // 1000 if unit == "ns" else number * MICROSECONDS[unit]
+                return us - before
         except (ValueError, OverflowError):  # it is NaN or infinite
             pass
         raise ValueError(
@@ -194,10 +210,19 @@ class TimeSelector:
         return lambda us: us / scale if us % scale else us // scale
 
 
+class GivesTime(ABC):
+    """An operator behind which it is known where a record has its time."""
+
+    @property
+    @abstractmethod
+    def given_time(self) -> TimeSelector | None:
+        """Where that is; None if these records have none."""
+
+
 @cache
-def _numbers_of(unit: Unit) -> TimeSelector:
+def _numbers_of(unit: Unit, before_us: int) -> TimeSelector:
     """Records that are their times."""
-    return TimeSelector(unit=unit)
+    return TimeSelector(unit=unit, before_us=before_us)
 
 
 def _itself(record: Any) -> Any:

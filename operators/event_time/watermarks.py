@@ -20,13 +20,13 @@ from engine.state import KeyedState
 from operators.durations import ZERO, check_duration, microseconds, nanoseconds
 from operators.event_time.highest_time import HighestTime
 from operators.event_time.idleness import Idleness
-from operators.event_time.selector import TimeSelector
+from operators.event_time.selector import GivesTime, TimeSelector
 
 A_DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True)
-class WithEventTime(BatchOperator):
+class WithEventTime(BatchOperator, GivesTime):
     """Passes records on, and makes watermarks of their times, as `Stream.with_event_time` says.
 
     A watermark says that all records behind it are later: it is `out_of_orderness` and a
@@ -39,6 +39,11 @@ class WithEventTime(BatchOperator):
     idle_after: timedelta | None = None
     max_jump: timedelta | None = A_DAY
     max_drift: timedelta | None = None
+
+    @property
+    def given_time(self) -> TimeSelector:
+        """Where it reads it."""
+        return self.selector
 
     @property
     def properties(self) -> Properties:
@@ -246,7 +251,7 @@ class _Watermarks(BatchFunction):
         """
         if type(batch) is list:
             return self._selector.all_microseconds(_sample(batch), self._failing)
-        column, selector = self._selector.column(batch)
+        column, selector = self._selector.in_columns(batch)
         numbers = column.to_numpy()
         top = selector.in_microseconds(numbers.max())  # a third of what PyArrow's takes
         if self._of_split().believes(top):

@@ -211,14 +211,14 @@ class JoinColumns:
 
 def _times(of: JoinInput, batch: pa.RecordBatch) -> Numbers:
     """The times of all rows in microseconds. Raises ValueError for one that is too far away."""
-    numbers, selector = of.time.column(batch)
+    numbers, selector = of.time.in_columns(batch)
     times = _microseconds(numbers, selector.unit)
     if times is None or (len(times) and max(int(times.max()), -int(times.min())) > FARTHEST_US):
         raise ValueError(
-            f"a time of the column {of.time.item!r} is more than 146,000 years from 1970\n\n"
-            "hint: say what numbers count by unit=..."
+            f"a time of the column {of.time.item_of_columns!r} is more than 146,000 years from "
+            "1970\n\nhint: say what numbers count by unit=..."
         )
-    return times
+    return times - selector.before_us if selector.before_us else times
 
 
 def moved(times: Numbers, by: int) -> Numbers:

@@ -17,7 +17,7 @@ from engine.graph.operator import (
 from engine.state import KeyedState
 from operators.aggregates import Aggregation, NativeAggregate
 from operators.durations import microseconds, nanoseconds
-from operators.event_time import FARTHEST_US, TimeSelector
+from operators.event_time import FARTHEST_US, GivesTime, TimeSelector
 from operators.keys import Item
 from operators.windows.assigners import Assigner, CountWindow, Every, Session
 from operators.windows.operator import LATE
@@ -25,7 +25,7 @@ from operators.windows.windowing import Windowing
 
 
 @dataclass(frozen=True)
-class NativeWindows(BatchOperator):
+class NativeWindows(BatchOperator, GivesTime):
     """Count, sum and others of each key and window; it emits (key, value, start, end).
 
     A value is that of the only aggregation, or a dict of all by their names. Where a function gives
@@ -60,6 +60,11 @@ class NativeWindows(BatchOperator):
         key = 0 if by.paired else by.key
         of_keys = NativeAggregate.of(aggregations, key, "final", on_error, paired=by.paired)
         return cls(by, of_keys)
+
+    @property
+    def given_time(self) -> TimeSelector | None:
+        """Where results have their time."""
+        return self.windowing.time_of_results
 
     @property
     def properties(self) -> Properties:
@@ -216,13 +221,17 @@ def _windows(assigner: Assigner) -> tuple[str, list[int]]:
     return "slices", [microseconds(each) for each in numbers]
 
 
-def _time(selector: TimeSelector | None) -> tuple[list[Item], str | None]:
-    """The path to the time, or to the record where a function finds it, and what it counts."""
+def _time(selector: TimeSelector | None) -> tuple[list[Item], str | None, str | None, int]:
+    """The path to the time, or to the record where a function finds it, and what it counts.
+
+    Then the column of times, where the path is none of columns, and how far the time is before it.
+    """
     if selector is None:
-        return [], None
-    item = selector.item
+        return [], None, None, 0
+    item, unit = selector.item, selector.unit
     found = [] if item is None or callable(item) else [item]
-    return [1, *found] if selector.paired else found, None if callable(item) else selector.unit
+    path = [1, *found] if selector.paired else found
+    return path, None if callable(item) else unit, selector.column, selector.before_us
 
 
 _LONGEST = timedelta(microseconds=2**60)

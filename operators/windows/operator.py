@@ -14,6 +14,7 @@ from engine.graph.operator import (
 )
 from engine.state import KeyedState
 from operators.durations import nanoseconds
+from operators.event_time import GivesTime, TimeSelector
 from operators.windows.assigners import CountWindow, Every, Session
 from operators.windows.counted import Counted
 from operators.windows.fold import Fold
@@ -27,12 +28,17 @@ LATE = "late"
 
 
 @dataclass(frozen=True)
-class Windows(BatchOperator):
+class Windows(BatchOperator, GivesTime):
     """Computes something of the records of each key and window, in Python."""
 
     windowing: Windowing
     fold: Fold
     on_error: OnError = "fail"
+
+    @property
+    def given_time(self) -> TimeSelector | None:
+        """Where results have their time."""
+        return self.windowing.time_of_results
 
     @property
     def properties(self) -> Properties:

@@ -53,7 +53,7 @@ class Sessions:
         of_key, gap, rescue = self._of_key, self._gap, self._rescue
         combine, in_microseconds = self._fold.add, self._time.in_microseconds
         scale = in_microseconds(1)
-        whole = int if scale else None  # of such a time no call is needed
+        whole = int if scale and not self._time.before_us else None  # of such no call is needed
         changed = self._changed if self._tells_changes else None
         at = iter(batch)
         try:

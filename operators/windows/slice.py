@@ -68,12 +68,12 @@ class Again:
 
 
 def bounds_of(time: TimeSelector, form: Any, start: int, end: int) -> tuple[Any, Any]:
-    """A first and a last time of this form, between which all are in the slice.
+    """A first and a last of what is there for a time, between which all are in the slice.
 
     Times rise with their microseconds, so it is enough that these two are in it.
     """
     with suppress(OverflowError):  # no datetime is that far away
-        first, last = map(time.like(form), (start, end - 1))
+        first, last = map(time.like(form), (start + time.before_us, end - 1 + time.before_us))
         if isinstance(first, datetime) and first.tzinfo is not None:
             # Of one zone, Python compares what clocks show, which go back once a year.
             first, last = first.astimezone(timezone.utc), last.astimezone(timezone.utc)

@@ -38,9 +38,11 @@ class WindowedStream(Generic[K, T]):
 
     Each method gives a stream of `(key, value, start, end)`: a window has all records from its
     start on, and none from its end on. Both are in the form of the records' times: numbers in
-    their unit, or datetimes. What is complete at once comes in the order of the windows' ends, then
-    of the keys' first records. In sliding windows, keys come in any order. With `on_error`, as in
-    `map`, a record that has no time, or no value that is of use, changes nothing.
+    their unit, or datetimes. For what follows, such as windows of windows and joins, a result has
+    the time of its window's last instant, a microsecond before the end. What is complete at once
+    comes in the order of the windows' ends, then of the keys' first records. In sliding windows,
+    keys come in any order. With `on_error`, as in `map`, a record that has no time, or no value
+    that is of use, changes nothing.
 
         >>> import engine.testing
         >>> from datetime import timedelta

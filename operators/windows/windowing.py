@@ -30,6 +30,16 @@ class Windowing:
     """For how long behind its end a window is kept, in event time."""
     emit: Emit = "final"
 
+    @property
+    def time_of_results(self) -> TimeSelector | None:
+        """The last instant of a window is the time of its result: a microsecond before its end.
+
+        When the window is complete, the watermark has come to it, and none behind has before.
+        """
+        if self.time is None:
+            return None
+        return TimeSelector(_END, self.time.unit, column=END_COLUMN, before_us=1)
+
 
 def check_windowing(assigner: object, time: object, allowed_lateness: object, emit: object) -> None:
     """Raise `GraphError` unless these are windows, and mean something together."""
@@ -64,3 +74,9 @@ def check_assigner(method: str, assigner: object, kinds: tuple[type, ...]) -> No
 
 def _shown(value: Any) -> str:
     return value.__name__ if isinstance(value, type) else f"{value!r:.80}"
+
+
+_END = 3
+"""The item of a result that has the window's end."""
+END_COLUMN = "window_end"
+"""The same of columns, as the aggregates in Rust call it."""

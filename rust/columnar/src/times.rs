@@ -27,12 +27,14 @@ pub(crate) struct Bounds {
 impl Bounds {
     pub(crate) fn new(
         input: &DataType,
-        unit: Unit,
+        (unit, before): (Unit, i64),
         assigner: Assigner,
     ) -> Result<Self, AggregateError> {
         let are_whole = |unit: Unit| match assigner {
             Assigner::Sliced(windows) => windows.are_whole(unit.microseconds()),
-            Assigner::Sessions { gap } => gap % unit.microseconds() == 0,
+            Assigner::Sessions { gap } => {
+                gap % unit.microseconds() == 0 && before % unit.microseconds() == 0
+            }
             Assigner::Counted { .. } => true,
         };
         let (data_type, unit) = match input {

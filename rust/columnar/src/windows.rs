@@ -29,6 +29,8 @@ pub struct WindowAggregate {
     /// Has had no rows; its columns are those of the first frame.
     template: Aggregate,
     time: Option<(Selector, Unit)>,
+    /// So many microseconds before what the column says.
+    before: i64,
     assigner: Assigner,
     bounds: Option<Bounds>,
     kind: Kind,
@@ -89,12 +91,20 @@ impl WindowAggregate {
         Self {
             template: aggregate,
             time,
+            before: 0,
             assigner,
             bounds,
             kind,
             late: 0,
             late_rows: keeps_late.then(Vec::new),
         }
+    }
+
+    /// Times are so many microseconds before what the column says.
+    #[must_use]
+    pub fn before(mut self, microseconds: i64) -> Self {
+        self.before = microseconds;
+        self
     }
 
     /// Number of slices there are, or of windows where each key has its own.
@@ -130,7 +140,10 @@ impl WindowAggregate {
                 let data_type = columns.schema().field(column).data_type();
                 match &self.bounds {
                     Some(bounds) => bounds.check(data_type)?,
-                    None => self.bounds = Some(Bounds::new(data_type, *unit, self.assigner)?),
+                    None => {
+                        self.bounds =
+                            Some(Bounds::new(data_type, (*unit, self.before), self.assigner)?)
+                    }
                 }
                 Some((places.add(column), *unit))
             }
@@ -138,10 +151,13 @@ impl WindowAggregate {
         let (mut late, mut first) = (Vec::new(), 0);
         for batch in columns.in_place(&places.projection)? {
             let batch = batch?;
-            let times = match time {
+            let mut times = match time {
                 Some((column, unit)) => microseconds(batch.column(column), unit, first)?,
                 None => Vec::new(),
             };
+            if self.before != 0 {
+                times.iter_mut().for_each(|time| *time -= self.before); // they are near
+            }
             let mut note = |row| late.push(first + row);
             let state = self.kind.state_mut();
             state.add_rows(&self.template, (&places, &batch), &times, &mut note)?;

@@ -89,6 +89,7 @@ pub struct TimePath {
     /// Where it is, if it is an item of the record.
     pub(crate) item: Option<usize>,
     unit: Option<Unit>,
+    before: i64,
 }
 
 impl TimePath {
@@ -98,7 +99,15 @@ impl TimePath {
             item: only_item(&path),
             path,
             unit,
+            before: 0,
         }
+    }
+
+    /// The time is so many microseconds before the number that is found.
+    #[must_use]
+    pub fn before(mut self, microseconds: i64) -> Self {
+        self.before = microseconds;
+        self
     }
 
     /// The time that begins here.
@@ -111,23 +120,27 @@ impl TimePath {
             && let Some(number) = number.first_chunk()
             && let Ok(number) = i64::try_from(u64::from_be_bytes(*number))
         {
-            return Ok(unit
-                .of_integer(number)
-                .map_or(Read::Far, Read::Microseconds));
+            return Ok(self.read_as(unit.of_integer(number)));
         }
-        Self::of_any(unit, encoded)
+        self.of_any(unit, encoded)
+    }
+
+    #[inline]
+    fn read_as(&self, microseconds: Option<i64>) -> Read {
+        let time = microseconds.and_then(|found| found.checked_sub(self.before));
+        time.map_or(Read::Far, Read::Microseconds)
     }
 
     /// Not what most times are: 64 bits of an integer.
     #[inline(never)]
-    fn of_any(unit: Unit, encoded: &[u8]) -> Result<Read, ReadError> {
+    fn of_any(&self, unit: Unit, encoded: &[u8]) -> Result<Read, ReadError> {
         let time = match Reader::new(encoded).read()? {
             Value::Int(number) => unit.of_integer(number),
             Value::Float(number) if number.is_finite() => unit.of_float(number),
             Value::Unsigned(_) => None,
             _ => return Ok(Read::Other),
         };
-        Ok(time.map_or(Read::Far, Read::Microseconds))
+        Ok(self.read_as(time))
     }
 }
 
@@ -156,6 +169,15 @@ mod tests {
         assert_eq!(Unit::Milliseconds.of_integer(-7), Some(-7_000));
         assert_eq!(Unit::Seconds.of_float(1e300), None);
         assert_eq!(Unit::Milliseconds.of_integer(i64::MIN), None);
+    }
+
+    #[test]
+    fn a_time_may_be_before_the_number() {
+        let ends = TimePath::new(Path::default(), Some(Unit::Milliseconds)).before(1);
+        assert_eq!(ends.read(&[7]), Ok(Read::Microseconds(6_999)));
+        let least = [&[0xd3][..], &i64::MIN.to_be_bytes()].concat();
+        let ends = TimePath::new(Path::default(), Some(Unit::Microseconds)).before(1);
+        assert_eq!(ends.read(&least), Ok(Read::Far));
     }
 
     #[test]

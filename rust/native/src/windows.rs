@@ -20,8 +20,9 @@ use std::sync::Mutex;
 /// What `Aggregate` computes, of the records of each window of event time. Results are tuples of a
 /// key, its value, and the start and end of the window.
 ///
-/// `key`, `wanted` and `names` are those of `Aggregate`. `time` has the path to the time, and what
-/// numbers there count: "s", "ms", "us" or "ns". `times` is an object with methods: of what is at the
+/// `key`, `wanted` and `names` are those of `Aggregate`. `time` has the path to the time, what numbers
+/// there count ("s", "ms", "us" or "ns"), the name of the column where columns have it elsewhere, and how
+/// many microseconds before what is found there the time is. `times` is an object with methods: of what is at the
 /// path but is no number, or where numbers count nothing, `microseconds` gives the time; `form` of
 /// the first time gives 1970 in its form, and `like` of that a function, which gives microseconds in
 /// this form. `windows` are "slices" with size, slide and offset, or "sessions" with the gap, in
@@ -47,7 +48,9 @@ struct State {
     key: Vec<Vec<PathStep>>,
     wanted: Vec<Wanted>,
     names: Option<Vec<Py<PyString>>>,
+    /// The column of times.
     time: Vec<PathStep>,
+    before: i64,
     unit: Option<Unit>,
     windows: (Assigner, u64),
     emit: Emit,
@@ -68,7 +71,7 @@ impl WindowAggregate {
         wanted: "list[tuple[Any, ...]]",
         names: "list[str] | None",
         *,
-        time: "tuple[list[int | str], str | None]",
+        time: "tuple[list[int | str], str | None, str | None, int]",
         times: "Any",
         windows: "tuple[str, list[int]]",
         lateness: "int" = 0,
@@ -81,7 +84,7 @@ impl WindowAggregate {
         key: Vec<Vec<PathStep>>,
         wanted: Vec<Said>,
         names: Option<Vec<Py<PyString>>>,
-        time: (Vec<PathStep>, Option<String>),
+        time: (Vec<PathStep>, Option<String>, Option<String>, i64),
         times: Py<PyAny>,
         windows: (String, Vec<i64>),
         lateness: u64,
@@ -106,7 +109,7 @@ impl WindowAggregate {
         let mut aggregate = oka_compute::WindowAggregate::new(
             first,
             key_path(&key)?,
-            TimePath::new(path(&time.0), unit),
+            TimePath::new(path(&time.0), unit).before(time.3),
             (assigner, lateness),
             emit,
             keeps_late,
@@ -122,7 +125,8 @@ impl WindowAggregate {
             key,
             wanted,
             names,
-            time: time.0,
+            time: time.2.map_or(time.0, |name| vec![PathStep::Field(name)]),
+            before: time.3,
             unit,
             windows: (assigner, lateness),
             emit,
@@ -347,7 +351,8 @@ impl State {
                 self.windows,
                 self.emit,
                 self.keeps_late,
-            );
+            )
+            .before(self.before);
             if let Some(watermark) = self.aggregate.watermark() {
                 columns.go_on_from(watermark);
             }

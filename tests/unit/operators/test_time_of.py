@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 import engine
-from operators import Stream, source
+from operators import CountWindow, Stream, Tumbling, source
 from operators.event_time import TimeSelector, time_of
 from operators.sources import Collection
 
@@ -24,6 +25,10 @@ def first(record: Any) -> Any:
 
 TIMED = words().with_event_time("ts", unit="ms")
 MS = TimeSelector("ts", "ms")
+MINUTE = Tumbling(timedelta(minutes=1))
+WINDOWS = TIMED.key_by("word").window(MINUTE)
+LAST = TimeSelector(3, "ms", column="window_end", before_us=1)
+"""A microsecond before the end of the window."""
 
 
 @pytest.mark.parametrize(
@@ -43,6 +48,12 @@ MS = TimeSelector("ts", "ms")
         (TIMED.map(first).with_event_time(None), TimeSelector()),
         (words().with_event_time(first).key_by("word"), TimeSelector(first)),
         (words().union(TIMED).with_event_time(0), TimeSelector(0)),
+        (WINDOWS.count(), LAST),
+        (WINDOWS.collect().key_by(0), LAST),
+        (WINDOWS.count().filter(first).key_by(first), replace(LAST, paired=True)),
+        (WINDOWS.reduce(max).union(WINDOWS.count()), LAST),
+        (WINDOWS.count().to_records(), replace(LAST, item="window_end")),
+        (TIMED.key_by("word").window(MINUTE, time="at").count(), replace(LAST, unit="us")),
     ],
 )
 def test_it_is_known_behind_what_keeps_records(stream: Any, expected: TimeSelector) -> None:
@@ -59,6 +70,8 @@ def test_it_is_known_behind_what_keeps_records(stream: Any, expected: TimeSelect
         (TIMED.flat_map(list).filter(first), "window\\(\\) follows 'flat_map'"),
         (TIMED.map_batches(list).named("parse").key_by(0), "window\\(\\) follows 'parse'"),
         (TIMED.key_by("word").count(), "window\\(\\) follows 'count'"),
+        (TIMED.key_by("word").window(CountWindow(3)).count(), "window\\(\\) follows 'count'"),
+        (WINDOWS.count().map(list), "window\\(\\) follows 'map'"),
         (TIMED.map(dict, on_error="side").side("errors"), r"follows \"map.side\('errors'\)\""),
         (TIMED.union(TIMED.map(dict)), "window\\(\\) follows 'map'"),
         (words().with_event_time(first).to_columns(), "window\\(\\) follows 'to_columns'"),
