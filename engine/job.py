@@ -255,13 +255,18 @@ class JobHandle:
             placement = plan.place(launcher)
             for note in placement.notes:
                 logger.log(logging.WARNING if note == plan.in_vain else logging.INFO, note)
-            tell = self._progress.tell
 
             def check_parallelism(parallelism: int) -> None:
                 plan.rescaled(parallelism, "latest").place(launcher)
 
             return JobMaster(
-                plan.execution, placement, plan.config, launcher, tell, check_parallelism
+                plan.execution,
+                placement,
+                plan.config,
+                launcher,
+                self._progress.tell,
+                self._progress.warn,
+                check_parallelism,
             )
         except BaseException:
             launcher.shutdown()

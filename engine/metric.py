@@ -33,6 +33,8 @@ class Metric:
     """Whether the row is there for this metric alone."""
     progress: bool = False
     """Whether the progress line tells of it."""
+    goes_on: bool = False
+    """Whether a task counts on behind a restart, from what it had counted at the checkpoint."""
 
 
 def _metric(merge: Merge, unit: str, what: str, **told: Any) -> Any:
@@ -89,6 +91,7 @@ class Metrics:
         "of those that were looked at for watermarks.",
         row="watermark",
         text="{} too far ahead to be believed",
+        goes_on=True,
     )
     state_records: int = _metric(
         "sum",
@@ -149,7 +152,11 @@ class Metrics:
         progress=True,
     )
     cpu_seconds: float = _metric(
-        "sum", "s", "User and system time of the workers, all threads, while their tasks ran."
+        "sum",
+        "s",
+        "User and system time of the workers, all threads, while their tasks ran. Behind a "
+        "restart, without what was done in vain.",
+        goes_on=True,
     )
     memory_bytes: int = _metric(
         "max", "byte", "Largest resident set of a worker.", json="max_worker_memory_bytes"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 import os
 import queue
 import sys
@@ -20,6 +21,8 @@ from engine.status_line import RenewedLine, status
 
 if TYPE_CHECKING:
     from engine.config import Progress
+
+logger = logging.getLogger("oka")
 
 
 class ProgressLine:
@@ -50,10 +53,11 @@ class ProgressLine:
         self._tells = mode == "line"
         self._renewed = RenewedLine() if terminal and mode == "line" else None
         self._last = (0.0, 0, 0)
+        """Seconds and records when it was shown last."""
         self._at_end_of_output = at_end_of_output
         self._look = look
         self._statistics: Callable[[], Sequence[TaskStatistics]] = tuple
-        self._words: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._words: queue.SimpleQueue[tuple[str, bool] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._show_all, name="oka-progress", daemon=True)
 
     def watch(self, statistics: Callable[[], Sequence[TaskStatistics]]) -> None:
@@ -65,7 +69,12 @@ class ProgressLine:
         """Show, before records flow or behind them, what the job is at."""
         if self._tells:
             self._start()
-            self._words.put(what)
+            self._words.put((what, False))
+
+    def warn(self, what: str) -> None:
+        """Write a line to the log, whatever else is shown; nobody waits for who reads that."""
+        self._start()
+        self._words.put((what, True))
 
     def say(self, what: str) -> None:
         """Write a line that stays, also where no progress is shown; from signal handlers, too."""
@@ -100,16 +109,20 @@ class ProgressLine:
                 continue
             if word is None:
                 return
-            self._put(word)
+            what, is_warning = word
+            if not is_warning:
+                self._put(what)
+                continue
+            if self._renewed is not None:
+                self._put("")
+            logger.warning(what)
 
     def _show(self, statistics: JobStatistics) -> None:
         is_anew = statistics.elapsed_seconds < self._last[0]  # the tasks have begun again
-        elapsed, records, source_records = _NOTHING if is_anew else self._last
-        self._last = (
-            statistics.elapsed_seconds,
-            statistics.records,
-            statistics.source_records,
-        )
+        now = (statistics.elapsed_seconds, statistics.records, statistics.source_records)
+        # What the tasks had counted at the checkpoint, nobody has counted again since.
+        elapsed, records, source_records = now if is_anew else self._last
+        self._last = now
         seconds = max(1e-9, statistics.elapsed_seconds - elapsed)
         self._write(
             statistics,
@@ -177,7 +190,6 @@ def _write_nothing(_statistics: JobStatistics, _at_sinks: float, _at_sources: fl
     pass
 
 
-_NOTHING = (0.0, 0, 0)
 _USUAL_COLUMNS = 80
 _SECONDS = 1.0
 """Between two looks at the tasks."""

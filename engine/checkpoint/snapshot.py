@@ -47,6 +47,9 @@ class TaskSnapshot:
     """Into how many shares its source is divided: the parallelism of the job's first start."""
     prepared: Mapping[str, Any] = field(default_factory=dict)
     """What sinks by identity are to commit."""
+    counts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What operators by identity had counted, by the names of `OperatorStatistics`; "" is the task,
+    by the names of `Metrics`."""
 
 
 class SnapshotWriter:
@@ -187,6 +190,7 @@ def decode_snapshot(files: Iterable[tuple[str, bytes | memoryview]]) -> TaskSnap
             decode_value(bytes(parts["positions", ""])),
             head["shares"],
             decode_value(bytes(parts["prepared", ""])),
+            head.get("counts", {}),
         )
 
 
@@ -207,6 +211,7 @@ def _head(snapshot: TaskSnapshot) -> dict[str, Any]:
         "chain": snapshot.chain,
         "shares": snapshot.shares,
         "watermarks": dict(snapshot.watermarks),
+        "counts": {identity: dict(counts) for identity, counts in snapshot.counts.items()},
         "operators": {
             identity: len(state.entries) for identity, state in snapshot.operators.items()
         },

@@ -312,7 +312,7 @@ class Coordinator:
             self._restart = now + delay
             told = error.message.partition("\n")[0]
             count = f"{self.restarts.in_a_row} of {self.restarts.most}"
-            self._words.append(Say(f"restart {count} in {delay:g} s: {told}"))
+            self._words.append(Say(f"restart {count} in {delay:g} s: {told}", is_warning=True))
         return delay is not None
 
     def _begin(self, step: Step | None, now: float) -> list[Command]:

@@ -117,6 +117,17 @@ class OperatorStatistics:
     late: int = 0
     """Records that came too late to count."""
 
+    def __add__(self, other: OperatorStatistics) -> OperatorStatistics:
+        return OperatorStatistics(
+            self.name,
+            self.records_in + other.records_in,
+            self.records_out + other.records_out,
+            self.failures + other.failures,
+            self.errors + other.errors,
+            self.first_error or other.first_error,
+            self.late + other.late,
+        )
+
 
 @dataclass(frozen=True)
 class TaskStatistics(Metrics):

@@ -127,6 +127,8 @@ class Say:
     """Tell the user what goes on."""
 
     text: str
+    is_warning: bool = False
+    """Whether it goes to the log, too, which is there without a terminal."""
 
 
 EpochCommand: TypeAlias = Barrier | Store | Commit | Mark | Say
@@ -310,7 +312,7 @@ class Epochs:
         self._step = self._savepoint = None
 
     def _say(self, what: str, error: EngineError) -> None:
-        self._commands.append(Say(f"{what}: {error.message}"))
+        self._commands.append(Say(f"{what}: {error.message}", is_warning=True))
 
     def _store(self, now: float) -> Store:
         self._step, self._again = "storing", None

@@ -87,7 +87,8 @@ class JobReport:
 class JobMaster:
     """Runs one job. `run` blocks; `stop`, `cancel` and `statistics` may come from any thread.
 
-    `tell` is given words where starting or ending tasks takes longer than a second;
+    `tell` is given words where starting or ending tasks takes longer than a second, `warn` those of
+    failures that the job goes on after;
     `check_parallelism` raises EngineError where the job cannot be rescaled to so many tasks.
     """
 
@@ -98,13 +99,14 @@ class JobMaster:
         config: JobConfig,
         launcher: Launcher,
         tell: Callable[[str], None] = lambda _what: None,
+        warn: Callable[[str], None] = lambda _what: None,
         check_parallelism: Callable[[int], object] = lambda _parallelism: None,
     ) -> None:
         self._graph = graph
         self._placement = placement
         self._tasks = describe_tasks(graph, placement, config)
         self._launcher = launcher
-        self._tell = tell
+        self._tell, self._warn = tell, warn
         self._news: queue.SimpleQueue[Callable[[], Event | None]] = queue.SimpleQueue()
         """What has happened, to be looked at by the thread of `run`."""
         self._checkpoints = (
@@ -113,7 +115,7 @@ class JobMaster:
             else Checkpoints(
                 config,
                 self._tasks,
-                tell,
+                warn,
                 lambda wanted: self._news.put(lambda: wanted),
                 check_parallelism,
             )
@@ -254,8 +256,8 @@ class JobMaster:
                     self._checkpoints.verify(lambda outcome: self._news.put(lambda: outcome))
                 case Replace(task):
                     self._replace(task)
-                case Say(text):
-                    self._tell(text)
+                case Say(text, is_warning):
+                    (self._warn if is_warning else self._tell)(text)
         except BaseException as error:  # noqa: BLE001 - the workers are ended all the same
             return Broken(error)
         return None

@@ -249,5 +249,7 @@ class Shares:
 
 
 def size(item: Any) -> int:
-    """How many records an item has; it is itself one unless it is a batch."""
+    """How many records an item has; it is itself one unless it is a batch or a watermark."""
+    if type(item) is Watermark:
+        return 0
     return len(item) if type(item) is list or is_columns(item) else 1

@@ -18,7 +18,7 @@ from engine.runtime.ahead import Ahead
 from engine.runtime.chain import Chain
 from engine.runtime.clock import Clock
 from engine.runtime.drift import Drift
-from engine.runtime.shares import ENDED, Position, Shares
+from engine.runtime.shares import ENDED, Position, Shares, size
 from engine.runtime.timers import Timers
 from engine.runtime.window import SteadyWindow
 
@@ -47,6 +47,8 @@ class SourceLoop:
         """How many the source has emitted; where it has no rate, as of the last marker."""
         self.waited_seconds = 0.0
         """How long it has waited for the moments that its rate intends."""
+        self._through = 0
+        """Records of all items that are through, where there are barriers."""
         self._source = source
         self._chain = chain
         self._marker_interval = marker_interval
@@ -128,6 +130,11 @@ class SourceLoop:
         self._restored, self.shares = positions, shares
 
     @property
+    def emitted(self) -> int:
+        """How many records have left, exactly; asked as `positions`, where there are barriers."""
+        return max(self.records, self._through)
+
+    @property
     def positions(self) -> Mapping[int, Position]:
         """Where the source goes on behind what has left, by share.
 
@@ -187,6 +194,7 @@ class SourceLoop:
                 yield item
             finally:  # also where the loop ends here
                 self._of_item = 0
+                self._through += size(item)
                 if left is not None and reading is not None:
                     left.update(self._moved if self._is_ahead else reading.moved())
             self._has_given = self._has_given or type(item) is not list or bool(item)

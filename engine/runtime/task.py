@@ -22,6 +22,7 @@ from engine.graph.operator import (
     SourceOperator,
     TaskContext,
 )
+from engine.metric import together
 from engine.network import (
     Cancelled,
     Control,
@@ -33,6 +34,7 @@ from engine.network import (
 )
 from engine.runtime.chain import Chain, Stretch
 from engine.runtime.clock import SYSTEM_CLOCK, Clock, Receive
+from engine.runtime.counted import Counted, Counts, counts_of
 from engine.runtime.description import (
     OperatorStatistics,
     TaskDescription,
@@ -114,6 +116,8 @@ class Task:
             None,
         )
         self._last: TaskStatistics | None = None
+        self._counted = Counted()
+        """What was counted up to the checkpoint that it goes on from."""
 
     def run(self) -> TaskStatistics:
         """Open the operators, work until the input ends, deliver all, and have the sinks prepare.
@@ -184,6 +188,7 @@ class Task:
         if makers := self.chain.makers:
             self._deliver = self._then_tell_time(self._deliver, makers)
         if self._snapshots is not None and self._restore(self._snapshots):
+            self._window.begin()
             self._drain(side)
             return
         timers = Timers(self.chain, self._clock, self._fire)
@@ -212,6 +217,7 @@ class Task:
     def _restore(self, snapshots: Snapshots) -> bool:
         """Go on where the tasks of the last checkpoint were; whether this one had ended."""
         kept, description = snapshots.read(), self.description
+        self._counted = Counted.of(kept, description)
         self.chain.restore([each.operators for each in kept])
         if self._source is not None:
             first = description.operators[0]
@@ -259,6 +265,7 @@ class Task:
                 positions={} if source is None else {first: source.positions},
                 shares=0 if source is None else source.shares,
                 prepared=self.chain.sinks.prepare(epoch),
+                counts=self._counts(),
             ),
         )
         self._longest_pause = max(self._longest_pause, time.monotonic() - began)
@@ -317,7 +324,7 @@ class Task:
         return TaskStatistics(
             vertex=self.description.vertex,
             index=self.description.index,
-            operators=tuple(self._operators()),
+            operators=tuple(self._operators(self._records_in())),
             elapsed_seconds=elapsed,
             busy_seconds=inside - waiting,
             waiting_seconds=waiting,
@@ -326,29 +333,45 @@ class Task:
             source_window=self._window.bounds() if self._source else None,
             sink_window=self._window.bounds() if self._is_sink else None,
             latency=self._latency.to_bytes() if self._is_sink else None,
-            **measured(
-                network,
-                self._services,
-                self.chain,
-                ended.process_seconds - started.process_seconds,
+            **self._counted.with_metrics(
+                measured(
+                    network,
+                    self._services,
+                    self.chain,
+                    ended.process_seconds - started.process_seconds,
+                )
             ),
             checkpoint_pause_ms=1e3 * self._longest_pause,
+        )
+
+    def _counts(self) -> Counts:
+        """What it has counted, between two batches."""
+        records = self._received if self._source is None else self._source.emitted
+        began = 0.0 if self._started is None else self._started.process_seconds
+        metrics = together([{"cpu_seconds": time.process_time() - began}, *self.chain.metrics()])
+        return counts_of(
+            self.description,
+            self._operators(records),
+            self._counted.with_metrics(metrics),
         )
 
     def _now(self) -> _Moment:
         at_work = self._thread.seconds_at_work() if self._thread is not None else None
         return _Moment(self._clock.now_ns(), time.process_time(), at_work)
 
-    def _operators(self) -> list[OperatorStatistics]:
-        records, first = self._records_in(), self.description.operators[0].name
+    def _operators(self, records: int) -> list[OperatorStatistics]:
+        """What they have counted, of so many records into the first."""
+        first = self.description.operators[0].name
         found = [OperatorStatistics(first, 0, records)] if self._source else []
         found += self.chain.statistics(records)
         unopened = self.description.operators[len(found) :]
-        return found + [OperatorStatistics(operator.name, 0, 0) for operator in unopened]
+        found += [OperatorStatistics(operator.name, 0, 0) for operator in unopened]
+        return self._counted.with_operators(found)
 
     def _records(self) -> tuple[int, int]:
         """Records into the task, or out of its source; and out of its last operator."""
-        return self._records_in(), self._operators()[-1].records_out
+        records = self._records_in()
+        return records, self._operators(records)[-1].records_out
 
     def _records_in(self) -> int:
         return self._received if self._source is None else self._source.records

@@ -91,10 +91,11 @@ def test_rates_behind_a_restart_are_those_of_the_new_tasks(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     line = ProgressLine("line")
-    for seconds, records in ((10.0, 5_000), (2.0, 300)):
+    for seconds, records in ((10.0, 5_000), (2.0, 4_300), (3.0, 4_450)):
         line._show(JobStatistics.of([sink(seconds, records)]))
-    before, behind = capsys.readouterr().err.splitlines()
+    before, anew, behind = capsys.readouterr().err.splitlines()
     assert "500 records/s" in before
+    assert "0 records/s" in anew  # it has counted up to 4,000 at the checkpoint, or to 4,299
     assert "150 records/s" in behind
 
 

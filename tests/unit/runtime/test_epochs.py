@@ -49,7 +49,9 @@ def test_savepoint_that_cannot_be_written_is_tried_again_after_a_pause(
         assert begun(epochs.following(now)) == [epoch]
         now += interval / 10
         epochs.note(CheckpointFailed(1, 0, epoch, FULL), now)
-        assert epochs.following(now) == [Say(f"checkpoint {epoch} is given up: the disk is full")]
+        assert epochs.following(now) == [
+            Say(f"checkpoint {epoch} is given up: the disk is full", is_warning=True)
+        ]
         assert epochs.wake == now + pause
         assert epochs.following(now + pause / 2) == []
         now += pause

@@ -465,9 +465,10 @@ def test_what_cannot_be_written_ever_ends_the_job() -> None:
 def test_a_job_that_waits_to_begin_again_is_cancelled_at_once() -> None:
     job = Job()
     job.handle(Died(1, WorkerLost("t[1]", "n", "killed")))
-    assert Say("restart 1 of 1000 in 0.1 s: worker of task t[1] on node n was lost: killed") in (
-        job.said
-    )
+    assert Say(
+        "restart 1 of 1000 in 0.1 s: worker of task t[1] on node n was lost: killed",
+        is_warning=True,
+    ) in (job.said)
     job.handle(Cancelled())
     assert isinstance(job.coordinator.error, JobCancelled)
     job.handle(Done(0, "cancel", 0))
