@@ -142,7 +142,7 @@ impl WindowAggregate {
                     Some(bounds) => bounds.check(data_type)?,
                     None => {
                         self.bounds =
-                            Some(Bounds::new(data_type, (*unit, self.before), self.assigner)?)
+                            Some(Bounds::new(data_type, (*unit, self.before), self.assigner)?);
                     }
                 }
                 Some((places.add(column), *unit))
@@ -156,7 +156,9 @@ impl WindowAggregate {
                 None => Vec::new(),
             };
             if self.before != 0 {
-                times.iter_mut().for_each(|time| *time -= self.before); // they are near
+                for time in &mut times {
+                    *time -= self.before; // they are near
+                }
             }
             let mut note = |row| late.push(first + row);
             let state = self.kind.state_mut();
