@@ -14,20 +14,22 @@ class HighestTime:
 
     It never falls. It rises by at most `max_jump_us` at once, unless three records in a row are
     farther ahead than that: then to the least of the three. What is farther ahead of the wall clock
-    is never believed. It begins with the least time that it sees first.
+    is never believed. It begins with the least of the first two, at least, that it sees: one record
+    alone may be the wrong one. Near 1970, where none can be far behind, it begins with the first.
 
     >>> highest = HighestTime(1000, wall_us=lambda: 10_000)
-    >>> for times in ([100, 200], [90_000, 5000, 300], [5000, 5001, 5002, 5003]):
+    >>> for times in ([7000], [100, 200], [90_000, 5000, 300], [5000, 5001, 5002, 5003]):
     ...     highest.see(times)
     ...     print(highest.value, highest.disbelieved)
-    200 0
-    300 2
-    5003 2
+    None 0
+    200 1
+    300 3
+    5003 3
     """
 
     def __init__(self, max_jump_us: int | None, wall_us: Callable[[], int] = wall_clock_us) -> None:
         self.value: int | None = None
-        """None before the first."""
+        """None before it has begun."""
         self.disbelieved = 0
         """How many times were too far ahead, and nobody else was there."""
         self._max_jump = _FOREVER if max_jump_us is None else max_jump_us
@@ -37,7 +39,11 @@ class HighestTime:
         self._limit = _FOREVER if max_jump_us is None else -_FOREVER
         """Up to where they are believed at once."""
         self._ahead: list[int] = []
-        """Those in a row that are farther ahead."""
+        """Those in a row that are farther ahead; before it has begun, the first one alone."""
+
+    def go_on_from(self, time_us: int) -> None:
+        """Begin with this time, to which another has come before."""
+        self._rise(time_us)
 
     def believes(self, time_us: int) -> bool:
         """Whether none that is as high as this is too far ahead."""
@@ -59,8 +65,17 @@ class HighestTime:
             self._possible = self._wall_us() + self._max_jump
         possible = [each for each in times if each <= self._possible]
         self.disbelieved += len(times) - len(possible)
-        if possible:
-            self._rise(min(possible) if self.value is None else self.value)
+        if self.value is None:
+            possible = [*self._ahead, *possible]
+            if not possible:
+                return
+            if len(possible) == 1 and possible[0] > self._max_jump:
+                self._ahead = possible
+                return
+            self._ahead = []
+            self._rise(min(possible))
+        elif possible:
+            self._rise(self.value)
         for each in possible:
             if each <= self._limit:
                 self._fall_back()

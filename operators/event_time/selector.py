@@ -145,6 +145,13 @@ class TimeSelector:
             )
         return numbers, _numbers_of(unit, self.before_us)
 
+    def is_number(self, batch: "pa.RecordBatch") -> bool:
+        """Whether the times of the rows are numbers, whose unit nothing but this tells."""
+        import pyarrow as pa
+
+        column = column_of(batch, self.item_of_columns)
+        return column is not None and not pa.types.is_timestamp(column.type)
+
     @property
     def item_of_columns(self) -> int | str:
         """The name or the index of the column that has it."""

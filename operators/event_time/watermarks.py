@@ -1,8 +1,9 @@
 """`with_event_time`: makes watermarks of the times in records."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import chain
 from typing import Any
 
@@ -18,10 +19,12 @@ from engine.graph.operator import (
 from engine.graph.splits import ONLY, Split
 from engine.state import KeyedState
 from operators.durations import ZERO, check_duration, microseconds, nanoseconds
+from operators.event_time.fitting import as_unit, fitting_unit, told
 from operators.event_time.highest_time import HighestTime
 from operators.event_time.idleness import Idleness
 from operators.event_time.selector import GivesTime, TimeSelector
 
+logger = logging.getLogger("oka")
 A_DAY = timedelta(days=1)
 
 
@@ -103,6 +106,9 @@ class _Watermarks(BatchFunction):
         self._told: int | None = None
         """The highest time that a watermark was made of."""
         self._index = context.index
+        self._name = context.task_name
+        self._is_unit_checked = False
+        """Whether the first time was looked at."""
         self._drift = context.drift
         self._failing = context.failing
         self._now_ns = context.now_ns
@@ -187,10 +193,12 @@ class _Watermarks(BatchFunction):
         self._floor = sorted(each for each in kept if isinstance(each, int))[:1]
         if self._floor:
             self._go_to(ONLY)
-            self._see_times(self._floor)
+            self._times.tell(ONLY, self._floor[0])
+            self._of_split()
         for share, name, highest in (each for each in kept if not isinstance(each, int)):
             self._go_to((share, name))
-            self._see_times([highest])
+            self._of_split().go_on_from(highest)
+            self._times.tell(self._split, highest)
 
     def metrics(self) -> dict[str, Any]:
         """What was not believed."""
@@ -241,7 +249,7 @@ class _Watermarks(BatchFunction):
         if self._here is None:
             self._here = self._highest[self._split] = HighestTime(self._max_jump_us)
             if self._floor:
-                self._here.see(self._floor)
+                self._here.go_on_from(self._floor[0])
         return self._here
 
     def _times_of(self, batch: Any) -> Sequence[int]:
@@ -250,13 +258,40 @@ class _Watermarks(BatchFunction):
         Where that is not believed, some of them, too.
         """
         if type(batch) is list:
-            return self._selector.all_microseconds(_sample(batch), self._failing)
+            sample = _sample(batch)
+            times = self._selector.all_microseconds(sample, self._failing)
+            if not self._is_unit_checked:
+                self._check_unit(self._selector.time(sample[0]), times[0])
+            return times
         column, selector = self._selector.in_columns(batch)
+        if not self._is_unit_checked:
+            is_number = self._selector.is_number(batch)
+            first = column[0].as_py() if is_number else None
+            self._check_unit(first, 0 if first is None else selector.in_microseconds(first))
         numbers = column.to_numpy()
         top = selector.in_microseconds(numbers.max())  # a third of what PyArrow's takes
         if self._of_split().believes(top):
             return [top]
         return selector.all_microseconds(_sample(numbers).tolist())
+
+    def _check_unit(self, time: Any, time_us: int) -> None:
+        """Warn where the first time is none of today in the unit that was said, and is in another.
+
+        Numbers of units are a thousandfold apart, so what is today in one is near 1970 or far ahead
+        in the others.
+        """
+        self._is_unit_checked = True
+        unit = self._selector.unit
+        if isinstance(time, datetime) or time is None:
+            return
+        fitting = fitting_unit(time_us, unit)
+        if fitting is not None:
+            logger.warning(
+                f"with_event_time() of task {self._name}: the first time is {time!r:.40}, that is "
+                f"{told(time_us)} as it counts {unit!r}, expected "
+                f"{told(as_unit(time_us, unit, fitting))}: it seems to count {fitting!r}\n\n"
+                f"hint: .with_event_time(..., unit={fitting!r})"
+            )
 
     def _has_news(self) -> bool:
         """Whether event time is further than was told: it never falls."""

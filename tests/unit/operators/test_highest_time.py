@@ -35,11 +35,13 @@ def test_it_is_the_highest_so_far() -> None:
 
 def test_a_time_that_is_no_time_is_never_believed_however_often_it_comes() -> None:
     time = highest()
+    time.see([LONG_AGO, SENTINEL])
+    time.see([LONG_AGO])
     for at in range(0, 50 * HOUR, HOUR):
         time.see([SENTINEL] * 5)
         time.see([LONG_AGO + at, SENTINEL])
         assert time.value == LONG_AGO + at
-    assert time.disbelieved == 50 * 6
+    assert time.disbelieved == 50 * 6 + 1
 
 
 def test_times_in_a_wrong_unit_are_never_believed() -> None:
@@ -47,7 +49,7 @@ def test_times_in_a_wrong_unit_are_never_believed() -> None:
 
 
 def test_clocks_of_live_data_may_be_ahead_by_a_day() -> None:
-    assert seen([NOW], [NOW + DAY], [NOW + DAY + 1] * 3) == [NOW, NOW + DAY, NOW + DAY]
+    assert seen([NOW] * 2, [NOW + DAY], [NOW + DAY + 1] * 3) == [NOW, NOW + DAY, NOW + DAY]
 
 
 def test_one_record_of_today_does_not_end_a_replay() -> None:
@@ -62,7 +64,7 @@ def test_one_record_of_today_does_not_end_a_replay() -> None:
 
 def test_a_gap_is_believed_when_three_in_a_row_are_behind_it() -> None:
     after = LONG_AGO + 3 * DAY
-    assert seen([LONG_AGO], [after + 1], [after], [after + 2], [after + 3]) == [
+    assert seen([LONG_AGO] * 2, [after + 1], [after], [after + 2], [after + 3]) == [
         *[LONG_AGO] * 3,
         after + 2,
         after + 3,
@@ -91,9 +93,34 @@ def test_the_first_batch_begins_with_its_least() -> None:
     assert seen([NOW, NOW, NOW]) == [NOW]
 
 
+def test_a_first_record_that_comes_alone_is_not_believed_alone() -> None:
+    """Whoever is second decides; a third of each kind changes nothing."""
+    later = LONG_AGO + 30 * DAY
+    assert seen([later], [LONG_AGO], [LONG_AGO + 1]) == [None, LONG_AGO, LONG_AGO + 1]
+    assert seen([LONG_AGO], [later], [LONG_AGO + 1]) == [None, LONG_AGO, LONG_AGO + 1]
+    assert seen([LONG_AGO + 5], [LONG_AGO]) == [None, LONG_AGO + 5]
+    assert seen([SENTINEL], [LONG_AGO], [SENTINEL], [LONG_AGO]) == [None, None, None, LONG_AGO]
+    time = highest()
+    for each in (later, LONG_AGO):
+        time.see([each])
+    assert time.disbelieved == 1
+
+
+def test_near_1970_the_first_is_believed_alone() -> None:
+    """No other can be far behind it; nor behind the time of a checkpoint, which others led to."""
+    assert seen([DAY], [0]) == [DAY, DAY]
+    assert seen([0], [1]) == [0, 1]
+    time = highest()
+    time.go_on_from(LONG_AGO)
+    assert time.value == LONG_AGO
+    time.see([LONG_AGO + 40 * DAY])
+    assert time.value == LONG_AGO
+
+
 def test_the_wall_clock_goes_on() -> None:
     now = NOW
     time = HighestTime(DAY, wall_us=lambda: now)
+    time.go_on_from(now)
     for _ in range(100):
         time.see([now])
         assert time.value == now
