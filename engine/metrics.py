@@ -8,7 +8,7 @@ import os
 import platform
 import subprocess
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,8 @@ from engine.runtime.description import TaskStatistics, Window
 class Latency:
     """Latency from emission at the source to the return of the sink function, in µs.
 
+    With a `rate`, emission is the moment that it intends. Records that are kept for results of
+    later ones, as in windows, are through when the batch is that brought them.
     Percentiles are exact to 3 significant digits; all are 0 where no marker has arrived.
     """
 
@@ -101,15 +103,20 @@ class JobStatistics(Metrics):
     """The merged latency histogram, serialized (HDR, V2)."""
 
     @classmethod
-    def of(cls, tasks: Sequence[TaskStatistics]) -> JobStatistics:
-        """Sum up the tasks of one job."""
+    def of(
+        cls, tasks: Sequence[TaskStatistics], before: Sequence[TaskStatistics] = ()
+    ) -> JobStatistics:
+        """Sum up the tasks of one job.
+
+        What their time went to, and the bottleneck, are of the time since they were as `before`.
+        """
         latency = LatencyHistogram()
         for task in tasks:
             if task.latency is not None:
                 latency.merge(task.latency)
         sinks = [task.sink_window for task in tasks if task.sink_window is not None]
         sources = [task.source_window for task in tasks if task.source_window is not None]
-        operators = _operators(tasks)
+        operators = _operators(_since(tasks, before))
         return cls(
             elapsed_seconds=max((task.elapsed_seconds for task in tasks), default=0.0),
             records=sum(
@@ -306,6 +313,21 @@ def _operators(tasks: Sequence[TaskStatistics]) -> tuple[OperatorSummary, ...]:
     )
 
 
+def _since(
+    tasks: Sequence[TaskStatistics], before: Sequence[TaskStatistics]
+) -> list[TaskStatistics]:
+    """The tasks with the time that they have had since; with all, if they have begun again."""
+    earlier = {(task.vertex, task.index): task for task in before}
+    found = []
+    for task in tasks:
+        was = earlier.get((task.vertex, task.index))
+        if was is not None and was.elapsed_seconds < task.elapsed_seconds:
+            spent = {each: getattr(task, each) - getattr(was, each) for each in _SPENT}
+            task = replace(task, **{each: max(0.0, seconds) for each, seconds in spent.items()})
+        found.append(task)
+    return found
+
+
 def _share(members: Sequence[TaskStatistics], field: str) -> float:
     elapsed = sum(task.elapsed_seconds for task in members)
     return sum(getattr(task, field) for task in members) / elapsed if elapsed else 0.0
@@ -327,5 +349,12 @@ def _bottleneck(operators: Sequence[OperatorSummary], sources: Collection[str]) 
     return max(free, key=lambda each: each.busy + each.waiting).vertex if free else None
 
 
+_SPENT = (
+    "elapsed_seconds",
+    "busy_seconds",
+    "waiting_seconds",
+    "idle_seconds",
+    "blocked_seconds",
+)
 _HELD_UP = 0.05
 """Share of time blocked from which on a task counts as held up."""

@@ -26,7 +26,7 @@ logger = logging.getLogger("oka")
 
 
 class ProgressLine:
-    """Shows once a second what the job does now: rates are those of that second.
+    """Shows once a second what the job does now: rates and shares are those of that second.
 
     On a terminal the line renews itself, as wide as the terminal is at that moment; elsewhere each
     line is printed below the last. A thread of its own asks and writes: nobody else waits for a
@@ -54,6 +54,8 @@ class ProgressLine:
         self._renewed = RenewedLine() if terminal and mode == "line" else None
         self._last = (0.0, 0, 0)
         """Seconds and records when it was shown last."""
+        self._before: Sequence[TaskStatistics] = ()
+        """The tasks when it was shown last."""
         self._at_end_of_output = at_end_of_output
         self._look = look
         self._statistics: Callable[[], Sequence[TaskStatistics]] = tuple
@@ -103,7 +105,8 @@ class ProgressLine:
             except queue.Empty:
                 tasks = self._statistics()
                 if any(task.elapsed_seconds for task in tasks):
-                    statistics = JobStatistics.of(tasks)
+                    statistics = JobStatistics.of(tasks, self._before)
+                    self._before = tasks
                     self._look(statistics)
                     self._show(statistics)
                 continue

@@ -411,6 +411,14 @@ class BatchFunction(ABC):
     """What follows the records that it gave last, where its `Properties` say that it makes
     watermarks; any call may set it. None again when it has left."""
 
+    def hold_markers(self, stamps: list[int]) -> list[int]:
+        """Give the stamps of markers whose records have left, of these and those before.
+
+        These came behind the last batch. Who gives the result of a record by a later call overrides
+        this, and is asked behind each batch that it gives, mostly without any.
+        """
+        return stamps
+
     @abstractmethod
     def process(self, batch: Any) -> Any:
         """Give a batch for a batch: a list that the caller may keep, or a `pyarrow.RecordBatch`.

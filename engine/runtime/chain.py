@@ -184,6 +184,15 @@ class Chain:
         """Those that make watermarks; what the chain's inputs tell of time ends at the first."""
         return [stretch.maker for stretch in self._stretches if stretch.maker is not None]
 
+    @property
+    def holders(self) -> list[BatchFunction]:
+        """Those that hold markers until the results have left."""
+        return [
+            place.function
+            for place in self._places
+            if type(place.function).hold_markers is not BatchFunction.hold_markers
+        ]
+
     def made_watermarks(self) -> Iterator[tuple[Stretch, Watermark]]:
         """The watermarks that operators have made since this was called, each for its stretch."""
         for stretch in self._stretches:

@@ -77,6 +77,8 @@ class SourceLoop:
         """How far what has left goes, where the source may be ahead of that."""
         self._moved: Sequence[tuple[Split, Position]] = ()
         """How far the item goes that the loop is at, where another thread has read it."""
+        self._given_ns = 0
+        """When the other thread has read it."""
         self._woken = threading.Event() if drift is None else drift.woken
         """Ends whatever the loop waits for; it then looks at all that there may be."""
         self._ended = self._cancelled = False
@@ -224,7 +226,9 @@ class SourceLoop:
 
     def _read_ahead(self, reading: Shares, records: int) -> Iterator[Any]:
         """The items, read by another thread; timers are called also while the source blocks."""
-        ahead = Ahead(((item, reading.moved()) for item in reading), records, self._woken)
+        now_ns = self._clock.now_ns
+        told = ((item, (reading.moved(), now_ns())) for item in reading)
+        ahead = Ahead(told, records, self._woken)
 
         def receive(seconds: float | None = None) -> Any:
             if self._cancelled:
@@ -237,7 +241,7 @@ class SourceLoop:
             while (pair := self._timers.receive(receive)) is not None:
                 if isinstance(pair, BaseException):
                     raise pair
-                item, self._moved = pair
+                item, (self._moved, self._given_ns) = pair
                 for split, position in self._moved:
                     if position == ENDED:
                         self._splits.end(split)
@@ -261,22 +265,26 @@ class SourceLoop:
                 break
 
     def _run_closed(self, items: Iterable[Any], deliver: Deliver) -> None:
-        """As fast as the pipeline takes it. Records are counted when they bring a marker."""
+        """As fast as the pipeline takes it. Records are counted when they bring a marker.
+
+        Markers are stamped with the moment at which the source gave the batch.
+        """
         process, now_ns = self._chain.process, self._clock.now_ns
         interval = self._marker_interval
         until_marker = interval
         for item in items:
             batch = item if type(item) is list else self._batch_of(item)
             until_marker -= len(batch)
+            stamps = None
+            if until_marker <= 0:
+                markers = 1 + -until_marker // interval
+                until_marker += markers * interval
+                stamps = [self._given_ns if self._is_ahead else now_ns()] * markers
             out = process(batch)
             try:
-                if until_marker > 0:
-                    deliver(out)
-                else:
-                    markers = 1 + -until_marker // interval
-                    until_marker += markers * interval
-                    deliver(out, [now_ns()] * markers)
-                    self.records += markers * interval
+                deliver(out, stamps)
+                if stamps is not None:
+                    self.records += len(stamps) * interval
                     self._window.pass_marker()
             except BaseException:
                 self._chain.fails_behind()

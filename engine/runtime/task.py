@@ -185,6 +185,8 @@ class Task:
             rescuers=_rescuers(self._chained, side_outputs, self.chain.failing, self._services),
         )
         self._check_cancelled()  # from here on, `cancel` wakes what waits in the operators
+        if holders := self.chain.holders:
+            self._deliver = _with_results(self._deliver, holders)
         if makers := self.chain.makers:
             self._deliver = self._then_tell_time(self._deliver, makers)
         if self._snapshots is not None and self._restore(self._snapshots):
@@ -483,6 +485,17 @@ class Task:
             name="oka-side",
             daemon=True,
         ).start()
+
+
+def _with_results(deliver: Deliver, holders: Sequence[BatchFunction]) -> Deliver:
+    """As `deliver`; markers leave with the results that these operators give for their records."""
+
+    def deliver_with_results(out: Any, stamps: list[int] | None = None) -> None:
+        for holder in holders:
+            stamps = holder.hold_markers(stamps or [])
+        deliver(out, stamps)
+
+    return deliver_with_results
 
 
 def _emit_to_all(gates: list[OutputGate]) -> Deliver:

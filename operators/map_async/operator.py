@@ -89,6 +89,10 @@ class _MapAsync(BatchFunction):
         self._waiting: deque[Call] = deque()
         self._under_way: UnderWay = InOrder() if operator.ordered else AsTheyCome()
         self._spans = deque([_Span()])
+        self._last: Call | None = None
+        """That of the last record that came, if it has not left."""
+        self._stamps: list[int] = []
+        """Of markers whose records have left."""
         self._changed = threading.Condition()
         self._cancelled = False
         timeout = None if operator.timeout is None else operator.timeout.total_seconds()
@@ -102,6 +106,8 @@ class _MapAsync(BatchFunction):
         pieces, span = self._pieces(batch), self._spans[-1]
         span.results += len(pieces)
         self._waiting.extend(Call(piece, span) for piece in pieces)
+        if pieces:
+            self._last = self._waiting[-1]
         return out + self._step()
 
     def on_timer(self, now_ns: int) -> Iterator[list[Any]]:
@@ -122,6 +128,14 @@ class _MapAsync(BatchFunction):
         while self._waiting or len(self._under_way):
             self._wait()
             yield self._step()
+
+    def hold_markers(self, stamps: list[int]) -> list[int]:
+        if stamps and self._last is not None:
+            self._last.stamps = [*(self._last.stamps or ()), *stamps]
+        else:
+            self._stamps += stamps
+        left, self._stamps = self._stamps, []
+        return left
 
     def snapshot(self) -> KeyedState:
         """What has come in and not gone out, in its order: records in tuples, and watermarks."""
@@ -191,6 +205,9 @@ class _MapAsync(BatchFunction):
         out: list[Any] = []
         while len(out) < self._context.batch_size and (call := self._under_way.pop()) is not None:
             call.span.results -= 1
+            self._stamps += call.stamps or ()
+            if call is self._last:
+                self._last = None
             self._put(call, out)
         self._end_spans()
         free = self._operator.max_in_flight - len(self._under_way)

@@ -10,12 +10,14 @@ from typing import Any
 class Call:
     """One record on its way through the function: when it is done, a result or an error."""
 
-    __slots__ = ("done", "error", "record", "result", "span")
+    __slots__ = ("done", "error", "record", "result", "span", "stamps")
 
     def __init__(self, record: Any, span: Any = None) -> None:
         self.record = record
         self.span = span
         """Of event time, for whoever has begun it."""
+        self.stamps: list[int] | None = None
+        """Of the markers behind it."""
         self.done = False
         self.result: Any = None
         self.error: BaseException | None = None
