@@ -59,7 +59,7 @@ class ProgressLine:
         self._at_end_of_output = at_end_of_output
         self._look = look
         self._statistics: Callable[[], Sequence[TaskStatistics]] = tuple
-        self._words: queue.SimpleQueue[tuple[str, bool] | None] = queue.SimpleQueue()
+        self._words: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._show_all, name="oka-progress", daemon=True)
 
     def watch(self, statistics: Callable[[], Sequence[TaskStatistics]]) -> None:
@@ -71,12 +71,12 @@ class ProgressLine:
         """Show, before records flow or behind them, what the job is at."""
         if self._tells:
             self._start()
-            self._words.put((what, False))
+            self._words.put(what)
 
     def warn(self, what: str) -> None:
         """Write a line to the log, whatever else is shown; nobody waits for who reads that."""
         self._start()
-        self._words.put((what, True))
+        self._words.put(_Warning(what))
 
     def say(self, what: str) -> None:
         """Write a line that stays, also where no progress is shown; from signal handlers, too."""
@@ -112,13 +112,12 @@ class ProgressLine:
                 continue
             if word is None:
                 return
-            what, is_warning = word
-            if not is_warning:
-                self._put(what)
+            if not isinstance(word, _Warning):
+                self._put(word)
                 continue
             if self._renewed is not None:
                 self._put("")
-            logger.warning(what)
+            logger.warning(word)
 
     def _show(self, statistics: JobStatistics) -> None:
         is_anew = statistics.elapsed_seconds < self._last[0]  # the tasks have begun again
@@ -162,6 +161,12 @@ class ProgressLine:
         }
         if not console.write(json.dumps(line) + "\n", sys.stdout, patience=None):
             self._at_end_of_output()
+
+
+class _Warning(str):
+    """A line for the log."""
+
+    __slots__ = ()
 
 
 class _Stays(str):
