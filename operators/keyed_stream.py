@@ -93,11 +93,11 @@ class KeyedStream(Generic[K, T]):
 
     def reduce(
         self,
-        function: Callable[[T, T], T],
+        function: Callable[[T, T], R],
         *,
         emit: Emit = "updates",
         on_error: OnError = "fail",
-    ) -> Stream[T]:
+    ) -> Stream[T | R]:
         """Combine the records of each key: `.reduce(lambda a, b: (a[0], a[1] + b[1]))`.
 
         What a key has come to is its first record as it is, then `function(so far, record)`, which

@@ -42,7 +42,7 @@ class Lookup(ABC):
         """Connect; called once in each task, before the first record."""
 
     @abstractmethod
-    def find(self, keys: list[Any]) -> Mapping[Any, Any]:
+    def find(self, keys: list[Any], /) -> Mapping[Any, Any]:
         """The values of those of the keys that there are: distinct ones, of one batch."""
 
     def close(self) -> None:  # noqa: B027 - as above

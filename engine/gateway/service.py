@@ -108,7 +108,8 @@ def plan_gateways(graph: ExecutionGraph, placement: Placement) -> dict[int, Gate
 
 
 def _settings(vertex: ExecutionVertex) -> GatewaySettings | None:
-    return vertex.job_vertex.operators[0].operator.properties.gateway
+    found: GatewaySettings | None = vertex.job_vertex.operators[0].operator.properties.gateway
+    return found
 
 
 class Gateway(Service):

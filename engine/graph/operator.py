@@ -215,10 +215,11 @@ class Operator:
                 hint="put @property in front of it, or say properties = Properties(…)",
             )
 
-    @property
-    def properties(self) -> Properties:
-        """What it declares; an attribute of the class where all its instances are alike."""
-        return Properties()
+    if TYPE_CHECKING:
+        properties: Any
+        """What it declares: a `Properties`, as an attribute of the class or as a property."""
+    else:
+        properties = Properties()
 
 
 @dataclass(frozen=True)
@@ -257,7 +258,7 @@ class SourceOperator(Operator, ABC, Generic[Produced]):
         """As `validate`, of what tasks find on their machine: called if that is the driver's."""
 
     @abstractmethod
-    def open(self, context: TaskContext) -> Iterable[Any]:
+    def open(self, context: TaskContext, /) -> Iterable[Any]:
         """Give the share of this task, to iterate over once; best a `SourceReader`.
 
         In front of operators with timers another thread iterates, unless it never waits.
@@ -273,7 +274,7 @@ class SourceReader(ABC):
         """Where it goes on behind what it gave last: numbers and texts, in tuples."""
 
     @abstractmethod
-    def restore(self, position: Any) -> None:
+    def restore(self, position: Any, /) -> None:
         """Begin there, where another reader of the same share was, with exactly the next record."""
 
     @abstractmethod
@@ -298,14 +299,14 @@ class SplitReader(SourceReader):
         """What the splits follow from."""
 
     @abstractmethod
-    def lay_out(self, layout: Any, positions: Mapping[Any, tuple[Any, ...]]) -> None:
+    def lay_out(self, layout: Any, positions: Mapping[Any, tuple[Any, ...]], /) -> None:
         """Make the splits again, from their positions on: one without begins.
 
         Sets `splits`, and as `ended` those of an empty position.
         """
 
     @abstractmethod
-    def end(self, name: Any) -> None:
+    def end(self, name: Any, /) -> None:
         """Take a split that has no more from `splits` to `ended`."""
 
     @property
@@ -316,11 +317,11 @@ class SplitReader(SourceReader):
             reached | {name: (each.position,) for name, each in self.splits.items()}
         )
 
-    def position_of(self, positions: Mapping[Any, tuple[Any, ...]]) -> Any:
+    def position_of(self, positions: Mapping[Any, tuple[Any, ...]], /) -> Any:
         """The position where splits have come so far."""
         return self.layout, dict(positions)
 
-    def restore(self, position: Any) -> None:
+    def restore(self, position: Any, /) -> None:
         """Begin where another reader of the share was."""
         self.lay_out(*position)
 
@@ -353,7 +354,7 @@ class BatchOperator(Operator, ABC):
     """A function over whole batches, with whatever state it keeps between them."""
 
     @abstractmethod
-    def open(self, context: TaskContext) -> "BatchFunction":
+    def open(self, context: TaskContext, /) -> "BatchFunction":
         """Make the function of one task."""
 
 
@@ -420,21 +421,21 @@ class BatchFunction(ABC):
         return stamps
 
     @abstractmethod
-    def process(self, batch: Any) -> Any:
+    def process(self, batch: Any, /) -> Any:
         """Give a batch for a batch: a list that the caller may keep, or a `pyarrow.RecordBatch`.
 
         The batch is a list of the function's own, or as the operator's `Properties` say. A list is
         not empty; a RecordBatch without rows tells what columns there are.
         """
 
-    def take_side(self, records: list[Any]) -> Iterable[Any] | None:
+    def take_side(self, records: list[Any], /) -> Iterable[Any] | None:
         """Take records of the side input, where the operator has one; between two batches.
 
         Give what follows from them, in batches; None is nothing.
         """
         raise NotImplementedError(f"{type(self).__name__} takes no records of a side input")
 
-    def on_watermark(self, watermark_us: int) -> Iterable[Any] | None:  # noqa: ARG002 - as `commit`
+    def on_watermark(self, watermark_us: int, /) -> Iterable[Any] | None:  # noqa: ARG002 - as `commit`
         """Give what was complete when event time has come here, in batches; None is nothing.
 
         It has risen on every input that is not idle and has not ended. What this gives goes on in
@@ -445,7 +446,7 @@ class BatchFunction(ABC):
     def on_idle(self) -> None:  # noqa: B027 - most wait for none
         """Hear that no input brings anything for now: event time goes on without them."""
 
-    def on_timer(self, now_ns: int) -> Iterable[Any] | None:  # noqa: ARG002 - as above
+    def on_timer(self, now_ns: int, /) -> Iterable[Any] | None:  # noqa: ARG002 - as above
         """Give what was due now, in batches; None is nothing.
 
         `next_timer` is None again. Where more than a few batches are due, set it to `now_ns`: what
@@ -480,7 +481,7 @@ class BatchFunction(ABC):
         """
         return None
 
-    def restore(self, state: "KeyedState") -> None:
+    def restore(self, state: "KeyedState", /) -> None:
         """Go on with what was kept of the keys that come to this task; before the first batch."""
         raise NotImplementedError(
             f"{type(self).__name__} has no restore(), and got the state of "
@@ -540,19 +541,19 @@ class SinkWriter(ABC):
     """
 
     @abstractmethod
-    def write(self, records: Any) -> None:
+    def write(self, records: Any, /) -> None:
         """Take a batch, which is not empty; when it returns, its records count as delivered.
 
         It is a list, or a `pyarrow.RecordBatch` if the operator accepts columns.
         """
 
-    def prepare(self, epoch: int) -> Any:  # noqa: B027 - most writers have nothing to do
+    def prepare(self, epoch: int, /) -> Any:  # noqa: B027 - most writers have nothing to do
         """Make what was written last, but not final; what it returns goes to `commit`.
 
         With checkpoints it has to be a record, such as a name in a tuple. None is nothing.
         """
 
-    def commit(self, epoch: int, prepared: Any) -> Any:  # noqa: ARG002 - for those that override it
+    def commit(self, epoch: int, prepared: Any, /) -> Any:  # noqa: ARG002 - for those that override it
         """Make it final, with as little left that could fail as can be.
 
         What it returns goes to the driver, to `SinkOperator.commit`; of several epochs, what the
@@ -561,7 +562,7 @@ class SinkWriter(ABC):
         """
         return prepared
 
-    def restore(self, epoch: int, prepared: list[tuple[int, Any]]) -> None:  # noqa: ARG002 - as above
+    def restore(self, epoch: int, prepared: list[tuple[int, Any]], /) -> None:  # noqa: ARG002 - as above
         """Go on behind this epoch, which is stored; before the first `write`.
 
         `prepared` are the epochs up to it that may not be final, and what was prepared for each, by
@@ -584,17 +585,17 @@ class SinkOperator(Operator, ABC, Generic[Consumed]):
     def validate(self) -> None:
         """Fail now if no task could run. Called once on the driver before any worker starts."""
 
-    def validate_beside(self, other: "SinkOperator[Any]") -> None:
+    def validate_beside(self, other: "SinkOperator[Any]", /) -> None:
         """Fail if another sink of the job would write over this one's output.
 
         Called on the driver for each two that are valid.
         """
 
     @abstractmethod
-    def open(self, context: TaskContext) -> SinkWriter:
+    def open(self, context: TaskContext, /) -> SinkWriter:
         """Make the writer of one task."""
 
-    def commit(self, epoch: int, committed: list[Any]) -> Any:  # noqa: ARG002 - as above
+    def commit(self, epoch: int, committed: list[Any], /) -> Any:  # noqa: ARG002 - as above
         """Make one result of those of all tasks, in the order of their indexes.
 
         Called on the driver, once, when all tasks have committed.

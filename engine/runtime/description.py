@@ -81,7 +81,8 @@ class TaskDescription:
     @property
     def has_side_input(self) -> bool:
         """Whether the second input is a side input."""
-        return self.operators[0].operator.properties.side_input
+        found: bool = self.operators[0].operator.properties.side_input
+        return found
 
     @property
     def output_channels(self) -> tuple[int, ...]:

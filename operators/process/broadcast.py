@@ -51,7 +51,7 @@ class BroadcastProcessFunction(ProcessFunction):
     """
 
     @abstractmethod
-    def process_broadcast(self, record: Any, context: BroadcastContext) -> list[Any] | None:
+    def process_broadcast(self, record: Any, context: BroadcastContext, /) -> list[Any] | None:
         """Take a record of the broadcast stream; called in every task. Results as of `process`.
 
         No key is at work, so states of keys are there in `context.each_key()` alone.

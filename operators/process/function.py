@@ -77,10 +77,10 @@ class ProcessFunction(ABC):
     _oka_context: Any = _Outside()
 
     @abstractmethod
-    def process(self, record: Any, context: ProcessContext) -> list[Any] | None:
+    def process(self, record: Any, context: ProcessContext, /) -> list[Any] | None:
         """Take a record of a key, in order of arrival."""
 
-    def on_timer(self, time: int, context: ProcessContext) -> list[Any] | None:
+    def on_timer(self, time: int, context: ProcessContext, /) -> list[Any] | None:
         """Take a timer of a key, at the time that it was set for, in microseconds.
 
         Timers come in the order of their times; those of one time, in the order in which they were

@@ -31,6 +31,7 @@ from operators.windows.windowing import Windowing
 T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")
+R = TypeVar("R")
 
 
 class WindowedStream(Generic[K, T]):
@@ -66,8 +67,8 @@ class WindowedStream(Generic[K, T]):
         return f"<WindowedStream {shown(self._inputs)} -> {self._windowing.assigner!r}>"
 
     def reduce(
-        self, function: Callable[[T, T], T], *, on_error: OnError = "fail"
-    ) -> Stream[tuple[K, T, Any, Any]]:
+        self, function: Callable[[T, T], R], *, on_error: OnError = "fail"
+    ) -> Stream[tuple[K, T | R, Any, Any]]:
         """Combine the records of each window: `.reduce(lambda a, b: (a[0], a[1] + b[1]))`.
 
         What they come to is the first as it is, then `function(so far, record)`. Parts of sliding

@@ -1,0 +1,149 @@
+"""Programs as a type checker sees them: those of README, and what users override.
+
+README's programs leave annotations out, so that functions without them are let through; all else is
+as strict as mypy can be. It finds Oka as installed, by its `py.typed`.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.first_hour import readme
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).parents[2]
+
+OWN = """
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import engine
+from operators import (
+    Accumulator,
+    BatchFunction,
+    BatchOperator,
+    KeyedStream,
+    ListState,
+    ProcessContext,
+    ProcessFunction,
+    Properties,
+    Stream,
+    TaskContext,
+    Tumbling,
+    ValueState,
+    source,
+)
+from operators.sinks import Collect
+from operators.sources import Collection
+
+
+@dataclass
+class Payment:
+    user: str
+    amount: float
+
+
+class Limit(ProcessFunction):
+    total = ValueState(0.0)
+    seen = ListState[Payment]()
+
+    def process(self, payment: Payment, task: ProcessContext) -> list[tuple[str, float]] | None:
+        self.total += payment.amount
+        self.seen.append(payment)
+        return [(payment.user, self.total)]
+
+
+class Longest(Accumulator[Payment, int, int]):
+    def create(self) -> int:
+        return 0
+
+    def add(self, longest: int, payment: Payment) -> int:
+        return max(longest, len(payment.user))
+
+    def merge(self, one: int, other: int) -> int:
+        return max(one, other)
+
+
+class Doubled(BatchOperator):
+    properties = Properties(columns_hint="double the column")
+
+    def open(self, task: TaskContext) -> BatchFunction:
+        return DoubledFunction()
+
+
+class DoubledFunction(BatchFunction):
+    def process(self, numbers: list[int]) -> list[int]:
+        return [2 * n for n in numbers]
+
+
+class Declared(BatchOperator):
+    @property
+    def properties(self) -> Properties:
+        return Properties()
+
+    def open(self, task: TaskContext) -> BatchFunction:
+        return DoubledFunction()
+
+
+payments = source(Collection([Payment("a", 1.0)]))
+users: Stream[str] = payments.map(lambda payment: payment.user)
+lengths: Stream[int] = users.map(len).filter(lambda n: n > 1)
+keyed: KeyedStream[Any, tuple[str, int]] = users.map(lambda user: (user, 1)).key_by(0)
+totals = keyed.reduce(lambda a, b: (a[0], a[1] + b[1]))
+windows = payments.key_by(lambda payment: payment.user).window(Tumbling(timedelta(seconds=1)))
+pipelines = [
+    payments.key_by("user").process(Limit()).sink(Collect()),
+    lengths.then(Doubled()).sink(Collect()),
+    totals.map(lambda pair: pair[1] + 1).sink(Collect()),
+    windows.aggregate(longest=Longest()).sink(Collect()),
+]
+outputs = engine.execute(pipelines, {"parallelism": 2}).outputs
+"""
+WRONG = """
+from operators import source
+from operators.sources import Collection
+
+source(Collection(["a"])).map(lambda word: word + 1)
+"""
+
+
+def mypy(folder: Path, **programs: str) -> str:
+    for name, text in programs.items():
+        (folder / f"{name}.py").write_text(text)
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "mypy", "--strict", "--ignore-missing-imports"),
+            *("--allow-untyped-defs", "--allow-untyped-calls", "--check-untyped-defs"),
+            *(f"{name}.py" for name in programs),
+        ],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    return done.stdout + done.stderr
+
+
+def test_programs_of_readme_and_what_users_override(tmp_path: Path) -> None:
+    programs = {f"readme_{n}": text for n, text in enumerate(readme.programs(ROOT / "README.md"))}
+    told = mypy(tmp_path, **programs, own=OWN)
+    assert told == f"Success: no issues found in {len(programs) + 1} source files\n"
+
+
+def test_a_mistake_is_found(tmp_path: Path) -> None:
+    told = mypy(tmp_path, wrong=WRONG)
+    assert 'wrong.py:5: error: Unsupported operand types for + ("str" and "int")' in told
+
+
+def test_each_package_that_is_installed_tells_its_types() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    packages = settings["tool"]["maturin"]["python-packages"]
+    assert all((ROOT / package / "py.typed").is_file() for package in packages)
