@@ -70,34 +70,17 @@ def unpacked(data: bytes) -> pa.RecordBatch:
 
 
 def as_columns(result: object) -> Any:
-    """A RecordBatch as it is, a Table as one RecordBatch, None for anything else.
+    """A RecordBatch as it is, a Table or a DataFrame as one RecordBatch, None for anything else.
 
-    ValueError for a Table that does not fit into one.
+    ValueError for what does not fit into one. Of pandas, an index that has a name is a column.
     """
     pyarrow = sys.modules.get("pyarrow")
     if pyarrow is None or not isinstance(result, pyarrow.RecordBatch | pyarrow.Table):
-        return None
+        return _of_frame(result)
     check_columns(result)
     if isinstance(result, pyarrow.RecordBatch):
         return result
     return joined(result.to_batches() or [pyarrow.RecordBatch.from_pylist([], result.schema)])
-
-
-def of_frame(value: object) -> Any:
-    """A frame of pandas or Polars as a RecordBatch, None for anything else; imports neither.
-
-    Of pandas, an index that has a name is a column.
-    """
-    package = type(value).__module__.partition(".")[0]
-    if type(value).__name__ != "DataFrame" or package not in ("pandas", "polars"):
-        return None
-    frame: Any = value
-    if package == "polars":
-        return as_columns(frame.to_arrow())
-    pyarrow = import_pyarrow("a DataFrame")
-    named = any(name is not None for name in frame.index.names)
-    batch = pyarrow.RecordBatch.from_pandas(frame, preserve_index=named)
-    return as_columns(batch.replace_schema_metadata(None))
 
 
 def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
@@ -214,3 +197,17 @@ def _column(name: Any, values: list[Any]) -> pa.Array:
         raise TypeError(
             f"field {name!r}: {error}\n\nhint: to_columns(schema) says what types the columns have"
         ) from None
+
+
+def _of_frame(value: object) -> Any:
+    """A frame of pandas or Polars as a RecordBatch, None for anything else; imports neither."""
+    package = type(value).__module__.partition(".")[0]
+    if type(value).__name__ != "DataFrame" or package not in ("pandas", "polars"):
+        return None
+    frame: Any = value
+    pyarrow = import_pyarrow("a DataFrame")
+    if package == "polars":
+        return as_columns(frame.to_arrow())
+    named = any(name is not None for name in frame.index.names)
+    batch = pyarrow.RecordBatch.from_pandas(frame, preserve_index=named)
+    return as_columns(batch.replace_schema_metadata(None))

@@ -15,7 +15,6 @@ from engine.columns import (
     import_pyarrow,
     is_columns,
     joined,
-    of_frame,
     rows,
     slices,
 )
@@ -145,8 +144,6 @@ def checked_batch(result: object, method: str = "map_batches") -> Any:
     if type(result) is list:
         return result
     columns = as_columns(result)
-    if columns is None:
-        columns = of_frame(result)
     if columns is None:
         columns = _items(result)
     if columns is None:

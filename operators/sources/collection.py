@@ -7,7 +7,6 @@ from engine.columns import (
     as_columns,
     is_columns,
     lacks_columns,
-    of_frame,
     packed,
     slices,
     unpacked,
@@ -118,8 +117,6 @@ class _Part(Blocks):
 def _batches(records: Any) -> list[Any] | None:
     """The rows of a table or a frame as batches that tasks can share; None of anything else."""
     columns = as_columns(records)
-    if columns is None:
-        columns = of_frame(records)
     return None if columns is None else slices(columns, _BATCH_ROWS)
 
 

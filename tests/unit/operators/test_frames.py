@@ -62,6 +62,9 @@ def test_map_batches_takes_rows_of_arrays_and_frames() -> None:
     assert (first.tolist(), second.tolist()) == ([1, 0], [0, 2])
     frames = numbers.map_batches(lambda batch: pl.DataFrame({"n": batch}))
     assert run(frames.to_records().sink(Collect()))["collect"] == [{"n": 1}, {"n": 2}]
+    keyed = numbers.map(lambda n: {"k": 0, "n": n}).to_columns().key_by("k")
+    last = keyed.reduce_batches(lambda rows: pl.from_arrow(rows)[-1:], emit="final")  # type: ignore[index]
+    assert run(last.to_records().sink(Collect()))["collect"] == [{"k": 0, "n": 2}]
     models = source(Collection([3])).broadcast()
     scaled = numbers.map_batches_with_model(models, int, lambda k, batch: np.array(batch) * k)
     assert run(scaled.sink(Collect()))["collect"] == [3, 6]
