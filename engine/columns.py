@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from engine.column_values import array_of, check_nulls, field_of, values_of
 from engine.distribution import install_hint
 from engine.errors import GraphError
 
@@ -124,7 +125,8 @@ def columns_of(
         if record.keys() != names.keys():
             names.update(dict.fromkeys(record))
     if schema is not None:
-        batch: pa.RecordBatch = pyarrow.RecordBatch.from_pylist(records, schema=schema)
+        arrays = [_of_field(field, records, failing) for field in schema]
+        batch: pa.RecordBatch = pyarrow.RecordBatch.from_arrays(arrays, schema=schema)
     elif names:
         values = [_column(name, [record.get(name) for record in records]) for name in names]
         batch = pyarrow.RecordBatch.from_arrays(values, list(names))
@@ -132,6 +134,35 @@ def columns_of(
         raise TypeError(f"to_columns() got {len(records)} dicts without a field, expected one")
     check_columns(batch)
     return batch
+
+
+def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch with the schema's columns, by their names; one that it lacks is null.
+
+    TypeError where a column does not hold what is in it.
+    """
+    pyarrow = import_pyarrow("to_columns()")
+    if batch.schema.equals(schema):
+        return batch
+    arrays = []
+    for field in schema:
+        column = column_of(batch, field.name)
+        try:
+            if batch.schema.names.count(field.name) > 1:
+                raise TypeError("there are several of the name")
+            if column is None:
+                column = pyarrow.nulls(len(batch), field.type)
+            elif column.type != field.type:
+                column = column.cast(field.type)
+            check_nulls(field, column)
+        except (pyarrow.ArrowException, TypeError) as error:
+            raise TypeError(
+                f"column {field.name!r} cannot be {_told(field)}: {error}\n\n"
+                "hint: cast it in .map_batches(...) before .to_columns(schema), or leave that out"
+            ) from None
+        arrays.append(column)
+    found: pa.RecordBatch = pyarrow.RecordBatch.from_arrays(arrays, schema=schema)
+    return found
 
 
 def rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
@@ -143,8 +174,15 @@ def rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
             f"the columns are {', '.join(names)}; a dict of a row would have {shared} once\n\n"
             "hint: batch.rename_columns([...]) in map_batches tells them apart"
         )
-    found: list[dict[str, Any]] = batch.to_pylist()
-    return found
+    if not names:
+        return [{} for _ in range(len(batch))]
+    columns = []
+    for name, column in zip(names, batch.columns, strict=True):
+        try:
+            columns.append(values_of(column))
+        except ValueError as error:
+            raise ValueError(f"column {name!r}: {error}") from None
+    return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
 def lacks_columns(batch: Any) -> bool:
@@ -182,18 +220,39 @@ def refusal(operator: str, batch: pa.RecordBatch, hint: str | None = None) -> Ty
     )
 
 
-def _column(name: Any, values: list[Any]) -> pa.Array:
-    import pyarrow
+def _of_field(field: pa.Field, records: Sequence[Any], failing: Failing | None) -> pa.Array:
+    """The values of the records, none of which becomes another."""
+    values = [record.get(field.name) for record in records]
+    try:
+        return field_of(values, field)
+    except TypeError:
+        for record, value in zip(records, values, strict=True):
+            _check(field, value, record, failing)
+        raise
 
+
+def _check(field: pa.Field, value: Any, record: Any, failing: Failing | None) -> None:
+    try:
+        field_of([value], field)
+    except TypeError as error:
+        if failing is not None:
+            failing.on(record)
+        raise TypeError(
+            f"field {field.name!r} is {value!r:.80}, expected {_told(field)}: {error}\n\n"
+            "hint: convert it in .map(...) first, or say another type in the schema"
+        ) from None
+
+
+def _told(field: pa.Field) -> str:
+    return f"{field.type}{'' if field.nullable else ' and not null'}"
+
+
+def _column(name: Any, values: list[Any]) -> pa.Array:
     if not isinstance(name, str):
         raise TypeError(f"to_columns() got the field name {name!r:.80}, expected a str")
     try:
-        return pyarrow.array(values)
-    except (
-        pyarrow.ArrowInvalid,
-        pyarrow.ArrowTypeError,
-        pyarrow.ArrowNotImplementedError,
-    ) as error:
+        return array_of(values)
+    except TypeError as error:
         raise TypeError(
             f"field {name!r}: {error}\n\nhint: to_columns(schema) says what types the columns have"
         ) from None

@@ -12,6 +12,7 @@ from typing import Any
 from engine.columns import (
     as_columns,
     columns_of,
+    fitted,
     import_pyarrow,
     is_columns,
     joined,
@@ -69,8 +70,8 @@ class MapBatches(BatchOperator):
 class ToColumns(BatchOperator):
     """Makes a `pyarrow.RecordBatch` of each batch of dicts; columns pass as they are.
 
-    `schema` is a `pyarrow.Schema`, which says what fields there are; without one, those of all
-    dicts of a batch are its columns, and types follow from the values.
+    `schema` is a `pyarrow.Schema`, which says what fields there are, and what columns become;
+    without one, those of all dicts of a batch are its columns, and types follow from the values.
     """
 
     schema: Any = None
@@ -85,7 +86,9 @@ class ToColumns(BatchOperator):
         schema = self.schema
 
         def to_columns(batch: Any) -> Any:
-            if is_columns(batch) or not batch:
+            if is_columns(batch):
+                return batch if schema is None else fitted(batch, schema)
+            if not batch:
                 return batch
             return columns_of(batch, schema, context.failing)
 

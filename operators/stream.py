@@ -18,7 +18,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args, overload
 
-from engine.columns import is_columns
+from engine.columns import is_columns, rows
 from engine.errors import GraphError
 from engine.gateway import Response
 from engine.graph.declaration import Declaration, Input, Open, shown
@@ -308,12 +308,19 @@ class Stream(Generic[T]):
 
         Give a schema where a column may be all None in a batch, or integer in one and float in the
         next: without one, each batch has the fields of all its dicts and the types of its own
-        values. A schema also says which fields there are: others are left out.
+        values. A schema also says which fields there are: others are left out, and one that a dict
+        lacks is null. A value that the type of its field does not hold, such as 2.75 in one of
+        integers, is refused, and None where the field is not nullable; floats are rounded to the
+        precision of the type. Of columns, a schema makes those that it says, in the same way.
         """
         return then(self._inputs, ToColumns(schema), "to_columns")
 
     def to_records(self) -> "Stream[dict[str, Any]]":
-        """Columns as records: a dict of each row."""
+        """Columns as records: a dict of each row.
+
+        Times are those of `datetime`, in microseconds, whether or not pandas is installed: what is
+        finer than that is refused.
+        """
         return then(self._inputs, ToRecords(), "to_records")
 
     def take(self, n: int) -> "Stream[T]":
@@ -341,7 +348,7 @@ class Stream(Generic[T]):
 
         (found,) = run(self.take(n).sink(Collect()), parallelism=1).values()
         for each in found:
-            for record in each.to_pylist() if is_columns(each) else [each]:
+            for record in rows(each) if is_columns(each) else [each]:
                 sys.stdout.write(f"{record!r}\n")
 
     @overload

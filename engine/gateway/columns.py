@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from engine.column_values import field_of
 from engine.columns import import_pyarrow, rows
 from engine.gateway.request import Response, response
 
@@ -25,7 +26,6 @@ def is_schema(schema: object) -> bool:
 
 def row_of(body: bytes, schema: pa.Schema) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """What a body says in JSON for the fields of a schema, and what is wrong with it."""
-    pyarrow = import_pyarrow("HttpSource(schema=pa.schema(…))")
     try:
         said = json.loads(body)
     except ValueError as error:
@@ -39,23 +39,12 @@ def row_of(body: bytes, schema: pa.Schema) -> tuple[dict[str, Any], list[dict[st
             wrong.append(_wrong((name,), "missing", f"expected {field.type}"))
             continue
         value = row[name] = said[name]
-        if value is None and field.nullable:
-            continue
         try:
-            if value is None or _loses(value, field.type):
-                raise TypeError
-            pyarrow.array([value], type=field.type)
-        except (pyarrow.ArrowException, TypeError, ValueError, OverflowError):
+            field_of([value], field)
+        except TypeError:
             message = f"got {type(value).__name__} {value!r:.80}, expected {field.type}"
             wrong.append(_wrong((name,), "type_error", message))
     return row, wrong
-
-
-def _loses(value: Any, kind: pa.DataType) -> bool:
-    """Whether Arrow would take it without a word for something else: 1.5 for 1."""
-    pyarrow = import_pyarrow("HttpSource(schema=pa.schema(…))")
-    is_integer = pyarrow.types.is_integer(kind)
-    return is_integer and type(value) is float and not value.is_integer()
 
 
 def _wrong(field: tuple[str, ...], kind: str, message: str) -> dict[str, Any]:

@@ -117,21 +117,26 @@ class Model:
             {file.name: blob[file.offset : file.offset + file.size] for file in self.layout.files}
         )
 
-    def tensors(self) -> dict[str, npt.NDArray[Any]]:
+    def tensors(self) -> Mapping[str, npt.NDArray[Any]]:
         """The arrays of a state dict, or of every `*.safetensors` file: views, without a copy.
 
-        Types that NumPy does not have come as raw bits: `uint16` for bfloat16.
+        Types that NumPy does not have come as raw bits: `uint16` for bfloat16. A tensor of a type
+        that is not known is refused when it is asked for.
         """
         found: dict[str, npt.NDArray[Any]] = {}
+        refused: dict[str, str] = {}
         for name, data in self.files.items():
             if not name.endswith(".safetensors"):
                 continue
             tensors = safetensors.read(data, f"{name} of model {self.name!r}")
-            if both := found.keys() & tensors.keys():
+            if both := (found.keys() | refused.keys()) & tensors.keys():
                 raise ModelError(
                     f"tensor {min(both)!r} is in two files of model {self.name!r}, expected one",
                     "read each file by itself: engine.model.safetensors.read(model.files[name])",
                 )
+            if isinstance(tensors, safetensors.Tensors):
+                refused |= tensors.refused
+                tensors = tensors.found
             found |= tensors
         if not found and not any(file.name.endswith(".safetensors") for file in self.layout.files):
             raise ModelError(
@@ -139,7 +144,7 @@ class Model:
                 "expected a state dict or such files",
                 "model.value() gives what was published, model.files the bytes of each file",
             )
-        return found
+        return safetensors.Tensors(found, refused) if refused else found
 
     def value(self) -> Any:
         """What was published, as a view of the bytes.

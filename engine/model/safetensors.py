@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import ModelError
@@ -53,24 +54,58 @@ def write(tensors: Mapping[str, Any]) -> list[memoryview]:
     return [memoryview(head), *data]
 
 
-def read(buffer: memoryview, what: str = "the file") -> dict[str, Array]:
+class Tensors(Mapping[str, "Array"]):
+    """Tensors by name; those of types that are not known are refused when they are asked for."""
+
+    def __init__(self, found: Mapping[str, Array], refused: Mapping[str, str]) -> None:
+        self.found = found
+        self.refused = refused
+        """Why each cannot be read."""
+
+    def __getitem__(self, name: str) -> Array:
+        if name in self.refused:
+            raise ModelError(
+                self.refused[name], "the other tensors can be read, each by its name: tensors[name]"
+            )
+        return self.found[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.found or name in self.refused
+
+    def __iter__(self) -> Iterator[str]:
+        return chain(self.found, self.refused)
+
+    def __len__(self) -> int:
+        return len(self.found) + len(self.refused)
+
+
+def read(buffer: memoryview, what: str = "the file") -> Mapping[str, Array]:
     """Views of the tensors in the bytes of a safetensors file, read-only and without a copy.
 
     NumPy has no type for BF16 (and F8_…): such tensors come as their raw bits, in `uint16` (and
     `uint8`); `array.view(ml_dtypes.bfloat16)` or `torch.from_numpy(array).view(torch.bfloat16)`
-    reads them. Raises ModelError, with `what` in its message, for bytes in another format.
+    reads them. One of a type that is newer than this is refused when it is asked for, and leaves
+    the others as they are. Raises ModelError, with `what` in its message, for bytes in another
+    format, and where no tensor can be read.
     """
     import numpy as np
 
     buffer = buffer.toreadonly().cast("B")
     header, start = _header(buffer, what)
     found: dict[str, Array] = {}
+    refused: dict[str, str] = {}
     ranges = []
     for name, entry in header.items():
         if name == _METADATA:
             continue
         code, shape, begin, end = _entry(name, entry, what)
-        dtype = np.dtype(_DTYPES[code])
+        if code not in _DTYPES and end <= len(buffer) - start:
+            refused[name] = (
+                f"tensor {name!r} of {what} is of dtype {code:.40}, expected {', '.join(_DTYPES)}"
+            )
+            ranges.append((begin, end))
+            continue
+        dtype = np.dtype(_DTYPES.get(code, "u1"))
         if end - begin != math.prod(shape) * dtype.itemsize or end > len(buffer) - start:
             raise ModelError(
                 f"tensor {name!r} of {what} is at bytes {begin} to {end}, expected "
@@ -89,7 +124,9 @@ def read(buffer: memoryview, what: str = "the file") -> dict[str, Array]:
         raise ModelError(
             f"the tensors of {what} end at byte {start + at}, expected its {len(buffer)} bytes"
         )
-    return found
+    if refused and not found:
+        raise ModelError(next(iter(refused.values())))
+    return Tensors(found, refused) if refused else found
 
 
 def _header(buffer: memoryview, what: str) -> tuple[dict[str, Any], int]:
@@ -115,7 +152,7 @@ def _entry(name: str, entry: Any, what: str) -> tuple[str, tuple[int, ...], int,
     try:
         code, shape, (begin, end) = entry["dtype"], tuple(entry["shape"]), entry["data_offsets"]
         sound = (
-            code in _DTYPES
+            isinstance(code, str)
             and len(shape) <= _MAX_DIMENSIONS
             and all(type(number) is int and number >= 0 for number in (*shape, begin, end))
             and begin <= end
@@ -124,8 +161,8 @@ def _entry(name: str, entry: Any, what: str) -> tuple[str, tuple[int, ...], int,
         sound = False
     if not sound:
         raise ModelError(
-            f"tensor {name!r} of {what} is declared as {entry!r:.200}, expected a dtype of "
-            f"{', '.join(_DTYPES)}, a shape and data_offsets"
+            f"tensor {name!r} of {what} is declared as {entry!r:.200}, expected a dtype such "
+            "as F32, a shape and data_offsets"
         )
     return code, shape, begin, end
 

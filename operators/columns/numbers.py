@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from engine.column_values import values_of
 from engine.columns import column_of
 from engine.record import dict_key
 from operators.keys import Item, unhashable
@@ -80,10 +81,10 @@ def distinct_keys(columns: Sequence[pa.Array]) -> tuple[list[Any], Numbers]:
     """The distinct keys that rows have in these columns, and for each row which it has."""
     if len(columns) == 1:
         values, rows = _distinct(columns[0])
-        return values.to_pylist(), rows
+        return values_of(values), rows
     rows = groups(columns)
     first = pa.array(np.unique(rows, return_index=True)[1])
-    return list(zip(*(column.take(first).to_pylist() for column in columns), strict=True)), rows
+    return list(zip(*(values_of(column.take(first)) for column in columns), strict=True)), rows
 
 
 def groups(columns: Sequence[pa.Array]) -> Numbers:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from engine.column_values import array_of
 from operators.columns.numbers import Numbers
 
 
@@ -35,8 +36,10 @@ class ValueColumn:
 
     def _array(self, values: list[Any]) -> pa.Array:
         try:
-            column = pa.array(values, self._type)
-            if not self._is_told:
+            if self._is_told:
+                column = array_of(values, self._type)
+            else:
+                column = pa.array(values, self._type)
                 for found, value in zip(column.to_pylist(), values, strict=True):
                     if not _is_same(found, value):
                         raise TypeError(f"{value!r:.80} would be {found!r:.80}")

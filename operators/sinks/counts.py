@@ -3,6 +3,7 @@
 from itertools import islice
 from typing import Any, TypeAlias
 
+from engine.column_values import values_of
 from engine.columns import is_columns
 from engine.graph.operator import Properties, SinkOperator, SinkWriter, TaskContext
 from engine.network import Batch, Latest
@@ -121,7 +122,7 @@ class _CountsWriter(SinkWriter):
 
     def _update(self, batch: Any) -> None:
         if batch is not None:
-            pairs = zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True)
+            pairs = zip(values_of(batch.column(0)), values_of(batch.column(1)), strict=True)
             self._of_columns.update((dict_key(key), value) for key, value in pairs)
 
 

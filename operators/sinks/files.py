@@ -150,14 +150,27 @@ class _FileWriter(SinkWriter):
             self._open()
 
     def _open(self) -> TextIO:
-        self._file = self._temporary.open("x", encoding="utf-8", newline="\n")
+        try:
+            self._file = self._temporary.open("x", encoding="utf-8", newline="\n")
+        except FileNotFoundError:
+            raise self._gone() from None
         return self._file
+
+    def _gone(self) -> FileNotFoundError:
+        what = "what this task has written there" if self._folder.is_dir() else "it"
+        return FileNotFoundError(
+            f"the folder {str(self._folder)!r} was deleted or moved while the job runs: {what} is "
+            "gone, expected it to stay until the job has ended\n\n"
+            "hint: run the job again, without that"
+        )
 
     def write(self, records: Any) -> None:
         if not len(records):
             return
         text = self._encode(records, self._failing)
         file = self._file or self._open()
+        if not os.fstat(file.fileno()).st_nlink:
+            raise self._gone()
         try:
             file.write(text)
         except UnicodeEncodeError:
@@ -174,6 +187,8 @@ class _FileWriter(SinkWriter):
         if self._file is None:
             return None
         self._file.flush()
+        if not os.fstat(self._file.fileno()).st_nlink:
+            raise self._gone()
         os.fsync(self._file.fileno())
         self._file.close()
         self._file = None
@@ -181,7 +196,10 @@ class _FileWriter(SinkWriter):
             return f"part-{self._index:05}{self._suffix}"
         name = f"part-{self._index:05}-{epoch:08}{self._suffix}"
         # `abort` removes none of this name.
-        self._temporary.rename(self._folder / _prepared(name, self._generation))
+        try:
+            self._temporary.rename(self._folder / _prepared(name, self._generation))
+        except FileNotFoundError:
+            raise self._gone() from None
         _sync_folder(self._folder)
         return name, self._generation, str(self._folder)
 
@@ -191,7 +209,10 @@ class _FileWriter(SinkWriter):
         if self._by_epoch:
             return str(self._commit_epoch(epoch, prepared))
         final: Path = self._folder / prepared
-        self._temporary.replace(final)
+        try:
+            self._temporary.replace(final)
+        except FileNotFoundError:
+            raise self._gone() from None
         if self._index == 0:
             self._remove_parts_beyond()
         _sync_folder(self._folder)

@@ -38,7 +38,7 @@ class Digits(Kind):
             train(Path(folder))
             yield Path(folder)
 
-    def load(self, model: Model) -> dict[str, Floats]:
+    def load(self, model: Model) -> Mapping[str, Floats]:
         """The tensors in place, as read-only views."""
         return model.tensors()
 

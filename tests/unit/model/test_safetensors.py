@@ -125,3 +125,23 @@ def assert_equal(found: dict[str, Any], expected: dict[str, Any]) -> None:
         assert found[name].shape == tensor.shape
         assert found[name].dtype == tensor.dtype.newbyteorder("=")
         assert (found[name] == tensor).all()
+
+
+def test_a_tensor_of_a_newer_type_leaves_the_others_as_they_are() -> None:
+    header = {"a": entry(), "b": entry("F4_NEW", (2, 4), (4, 8)), "c": entry("I32", (1,), (8, 12))}
+    found = ours.read(memoryview(with_header(header, bytes(range(12)))), "weights")
+    assert list(found["a"]) == [0, 1, 2, 3]
+    assert found["c"].tolist() == [0x0B0A0908]
+    assert set(found) == {"a", "b", "c"}
+    assert len(found) == 3
+    assert "b" in found
+    for ask in (lambda: found["b"], lambda: found.get("b"), lambda: dict(found)):
+        with pytest.raises(ModelError, match="tensor 'b' of weights is of dtype F4_NEW, expected"):
+            ask()
+
+
+@pytest.mark.parametrize("offsets", [(4, 9), (3, 8), (5, 8), (8, 4)])
+def test_its_place_in_the_file_is_checked_all_the_same(offsets: tuple[int, int]) -> None:
+    blob = with_header({"a": entry(), "b": entry("F4_NEW", (2,), offsets)}, bytes(8))
+    with pytest.raises(ModelError, match="weights"):
+        ours.read(memoryview(blob), "weights")

@@ -423,3 +423,54 @@ def test_the_driver_commits_once_or_aborts() -> None:
     with pytest.raises(OperatorError):
         run(source(Collection([7])).sink(failing), parallelism=2)
     assert failing.calls == ["abort"]
+
+
+# --- a folder that is deleted while the job runs ----------------------------------------------
+
+
+def deleted(folder: Path, how: str) -> None:
+    if how == "moved":
+        folder.rename(folder.with_name("elsewhere"))
+    else:
+        shutil.rmtree(folder)
+    if how == "made again":
+        folder.mkdir()
+
+
+@pytest.mark.parametrize("how", ["deleted", "made again", "moved"])
+@pytest.mark.parametrize("before", ["write", "prepare", "commit"])
+@pytest.mark.parametrize("checkpoints", [False, True])
+def test_a_folder_that_is_deleted_is_named(
+    tmp_path: Path, task: Task, how: str, before: str, checkpoints: bool
+) -> None:
+    folder = tmp_path / "out"
+    writer = JsonLines(folder).open(replace(task(0, 1), checkpoints=checkpoints))
+    writer.write([1])
+    prepared = writer.prepare(1) if before == "commit" else None
+    deleted(folder, how)
+
+    def go_on() -> None:
+        if before == "write":
+            writer.write([2])
+        writer.commit(1, prepared or writer.prepare(1))
+
+    with pytest.raises((FileNotFoundError, CheckpointError), match=f"{folder}.*expected it"):
+        go_on()
+    writer.abort()
+
+
+def test_a_job_tells_that_its_folder_was_deleted(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    numbers = source(Collection(range(100))).rebalance().map(deletes(folder))
+    with pytest.raises(OperatorError, match=f"the folder '{folder}' was deleted or moved"):
+        run(numbers.sink(JsonLines(folder)), batch_size=10)
+    assert not folder.exists()
+
+
+def deletes(folder: Path) -> Callable[[int], int]:
+    def function(number: int) -> int:
+        if number == 50:
+            shutil.rmtree(folder)
+        return number
+
+    return function

@@ -1,0 +1,187 @@
+"""Values as a column, and back: none becomes another on the way, or it is refused.
+
+PyArrow cuts off what a type does not hold: 2.75 is 2 in a column of integers, a datetime its day.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime, time, timedelta, timezone
+from itertools import starmap
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def array_of(values: Sequence[Any], kind: pa.DataType | None = None) -> pa.Array:
+    """A column of this type, or else of that of the values, which holds each of them.
+
+    Floats are rounded to the precision of the type. Of a struct, fields that it lacks are left out.
+    Raises TypeError for what is no such column.
+    """
+    import pyarrow
+
+    try:
+        array = pyarrow.array(values, kind)
+    except (pyarrow.ArrowException, ValueError, OverflowError) as error:
+        raise TypeError(str(error)) from None
+    if _is_exact(array.type, set(map(type, values))):
+        return array
+    try:
+        found = values_of(array)
+    except ValueError:  # nanoseconds, which hold whatever a value has
+        return array
+    for one, value in zip(found, values, strict=True):
+        if not _holds(one, value):
+            raise TypeError(f"{value!r:.80} would be {one!r:.80}")
+    return array
+
+
+def field_of(values: Sequence[Any], field: pa.Field) -> pa.Array:
+    """As `array_of`; TypeError also for None where a field is not nullable."""
+    array = array_of(values, field.type)
+    check_nulls(field, array)
+    return array
+
+
+def check_nulls(field: pa.Field, array: pa.Array) -> None:
+    """TypeError for nulls in a field that is not nullable, or in one inside of it."""
+    if (name := _null_in(field, array)) is not None:
+        raise TypeError(f"{name!r} would be null, and is not nullable")
+
+
+def values_of(array: pa.Array) -> list[Any]:
+    """Its values as Python has them, whether or not pandas is installed: none is of its classes.
+
+    ValueError for a time that is no whole number of microseconds, which Python has no class for.
+    """
+    import pyarrow
+
+    if (kind := _in_microseconds(array.type)) is not array.type:
+        try:
+            array = array.cast(kind)
+        except pyarrow.ArrowInvalid as error:
+            raise ValueError(
+                f"{array.type} holds what is finer than a microsecond, which no datetime, "
+                f"timedelta or time does: {error}\n\nhint: cast it in .map_batches(...), to "
+                "microseconds (safe=False rounds down) or to int64"
+            ) from None
+    found: list[Any] = array.to_pylist()
+    return found
+
+
+def _in_microseconds(kind: pa.DataType) -> pa.DataType:
+    """The type with microseconds in place of nanoseconds; itself where it has none."""
+    import pyarrow as pa
+
+    is_a = pa.types
+    if is_a.is_timestamp(kind):
+        return pa.timestamp("us", kind.tz) if kind.unit == "ns" else kind
+    if is_a.is_duration(kind):
+        return pa.duration("us") if kind.unit == "ns" else kind
+    if is_a.is_time64(kind):
+        return pa.time64("us") if kind.unit == "ns" else kind
+    if is_a.is_dictionary(kind):
+        inner = _in_microseconds(kind.value_type)
+        return kind if inner is kind.value_type or inner == kind.value_type else inner
+    if not is_a.is_nested(kind) or is_a.is_union(kind):
+        return kind
+    if is_a.is_struct(kind):
+        fields = [each.with_type(_in_microseconds(each.type)) for each in kind]
+        changed = pa.struct(fields)
+    elif is_a.is_map(kind):
+        key, item = (_in_microseconds(each) for each in (kind.key_type, kind.item_type))
+        changed = pa.map_(key, kind.item_field.with_type(item), kind.keys_sorted)
+    elif is_a.is_fixed_size_list(kind):
+        inner = kind.value_field.with_type(_in_microseconds(kind.value_type))
+        changed = pa.list_(inner, kind.list_size)
+    elif is_a.is_list(kind) or is_a.is_large_list(kind):
+        inner = kind.value_field.with_type(_in_microseconds(kind.value_type))
+        changed = (pa.list_ if is_a.is_list(kind) else pa.large_list)(inner)
+    else:
+        return kind
+    return kind if changed == kind else changed
+
+
+def _is_exact(kind: pa.DataType, classes: set[type]) -> bool:
+    """Whether PyArrow itself refuses all values of these classes that the type does not hold."""
+    import pyarrow as pa
+
+    is_a = pa.types
+    classes = classes - {type(None)}
+    if classes == {int}:
+        return bool(is_a.is_integer(kind) or is_a.is_floating(kind) or is_a.is_decimal(kind))
+    if classes == {float}:
+        return bool(is_a.is_float64(kind))
+    if classes == {str}:
+        return bool(is_a.is_string(kind) or is_a.is_large_string(kind) or is_a.is_string_view(kind))
+    if classes == {datetime}:
+        return bool(is_a.is_timestamp(kind) and kind.unit in ("us", "ns"))
+    return not classes or classes in ({bool}, {bytes}) or isinstance(kind, pa.BaseExtensionType)
+
+
+def _null_in(field: pa.Field, array: pa.Array) -> str | None:
+    """The name of the field, or of one inside of it, that has nulls and is not nullable."""
+    import pyarrow as pa
+
+    if not field.nullable and array.null_count:
+        return str(field.name)
+    kind = field.type
+    if pa.types.is_struct(kind):
+        inner = zip(kind, array.drop_null().flatten(), strict=True)
+        return next(filter(None, starmap(_null_in, inner)), None)
+    if pa.types.is_map(kind):
+        items = [item for pairs in array.to_pylist() for _, item in pairs or ()]
+        return _null_in(kind.item_field, pa.array(items, kind.item_type))
+    if hasattr(kind, "value_field"):
+        return _null_in(kind.value_field, array.flatten())
+    return None
+
+
+def _holds(found: Any, value: Any) -> bool:
+    """Whether what is found again is the value that was given."""
+    value = _plain(value)
+    if value is None or found is None:
+        return found is value
+    if isinstance(found, float):
+        # Rounded where it is one, too: but not to what is farther away than any.
+        if isinstance(value, int):
+            return bool(found == value)
+        return math.isnan(found) == math.isnan(value) and math.isinf(found) == math.isinf(value)
+    if isinstance(found, datetime) and isinstance(value, datetime):
+        one, other = (
+            each if each.tzinfo else each.replace(tzinfo=timezone.utc) for each in (found, value)
+        )
+        return one == other
+    if isinstance(found, date) and isinstance(value, datetime):
+        return value.replace(tzinfo=None) == datetime.combine(found, time())
+    if isinstance(found, date | time | timedelta) and not isinstance(value, type(found)):
+        return not isinstance(value, float) or value.is_integer()  # a number of its units
+    if isinstance(found, str | bytes):
+        return bool(_in_bytes(found) == _in_bytes(value))
+    if isinstance(found, dict):
+        if not isinstance(value, Mapping):
+            return all(map(_holds, found.values(), value))
+        return all(_holds(each, value.get(name)) for name, each in found.items())
+    if isinstance(found, list | tuple):
+        value = list(value.items() if isinstance(value, Mapping) else value)
+        return len(found) == len(value) and all(map(_holds, found, value))
+    return bool(found == value)
+
+
+def _plain(value: Any) -> Any:
+    """A scalar of PyArrow or NumPy as Python has it."""
+    if hasattr(value, "as_py"):
+        return value.as_py()
+    if hasattr(value, "dtype"):
+        is_time = value.dtype.kind in "mM"
+        return (value.astype(f"{value.dtype.kind}8[us]") if is_time else value).tolist()
+    return value
+
+
+def _in_bytes(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode()
+    return bytes(value) if isinstance(value, bytes | bytearray | memoryview) else value
