@@ -112,8 +112,9 @@ fuzz: ## random bytes, guided by coverage, into the decoders; FUZZ_SECONDS=60 in
 
 CHAOS_SEEDS ?= 0-99
 chaos: $(BUILT) ## drivers and workers killed, stopped and cut off at seeded moments, on each runtime; CHAOS_SEEDS=0-99
-	CHAOS_SEEDS=$(CHAOS_SEEDS) $(BIN)/python -m pytest -q -s --timeout 600 tests/faults/test_chaos.py tests/faults/test_recovery.py \
-		tests/faults/test_checkpoint_storage.py tests/unit/runtime/test_recovery.py tests/faults/test_node_lost.py tests/faults/test_serving.py
+	CHAOS_SEEDS=$(CHAOS_SEEDS) HOSTILE_REQUESTS=2000 $(BIN)/python -m pytest -q -s --timeout 600 tests/faults/test_chaos.py tests/faults/test_recovery.py \
+		tests/faults/test_checkpoint_storage.py tests/unit/runtime/test_recovery.py tests/faults/test_node_lost.py tests/faults/test_serving.py \
+		tests/faults/test_hostile.py
 
 RESCALE_SEEDS ?= 0-499
 rescales: $(BUILT) ## random jobs that go on with fewer and more tasks: 5 minutes; RESCALE_SEEDS=0-499

@@ -364,13 +364,14 @@ class HttpGateway:
     It has a thread of its own and runs until `close`, or until it is dropped. Every call that waits
     does so without the GIL.
     """
-    def __new__(cls, /, gateway: "int", host: "str", port: "int", path: "str", *, token: "str | None", max_in_flight: "int", max_body_bytes: "int", timeout_seconds: "float", header_seconds: "float", shares_port: "bool", certificate: "tuple[str, str] | None", replies: "str | None") -> HttpGateway:
+    def __new__(cls, /, gateway: "int", host: "str", port: "int", path: "str", *, token: "str | None", max_in_flight: "int", max_body_bytes: "int", max_in_flight_bytes: "int", max_connections: "int", timeout_seconds: "float", client_seconds: "float", tasks: "int", shares_port: "bool", certificate: "tuple[str, str] | None", replies: "str | None") -> HttpGateway:
         """
         Listens. Raises OSError where the port or `replies` cannot be had.
 
         `gateway`: its number in the job. `port`: 0 picks one. `token`: what clients have to show.
-        `timeout_seconds`: how long a request may wait for its answer; `header_seconds`: how long
-        its headers may take to come, and then its body. `shares_port`: whether other gateways listen
+        `timeout_seconds`: how long a request may wait for its answer; `client_seconds`: how long a
+        client may take for what it has to do next. `max_in_flight_bytes`: of requests under way and of
+        answers that are not read. `tasks`: how many tell that they work before the gateway is ready. `shares_port`: whether other gateways listen
         on the port, too. `certificate`: files in PEM of the certificate with its chain, and of its
         key; connections are then encrypted. `replies`: where a socket is made for replies of other processes.
         """
@@ -457,6 +458,10 @@ class HttpReplies:
     def stream(self, /, id: "int", status: "int", head: "bytes") -> HttpStream:
         """
         Begins an answer that goes piece by piece, on a connection of its own.
+        """
+    def tell_work(self, /) -> None:
+        """
+        Tells all gateways that the task works. Raises OSError where one is gone.
         """
 
 @final
@@ -840,7 +845,8 @@ class OutputGate:
         receiver is too slow.
 
         `stamps` (nanoseconds) become markers behind the last record. Raises EncodeError or
-        KeyExtractError naming the record (those before it are emitted), Cancelled, ChannelLost.
+        KeyExtractError naming the record, whose index in the list is the exception's `record_index`
+        (those before it are emitted), Cancelled, ChannelLost.
         """
     def send_control(self, /, control: Control) -> None:
         """

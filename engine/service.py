@@ -63,8 +63,9 @@ class ServicePlan(Protocol):
 class Service(ABC):
     """A part at work.
 
-    The order is `connect`, `entered`, `finish`, `close`; `close` may come at any time. It, with
-    `cancel`, `end_source` and `metrics`, comes from any thread, the others from the task's.
+    The order is `connect`, `entered`, `ready`, `finish`, `close`; `close` may come at any time. It,
+    with `cancel`, `end_source`, `ready` and `metrics`, comes from any thread, the others from the
+    task's.
     """
 
     @property
@@ -74,6 +75,12 @@ class Service(ABC):
 
     def connect(self, peers: Mapping[int, Peer]) -> None:  # noqa: B027 - it may have none
         """Connect to the peers of its plan. Then its local sockets need no names any more."""
+
+    def ready(self) -> None:  # noqa: B027 - nobody may want to know
+        """Hear that the task takes records: its operators are open, and have their models.
+
+        From any thread; idempotent.
+        """
 
     @contextmanager
     def entered(self) -> Iterator[None]:

@@ -73,6 +73,8 @@ class _WithModel(BatchFunction):
     loader under the lock. Of models that come while one is being loaded, only the newest is loaded.
     """
 
+    keeps_nothing = True
+
     def __init__(self, operator: MapBatchesWithModel, context: TaskContext) -> None:
         self._load = operator.load
         self._function = operator.function

@@ -6,7 +6,13 @@ which goes back to the gateway beside the graph: at once where both are in one t
 local socket.
 """
 
-from engine.gateway.columns import columns_of_requests, is_schema, responses_of, row_of
+from engine.gateway.columns import (
+    check_answer,
+    columns_of_requests,
+    is_schema,
+    responses_of,
+    row_of,
+)
 from engine.gateway.request import Request, Response
 from engine.gateway.service import Gateway, GatewaySettings, gateway_in_use
 
@@ -15,6 +21,7 @@ __all__ = [
     "GatewaySettings",
     "Request",
     "Response",
+    "check_answer",
     "columns_of_requests",
     "gateway_in_use",
     "is_schema",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
+import reprlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from engine.column_values import field_of
-from engine.columns import import_pyarrow, rows
-from engine.gateway.request import Response, response
+from engine.columns import import_pyarrow, is_columns, rows
+from engine.gateway.request import Response, response, said_in_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,7 +27,7 @@ def is_schema(schema: object) -> bool:
 def row_of(body: bytes, schema: pa.Schema) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """What a body says in JSON for the fields of a schema, and what is wrong with it."""
     try:
-        said = json.loads(body)
+        said = said_in_json(body)
     except ValueError as error:
         return {}, [_wrong((), "json_invalid", str(error))]
     if type(said) is not dict:
@@ -41,9 +41,9 @@ def row_of(body: bytes, schema: pa.Schema) -> tuple[dict[str, Any], list[dict[st
         value = row[name] = said[name]
         try:
             field_of([value], field)
-        except TypeError:
-            message = f"got {type(value).__name__} {value!r:.80}, expected {field.type}"
-            wrong.append(_wrong((name,), "type_error", message))
+        except Exception:  # noqa: BLE001 - whatever a client may have put there
+            message = f"got {type(value).__name__} {reprlib.repr(value):.80}, expected {field.type}"
+            wrong.append(_wrong((name,), "type_error", message.encode(errors="replace").decode()))
     return row, wrong
 
 
@@ -54,7 +54,7 @@ def _wrong(field: tuple[str, ...], kind: str, message: str) -> dict[str, Any]:
 def columns_of_requests(
     ids: Sequence[int], found: Sequence[dict[str, Any]], schema: pa.Schema
 ) -> pa.RecordBatch:
-    """The rows as columns, and their requests."""
+    """The rows as columns, and their requests. Raises where they do not go into one batch."""
     pyarrow = import_pyarrow("HttpSource(schema=pa.schema(…))")
     arrays = [
         pyarrow.array([row[field.name] for row in found], type=field.type) for field in schema
@@ -65,6 +65,35 @@ def columns_of_requests(
     return batch
 
 
+def check_answer(answer: Any) -> None:
+    """Raise TypeError unless it is what `Request.reply` makes, or rows that say whose they are."""
+    if type(answer) is Response:
+        is_whole = isinstance(answer.body, bytes | Iterator)
+        if type(answer.id) is int and type(answer.status) is int and is_whole:
+            return
+    if is_columns(answer):
+        check_requests(answer)
+        return
+    kind = type(answer).__name__
+    raise TypeError(
+        f"respond() got {kind} {reprlib.repr(answer)}, expected what request.reply(…) makes"
+    )
+
+
+def check_requests(batch: pa.RecordBatch) -> None:
+    """Raise TypeError unless the rows say whose answers they are."""
+    names = batch.schema.names
+    kind = batch.schema.field(REQUEST).type if names.count(REQUEST) == 1 else None
+    if kind is not None and batch.column(REQUEST).null_count:
+        raise TypeError(f"respond() got a row whose {REQUEST} is null, expected a request's")
+    if kind is None or str(kind) != "int64":
+        got = f"{REQUEST} of {kind}" if kind is not None else f"the columns {', '.join(names)}"
+        raise TypeError(
+            f"respond() got {got}, expected one column {REQUEST} of int64, as "
+            "HttpSource(schema=pa.schema(…)) gives it"
+        )
+
+
 def responses_of(
     batch: pa.RecordBatch, rescue: Callable[[Sequence[Any], str], object]
 ) -> list[Response]:
@@ -72,16 +101,20 @@ def responses_of(
 
     Rows that JSON has no words for are for `rescue`. Raises TypeError where there are no requests.
     """
-    if REQUEST not in batch.schema.names:
-        raise TypeError(
-            f"respond() got the columns {', '.join(batch.schema.names)}, expected one more: "
-            f"{REQUEST}, as HttpSource(schema=pa.schema(…)) gives it"
-        )
+    check_requests(batch)
+    try:
+        told = rows(batch)
+    except Exception as error:  # noqa: BLE001 - such as text that is none
+        if batch.num_rows > 1:
+            each = (batch.slice(start, 1) for start in range(batch.num_rows))
+            return [answer for row in each for answer in responses_of(row, rescue)]
+        rescue([{REQUEST: batch.column(REQUEST)[0].as_py()}], f"respond(): {error}")
+        return []
     found = []
-    for row in rows(batch):
+    for row in told:
         said = {name: value for name, value in row.items() if name != REQUEST}
         try:
             found.append(response(row[REQUEST], said))
-        except (TypeError, ValueError) as error:
+        except Exception as error:  # noqa: BLE001 - of this row alone, which is answered so
             rescue([row], f"respond(): {error}")
     return found

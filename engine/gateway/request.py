@@ -6,10 +6,10 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from email import message_from_bytes
-from email.policy import HTTP
-from typing import Any, NamedTuple
-from urllib.parse import parse_qsl, unquote, urlsplit
+from typing import Any
+from urllib.parse import parse_qsl, unquote
+
+from engine.gateway.form import Part, parts_of
 
 
 @dataclass(slots=True)
@@ -23,16 +23,6 @@ class Response:
     """The headers, a line each."""
     body: bytes | Iterator[bytes]
     """All of it, or what comes piece by piece."""
-
-
-class Part(NamedTuple):
-    """A field or a file of a form."""
-
-    name: str
-    filename: str | None
-    """None for a field."""
-    content_type: str
-    content: bytes
 
 
 @dataclass(slots=True)
@@ -60,20 +50,25 @@ class Request:
     @property
     def path(self) -> str:
         """The path, decoded."""
-        return unquote(urlsplit(self.target).path)
+        return unquote(self.target.partition("?")[0])
 
     @property
     def query(self) -> dict[str, str]:
         """The values of the query by name, decoded; the last one where there are several."""
-        return dict(parse_qsl(urlsplit(self.target).query, keep_blank_values=True))
+        return dict(parse_qsl(self.target.partition("?")[2], keep_blank_values=True))
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers by name, in lower case; of one that came several times, joined by commas."""
+        """The headers by name, in lower case; of one that came several times, joined by commas.
+
+        Cookies, which HTTP/2 sends one by one, are joined by semicolons.
+        """
         found: dict[str, str] = {}
         for line in self.head.decode("latin-1").split("\r\n")[:-1]:
             name, _, value = line.partition(": ")
-            found[name] = f"{found[name]}, {value}" if name in found else value
+            if name in found:
+                value = f"{found[name]}{'; ' if name == 'cookie' else ', '}{value}"
+            found[name] = value
         return found
 
     def text(self) -> str:
@@ -81,28 +76,12 @@ class Request:
         return self.body.decode()
 
     def json(self) -> Any:
-        """What the body says in JSON. Raises ValueError."""
-        return json.loads(self.body)
+        """What the body says in JSON; of a name that comes twice, the last. Raises ValueError."""
+        return said_in_json(self.body)
 
     def parts(self) -> list[Part]:
         """The parts of a body that is `multipart/form-data`. Raises ValueError where it is none."""
-        kind = self.headers.get("content-type", "")
-        if not kind.lower().startswith("multipart/form-data"):
-            raise ValueError(f"content-type is {kind!r:.80}, expected multipart/form-data")
-        head = f"content-type: {kind}\r\n\r\n".encode("latin-1")
-        message = message_from_bytes(head + self.body, policy=HTTP)
-        if not message.is_multipart() or message.defects:
-            raise ValueError("the body has no parts, or is broken off")
-        return [
-            Part(
-                str(part.get_param("name", "", "content-disposition")),
-                part.get_filename(),
-                part.get_content_type(),
-                bytes(part.get_payload(decode=True) or b""),
-            )
-            for part in message.walk()
-            if not part.is_multipart()
-        ]
+        return parts_of(self.headers.get("content-type", ""), self.body)
 
     def reply(
         self, value: Any = None, status: int = 200, headers: Mapping[str, str] | None = None
@@ -114,8 +93,10 @@ class Request:
         `respond()`, and for as long as the client reads.
 
         Raises TypeError, or ValueError for NaN, where JSON has no words, and ValueError for a
-        header of several lines.
+        status or a header that HTTP has not.
         """
+        if type(status) is not int or not _LEAST_STATUS <= status <= _MOST_STATUS:
+            status = _checked_status(status)
         if headers is None:
             return response(self.id, value, status)
         kind, body = _encoded(value)
@@ -123,8 +104,31 @@ class Request:
         for name, text in headers.items():
             if "\n" in name + text or "\r" in name + text:
                 raise ValueError(f"the header {name!r}: {text!r:.80} is not one line")
+            if not _NAME.fullmatch(name) or _CONTROL.search(text):
+                raise ValueError(f"the header {name!r}: {text!r:.80} has what no header may have")
             lines.append(f"{name}: {text}\r\n".encode("latin-1"))
         return Response(self.id, status, b"".join(lines), body)
+
+
+def said_in_json(body: bytes) -> Any:
+    """What it says. Raises ValueError, for NaN and infinity too, which JSON has not."""
+    try:
+        return json.loads(body, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise ValueError("it nests too deep") from None
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"got {name}, which JSON has not")
+
+
+def _checked_status(status: Any) -> int:
+    """An `http.HTTPStatus`, say, as a number."""
+    is_status = isinstance(status, int) and not isinstance(status, bool)
+    if not is_status or not _LEAST_STATUS <= status <= _MOST_STATUS:
+        least, most = _LEAST_STATUS, _MOST_STATUS
+        raise ValueError(f"status is {status!r:.80}, expected a number from {least} to {most}")
+    return int(status)
 
 
 def response(name: int, value: Any, status: int = 200) -> Response:
@@ -163,3 +167,6 @@ _TEXT = b"content-type: text/plain; charset=utf-8\r\n"
 _EVENTS = b"content-type: text/event-stream\r\ncache-control: no-cache\r\n"
 _LINE_END = re.compile("\r\n|\r|\n")
 _JSON = b"content-type: application/json\r\n"
+_NAME = re.compile("[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_LEAST_STATUS, _MOST_STATUS = 200, 599

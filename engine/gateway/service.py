@@ -6,14 +6,15 @@ import errno
 import logging
 import threading
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, fields, is_dataclass
+from itertools import islice
 from typing import Any
 
 from engine.errors import ConfigError, GraphError
 from engine.gateway.columns import REQUEST
-from engine.gateway.request import Request, Response
+from engine.gateway.request import Request, Response, response
 from engine.graph.execution import ExecutionGraph, ExecutionVertex
 from engine.network import HttpGateway, HttpReplies
 from engine.placement import Placement
@@ -34,8 +35,12 @@ class GatewaySettings:
     """Files in PEM: the certificate with its chain, and its key."""
     max_in_flight: int
     max_body_bytes: int
+    max_in_flight_bytes: int
+    """Of bodies under way, and of answers that are not read."""
+    max_connections: int
     timeout_seconds: float
-    header_seconds: float
+    client_seconds: float
+    """How long a client may take for what it has to do next."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,10 @@ class GatewayPlan:
     """Tasks of other nodes that answer requests of its own gateway."""
     timeout_seconds: float = 0.0
     """The longest that a request of the job may take."""
+    tasks: int = 0
+    """How many the job has, each of which tells all gateways when it works."""
+    is_of_requests: bool = False
+    """Whether nothing but requests leads to it: whatever it gets, one of them has brought."""
 
     @property
     def peers(self) -> tuple[int, ...]:
@@ -90,6 +99,7 @@ def plan_gateways(graph: ExecutionGraph, placement: Placement) -> dict[int, Gate
         return {}
     numbers = {task: number for number, task in enumerate(found)}
     timeout_seconds = max(settings.timeout_seconds for settings in found.values())
+    of_requests = _of_requests(graph)
 
     def plan(task: int) -> GatewayPlan:  # of any: each may fail on a request
         node = placement.nodes[task].id
@@ -102,9 +112,23 @@ def plan_gateways(graph: ExecutionGraph, placement: Placement) -> dict[int, Gate
             tuple((number, other) for other, number in numbers.items() if not is_near[other]),
             tuple(other for other in sorted(is_near) if task in found and not is_near[other]),
             timeout_seconds,
+            len(graph.vertices),
+            graph.vertices[task].job_vertex.id in of_requests,
         )
 
     return {vertex.id: plan(vertex.id) for vertex in graph.vertices}
+
+
+def _of_requests(graph: ExecutionGraph) -> set[int]:
+    """The job's vertices to whose records no source leads but gateways."""
+    found: set[int] = set()
+    for vertex in graph.job.vertices:  # in topological order
+        first = vertex.operators[0].operator.properties
+        inputs = graph.job.inputs(vertex)
+        of_records = [each for each in inputs if not (first.side_input and each.input)]
+        if first.gateway or (of_records and all(each.source in found for each in of_records)):
+            found.add(vertex.id)
+    return found
 
 
 def _settings(vertex: ExecutionVertex) -> GatewaySettings | None:
@@ -119,6 +143,7 @@ class Gateway(Service):
         self._plan = plan
         self._config = site.config
         self._is_cancelled = False
+        self._works = False
         self._abandoned = 0
         """Requests of this node that had ended without an answer when it last looked."""
         self._wary_until = 0.0
@@ -138,8 +163,11 @@ class Gateway(Service):
                 token=settings.token,
                 max_in_flight=settings.max_in_flight,
                 max_body_bytes=settings.max_body_bytes,
+                max_in_flight_bytes=settings.max_in_flight_bytes,
+                max_connections=settings.max_connections,
                 timeout_seconds=settings.timeout_seconds,
-                header_seconds=settings.header_seconds,
+                client_seconds=settings.client_seconds,
+                tasks=plan.tasks,
                 shares_port=plan.shares_port,
                 certificate=settings.certificate,
                 replies=self._local,
@@ -175,6 +203,13 @@ class Gateway(Service):
             for number, task in gateways:
                 self._ways.connect(number, peers[task].endpoints[kind], patience)
 
+    def ready(self) -> None:
+        """Tell all gateways: each says that it is ready when all tasks work."""
+        if not self._works:
+            self._works = True
+            with suppress(OSError):  # one is gone, and the job knows
+                self._ways.tell_work()
+
     @contextmanager
     def entered(self) -> Iterator[None]:
         """Operators that are opened in this thread use this gateway."""
@@ -185,30 +220,69 @@ class Gateway(Service):
             _of_thread.gateway = None
 
     def reply(self, responses: Sequence[Response]) -> None:
-        """Answer requests, each at the gateway that it came in by."""
+        """Answer requests, each at the gateway that it came in by.
+
+        Whatever is given: what is no answer is logged, and its request, if that can be told, gets a
+        500. Raises OSError where a gateway is gone.
+        """
         own, others = [], []
         is_own = self._plan.number if self.server is not None else -1
         for each in responses:
             if type(each) is not Response:
-                raise TypeError(
-                    f"respond() got {type(each).__name__} {each!r:.80}, expected what "
-                    "request.reply(…) makes"
-                )
-            if type(each.body) is not bytes:
-                thread = threading.Thread(target=self._stream, args=(each, each.body), daemon=True)
-                thread.start()
-            elif each.id >> _GATEWAY_SHIFT == is_own:
+                self._refuse(each)
+            elif not isinstance(each.body, bytes):
+                self._begin_stream(each, each.body)
+            elif type(each.id) is int and each.id >> _GATEWAY_SHIFT == is_own:
                 own.append(each)
             else:
                 others.append(each)
         if own and self.server is not None:
-            self.server.reply(own)
+            self._send(self.server.reply, own)
         if others:
-            self._ways.reply(others)
+            self._send(self._reply_elsewhere, others)
+
+    def fail(self, request: Request, error: BaseException) -> None:
+        """Answer a request with 500 and its id, which the log has with the error."""
+        self.rescue([request], _told(error))
+
+    def _send(self, send: Callable[[list[Response]], None], replies: list[Response]) -> None:
+        """Send them; where they cannot be, one by one, so that each fails for itself."""
+        try:
+            send(replies)
+        except OSError:
+            raise
+        except Exception as error:  # noqa: BLE001 - of a response that a function has made
+            if len(replies) > 1:
+                for each in replies:
+                    self._send(send, [each])
+                return
+            name = replies[0].id
+            if type(name) is int and self._ways.reaches(name & _IDS):
+                self.rescue([{REQUEST: name}], f"respond(): {_told(error)}")
+            else:
+                logger.error(f"respond() got an answer to {_shown(name)}, expected a request's id")
+
+    def _reply_elsewhere(self, replies: list[Response]) -> None:
+        for each in replies:
+            if not self._ways.reaches(each.id):
+                raise ValueError("there is no such gateway")
+        self._ways.reply(replies)
+
+    def _refuse(self, answer: object) -> None:
+        told = f"respond() got {_shown(answer)}, expected what request.reply(…) makes"
+        if not self.rescue([answer], told):
+            logger.error(told)
+
+    def _begin_stream(self, response: Response, body: Iterator[bytes]) -> None:
+        thread = threading.Thread(target=self._stream, args=(response, body), daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:  # there are too many
+            self.rescue([{REQUEST: response.id}], f"{error}")
 
     def _stream(self, response: Response, body: Iterator[bytes]) -> None:
         """Send an answer piece by piece; in a thread of its own, while its client reads."""
-        name, stream = f"request {response.id:x}", None
+        stream = None
         try:
             for piece in body:
                 try:
@@ -220,13 +294,19 @@ class Gateway(Service):
             if stream is None:
                 stream = self._ways.stream(response.id, response.status, response.head)
             stream.finish()
-        except Exception as error:  # noqa: BLE001 - of a function of the user
-            logger.error(f"{name} failed: {type(error).__name__}: {error}")
+        except BaseException as error:  # noqa: BLE001 - of a function of the user
+            told = _told(error)
             if stream is None:
-                self.reply([Response(response.id, 500, b"", f"{name} failed\n".encode())])
+                with suppress(Exception):  # the job has ended
+                    self.rescue([{REQUEST: response.id}], told)
+            else:
+                logger.error(f"request {response.id:x} failed: {told}")
         finally:
             if isinstance(body, Generator):
-                body.close()
+                try:
+                    body.close()
+                except BaseException as error:  # noqa: BLE001 - as above
+                    logger.error(f"request {response.id:x}: closing its answer: {_told(error)}")
 
     has_rescue = True
 
@@ -254,15 +334,22 @@ class Gateway(Service):
         return request.deadline < now if is_abandoned is None else is_abandoned
 
     def rescue(self, records: Sequence[Any], error: str) -> bool:
-        """Answer requests that a function has failed on with 500, where all of these are some."""
+        """Answer requests that a function has failed on with 500, where all of these are some.
+
+        Where nothing but requests comes, what has lost its request is logged and left out.
+        """
         requests = [_request_of(record) for record in records]
         found = [each for each in requests if each and self._ways.reaches(each.id)]
-        if len(found) < len(records):
+        lost = len(records) - len(found)
+        if lost and not self._plan.is_of_requests:
             return False
+        if lost:
+            logger.error(f"{lost} records without their requests are left out: {error}")
         for request in found:
             target = f" to {request.target:.80}" if request.target else ""
             logger.error(f"request {request.id:x}{target} failed: {error}")
-        self.reply([each.reply(f"request {each.id:x} failed\n", 500) for each in found])
+        if found:
+            self.reply([response(each.id, f"request {each.id:x} failed\n", 500) for each in found])
         return True
 
     def end_source(self) -> None:
@@ -305,20 +392,50 @@ def gateway_in_use() -> Gateway:
     return gateway
 
 
-def _request_of(record: Any) -> Request | None:
-    """The request that a record is, or has among its items."""
+def _request_of(record: Any, depth: int = 0) -> Request | None:
+    """The request that a record is, or has among its items, or among theirs."""
     if isinstance(record, Request):
         return record
-    if isinstance(record, dict) and type(name := record.get(REQUEST)) is int:  # a row of columns
-        return Request(name, "", "", b"", b"", float("inf"))
-    items = record.values() if isinstance(record, dict) else record
-    if not isinstance(record, dict | list | tuple):
+    if isinstance(record, dict):
+        if type(name := record.get(REQUEST)) is int:  # a row of columns
+            return Request(name & _IDS, "", "", b"", b"", float("inf"))
+        items: Any = record.values()
+    elif isinstance(record, list | tuple):
+        items = record
+    elif is_dataclass(record) and not isinstance(record, Response):
+        items = (getattr(record, each.name, None) for each in fields(record))
+    else:
         return None
-    return next((each for each in items if isinstance(each, Request)), None)
+    if depth == _DEEPEST:
+        return None
+    for item in islice(items, _MOST_ITEMS):
+        if (found := _request_of(item, depth + 1)) is not None:
+            return found
+    return None
+
+
+def _told(error: BaseException) -> str:
+    """Its type and what it says; whatever that raises."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except BaseException:  # noqa: BLE001 - of a class of the user
+        return type(error).__name__
+
+
+def _shown(value: object) -> str:
+    """Its type and the beginning of what it says of itself; whatever that raises."""
+    try:
+        return f"{type(value).__name__} {value!r:.80}"
+    except BaseException:  # noqa: BLE001 - of a class of the user
+        return type(value).__name__
 
 
 _IN_USE_HINT = "another port may be free; port=0 takes any that is"
 _of_thread = threading.local()
 _LOCAL, _TCP, _KEY = "http", "http-tcp", "http-key"
 _GATEWAY_SHIFT = 48  # as in rust/http/src/slots.rs
+_IDS = (1 << 63) - 1
 _LOOK_SECONDS = 0.01
+_DEEPEST = 2
+_MOST_ITEMS = 64
+"""A request is near the beginning of what has one."""

@@ -40,6 +40,9 @@ class Rescue(Protocol):
     def __call__(self, record: Any, error: BaseException) -> None:
         """Count it, and put it aside where that is wanted. Raises what is no failure of its."""
 
+    def check(self, given: Any) -> None:
+        """Raise TypeError where what a function has given is wrong for who takes it."""
+
 
 @dataclass(frozen=True)
 class TaskContext:
@@ -183,6 +186,10 @@ class Properties:
 
     answers: bool = False
     """Whether its tasks answer such requests."""
+
+    check: "Callable[[Any], None] | None" = None
+    """Raises TypeError for what is no record of its, or no columns. In a job with requests, what is
+    right before it in its chain has then failed on whatever it made that of."""
 
     def __post_init__(self) -> None:
         """Raises GraphError for a value that means nothing."""
@@ -412,6 +419,9 @@ class BatchFunction(ABC):
     """What follows the records that it gave last, where its `Properties` say that it makes
     watermarks; any call may set it. None again when it has left."""
 
+    keeps_nothing: bool = False
+    """Whether all that `process` gives is of the batch that it got."""
+
     def hold_markers(self, stamps: list[int]) -> list[int]:
         """Give the stamps of markers whose records have left, of these and those before.
 
@@ -491,6 +501,8 @@ class BatchFunction(ABC):
 
 class Plain(BatchFunction):
     """A batch function that is only a function of a batch."""
+
+    keeps_nothing = True
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self._function = function

@@ -342,8 +342,8 @@ class Chain:
         counter = [0]
         if isinstance(kind, RecordOperator):
             if (rescuer := self._rescuers.get(name)) is not None:
-                run = rescuer.around(rescued(kind, rescuer))
-                return _counted(run, counter, tell), counter
+                run = _counted(rescued(rescuer.checked(kind), rescuer), counter, tell)
+                return rescuer.around(run), counter
             if kind.form == "map":
                 return _map(kind.function, tell), None
             form = _filter if kind.form == "filter" else _flat_map
@@ -364,13 +364,16 @@ class Chain:
             if type(function).on_timer is not BatchFunction.on_timer:
                 self._timed.append(place)
             process: Run = function.process
-            if (rescuer := self._rescuers.get(name)) is not None:
+            rescuer = self._rescuers.get(name)
+            if rescuer is not None and function.keeps_nothing:
+                process = rescuer.checked_batches(process)
+            compacts = kind.properties.compacts
+            # One that takes what is encoded is the first, which needs not tell of itself.
+            if not (compacts and kind.properties.accepts_encoded):
+                process = _counted(process, counter, tell)
+            if rescuer is not None:
                 process = rescuer.around(process)
-            if not kind.properties.compacts:
-                return _counted(process, counter, tell), counter
-            if kind.properties.accepts_encoded:
-                return process, None  # it is the first, which needs not tell of itself
-            return _counted(process, counter, tell), None
+            return process, None if compacts else counter
         assert isinstance(kind, SinkOperator), f"unknown kind of operator {kind!r}"
         writer = kind.open(context)
         self.sinks.add(name, context.identity, writer)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from engine.columns import is_columns, rows
 from engine.graph.failing import Failing
+from engine.graph.operator import RecordOperator
 from engine.network import Cancelled, ChannelLost
 from engine.runtime.failure import in_words, shortened
 
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from engine.runtime.services import Services
 
 Run = Callable[[Any], Any]
+Emit = Callable[..., Any]
 
 
 class Rescuer:
@@ -36,12 +39,27 @@ class Rescuer:
         if not isinstance(error, Exception) or isinstance(error, _OF_THE_JOB):
             self._failing.on(record)
             raise error
+        words = self._count(record, error)
+        if self._emit is not None:
+            self._aside.append((record, words))
+
+    def _count(self, record: Any, error: BaseException) -> str:
         words = in_words(error).partition("\n\nhint: ")[0]
         if self.first_error is None:
             self.first_error = f"{words} on {shortened(record)}"
         self.errors += 1
-        if self._emit is not None:
-            self._aside.append((record, words))
+        return words
+
+    def checked(self, operator: RecordOperator) -> RecordOperator:
+        """The operator, with a function that fails on what is wrong for who takes it."""
+        return operator
+
+    def checked_batches(self, run: Run) -> Run:
+        """As `checked`, of what makes a batch of a batch."""
+        return run
+
+    def check(self, given: Any) -> None:
+        """Raise TypeError where what a function has given is wrong for who takes it."""
 
     def around(self, run: Run) -> Run:
         """The batch function, with what it has put aside sent off after each batch."""
@@ -66,19 +84,79 @@ class Rescuer:
 class ServiceRescuer(Rescuer):
     """Has services deal with what the function fails on; what is not for them fails the job.
 
-    What they do not want any more goes no further.
+    What they do not want any more goes no further. `check` is what the next operator says of its
+    records: what a function gives that is none of them has failed.
     """
 
-    def __init__(self, services: Services, failing: Failing) -> None:
+    def __init__(
+        self, services: Services, failing: Failing, check: Callable[[Any], None] | None = None
+    ) -> None:
         super().__init__(None, failing)
         self._services = services
+        self._check = check
 
     def __call__(self, record: Any, error: BaseException) -> None:
-        """Count a record that the function failed on, once a service has dealt with it."""
-        super().__call__(record, error)
-        if not self._services.rescue([record], in_words(error)):
+        """Count a record that the function failed on, once a service has dealt with it.
+
+        Whatever it raises, `SystemExit` too: no record may end what serves others.
+        """
+        is_dealt_with = not isinstance(error, _OF_THE_JOB) and self._services.rescue(
+            [record], in_words(error)
+        )
+        if not is_dealt_with:
             self._failing.on(record)
             raise error
+        self._count(record, error)
+
+    def checked(self, operator: RecordOperator) -> RecordOperator:
+        """The operator, with a function that fails where it gives what `check` refuses."""
+        function, check = operator.function, self._check
+        if check is None or operator.form == "filter":
+            return operator
+
+        def checked(record: Any) -> Any:
+            given = function(record)
+            check(given)
+            return given
+
+        def all_checked(record: Any) -> list[Any]:
+            given = list(function(record))
+            for each in given:
+                check(each)
+            return given
+
+        return replace(operator, function=checked if operator.form == "map" else all_checked)
+
+    def checked_batches(self, run: Run) -> Run:
+        """As `checked`. Of as many records as there were, each is of the one in its place."""
+        if (check := self._check) is None:
+            return run
+
+        def checked(batch: Any) -> Any:
+            out = run(batch)
+            if type(out) is not list:
+                check(out)
+                return out
+            wrong: dict[int, TypeError] = {}
+            for place, each in enumerate(out):
+                try:
+                    check(each)
+                except TypeError as raised:
+                    wrong[place] = raised
+            if not wrong:
+                return out
+            if type(batch) is not list or len(batch) != len(out):
+                raise next(iter(wrong.values()))
+            for place, error in wrong.items():
+                self(batch[place], error)
+            return [each for place, each in enumerate(out) if place not in wrong]
+
+        return checked
+
+    def check(self, given: Any) -> None:
+        """As the next operator does."""
+        if self._check is not None:
+            self._check(given)
 
     def around(self, run: Run) -> Run:
         """The batch function; where it fails as a whole, all its records have."""
@@ -93,15 +171,54 @@ class ServiceRescuer(Rescuer):
                 return run(batch)
             except _OF_THE_JOB:
                 raise
-            except Exception as error:
-                records = rows(batch) if is_columns(batch) else batch
-                if type(records) is not list or not self._services.rescue(records, in_words(error)):
+            except BaseException as error:
+                records = _records(batch)
+                if records is None or not self._services.rescue(records, in_words(error)):
                     raise
                 self.errors += len(records)
                 self.first_error = self.first_error or in_words(error)
                 return []
 
         return rescued
+
+
+def emitting(emit: Emit, services: Services) -> Emit:
+    """What hands records on, where services deal with those that cannot travel."""
+    if not services.has_rescue:
+        return emit
+
+    def emit_rescued(out: Any, stamps: list[int] | None = None) -> None:
+        while True:
+            try:
+                emit(out, stamps)
+                return
+            except _OF_THE_JOB:
+                raise
+            except Exception as error:
+                records = _records(out)
+                if records is None:
+                    raise
+                if is_columns(out):
+                    out = []
+                else:  # those before it have left
+                    place = getattr(error, "record_index", None)
+                    if place is None:
+                        raise
+                    records, out = [records[place]], records[place + 1 :]
+                if not services.rescue(records, in_words(error)):
+                    raise
+
+    return emit_rescued
+
+
+def _records(batch: Any) -> list[Any] | None:
+    """Those of a batch; None where they cannot be told."""
+    if type(batch) is list:
+        return batch
+    try:
+        return rows(batch) if is_columns(batch) else batch.to_list()
+    except Exception:  # noqa: BLE001 - of what is in it
+        return None
 
 
 _OF_THE_JOB = (Cancelled, ChannelLost)

@@ -48,6 +48,11 @@ class Services:
         for plan, service in zip(self._plans, self._services, strict=True):
             service.connect({task: peers[task] for task in plan.peers})
 
+    def ready(self) -> None:
+        """Tell each that the task takes records; from any thread."""
+        for service in self._services:
+            service.ready()
+
     @contextmanager
     def entered(self) -> Iterator[None]:
         """Have all work for the task in this thread as long as the block runs."""

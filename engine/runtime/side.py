@@ -21,7 +21,9 @@ from engine.runtime.services import Services
 class SideInput:
     """Where the elements of such a task come from, and the `Gate` of its first operator."""
 
-    def __init__(self, network: Network, description: TaskDescription) -> None:
+    def __init__(
+        self, network: Network, description: TaskDescription, ready: Callable[[], None]
+    ) -> None:
         self.error: BaseException | None = None
         """Why the operator ended the task."""
         self._network = network
@@ -30,7 +32,10 @@ class SideInput:
         self.is_awaited = properties.ends_with_side
         """Whether the task ends when the side input has, too."""
         self._records_ended = False
-        self._held = properties.holds_records
+        self._ready = ready
+        """Called when they need not wait any more."""
+        self.holds = self._held = properties.holds_records
+        """Whether records wait for the side input at the start."""
         if self._held:
             network.pause(self._records, _REASON)
 
@@ -58,6 +63,7 @@ class SideInput:
     def resume(self) -> None:
         """Let held records come."""
         self._network.resume(self._records, _REASON)
+        self._ready()
 
     def fail(self, error: BaseException) -> None:
         """End the task with this error, even while it waits."""

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from engine.checkpoint import TaskSnapshot
@@ -43,7 +44,7 @@ from engine.runtime.description import (
 from engine.runtime.drift import Drift
 from engine.runtime.heap import fill_gaps
 from engine.runtime.measured import measured
-from engine.runtime.rescue import Rescuer, ServiceRescuer
+from engine.runtime.rescue import Rescuer, ServiceRescuer, emitting
 from engine.runtime.scheduling import take_turns
 from engine.runtime.services import Services
 from engine.runtime.shares import ENDED
@@ -136,7 +137,9 @@ class Task:
             take_turns(self.description.neighbours)
         config = self.description.config
         side = (
-            SideInput(self._network, self.description) if self.description.has_side_input else None
+            SideInput(self._network, self.description, self._services.ready)
+            if self.description.has_side_input
+            else None
         )
         start = None if self._snapshots is None else self._snapshots.start
         context = TaskContext(
@@ -187,6 +190,8 @@ class Task:
         self._check_cancelled()  # from here on, `cancel` wakes what waits in the operators
         if holders := self.chain.holders:
             self._deliver = _with_results(self._deliver, holders)
+        if side is None or not side.holds:
+            self._services.ready()
         if makers := self.chain.makers:
             self._deliver = self._then_tell_time(self._deliver, makers)
         if self._snapshots is not None and self._restore(self._snapshots):
@@ -380,22 +385,23 @@ class Task:
 
     def _open_outputs(self) -> tuple[Deliver, dict[str, dict[str, Deliver]]]:
         """Where the chain's records go, and those of side outputs, by operator and output."""
-        gates: list[OutputGate] = []
-        side_gates: dict[str, dict[str, list[OutputGate]]] = {}
+        emits: list[Deliver] = []
+        side_emits: dict[str, dict[str, list[Deliver]]] = {}
         for output in self.description.outputs:
             pickle = self.description.pickles(output)
             gate = open_output_gate(self._network, output.partitioner, output.channels, pickle)
             self._gates.append(gate)
+            emit = emitting(gate.emit, self._services)
             if output.side_output is None:
-                gates.append(gate)
+                emits.append(emit)
             else:
                 operator, name = output.side_output
-                side_gates.setdefault(operator, {}).setdefault(name, []).append(gate)
+                side_emits.setdefault(operator, {}).setdefault(name, []).append(emit)
         sides = {
-            operator: {name: _emit_to_all(gates) for name, gates in outputs.items()}
-            for operator, outputs in side_gates.items()
+            operator: {name: _emit_to_all(emits) for name, emits in outputs.items()}
+            for operator, outputs in side_emits.items()
         }
-        return _emit_to_all(gates) if gates else self._observe, sides
+        return _emit_to_all(emits) if emits else self._observe, sides
 
     def _observe(self, _out: Any, stamps: list[int] | None = None) -> None:
         if stamps:
@@ -498,13 +504,13 @@ def _with_results(deliver: Deliver, holders: Sequence[BatchFunction]) -> Deliver
     return deliver_with_results
 
 
-def _emit_to_all(gates: list[OutputGate]) -> Deliver:
-    if len(gates) == 1:
-        return gates[0].emit
+def _emit_to_all(emits: list[Deliver]) -> Deliver:
+    if len(emits) == 1:
+        return emits[0]
 
     def emit_to_all(out: Any, stamps: list[int] | None = None) -> None:
-        for gate in gates:
-            gate.emit(out, stamps)
+        for emit in emits:
+            emit(out, stamps)
 
     return emit_to_all
 
@@ -517,12 +523,13 @@ def _rescuers(
 ) -> dict[str, Rescuer]:
     """By the names of the operators whose failures do not fail the job."""
     found: dict[str, Rescuer] = {}
-    for operator in operators:
+    for operator, following in zip_longest(operators, operators[1:]):
         if operator.operator.properties.on_error != "fail":
             emit = side_outputs.get(operator.name, {}).get(ERRORS)
             found[operator.name] = Rescuer(emit, failing)
         elif services.has_rescue:
-            found[operator.name] = ServiceRescuer(services, failing)
+            check = None if following is None else following.operator.properties.check
+            found[operator.name] = ServiceRescuer(services, failing, check)
     return found
 
 

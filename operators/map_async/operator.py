@@ -221,15 +221,21 @@ class _MapAsync(BatchFunction):
     def _put(self, call: Call, out: list[Any]) -> None:
         """Put the result behind the others, or rescue what there is none of."""
         error, of_batches = call.error, self._operator.of_batches
-        if error is None and not of_batches:
+        rescue = self._context.rescue
+        if error is None and not of_batches and rescue is None:
             out.append(call.result)
             return
         try:
             if error is not None:
                 raise error
-            out += checked_batch(call.result, self._operator.method)
+            given = [call.result]
+            if of_batches:
+                given = checked_batch(call.result, self._operator.method)
+            if rescue is not None:
+                for each in given:
+                    rescue.check(each)
+            out += given
         except BaseException as error:
-            rescue = self._context.rescue
             if rescue is None:
                 self._context.failing.on(call.record)
                 raise

@@ -1,20 +1,24 @@
 """A sink that answers requests."""
 
+import logging
 from typing import Any
 
 from engine.columns import is_columns
-from engine.gateway import Gateway, Response, gateway_in_use, responses_of
+from engine.gateway import Gateway, Response, check_answer, gateway_in_use, responses_of
 from engine.graph.operator import Properties, SinkOperator, SinkWriter, TaskContext
+
+logger = logging.getLogger("oka")
 
 
 class Respond(SinkOperator[Response]):
     """Answers the requests of an `HttpSource`: its records are what `request.reply(…)` makes.
 
     Rows of columns with `_request` are answered with what else is in them, as JSON. A request is
-    answered once; later answers to it are dropped.
+    answered once; later answers to it are dropped. What is no answer is logged, and does not end
+    the job; the request that the operator right before made it of gets a 500.
     """
 
-    properties = Properties(answers=True, accepts_columns=True)
+    properties = Properties(answers=True, accepts_columns=True, check=check_answer)
 
     def open(self, _context: TaskContext) -> SinkWriter:
         """The way to the gateways."""
@@ -31,6 +35,10 @@ class _Writer(SinkWriter):
     def write(self, records: Any) -> None:
         """A list of responses, or columns."""
         if is_columns(records):
-            records = responses_of(records, self._gateway.rescue)
+            try:
+                records = responses_of(records, self._gateway.rescue)
+            except TypeError as error:
+                logger.error(f"{records.num_rows} rows are left out: {error}")
+                return
         if records:
             self._gateway.reply(records)

@@ -1,8 +1,7 @@
 """A source of requests over HTTP."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from engine.distribution import install_hint
 from engine.errors import GraphError
@@ -29,9 +28,17 @@ class HttpSource(SourceOperator[Any]):
     A task takes what waits, up to `batch_size` requests at once; with `max_wait_ms` it waits for so
     long after the first for more, which larger batches of a model may be worth. Requests that are
     not answered within `timeout` seconds get a 504, those above `max_in_flight` at once a 503 and
-    bodies above `max_body_bytes` a 413. It listens on this machine alone unless `host` says
-    otherwise; clients then have to show `token`, as `Authorization: Bearer …`. With `certificate`,
-    files in PEM of a certificate with its chain and of its key, it speaks HTTPS.
+    bodies above `max_body_bytes` a 413.
+
+    Bodies under way and answers that clients have not read take `max_in_flight_bytes` in all;
+    above that there are 503s. None is four of the largest bodies, and 64 MiB at least. A client
+    that takes longer than `client_timeout` seconds for what it has to do next (TLS, a request, its
+    body, reading on) is cut off, and so are the idlest where more than `max_connections` come, or
+    more than the process has descriptors for.
+
+    It listens on this machine alone unless `host` says otherwise; clients then have to show
+    `token`, as `Authorization: Bearer …`. With `certificate`, files in PEM of a certificate with
+    its chain and of its key, it speaks HTTPS.
 
     With a `schema` records are pairs of a request and what its body says in JSON: a dict for a dict
     of names and types (`schema={"text": str, "top": int}`), else what a dataclass, a TypedDict or a
@@ -55,13 +62,20 @@ class HttpSource(SourceOperator[Any]):
         certificate: tuple[str, str] | None = None,
         max_in_flight: int = 1024,
         max_body_bytes: int = 16 << 20,
+        max_in_flight_bytes: int | None = None,
+        max_connections: int = 4096,
         max_wait_ms: float = 0.0,
         timeout: float = 30.0,
+        client_timeout: float = 10.0,
         schema: Any = None,
     ) -> None:
         check_integer("port", port, 0)
         check_integer("max_in_flight", max_in_flight, 1)
         check_integer("max_body_bytes", max_body_bytes, 0)
+        check_integer("max_connections", max_connections, 1)
+        if max_in_flight_bytes is None:
+            max_in_flight_bytes = max(_LEAST_BYTES, 4 * max_body_bytes)
+        check_integer("max_in_flight_bytes", max_in_flight_bytes, max_body_bytes)
         if port > _LAST_PORT:
             raise GraphError(f"port is {port}, expected at most {_LAST_PORT}")
         if not path.startswith("/"):
@@ -71,7 +85,11 @@ class HttpSource(SourceOperator[Any]):
                 f"host is {host!r} and token is {token!r}, expected a token where others can come",
                 hint="HttpSource(token=…); clients send it as `Authorization: Bearer …`",
             )
-        for name, value, least in (("max_wait_ms", max_wait_ms, 0.0), ("timeout", timeout, 0.001)):
+        for name, value, least in (
+            ("max_wait_ms", max_wait_ms, 0.0),
+            ("timeout", timeout, 0.001),
+            ("client_timeout", client_timeout, 0.001),
+        ):
             if not least <= value < float("inf"):
                 raise GraphError(f"{name} is {value!r}, expected a number >= {least:g}")
         self.max_wait_ms = max_wait_ms
@@ -81,13 +99,15 @@ class HttpSource(SourceOperator[Any]):
         self.settings = GatewaySettings(
             host,
             port,
-            quote(path),
+            path,
             token,
             certificate,
             max_in_flight,
             max_body_bytes,
+            max_in_flight_bytes,
+            max_connections,
             timeout,
-            _HEADER_SECONDS,
+            client_timeout,
         )
 
     @property
@@ -113,12 +133,18 @@ class _Requests(SourceReader):
 
     def __init__(self, gateway: Gateway, limit: int, linger_seconds: float) -> None:
         assert gateway.server is not None
+        self._gateway = gateway
         self._server = gateway.server
         self._limit = limit
         self._linger_seconds = linger_seconds
 
     def restore(self, position: tuple[()]) -> None:
         """Requests of before have got a 503."""
+
+    def _refuse(self, request: Request, wrong: Sequence[Any]) -> None:
+        """Say what is wrong with its body."""
+        said = {"detail": wrong, "request": f"{request.id:x}"}
+        self._server.reply([request.reply(said, 422)])
 
     def __iter__(self) -> Iterator[list[Any]]:
         take, limit, linger = self._server.take, self._limit, self._linger_seconds
@@ -138,17 +164,18 @@ class _Typed(_Requests):
 
         validate = self._adapter.validate_json
         for batch in super().__iter__():
-            pairs, refused = [], []
+            pairs = []
             for request in batch:
                 try:
-                    pairs.append((request, validate(request.body)))
-                except ValidationError as error:
-                    wrong = error.errors(
-                        include_url=False, include_context=False, include_input=False
-                    )
-                    refused.append(request.reply({"detail": wrong}, 422))
-            if refused:
-                self._server.reply(refused)
+                    try:
+                        pairs.append((request, validate(request.body)))
+                    except ValidationError as error:
+                        wrong = error.errors(
+                            include_url=False, include_context=False, include_input=False
+                        )
+                        self._refuse(request, wrong)
+                except BaseException as error:  # noqa: BLE001 - a validator's, of this body alone
+                    self._gateway.fail(request, error)
             yield pairs
 
 
@@ -162,17 +189,34 @@ class _Columns(_Requests):
     def __iter__(self) -> Iterator[Any]:
         schema = self._schema
         for batch in super().__iter__():
-            ids, rows, refused = [], [], []
+            requests, rows = [], []
             for request in batch:
                 row, wrong = row_of(request.body, schema)
                 if wrong:
-                    refused.append(request.reply({"detail": wrong}, 422))
+                    self._refuse(request, wrong)
                 else:
-                    ids.append(request.id)
+                    requests.append(request)
                     rows.append(row)
-            if refused:
-                self._server.reply(refused)
-            yield columns_of_requests(ids, rows, schema) if rows else []
+            yield from self._columns(requests, rows)
+
+    def _columns(
+        self, requests: Sequence[Request], rows: Sequence[dict[str, Any]]
+    ) -> Iterator[Any]:
+        """One batch, or several where one does not take all: a dictionary has so many values."""
+        if not rows:
+            yield []
+            return
+        try:
+            batch = columns_of_requests([each.id for each in requests], rows, self._schema)
+        except Exception as error:  # noqa: BLE001 - of what is in these bodies
+            if len(rows) == 1:
+                self._gateway.fail(requests[0], error)
+                return
+            half = len(rows) // 2
+            yield from self._columns(requests[:half], rows[:half])
+            yield from self._columns(requests[half:], rows[half:])
+        else:
+            yield batch
 
 
 def _adapter(schema: Any) -> "TypeAdapter[Any]":
@@ -197,6 +241,6 @@ def _adapter(schema: Any) -> "TypeAdapter[Any]":
 
 _OF_THIS_MACHINE = ("127.0.0.1", "::1", "localhost")
 _LAST_PORT = 65535
-_HEADER_SECONDS = 10.0
+_LEAST_BYTES = 64 << 20
 _LOOK_SECONDS = 0.1
 """So often the task looks whether it has ended."""

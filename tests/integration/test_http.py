@@ -180,27 +180,215 @@ def test_what_fails_is_answered_and_the_job_lives(
         assert re.search(rf"request {name} to / failed: .*{error}", log)
 
 
-def test_a_record_that_is_no_request_fails_the_job() -> None:
-    with served(lambda requests: requests.map(str).map(refuse)) as (port, job):
-        with suppress(OSError, http.client.HTTPException):
-            Client(port)()
-        with pytest.raises(engine.OperatorError, match="RuntimeError: no request"):
-            job.wait_finished(60)
+def test_a_record_that_has_lost_its_request_is_left_out(capfd: pytest.CaptureFixture[str]) -> None:
+    with served(lambda requests: requests.map(str).map(refuse), timeout=0.5) as (port, job):
+        assert Client(port)()[0] == 504, "nobody knows whose it was"
+        assert is_running(job)
+    said = capfd.readouterr().err
+    assert "1 records without their requests are left out: RuntimeError: no request" in said
 
 
-def refuse(_record: str) -> Response:
+def refuse(_record: object) -> Response:
     raise RuntimeError("no request")
 
 
-def test_an_answer_that_is_none_fails_the_job() -> None:
-    def handle(requests: Stream[Request]) -> Stream[Any]:
-        return requests.map(lambda r: r.method)
+def test_a_record_of_another_source_still_fails_the_job() -> None:
+    def handle(requests: Stream[Request]) -> Stream[Response]:
+        return requests.union(source(Collection([1]))).map(refuse)  # type: ignore[arg-type]
 
-    with served(handle) as (port, job):
-        with suppress(OSError, http.client.HTTPException):
-            Client(port)()
-        with pytest.raises(engine.OperatorError, match=r"respond\(\) got str 'GET', expected what"):
-            job.wait_finished(60)
+    with served(handle) as (_, job), pytest.raises(engine.OperatorError, match="no request"):
+        job.wait_finished(60)
+
+
+class Speechless(Exception):
+    def __str__(self) -> str:
+        raise ValueError("nothing to say")
+
+    __repr__ = __str__
+
+
+def fails_midway() -> Iterator[Any]:
+    raise SystemExit(3)
+    yield
+
+
+def nested(depth: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+WRONG: dict[str, Callable[[Request], Any]] = {
+    "None": lambda _: None,
+    "text": lambda _: "text",
+    "the request": lambda r: r,
+    "no repr": lambda _: Speechless(),
+    "SystemExit": lambda _: sys.exit(3),
+    "KeyboardInterrupt": lambda _: signal.raise_signal(signal.SIGINT) or 1 / 0,
+    "GeneratorExit": lambda _: (_ for _ in ()).throw(GeneratorExit),
+    "no str": lambda _: (_ for _ in ()).throw(Speechless),
+    "a status": lambda r: r.reply(status=99),
+    "a large status": lambda r: Response(r.id, 99_999, b"", b""),
+    "a status of HTTP alone": lambda r: Response(r.id, 100, b"", b""),
+    "no id": lambda _: Response(None, 200, b"", b""),  # type: ignore[arg-type]
+    "text as a body": lambda r: Response(r.id, 200, b"", "text"),  # type: ignore[arg-type]
+    "text as headers": lambda r: Response(r.id, 200, "a: b", b""),  # type: ignore[arg-type]
+    "no header": lambda r: Response(r.id, 200, b"a b: c", b""),
+    "several lines": lambda r: r.reply(headers={"a": "b\r\nc: d"}),
+    "a set": lambda r: r.reply({1, 2}),
+    "NaN": lambda r: r.reply(float("nan")),
+    "half a character": lambda r: r.reply("\ud800"),
+    "too deep": lambda r: r.reply(nested(100_000)),
+    "an event": lambda r: r.reply(iter([object()])),
+    "no event": lambda r: r.reply(fails_midway()),
+    "its JSON": lambda r: r.reply(json.loads(b"[" * 100_000)),
+}
+
+
+@pytest.mark.parametrize("tasks", [1, 2])
+@pytest.mark.parametrize("form", ["map", "flat_map", "map_batches", "map_async"])
+def test_nothing_that_a_handler_returns_ends_the_job(form: str, tasks: int) -> None:
+    def handle(request: Request) -> Any:
+        return WRONG[request.text()](request) if request.body else request.reply("ok")
+
+    async def called(request: Request) -> Any:
+        return handle(request)
+
+    forms: dict[str, Callable[[Stream[Request]], Stream[Any]]] = {
+        "map": lambda requests: requests.map(handle),
+        "flat_map": lambda requests: requests.flat_map(lambda r: [handle(r)]),
+        "map_batches": lambda requests: requests.map_batches(lambda b: [handle(r) for r in b]),
+        "map_async": lambda requests: requests.map_async(called),
+    }
+
+    def handled(requests: Stream[Request]) -> Stream[Any]:
+        return forms[form](requests).with_parallelism(tasks).on_nodes(0)
+
+    with served(handled, config={"parallelism": tasks}) as (port, job):
+        for name in WRONG:
+            status, _, said = Client(port)("POST", "/", name.encode())
+            assert status == 500, name
+            assert re.match(rb"request [0-9a-f]+ failed", said), (name, said)
+        assert Client(port)()[::2] == (200, b"ok")
+        assert is_running(job)
+
+
+def test_what_cannot_travel_is_answered() -> None:
+    values: dict[str, Callable[[], Any]] = {
+        "an object": object,
+        "a function": lambda: fails_midway,
+        "too deep": lambda: nested(500),
+        "too deep to be a key": lambda: (nested(500),),
+    }
+
+    def handled(requests: Stream[Request]) -> Stream[Response]:
+        made = requests.map(lambda r: (r, values[r.text()]() if r.body else 1))
+        return made.rebalance().map(lambda pair: pair[0].reply("ok")).with_parallelism(2)
+
+    with served(handled, config={"parallelism": 2}) as (port, job), ThreadPoolExecutor(8) as many:
+        for name in values:
+            assert Client(port)("POST", "/", name.encode())[0] == 500, name
+        # Of a batch, it alone fails.
+        bodies = [b"", *(name.encode() for name in values)] * 20
+        found = list(many.map(lambda body: Client(port)("POST", "/", body)[0], bodies))
+        assert found == [200 if body == b"" else 500 for body in bodies]
+        assert is_running(job)
+
+
+DEEP = b"[" * 100_000 + b"]" * 100_000
+HOSTILE = [
+    DEEP,
+    b'{"d": ' + DEEP + b', "n": 1}',
+    b'{"d": "\\ud800", "n": 1}',
+    b'{"d": "a", "n": NaN}',
+    b'{"d": "a", "n": ' + b"9" * 5000 + b"}",
+    b'{"d": ' + b"[" * 900 + b"]" * 900 + b', "n": 1}',
+    b'{"d": {"a": 1}, "n": []}',
+    b"\xff\xfe",
+    b"",
+    b"null",
+]
+
+
+@pytest.mark.parametrize("tasks", [1, 2])
+def test_hostile_bodies_and_wrong_columns(tasks: int) -> None:
+    import pyarrow as pa
+
+    wrong: dict[str, Callable[[pa.RecordBatch], Any]] = {
+        "none": lambda batch: batch.drop_columns(["_request"]),
+        "null": lambda batch: columns(pa.array([None] * batch.num_rows, pa.int64())),
+        "text": lambda batch: columns(pa.array(["x"] * batch.num_rows)),
+        "nothing": lambda _: None,
+        "twice": lambda batch: pa.RecordBatch.from_arrays(
+            [batch["_request"]] * 2, ["_request"] * 2
+        ),
+        "bytes": lambda batch: batch.append_column("b", pa.array([b"\xff"] * batch.num_rows)),
+        "no text": lambda batch: batch.append_column("t", no_text(batch.num_rows)),
+    }
+
+    def columns(ids: pa.Array) -> pa.RecordBatch:
+        return pa.RecordBatch.from_arrays([ids], ["_request"])
+
+    def no_text(count: int) -> pa.Array:
+        return pa.array([b"\xff"] * count).view(pa.string())
+
+    def scored(batch: pa.RecordBatch) -> Any:
+        name = batch["d"][0].as_py()
+        return wrong[name](batch) if name in wrong else batch
+
+    def handled(rows: Stream[Any]) -> Stream[Any]:
+        return rows.map_batches(scored).with_parallelism(tasks).on_nodes(0)
+
+    schema = pa.schema([("d", pa.dictionary(pa.int8(), pa.string())), ("n", pa.float64())])
+    settings = {"schema": schema, "max_wait_ms": 20.0, "config": {"parallelism": tasks}}
+
+    def ask(name: str) -> tuple[int, Any]:
+        body = json.dumps({"d": name, "n": 1}).encode()
+        status, _, said = Client(port)("POST", "/", body)
+        return status, json.loads(said) if status == 200 else said
+
+    with served(handled, **settings) as (port, job), ThreadPoolExecutor(16) as clients:
+        for body in (*HOSTILE, b'{"d": "a", "n": ' + b"9" * 400 + b"}"):
+            status, _, said = Client(port)("POST", "/", body)
+            assert status == 422, body[:30]
+            assert {"detail", "request"} == set(json.loads(said))
+        for name in wrong:
+            assert re.match(rb"request [0-9a-f]+ failed", ask(name)[1]), name
+        # More values than a dictionary of int8 may have, in one batch or in all.
+        values = [f"v{number}" for number in range(400)]
+        assert list(clients.map(ask, values)) == [(200, {"d": each, "n": 1.0}) for each in values]
+        assert is_running(job)
+
+
+@pytest.mark.parametrize("error", [KeyError, SystemExit, RecursionError, Speechless])
+def test_a_validator_that_raises(error: type[BaseException]) -> None:
+    from pydantic import BaseModel, field_validator
+
+    class Body(BaseModel):
+        n: int
+
+        @field_validator("n")
+        @classmethod
+        def check(cls, value: int) -> int:
+            if value == 1:
+                raise error
+            if value == 2:
+                raise ValueError("\ud800")  # which is no JSON
+            return value
+
+    def handled(pairs: Stream[Any]) -> Stream[Response]:
+        return pairs.map(lambda pair: pair[0].reply(pair[1].n))
+
+    with served(handled, schema=Body) as (port, job):
+        found = [Client(port)("POST", "/", b'{"n": %d}' % n)[::2] for n in range(3)]
+        assert found[0] == (200, b"0")
+        for status, said in found[1:]:
+            assert status == 500
+            assert re.match(rb"request [0-9a-f]+ failed", said)
+        for body in HOSTILE:
+            assert Client(port)("POST", "/", body)[0] == 422, body[:30]
+        assert is_running(job)
 
 
 def held(go: Path) -> Callable[[Stream[Request]], Stream[Response]]:
@@ -291,6 +479,60 @@ def test_one_answer_of_several_operators(tmp_path: Path) -> None:
         (tmp_path / "go").touch()
         assert client("POST", "/", b"x")[0] == 500
         assert client("POST", "/", b"3")[::2] == (200, b'[1.5,"came"]')
+
+
+@pytest.mark.parametrize(
+    ("path", "asked", "status"),
+    [
+        ("/v1/a:b@c+d(e),!$", "/v1/a:b@c+d(e),!$", 200),
+        ("/v1/a:b@c+d(e),!$", "/v1/a%3Ab%40c%2Bd%28e%29%2C%21%24", 200),
+        ("/ä b", "/%C3%A4%20b", 200),
+        ("/a/b", "/a%2Fb", 404),
+        ("/a/b", "/a/b/", 404),
+    ],
+)
+def test_paths(path: str, asked: str, status: int) -> None:
+    with served(lambda requests: requests.map(told), path=path) as (port, _):
+        found, _, said = Client(port)("GET", asked)
+        assert found == (201 if status == 200 else status)
+        if status == 200:
+            assert json.loads(said)["path"] == path
+
+
+def test_it_is_ready_when_the_first_model_is(tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    models = source(Models(watch=tmp_path / "models")).broadcast(via="channels")
+
+    def load(_model: Any) -> str:
+        wait_until((tmp_path / "go").exists, 60)
+        return "the model"
+
+    port = free_port()
+    requests = source(HttpSource(port)).on_nodes(0)
+    answers = requests.map_batches_with_model(
+        models, load, lambda model, batch: [request.reply(model) for request in batch]
+    )
+    job = engine.submit(answers.respond(), progress="none")
+
+    def says(target: str, status: int) -> bool:
+        with suppress(OSError):
+            return Client(port)("GET", target)[0] == status
+        return False
+
+    try:
+        wait_until(lambda: says("/-/healthz", 200), 60)
+        wait_until(lambda: says("/-/readyz", 503))
+        (tmp_path / "model").write_text("the model")
+        (tmp_path / "model").rename(tmp_path / "models" / "1")
+        time.sleep(0.2)  # it may come, and is not loaded
+        assert says("/-/readyz", 503)
+        (tmp_path / "go").touch()
+        wait_until(lambda: says("/-/readyz", 200), 60)
+        assert Client(port)()[::2] == (200, b"the model")
+    finally:
+        job.cancel()
+        with suppress(JobCancelled):
+            job.wait_finished(60)
 
 
 def test_a_model_serves(tmp_path: Path) -> None:
@@ -445,6 +687,9 @@ def test_behind_a_failure_it_serves_again(tmp_path: Path) -> None:
         ({"max_wait_ms": float("nan")}, "max_wait_ms is nan, expected a number >= 0"),
         ({"schema": {"n": open}}, "expected a dict of names and types"),
         ({"max_in_flight": 0}, "max_in_flight is 0, expected"),
+        ({"max_connections": 0}, "max_connections is 0, expected"),
+        ({"client_timeout": 0}, "client_timeout is 0, expected a number >= 0.001"),
+        ({"max_in_flight_bytes": 1}, "max_in_flight_bytes is 1, expected"),
     ],
 )
 def test_wrong_settings(wrong: dict[str, Any], message: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Any
 
 import pytest
@@ -54,6 +55,41 @@ def test_headers_of_an_answer() -> None:
         request().reply(object())
     with pytest.raises(ValueError, match="not JSON compliant"):
         request().reply([float("nan")])
+    for name, value in (("a b", "c"), ("", "c"), ("a:", "c"), ("a", "\0"), ("a", "\x7f")):
+        with pytest.raises(ValueError, match="has what no header may have"):
+            request().reply(headers={name: value})
+
+
+@pytest.mark.parametrize("status", [0, -1, 99, 101, 199, 600, 1 << 70, "200", 200.0, None, True])
+def test_statuses_that_http_has_not(status: Any) -> None:
+    with pytest.raises(ValueError, match="expected a number from 200 to 599"):
+        request().reply(status=status)
+    assert request().reply(status=HTTPStatus.NOT_FOUND).status == 404
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"\xff", b"[" * 100_000, b"NaN", b"[-Infinity]", b"9" * 5000, b'{"a": 1,}', b"1 2"],
+)
+def test_bodies_that_are_no_json(body: bytes) -> None:
+    with pytest.raises(ValueError):
+        request(body).json()
+
+
+def test_of_a_name_that_comes_twice_the_last_counts() -> None:
+    assert request(b'{"a": 1, "a": 2}').json() == {"a": 2}
+
+
+def test_headers_that_come_several_times() -> None:
+    lines = b"cookie: a=1\r\nx: 1\r\ncookie: b=2; c=3\r\nx: 2\r\n"
+    asked = Request(1, "GET", "/", lines, b"", 0)
+    assert asked.headers == {"cookie": "a=1; b=2; c=3", "x": "1, 2"}
+
+
+@pytest.mark.parametrize("target", ["//a/b?c=//d", "/[?c=//d", "/a:b@c?c=//d"])
+def test_targets_are_no_addresses(target: str) -> None:
+    asked = Request(1, "GET", target, b"", b"", 0)
+    assert (asked.path, asked.query) == (target.partition("?")[0], {"c": "//d"})
 
 
 def test_parts_of_a_form() -> None:
@@ -67,10 +103,71 @@ def test_parts_of_a_form() -> None:
     assert file == ("f", "a.bin", "application/octet-stream", b"\x00\xff\r\n")
 
 
+CONTENTS = [
+    b"",
+    b"\r\n",
+    b"\r\n\r\n--y\r\n",
+    b"a\n--x\n",
+    b"\r\n--xy",
+    b"\r\n--x-",
+    b"\x00\xff\r\n\n\r",
+    b"From: a\r\nSubject: b\r\n\r\nhello",
+    b'--z\r\nContent-Disposition: form-data; name="n"\r\n\r\n5\r\n--z--\r\n',
+    b"aGVsbG8=",
+]
+KINDS = [
+    "text/plain",
+    "message/rfc822",
+    "multipart/mixed; boundary=z",
+    "multipart/form-data; boundary=z",
+    "message/delivery-status",
+    "application/octet-stream",
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("ending", [b"", b"\r\n", b"  \r\nwhat comes behind", b"\r\n--x\r\n\r\n"])
+def test_each_part_comes_as_it_was_sent(kind: str, ending: bytes) -> None:
+    head = f"content-type: {kind}\r\nContent-Transfer-Encoding: base64\r\n\r\n".encode()
+    parts = [
+        f'Content-Disposition: form-data; name="{n}"\r\n'.encode() + head + content
+        for n, content in enumerate(CONTENTS)
+    ]
+    body = b"in front\r\n--x\r\n" + b"\r\n--x \t\r\n".join(parts) + b"\r\n--x--" + ending
+    found = request(body, BOUNDARY).parts()
+    of_kind = kind.partition(";")[0]
+    assert found == [(f"{n}", None, of_kind, each) for n, each in enumerate(CONTENTS)]
+
+
+@pytest.mark.parametrize(
+    ("said", "name", "filename"),
+    [
+        ('name="a"; filename="b;c=\\"d\\".txt"', "a", 'b;c="d".txt'),
+        ("name=a; filename=b", "a", "b"),
+        ('name="ä"; filename="日本.txt"', "ä", "日本.txt"),
+        ("name=\"a\"; filename*=UTF-8''%E6%97%A5.txt", "a", "日.txt"),
+        ('filename=""; name=""', "", ""),
+        ("x", "", None),
+    ],
+)
+def test_names_of_parts(said: str, name: str, filename: str | None) -> None:
+    body = f"--x\r\nContent-Disposition: form-data; {said}\r\n\r\n5\r\n--x--".encode()
+    (part,) = request(body, 'Multipart/Form-Data; charset=utf-8; boundary="x"').parts()
+    assert part == (name, filename, "text/plain", b"5")
+
+
 @pytest.mark.parametrize(
     ("body", "kind"),
-    [(b"", BOUNDARY), (b"--y\r\n\r\n", BOUNDARY), (b"", "text/plain"), (b"--x", "")],
+    [
+        (b"--x\r\n\r\n", BOUNDARY),
+        (b"--x\r\na: b\r\n--x--", BOUNDARY),
+        (b"--x--", BOUNDARY),
+        (b"", BOUNDARY),
+        (b"--y\r\n\r\n", BOUNDARY),
+        (b"", "text/plain"),
+        (b"--x", ""),
+    ],
 )
 def test_forms_that_are_none(body: bytes, kind: str) -> None:
-    with pytest.raises(ValueError, match=r"no parts|expected multipart/form-data"):
+    with pytest.raises(ValueError, match=r"no parts|broken off|expected "):
         request(body, kind).parts()

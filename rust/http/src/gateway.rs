@@ -1,14 +1,16 @@
 //! Requests between the server's thread, which they come and go by, and the task that takes them.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::sync::{Notify, mpsc, oneshot};
 
+use crate::Config;
 use crate::board::Board;
+use crate::budget::{Budget, Full, Kept};
 use crate::slots::{Id, Slots};
 
 /// A request that somebody has to answer.
@@ -47,7 +49,7 @@ pub struct Counts {
     pub expired: u64,
     /// Their client had gone.
     pub disconnected: u64,
-    /// Too many were under way, or the gateway was closing.
+    /// Too many were under way, or too many bytes, or the gateway was closing.
     pub refused: u64,
 }
 
@@ -64,6 +66,8 @@ enum Waiting {
 pub(crate) struct Answer {
     pub(crate) reply: Reply,
     pub(crate) rest: Option<mpsc::Receiver<Piece>>,
+    /// What it takes of the budget, if there is room.
+    pub(crate) kept: Result<Option<Kept>, Full>,
 }
 
 pub(crate) type Piece = Result<Bytes, Broken>;
@@ -77,6 +81,8 @@ pub(crate) struct Broken;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
     TooMany,
+    /// Too many bytes are under way.
+    TooLarge,
     Closing,
 }
 
@@ -91,6 +97,10 @@ pub(crate) struct Exchange {
     pub(crate) begun: Notify,
     /// There are replies.
     pub(crate) replied: Notify,
+    /// Of requests and answers.
+    pub(crate) budget: Arc<Budget>,
+    /// Tasks of the job that have not said that they work.
+    awaited: AtomicUsize,
     counters: Counters,
 }
 
@@ -166,10 +176,11 @@ struct Counters {
 }
 
 impl Exchange {
-    pub(crate) fn new(gateway: u16, max_in_flight: usize, board: Option<Board>) -> Self {
+    pub(crate) fn new(config: &Config, board: Option<Board>) -> Self {
+        let slots = Slots::new(config.gateway, config.max_in_flight);
         Self {
             state: Mutex::new(State {
-                slots: Slots::new(gateway, max_in_flight).shown_on(board),
+                slots: slots.shown_on(board),
                 reading: 0,
                 waiting: VecDeque::new(),
                 is_closing: false,
@@ -180,6 +191,8 @@ impl Exchange {
             replies: Mutex::default(),
             begun: Notify::new(),
             replied: Notify::new(),
+            budget: Budget::new(config.max_in_flight_bytes),
+            awaited: AtomicUsize::new(config.tasks),
             counters: Counters::default(),
         }
     }
@@ -194,9 +207,17 @@ impl Exchange {
         Ok(Reserved { exchange: self })
     }
 
-    /// Whether one more would be refused.
-    pub(crate) fn refuses(&self) -> Option<Refusal> {
-        self.state().refuses()
+    /// Whether one more would be taken in, and all tasks of the job work.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.awaited.load(Ordering::Relaxed) == 0 && self.state().refuses().is_none()
+    }
+
+    /// A task of the job works.
+    pub(crate) fn note_work(&self) {
+        let left = |awaited: usize| awaited.checked_sub(1);
+        let _ = self
+            .awaited
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, left);
     }
 
     /// Counts a request that has been refused.
@@ -234,8 +255,11 @@ impl Exchange {
             return None;
         };
         self.counters.answered.fetch_add(1, Ordering::Relaxed);
-        let rest = Some(receiver);
-        let _ = waiting.send(Answer { reply, rest }); // or its client has just gone
+        let _ = waiting.send(Answer {
+            reply,
+            rest: Some(receiver),
+            kept: Ok(None),
+        }); // or its client has just gone
         Some(sender)
     }
 
@@ -317,9 +341,15 @@ impl Exchange {
             if let Some(Waiting::Answer(_)) = state.slots.get_mut(reply.id)
                 && let Some(Waiting::Answer(sender)) = state.slots.end(reply.id)
             {
-                self.counters.answered.fetch_add(1, Ordering::Relaxed);
-                let rest = None;
-                let _ = sender.send(Answer { reply, rest }); // or its client has just gone
+                let kept = self.budget.keep(reply.body.len());
+                if kept.is_ok() {
+                    self.counters.answered.fetch_add(1, Ordering::Relaxed);
+                }
+                let _ = sender.send(Answer {
+                    reply,
+                    rest: None,
+                    kept,
+                }); // or its client has just gone
             }
         }
         self.wake_at_the_end(&state);

@@ -8,8 +8,15 @@
 //! - [`Slots`] gives each request a number and has it end once: answered, expired, disconnected or
 //!   refused.
 //! - [`Replies`] sends replies to the gateways of other processes, [`Stream`] one that goes on.
+//!
+//! What clients may keep is bounded: requests by number, their bodies and unread answers by bytes,
+//! connections by number and by how long they may leave the server waiting.
 
+mod answer;
 mod board;
+mod budget;
+mod connection;
+mod content;
 mod gateway;
 mod replies;
 mod server;
@@ -29,12 +36,12 @@ use oka_ipc::{Endpoint, EndpointKind, Key};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
+pub use crate::answer::response;
 use crate::board::Board;
 use crate::gateway::Exchange;
 pub use crate::gateway::{Counts, Reply, Request};
 use crate::replies::Admission;
 pub use crate::replies::{Replies, Stream, Way};
-pub use crate::server::response;
 pub use crate::slots::{Id, MOST, Slots, gateway_of};
 
 /// What a gateway serves, where, and to whom.
@@ -47,7 +54,7 @@ pub struct Config {
     pub port: u16,
     /// Whether other gateways listen on the port, too.
     pub shares_port: bool,
-    /// Requests for another path are answered with 404.
+    /// As it reads decoded. Requests for another are answered with 404.
     pub path: String,
     /// What clients have to show, if anything.
     pub token: Option<String>,
@@ -57,8 +64,15 @@ pub struct Config {
     pub max_body_bytes: usize,
     /// Requests that nobody has answered in this time are answered with 504.
     pub timeout: Duration,
-    /// How long headers may take to come, and then the body.
-    pub header_timeout: Duration,
+    /// How long a client may take for what it has to do next: prove its keys, ask, send the body, read
+    /// on of an answer.
+    pub client_timeout: Duration,
+    /// Connections at once, as far as there are descriptors; where more come, the idlest end.
+    pub max_connections: usize,
+    /// Bytes of requests under way and of answers that are not read; more are answered with 503.
+    pub max_in_flight_bytes: usize,
+    /// How many tasks of the job say that they work before the gateway is ready.
+    pub tasks: usize,
     /// Files in PEM of the certificate with its chain, and of its key; connections are then encrypted.
     pub certificate: Option<(PathBuf, PathBuf)>,
     /// Where replies of other processes of the host come in: a socket is made there, and beside it a
@@ -87,7 +101,7 @@ impl Gateway {
         let slots = config.max_in_flight.min(MOST);
         let board = config.replies.as_deref().map(replies::board_of);
         let board = board.map(|path| Board::create(&path, slots)).transpose()?;
-        let exchange = Arc::new(Exchange::new(config.gateway, slots, board));
+        let exchange = Arc::new(Exchange::new(&config, board));
         let tls = config.certificate.as_ref().map(tls::acceptor).transpose()?;
         let listener = runtime.block_on(server::listen(&config))?;
         let address = listener.local_addr()?;

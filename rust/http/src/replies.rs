@@ -1,7 +1,8 @@
 //! Replies on their way from the process that makes them to that of the gateway: over a local socket,
 //! or from another host over TCP, where both ends prove their keys and all is encrypted.
 //!
-//! A connection begins with a byte that says what it is for. One of replies has as many as come: each
+//! A connection begins with a byte that says what it is for. One of work has no more: a task of the
+//! job says that it works. One of replies has as many as come: each
 //! is its header of fixed length, then the lines of its headers, then the body. One of a stream has a
 //! single reply, and then its pieces, each behind its length, the last of length 0; so a client that
 //! reads slowly holds up its own stream alone.
@@ -22,6 +23,7 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
 
 use crate::board::Board;
+use crate::content::together;
 use crate::gateway::{Broken, Exchange, Reply};
 use crate::slots::{Id, gateway_of};
 
@@ -99,6 +101,14 @@ impl Replies {
                 open.connection.write(&open.bytes)?;
                 open.bytes.clear();
             }
+        }
+        Ok(())
+    }
+
+    /// Tells all gateways that the task works.
+    pub fn tell_work(&self) -> io::Result<()> {
+        for open in self.ways.values() {
+            Connection::open(&open.way, self.identity.as_deref(), WORK)?;
         }
         Ok(())
     }
@@ -246,7 +256,11 @@ pub(crate) struct Admission {
 
 /// Takes in the replies of all who connect from this host.
 pub(crate) async fn receive_local(listener: UnixListener, exchange: Arc<Exchange>) {
-    while let Ok((socket, _)) = listener.accept().await {
+    loop {
+        let Ok((socket, _)) = listener.accept().await else {
+            tokio::time::sleep(PAUSE).await; // out of descriptors, most likely
+            continue;
+        };
         let incoming = Incoming {
             socket,
             cipher: None,
@@ -347,6 +361,7 @@ async fn hear<S: AsyncRead + Unpin>(mut incoming: Incoming<S>, exchange: Arc<Exc
                 return;
             }
         },
+        WORK => exchange.note_work(),
         STREAM => {
             let _ = pass_on(incoming, bytes, &exchange).await; // its client sees what became of it
         }
@@ -374,7 +389,12 @@ async fn pass_on<S: AsyncRead + Unpin>(
                 exchange.end_stream(id);
                 return Ok(());
             }
-            pieces.send(Ok(piece)).await.map_err(|_| Broken)?;
+            let kept = tokio::select! {
+                kept = exchange.budget.wait(piece.len()) => kept,
+                () = pieces.closed() => return Err(Broken),
+            };
+            let piece = Ok(together(piece, kept));
+            pieces.send(piece).await.map_err(|_| Broken)?;
         }
         if incoming.fill(&mut bytes).await.is_err() {
             let _ = pieces.send(Err(Broken)).await;
@@ -442,6 +462,7 @@ fn nowhere() -> io::Error {
 
 const REPLIES: u8 = b'R';
 const STREAM: u8 = b'S';
+const WORK: u8 = b'W';
 const PROLOGUE: &[u8] = b"oka replies 1";
 const HEADER_BYTES: usize = 8 + 2 + 4 + 8;
 const LENGTH_BYTES: usize = 4;

@@ -1,29 +1,26 @@
-//! HTTP on one side of an [`Exchange`].
+//! The thread of a gateway: it takes connections in, as many as it may, and runs them.
 
+use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use http_body_util::{BodyExt, Either, Full, LengthLimitError, Limited};
-use hyper::body::{Body, Frame, Incoming};
-use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
-use hyper::{Request as HttpRequest, Response, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulConnection;
-use subtle::ConstantTimeEq;
+use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::JoinSet;
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, Id, JoinSet};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_rustls::TlsAcceptor;
 
-use crate::gateway::{Answer, Broken, Exchange, Piece, Refusal, Reply, Request};
-use crate::slots::Id;
-use crate::{Config, tls};
+use crate::Config;
+use crate::answer::{MOST_HEADER_BYTES, answer};
+use crate::budget::descriptors;
+use crate::connection::{Activity, Watched};
+use crate::gateway::Exchange;
 
 /// Serves until `stop` says so; then lets connections that are at a request finish it.
 pub(crate) async fn serve(
@@ -31,46 +28,59 @@ pub(crate) async fn serve(
     tls: Option<TlsAcceptor>,
     config: Arc<Config>,
     exchange: Arc<Exchange>,
-    mut stop: watch::Receiver<bool>,
+    stop: watch::Receiver<bool>,
 ) {
-    let mut connections = JoinSet::new();
+    tokio::spawn(Arc::clone(&exchange.budget).give_back());
+    let most = config.max_connections.min(descriptors()).max(1);
+    let mut stopped = stop.clone();
+    let mut connections = Connections {
+        server: Arc::new(Server {
+            http: protocols(&config),
+            tls,
+            config,
+            exchange: Arc::clone(&exchange),
+            stop,
+        }),
+        most,
+        tasks: JoinSet::new(),
+        open: HashMap::new(),
+    };
+    let mut rest = None;
     loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            () = exchange.begun.notified() => {
-                exchange.announce();
-                continue;
+        let accepting = async {
+            if let Some(rest) = rest {
+                sleep_until(rest).await;
             }
-            () = exchange.replied.notified() => {
-                exchange.deliver();
-                continue;
-            }
-            Some(_) = connections.join_next() => continue,
-            _ = stop.changed() => break,
+            listener.accept().await
         };
-        let Ok((socket, _)) = accepted else {
-            // Out of descriptors, most likely: connections that end give some back.
-            tokio::time::sleep(PAUSE).await;
-            continue;
-        };
-        let (config, exchange) = (Arc::clone(&config), Arc::clone(&exchange));
-        let _ = socket.set_nodelay(true);
-        match tls.clone() {
-            None => connections.spawn(begin_plain(socket, config, exchange, stop.clone())),
-            Some(tls) => connections.spawn(encrypt(socket, tls, config, exchange, stop.clone())),
-        };
+        tokio::select! {
+            accepted = accepting => if let Ok((socket, _)) = accepted {
+                rest = None;
+                connections.begin(socket);
+            } else {
+                // Out of descriptors, most likely: connections that end give some back.
+                connections.end_idlest();
+                rest = Some(Instant::now() + PAUSE);
+            },
+            () = exchange.begun.notified() => exchange.announce(),
+            () = exchange.replied.notified() => exchange.deliver(),
+            Some(ended) = connections.tasks.join_next_with_id() => connections.forget(&ended),
+            _ = stopped.changed() => break,
+        }
     }
-    drop(listener);
+    for socket in waiting(listener) {
+        connections.begin(socket); // to be told that it is over
+    }
     let last = async {
-        while !connections.is_empty() {
+        while !connections.tasks.is_empty() {
             tokio::select! {
                 () = exchange.begun.notified() => exchange.announce(),
                 () = exchange.replied.notified() => exchange.deliver(),
-                _ = connections.join_next() => {}
+                _ = connections.tasks.join_next() => {}
             }
         }
     };
-    let _ = tokio::time::timeout(PATIENCE, last).await;
+    let _ = timeout(PATIENCE, last).await;
 }
 
 /// Listens; several may listen on one port where they share it.
@@ -89,313 +99,218 @@ pub(crate) async fn listen(config: &Config) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-async fn encrypt(
-    socket: TcpStream,
-    tls: TlsAcceptor,
-    config: Arc<Config>,
-    exchange: Arc<Exchange>,
-    stop: watch::Receiver<bool>,
-) {
-    let shaken = tokio::time::timeout(config.header_timeout, tls.accept(socket));
-    if let Ok(Ok(socket)) = shaken.await {
-        let is_http2 = socket.get_ref().1.alpn_protocol() == Some(tls::HTTP2);
-        connect(socket, is_http2, config, exchange, stop).await;
-    }
-}
-
-async fn begin_plain(
-    socket: TcpStream,
-    config: Arc<Config>,
-    exchange: Arc<Exchange>,
-    mut stop: watch::Receiver<bool>,
-) {
-    let is_http2 = tokio::select! {
-        found = tokio::time::timeout(config.header_timeout, is_http2(&socket)) => found,
-        _ = stop.wait_for(|stop| *stop) => return,
+/// Those that nobody has accepted; then nobody listens any more.
+fn waiting(listener: TcpListener) -> Vec<TcpStream> {
+    let mut found = Vec::new();
+    let Ok(listener) = listener.into_std() else {
+        return found;
     };
-    if let Ok(Ok(is_http2)) = is_http2 {
-        connect(socket, is_http2, config, exchange, stop).await;
+    while let Ok((socket, _)) = listener.accept() {
+        let is_ready = socket.set_nonblocking(true);
+        found.extend(is_ready.and_then(|()| TcpStream::from_std(socket)));
     }
+    found
 }
 
-/// Whether the client begins as one of HTTP/2 that knows that the server is, too.
-async fn is_http2(socket: &TcpStream) -> io::Result<bool> {
-    let mut begun = [0; PREFACE.len()];
-    loop {
-        let length = socket.peek(&mut begun).await?;
-        if length == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        if begun[..length] != PREFACE[..length] {
-            return Ok(false);
-        }
-        if length == PREFACE.len() {
-            return Ok(true);
-        }
-        tokio::time::sleep(PEEK_PAUSE).await;
-    }
+/// HTTP/1.1 and HTTP/2: which of them a client speaks, its first bytes tell.
+fn protocols(config: &Config) -> auto::Builder<TokioExecutor> {
+    let mut http = auto::Builder::new(TokioExecutor::new());
+    http.http1()
+        .header_read_timeout(None) // see `Server::run`, which has one for every wait
+        .max_buf_size(MOST_HEADER_BYTES);
+    http.http2()
+        .timer(TokioTimer::new())
+        .keep_alive_interval(config.client_timeout)
+        .keep_alive_timeout(config.client_timeout)
+        .max_concurrent_streams(config.max_in_flight.min(MOST_STREAMS) as u32)
+        .initial_stream_window_size(WINDOW_BYTES)
+        .initial_connection_window_size(WINDOW_BYTES)
+        .max_header_list_size(MOST_HEADER_BYTES as u32);
+    http
 }
 
-async fn connect(
-    socket: impl AsyncRead + AsyncWrite + Unpin + 'static,
-    is_http2: bool,
+/// What all connections have in common.
+struct Server {
+    http: auto::Builder<TokioExecutor>,
+    tls: Option<TlsAcceptor>,
     config: Arc<Config>,
     exchange: Arc<Exchange>,
     stop: watch::Receiver<bool>,
-) {
-    let (header_timeout, most_streams) = (config.header_timeout, config.max_in_flight as u32);
-    let answer = hyper::service::service_fn(move |request| {
-        let (config, exchange) = (Arc::clone(&config), Arc::clone(&exchange));
-        async move { Ok::<_, Infallible>(answer(request, &config, exchange).await) }
-    });
-    let socket = TokioIo::new(socket);
-    if is_http2 {
-        let connection = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
-            .timer(TokioTimer::new())
-            .keep_alive_interval(header_timeout)
-            .max_concurrent_streams(most_streams)
-            .max_header_list_size(MOST_HEADER_BYTES as u32)
-            .serve_connection(socket, answer);
-        run(connection, stop).await;
-    } else {
-        let connection = hyper::server::conn::http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(header_timeout)
-            .max_buf_size(MOST_HEADER_BYTES)
-            .serve_connection(socket, answer);
-        run(connection, stop).await;
+}
+
+/// Those that are open, at most so many.
+struct Connections {
+    server: Arc<Server>,
+    most: usize,
+    tasks: JoinSet<()>,
+    open: HashMap<Id, (AbortHandle, Arc<Activity>)>,
+}
+
+impl Connections {
+    /// Runs one, if need be in the place of others.
+    fn begin(&mut self, socket: TcpStream) {
+        if self.open.len() >= self.most {
+            self.end_idlest();
+        }
+        if self.open.len() >= self.most {
+            if self.server.tls.is_none() {
+                let _ = socket.try_write(BUSY);
+            }
+            return;
+        }
+        let _ = socket.set_nodelay(true);
+        let (server, activity) = (Arc::clone(&self.server), Activity::new());
+        let running = server.begin(socket, Arc::clone(&activity));
+        let handle = self.tasks.spawn(running);
+        self.open.insert(handle.id(), (handle, activity));
+    }
+
+    /// Ends some of those whose clients have left the server waiting for longest.
+    fn end_idlest(&mut self) {
+        let ages = self.open.iter();
+        let ages = ages.filter_map(|(id, (_, activity))| Some((Reverse(activity.age()?), *id)));
+        let mut ages: Vec<_> = ages.collect();
+        ages.sort_unstable();
+        for (_, id) in ages.into_iter().take(1 + self.most / AT_ONCE) {
+            if let Some((handle, _)) = self.open.remove(&id) {
+                handle.abort();
+            }
+        }
+    }
+
+    fn forget(&mut self, ended: &Result<(Id, ()), tokio::task::JoinError>) {
+        let id = match ended {
+            Ok((id, ())) => *id,
+            Err(error) => error.id(),
+        };
+        self.open.remove(&id);
     }
 }
 
-/// Until the client goes, or what it has asked for is answered and the server stops.
-async fn run(connection: impl GracefulConnection, mut stop: watch::Receiver<bool>) {
-    let mut connection = std::pin::pin!(connection);
-    tokio::select! {
-        _ = connection.as_mut() => return, // an error is the client's: it went away
-        _ = stop.wait_for(|stop| *stop) => connection.as_mut().graceful_shutdown(),
-    }
-    let _ = connection.await;
-}
-
-/// All of an answer, or what comes of it piece by piece.
-type Content = Either<Full<Bytes>, Rest>;
-
-async fn answer(
-    request: HttpRequest<Incoming>,
-    config: &Config,
-    exchange: Arc<Exchange>,
-) -> Response<Content> {
-    match begin(request, config, &exchange).await {
-        Err(response) => response.map(Either::Left),
-        Ok((id, deadline, answered)) => {
-            let mut open = Open {
-                id,
-                exchange,
-                is_expired: false,
-            };
-            match tokio::time::timeout_at(deadline.into(), answered).await {
-                Ok(Ok(Answer { reply, rest: None })) => response(reply).map(Either::Left),
-                Ok(Ok(Answer { reply, rest })) => response(reply).map(|_| {
-                    let pieces = rest;
-                    Either::Right(Rest {
-                        pieces,
-                        _open: open,
-                    })
-                }),
-                Ok(Err(_)) => refused(Refusal::Closing, &open.exchange).map(Either::Left), // nobody will
-                Err(_) => {
-                    open.is_expired = true;
-                    let message = "nobody has answered in time";
-                    said(StatusCode::GATEWAY_TIMEOUT, message).map(Either::Left)
+impl Server {
+    async fn begin(self: Arc<Self>, socket: TcpStream, activity: Arc<Activity>) {
+        let socket = Watched {
+            socket,
+            activity: Arc::clone(&activity),
+        };
+        match &self.tls {
+            None => self.run(socket, &activity).await,
+            Some(tls) => {
+                let greeted = timeout(self.config.client_timeout, tls.accept(socket));
+                if let Ok(Ok(socket)) = greeted.await {
+                    activity.touch();
+                    self.run(socket, &activity).await;
                 }
             }
         }
     }
-}
 
-/// Begins a request; or says why it does not.
-async fn begin(
-    request: HttpRequest<Incoming>,
-    config: &Config,
-    exchange: &Exchange,
-) -> Result<(Id, Instant, oneshot::Receiver<Answer>), Response<Full<Bytes>>> {
-    match request.uri().path() {
-        HEALTHY => return Err(said(StatusCode::OK, "healthy")),
-        READY if exchange.refuses().is_none() => return Err(said(StatusCode::OK, "ready")),
-        READY => return Err(said(StatusCode::SERVICE_UNAVAILABLE, "not ready")),
-        path if path != config.path => {
-            return Err(said(StatusCode::NOT_FOUND, "there is no such path"));
+    /// Until the client goes, or takes too long for what it has to do next, or what it has asked for is
+    /// answered and the server stops.
+    async fn run(
+        &self,
+        socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        activity: &Arc<Activity>,
+    ) {
+        let (config, exchange) = (Arc::clone(&self.config), Arc::clone(&self.exchange));
+        let own = Arc::clone(activity);
+        let service = hyper::service::service_fn(move |request| {
+            let (config, exchange) = (Arc::clone(&config), Arc::clone(&exchange));
+            let own = Arc::clone(&own);
+            async move { Ok::<_, Infallible>(answer(request, &config, &exchange, &own).await) }
+        });
+        let patience = self.config.client_timeout;
+        let mut stop = self.stop.clone();
+        let connection = self.http.serve_connection(TokioIo::new(socket), service);
+        let mut connection = std::pin::pin!(connection);
+        let mut look = std::pin::pin!(sleep(patience));
+        loop {
+            tokio::select! {
+                _ = connection.as_mut() => return, // an error is the client's: it went away
+                () = is_told(&mut stop) => break,
+                () = look.as_mut() => match activity.left(patience) {
+                    Some(left) => look.as_mut().reset(Instant::now() + left),
+                    None if activity.is_idle() => {
+                        connection.as_mut().graceful_shutdown();
+                        let _ = timeout(GOODBYE, connection).await;
+                        return;
+                    }
+                    None => return,
+                },
+            }
         }
-        _ => {}
-    }
-    if let Some(token) = &config.token
-        && !is_allowed(request.headers(), token)
-    {
-        let mut response = said(StatusCode::UNAUTHORIZED, "expected another bearer token");
-        let bearer = HeaderValue::from_static("Bearer");
-        response
-            .headers_mut()
-            .insert(header::WWW_AUTHENTICATE, bearer);
-        return Err(response);
-    }
-    let refuse = |refusal| refused(refusal, exchange);
-    let reserved = exchange.reserve().map_err(refuse)?; // before its body is read
-    let (parts, body) = request.into_parts();
-    let deadline = Instant::now() + config.timeout;
-    let body = read(body, config).await?;
-    let target = parts.uri.path_and_query();
-    let begun = reserved.begin(Request {
-        id: 0,
-        method: parts.method.as_str().to_owned(),
-        target: target.map_or("/", |target| target.as_str()).to_owned(),
-        head: written(&parts.headers),
-        body,
-        deadline,
-    });
-    let (id, answered) = begun.map_err(refuse)?;
-    Ok((id, deadline, answered))
-}
-
-/// A request under way, which ends at the latest when its connection does.
-struct Open {
-    id: Id,
-    exchange: Arc<Exchange>,
-    is_expired: bool,
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.exchange.give_up(self.id, self.is_expired);
-    }
-}
-
-/// What comes of an answer piece by piece.
-struct Rest {
-    pieces: Option<mpsc::Receiver<Piece>>,
-    _open: Open,
-}
-
-impl Body for Rest {
-    type Data = Bytes;
-    type Error = Broken;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
-        let Some(pieces) = &mut self.pieces else {
-            return Poll::Ready(None);
-        };
-        let piece = std::task::ready!(pieces.poll_recv(context));
-        Poll::Ready(piece.map(|piece| piece.map(Frame::data)))
-    }
-}
-
-async fn read(body: Incoming, config: &Config) -> Result<Bytes, Response<Full<Bytes>>> {
-    if body.is_end_stream() {
-        return Ok(Bytes::new());
-    }
-    let too_large = || {
-        let most = config.max_body_bytes;
-        let message = format!("the body is larger than {most} bytes");
-        said(StatusCode::PAYLOAD_TOO_LARGE, message)
-    };
-    if body.size_hint().lower() > config.max_body_bytes as u64 {
-        return Err(too_large());
-    }
-    let limited = Limited::new(body, config.max_body_bytes);
-    match tokio::time::timeout(config.header_timeout, limited.collect()).await {
-        Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
-        Ok(Err(_)) => Err(said(StatusCode::BAD_REQUEST, "the body is broken off")),
-        Err(_) => Err(said(
-            StatusCode::REQUEST_TIMEOUT,
-            "the body has not come in time",
-        )),
-    }
-}
-
-fn is_allowed(headers: &HeaderMap, token: &str) -> bool {
-    let given = headers.get(header::AUTHORIZATION);
-    let given = given.and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
-    given.is_some_and(|given| given.ct_eq(token.as_bytes()).into())
-}
-
-/// Headers as lines.
-fn written(headers: &HeaderMap) -> Bytes {
-    let mut lines = BytesMut::with_capacity(256);
-    for (name, value) in headers {
-        for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
-            lines.extend_from_slice(part);
+        if !activity.has_asked() && timeout(GOODBYE, connection.as_mut()).await.is_ok() {
+            return; // it has asked, and knows now that it is over
         }
+        connection.as_mut().graceful_shutdown();
+        let _ = connection.await;
     }
-    lines.freeze()
 }
 
-/// A response with the reply's headers, or one that says that they are none.
-pub fn response(reply: Reply) -> Response<Full<Bytes>> {
-    let status = StatusCode::from_u16(reply.status).ok();
-    let Some(status) = status.filter(|status| !status.is_informational()) else {
-        return said(StatusCode::INTERNAL_SERVER_ERROR, "the status is none");
-    };
-    let has_body = status != StatusCode::NO_CONTENT && status != StatusCode::NOT_MODIFIED;
-    let body = if has_body { reply.body } else { Bytes::new() };
-    let mut response = Response::new(Full::new(body));
-    *response.status_mut() = status;
-    for line in reply.head.split(|byte| *byte == b'\n') {
-        let line = line.trim_ascii();
-        if line.is_empty() {
-            continue;
-        }
-        let colon = line.iter().position(|byte| *byte == b':');
-        let (name, value) = line.split_at(colon.unwrap_or(line.len()));
-        let value = value.get(1..).unwrap_or_default().trim_ascii();
-        let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value))
-        else {
-            return said(StatusCode::INTERNAL_SERVER_ERROR, "a header is none");
-        };
-        if name != header::CONTENT_LENGTH && name != header::TRANSFER_ENCODING {
-            response.headers_mut().append(name, value);
-        }
-    }
-    response
+async fn is_told(stop: &mut watch::Receiver<bool>) {
+    let _ = stop.wait_for(|stop| *stop).await; // or there is nobody any more to say so
 }
 
-fn refused(refusal: Refusal, exchange: &Exchange) -> Response<Full<Bytes>> {
-    exchange.refuse();
-    let message = match refusal {
-        Refusal::TooMany => "too many requests are under way",
-        Refusal::Closing => "the gateway is closing",
-    };
-    let mut response = said(StatusCode::SERVICE_UNAVAILABLE, message);
-    let headers = response.headers_mut();
-    headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-    if refusal == Refusal::Closing {
-        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
-    }
-    response
-}
-
-fn said(status: StatusCode, message: impl Into<String>) -> Response<Full<Bytes>> {
-    let mut text = message.into();
-    text.push('\n');
-    let mut response = Response::new(Full::new(Bytes::from(text)));
-    *response.status_mut() = status;
-    let text = HeaderValue::from_static("text/plain; charset=utf-8");
-    response.headers_mut().insert(header::CONTENT_TYPE, text);
-    response
-}
-
-/// Whether the process works.
-const HEALTHY: &str = "/-/healthz";
-/// Whether requests are taken.
-const READY: &str = "/-/readyz";
-/// Request line and headers together; more is answered with 431.
-const MOST_HEADER_BYTES: usize = 64 * 1024;
-/// What every client of HTTP/2 begins with, as far as no method of HTTP/1.1 does.
-const PREFACE: &[u8; 3] = b"PRI";
-const PEEK_PAUSE: Duration = Duration::from_millis(1);
+const BUSY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\n\
+content-type: text/plain; charset=utf-8\r\ncontent-length: 30\r\n\r\ntoo many connections are open\n";
 const BACKLOG: u32 = 4096;
+/// Requests of one connection at once, over HTTP/2.
+const MOST_STREAMS: usize = 1024;
+/// What a client may send before anybody reads it, over HTTP/2.
+const WINDOW_BYTES: u32 = 256 * 1024;
+/// Of all connections, one in so many ends where others come.
+const AT_ONCE: usize = 64;
 /// For clients that do not read what they have asked for.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// For those that have just come, or that are told to go.
+const GOODBYE: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(50);
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+
+    use super::*;
+
+    /// Who has connected, and was not accepted before the end, is told of it as others are.
+    #[tokio::test]
+    async fn the_backlog_is_answered() {
+        let config = Config {
+            gateway: 0,
+            host: "127.0.0.1".to_owned(),
+            port: 0,
+            shares_port: false,
+            path: "/".to_owned(),
+            token: None,
+            max_in_flight: 1,
+            max_body_bytes: 0,
+            timeout: PATIENCE,
+            client_timeout: PATIENCE,
+            max_connections: 100,
+            max_in_flight_bytes: 0,
+            tasks: 0,
+            certificate: None,
+            replies: None,
+        };
+        let listener = listen(&config).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut clients: Vec<_> = (0..50)
+            .map(|_| std::net::TcpStream::connect(address).unwrap())
+            .collect();
+        for client in &mut clients {
+            let asked = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n";
+            client.write_all(asked).unwrap();
+        }
+        let exchange = Arc::new(Exchange::new(&config, None));
+        exchange.cancel();
+        let (stop, stopped) = watch::channel(false);
+        stop.send_replace(true);
+        serve(listener, None, Arc::new(config), exchange, stopped).await;
+        for client in &mut clients {
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).unwrap();
+            assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+            assert!(answer.contains("connection: close"), "{answer}");
+        }
+    }
+}

@@ -1,6 +1,8 @@
 //! The gateway over real sockets.
 
-use std::io::{BufRead, BufReader, Read, Write};
+mod common;
+
+use std::io::{BufRead, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
@@ -8,112 +10,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use oka_http::{Config, Counts, Gateway, Replies, Reply, Request, Way};
+use oka_http::{Config, Counts, Gateway, Replies, Reply, Way};
 use oka_ipc::Endpoint;
 
-fn config() -> Config {
-    Config {
-        gateway: 3,
-        host: "127.0.0.1".to_owned(),
-        port: 0,
-        shares_port: false,
-        path: "/predict".to_owned(),
-        token: None,
-        max_in_flight: 8,
-        max_body_bytes: 1000,
-        timeout: Duration::from_mins(1),
-        header_timeout: Duration::from_mins(1),
-        certificate: None,
-        replies: None,
-    }
-}
-
-fn start(config: Config) -> Arc<Gateway> {
-    Arc::new(Gateway::start(config).unwrap())
-}
-
-struct Client {
-    socket: BufReader<TcpStream>,
-}
-
-impl Client {
-    fn new(gateway: &Gateway) -> Self {
-        let socket = TcpStream::connect(gateway.address()).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
-        Self {
-            socket: BufReader::new(socket),
-        }
-    }
-
-    fn send(&mut self, request: &str) -> &mut Self {
-        self.socket.get_mut().write_all(request.as_bytes()).unwrap();
-        self
-    }
-
-    fn post(&mut self, body: &str) -> &mut Self {
-        let length = body.len();
-        self.send(&format!(
-            "POST /predict?n=1 HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n{body}"
-        ))
-    }
-
-    /// Status, headers and body of the next response.
-    fn read(&mut self) -> (u16, Vec<String>, String) {
-        let mut lines = Vec::new();
-        loop {
-            let mut line = String::new();
-            let read = self.socket.read_line(&mut line);
-            assert!(matches!(read, Ok(1..)), "{read:?}, {lines:?}");
-            if line == "\r\n" {
-                break;
-            }
-            lines.push(line.trim().to_owned());
-        }
-        let length = lines
-            .iter()
-            .find_map(|line| line.strip_prefix("content-length: "));
-        let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
-        self.socket.read_exact(&mut body).unwrap();
-        let status = lines.remove(0).split(' ').nth(1).unwrap().parse().unwrap();
-        (status, lines, String::from_utf8(body).unwrap())
-    }
-
-    fn status(&mut self) -> u16 {
-        self.read().0
-    }
-
-    fn is_closed(&mut self) -> bool {
-        matches!(self.socket.read(&mut [0]), Ok(0) | Err(_))
-    }
-}
-
-/// Requests, once there are so many.
-fn take(gateway: &Gateway, count: usize) -> Vec<Request> {
-    let mut taken = Vec::new();
-    while taken.len() < count {
-        let more = gateway.take(count, PATIENCE, Duration::ZERO).unwrap();
-        assert!(!more.is_empty(), "{} of {count}", taken.len());
-        taken.extend(more);
-    }
-    taken
-}
-
-fn reply(request: &Request, text: &str) -> Reply {
-    Reply {
-        id: request.id,
-        status: 200,
-        head: Bytes::from_static(b"x-kind: test\r\n"),
-        body: Bytes::copy_from_slice(text.as_bytes()),
-    }
-}
-
-fn wait_until(condition: impl Fn() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !condition() {
-        assert!(Instant::now() < deadline);
-        thread::sleep(Duration::from_millis(2));
-    }
-}
+use common::{Client, PATIENCE, config, reply, start, take, wait_until};
 
 #[test]
 fn requests_are_taken_and_answered() {
@@ -192,7 +92,7 @@ fn too_many_are_refused_at_once() {
     assert!(headers.contains(&"retry-after: 1".to_owned()));
     assert_eq!(
         Client::new(&gateway)
-            .send("GET /-/readyz HTTP/1.1\r\n\r\n")
+            .send("GET /-/readyz HTTP/1.1\r\nhost: x\r\n\r\n")
             .status(),
         503
     );
@@ -251,21 +151,23 @@ fn clients_that_go_take_their_requests_along() {
 #[test]
 fn what_is_too_large_or_too_slow_is_told_so() {
     let gateway = start(Config {
-        header_timeout: Duration::from_millis(50),
+        client_timeout: Duration::from_millis(50),
         ..config()
     });
     assert_eq!(Client::new(&gateway).post(&"x".repeat(1001)).status(), 413);
     let chunk = "x".repeat(1001);
     let chunked = format!(
-        "POST /predict HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n3e9\r\n{chunk}\r\n0\r\n\r\n"
+        "POST /predict HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n3e9\r\n{chunk}\r\n0\r\n\r\n"
     );
     assert_eq!(Client::new(&gateway).send(&chunked).status(), 413);
-    let flood = format!(
-        "GET /predict HTTP/1.1\r\nx: {}\r\n\r\n",
-        "x".repeat(200_000)
-    );
-    assert_eq!(Client::new(&gateway).send(&flood).status(), 431);
-    let half = "POST /predict HTTP/1.1\r\ncontent-length: 3\r\n\r\nab";
+    for kib in [65, 66, 80, 100, 200] {
+        let flood = format!(
+            "GET /predict HTTP/1.1\r\nhost: x\r\nx: {}\r\n\r\n",
+            "x".repeat(kib << 10)
+        );
+        assert_eq!(Client::new(&gateway).send(&flood).status(), 431, "{kib}");
+    }
+    let half = "POST /predict HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\n\r\nab";
     assert_eq!(Client::new(&gateway).send(half).status(), 408);
     assert!(Client::new(&gateway).send("POST /pre").is_closed());
     assert_eq!(gateway.in_flight(), 0);
@@ -285,13 +187,39 @@ fn ambiguous_requests_are_refused() {
         "x: a\rb\r\n\r\n",
         "x: a\0b\r\n\r\n",
         "\u{1}: a\r\n\r\n",
+        "host: x\r\n\r\n",
+        "host: y\r\n\r\n",
     ] {
         let mut client = Client::new(&gateway);
-        client.send(&format!("POST /predict HTTP/1.1\r\n{wrong}"));
+        client.send(&format!("POST /predict HTTP/1.1\r\nhost: x\r\n{wrong}"));
         assert_eq!(client.status(), 400, "{wrong:?}");
         assert!(client.is_closed(), "{wrong:?}");
     }
     assert_eq!(gateway.in_flight(), 0);
+}
+
+#[test]
+fn a_request_names_one_host() {
+    let gateway = start(config());
+    for (wrong, status) in [
+        ("HTTP/1.1\r\n\r\n", 400),
+        ("HTTP/1.1\r\nhost: a b\r\n\r\n", 400),
+        ("HTTP/1.1\r\nhost: a/b\r\n\r\n", 400),
+        ("HTTP/1.1\r\nhost:\r\n\r\n", 200),
+        ("HTTP/1.1\r\nhost: [::1]:80\r\n\r\n", 200),
+        ("HTTP/1.0\r\n\r\n", 200),
+        ("HTTP/1.0\r\nhost: x\r\nhost: x\r\n\r\n", 400),
+    ] {
+        let mut client = Client::new(&gateway);
+        client.send(&format!("GET /-/healthz {wrong}"));
+        assert_eq!(client.status(), status, "{wrong:?}");
+    }
+    // That of the target counts, where it has one.
+    let mut client = Client::new(&gateway);
+    client.send("GET http://you@a:8/predict?n HTTP/1.1\r\nhost: b\r\nx: y\r\n\r\n");
+    let request = take(&gateway, 1).remove(0);
+    assert_eq!(&*request.target, "/predict?n");
+    assert_eq!(request.head, "host: a:8\r\nx: y\r\n");
 }
 
 #[test]
@@ -304,8 +232,11 @@ fn strangers_are_refused() {
         "",
         "authorization: Bearer secre\r\n",
         "authorization: secret\r\n",
+        "authorization: Basic secret\r\n",
+        "authorization: Bearer secret \u{e4}\r\n",
+        "authorization: Bearersecret\r\n",
     ] {
-        let request = format!("GET /predict HTTP/1.1\r\n{shown}\r\n");
+        let request = format!("GET /predict HTTP/1.1\r\nhost: x\r\n{shown}\r\n");
         assert_eq!(
             Client::new(&gateway).send(&request).status(),
             401,
@@ -313,9 +244,13 @@ fn strangers_are_refused() {
         );
     }
     let mut client = Client::new(&gateway);
-    client.send("GET /predict HTTP/1.1\r\nauthorization: Bearer secret\r\n\r\n");
-    gateway.reply([reply(&take(&gateway, 1)[0], "come in")]);
-    assert_eq!(client.status(), 200);
+    for scheme in ["Bearer", "bearer", "BEARER", "bearer "] {
+        client.send(&format!(
+            "GET /predict HTTP/1.1\r\nhost: x\r\nauthorization: {scheme} secret\r\n\r\n"
+        ));
+        gateway.reply([reply(&take(&gateway, 1)[0], "come in")]);
+        assert_eq!(client.status(), 200, "{scheme}");
+    }
 }
 
 #[test]
@@ -327,7 +262,7 @@ fn paths_of_its_own() {
         ("/", 404),
         ("/predict/", 404),
     ] {
-        let request = format!("GET {path} HTTP/1.1\r\n\r\n");
+        let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n");
         assert_eq!(Client::new(&gateway).send(&request).status(), expected);
     }
 }
@@ -638,6 +573,7 @@ fn http2_without_encryption() {
         (&*requests[0].method, &*requests[0].target),
         ("GET", "/predict")
     );
+    assert_eq!(requests[0].head, "host: x\r\n");
     let replies = requests.iter().rev().map(|each| reply(each, "ok"));
     gateway.reply(replies.collect::<Vec<_>>());
     let mut answered = Vec::new();
@@ -654,5 +590,3 @@ fn http2_without_encryption() {
     answered.sort_unstable();
     assert_eq!(answered, [1, 3]);
 }
-
-const PATIENCE: Duration = Duration::from_secs(30);

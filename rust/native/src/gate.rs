@@ -40,7 +40,8 @@ impl OutputGate {
     /// receiver is too slow.
     ///
     /// `stamps` (nanoseconds) become markers behind the last record. Raises EncodeError or
-    /// KeyExtractError naming the record (those before it are emitted), Cancelled, ChannelLost.
+    /// KeyExtractError naming the record, whose index in the list is the exception's `record_index`
+    /// (those before it are emitted), Cancelled, ChannelLost.
     #[pyo3(signature = (
         records: "Any",
         stamps: "list[int] | None" = None,
@@ -582,10 +583,17 @@ pub(crate) fn for_each<'py>(
             let record = ffi::PyList_GET_ITEM(records.as_ptr(), index);
             Bound::from_borrowed_ptr(records.py(), record)
         };
-        f(index as usize, &record)?;
+        f(index as usize, &record).map_err(|error| at(index as usize, records.py(), error))?;
         index += 1;
     }
     Ok(())
+}
+
+/// The error of a record, with its index.
+#[cold]
+fn at(index: usize, py: Python<'_>, error: PyErr) -> PyErr {
+    let _ = error.value(py).setattr("record_index", index); // or it takes no attributes
+    error
 }
 
 fn refused(got: &str, expected: &str) -> PyErr {

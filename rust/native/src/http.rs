@@ -27,8 +27,9 @@ impl HttpGateway {
     /// Listens. Raises OSError where the port or `replies` cannot be had.
     ///
     /// `gateway`: its number in the job. `port`: 0 picks one. `token`: what clients have to show.
-    /// `timeout_seconds`: how long a request may wait for its answer; `header_seconds`: how long
-    /// its headers may take to come, and then its body. `shares_port`: whether other gateways listen
+    /// `timeout_seconds`: how long a request may wait for its answer; `client_seconds`: how long a
+    /// client may take for what it has to do next. `max_in_flight_bytes`: of requests under way and of
+    /// answers that are not read. `tasks`: how many tell that they work before the gateway is ready. `shares_port`: whether other gateways listen
     /// on the port, too. `certificate`: files in PEM of the certificate with its chain, and of its
     /// key; connections are then encrypted. `replies`: where a socket is made for replies of other processes.
     #[new]
@@ -42,8 +43,11 @@ impl HttpGateway {
         token: "str | None",
         max_in_flight: "int",
         max_body_bytes: "int",
+        max_in_flight_bytes: "int",
+        max_connections: "int",
         timeout_seconds: "float",
-        header_seconds: "float",
+        client_seconds: "float",
+        tasks: "int",
         shares_port: "bool",
         certificate: "tuple[str, str] | None",
         replies: "str | None",
@@ -57,8 +61,11 @@ impl HttpGateway {
         token: Option<String>,
         max_in_flight: usize,
         max_body_bytes: usize,
+        max_in_flight_bytes: usize,
+        max_connections: usize,
         timeout_seconds: f64,
-        header_seconds: f64,
+        client_seconds: f64,
+        tasks: usize,
         shares_port: bool,
         certificate: Option<(PathBuf, PathBuf)>,
         replies: Option<PathBuf>,
@@ -72,8 +79,11 @@ impl HttpGateway {
             token,
             max_in_flight,
             max_body_bytes,
+            max_in_flight_bytes,
+            max_connections,
             timeout: seconds("timeout_seconds", timeout_seconds)?,
-            header_timeout: seconds("header_seconds", header_seconds)?,
+            client_timeout: seconds("client_seconds", client_seconds)?,
+            tasks,
             certificate,
             replies,
         };
@@ -212,6 +222,12 @@ impl HttpReplies {
             Way::Tcp(parsed, seconds("timeout_seconds", timeout_seconds)?)
         };
         py.detach(|| self.lock().connect(gateway, way))?;
+        Ok(())
+    }
+
+    /// Tells all gateways that the task works. Raises OSError where one is gone.
+    fn tell_work(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.lock().tell_work())?;
         Ok(())
     }
 
