@@ -67,10 +67,13 @@ def columns_of_requests(
 
 def check_answer(answer: Any) -> None:
     """Raise TypeError unless it is what `Request.reply` makes, or rows that say whose they are."""
-    if type(answer) is Response:
-        is_whole = isinstance(answer.body, bytes | Iterator)
-        if type(answer.id) is int and type(answer.status) is int and is_whole:
-            return
+    if (
+        type(answer) is Response
+        and type(answer.id) is int
+        and type(answer.status) is int
+        and (type(answer.body) is bytes or isinstance(answer.body, Iterator))
+    ):
+        return
     if is_columns(answer):
         check_requests(answer)
         return

@@ -403,14 +403,16 @@ def _request_of(record: Any, depth: int = 0) -> Request | None:
     elif isinstance(record, list | tuple):
         items = record
     elif is_dataclass(record) and not isinstance(record, Response):
-        items = (getattr(record, each.name, None) for each in fields(record))
+        items = [getattr(record, each.name, None) for each in fields(record)]
     else:
         return None
-    if depth == _DEEPEST:
-        return None
-    for item in islice(items, _MOST_ITEMS):
-        if (found := _request_of(item, depth + 1)) is not None:
-            return found
+    for item in items:
+        if isinstance(item, Request):
+            return item
+    if depth < _DEEPEST:
+        for item in islice(items, _MOST_ITEMS):
+            if (found := _request_of(item, depth + 1)) is not None:
+                return found
     return None
 
 
@@ -437,5 +439,5 @@ _GATEWAY_SHIFT = 48  # as in rust/http/src/slots.rs
 _IDS = (1 << 63) - 1
 _LOOK_SECONDS = 0.01
 _DEEPEST = 2
-_MOST_ITEMS = 64
-"""A request is near the beginning of what has one."""
+_MOST_ITEMS = 16
+"""So deep, and among so many items at the beginning, a request is looked for in others."""

@@ -9,21 +9,26 @@ import http.client
 import json
 import os
 import random
+import resource
 import socket
 import struct
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
+from benchmarks.serve.server import free_port
 from engine.gateway import Request, Response
 from operators.stream import Stream
 from tests.faults.test_serving import workers
-from tests.integration.test_http import Client, is_running, served
+from tests.integration.test_http import Client, is_ready, is_running, served
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -230,6 +235,36 @@ def test_hostile_requests() -> None:
         f"{counted.requests_answered} answered, {counted.requests_refused} refused"
     )
     assert {"SystemExit", "None", "no host", "large headers"} <= set(answers)
+
+
+SERVES = """
+from operators import source
+from operators.sources import HttpSource
+
+def serve(port: int):
+    return source(HttpSource(port)).map(lambda request: request.reply("ok")).respond()
+"""
+
+
+@pytest.mark.parametrize("said", [b"", PREFACE[:10], b"GET /"])
+def test_silent_connections_make_room(tmp_path: Path, said: bytes) -> None:
+    """More of them than the process has descriptors: whoever asks is served all the same."""
+    port, (_, most) = free_port(), resource.getrlimit(resource.RLIMIT_NOFILE)
+    (tmp_path / "serves.py").write_text(SERVES)
+    oka = str(Path(sys.executable).with_name("oka"))
+    command = ["prlimit", "--nofile=200:200", oka, "run", "serves.py", f"port={port}"]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, most), most))
+    with subprocess.Popen([*command, "--progress", "none"], cwd=tmp_path) as process:
+        try:
+            wait_until(lambda: is_ready(port), 60)
+            silent = [send(port, said) for _ in range(220)]
+            for _ in range(3):
+                assert Client(port)()[::2] == (200, b"ok")
+                silent += [send(port, said) for _ in range(100)]
+            assert Client(port)()[::2] == (200, b"ok")
+            close_all(silent)
+        finally:
+            process.terminate()
 
 
 def is_quiet(worker: psutil.Process) -> bool:

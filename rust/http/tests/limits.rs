@@ -114,6 +114,50 @@ fn who_reads_nothing_is_not_waited_for() {
     assert!(ends(client.socket.get_mut()));
 }
 
+/// A stream that has nothing to say for long, and a request that waits for long, are the server's turn.
+#[test]
+fn who_waits_for_the_server_stays() {
+    let folder = std::env::temp_dir().join(format!("oka-waits-{}", std::process::id()));
+    let gateway = start(Config {
+        replies: Some(folder.clone()),
+        client_timeout: Duration::from_millis(100),
+        ..config()
+    });
+    let mut replies = Replies::new(false).unwrap();
+    replies.connect(3, Way::Local(folder.clone())).unwrap();
+    std::fs::remove_file(folder.with_extension("board")).unwrap();
+    let mut waiting = Client::new(&gateway);
+    waiting.post("a");
+    let request = take(&gateway, 1).remove(0);
+    let mut clients = [
+        TcpStream::connect(gateway.address()).unwrap(),
+        http2(&gateway, 65_535),
+    ];
+    let asked = b"GET /predict HTTP/1.1\r\nhost: x\r\n\r\n";
+    clients[0].write_all(asked).unwrap();
+    ask(&mut clients[1], 1);
+    let mut streams: Vec<_> = take(&gateway, 2)
+        .iter()
+        .map(|each| {
+            let mut stream = replies.stream(each.id).unwrap();
+            stream.open(&reply(each, "")).unwrap();
+            stream.write(b"one").unwrap();
+            stream
+        })
+        .collect();
+    for _ in 0..2 {
+        std::thread::sleep(Duration::from_millis(300));
+        assert_eq!(gateway.in_flight(), 3);
+        for stream in &mut streams {
+            stream.write(b"more").unwrap();
+        }
+    }
+    gateway.reply([reply(&request, "late")]);
+    assert_eq!(waiting.read().2, "late");
+    assert_eq!(gateway.counts().disconnected, 0);
+    std::fs::remove_file(&folder).unwrap();
+}
+
 #[test]
 fn bodies_have_one_budget() {
     let gateway = start(Config {
