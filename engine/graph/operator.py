@@ -40,9 +40,6 @@ class Rescue(Protocol):
     def __call__(self, record: Any, error: BaseException) -> None:
         """Count it, and put it aside where that is wanted. Raises what is no failure of its."""
 
-    def check(self, given: Any) -> None:
-        """Raise TypeError where what a function has given is wrong for who takes it."""
-
 
 @dataclass(frozen=True)
 class TaskContext:
@@ -58,6 +55,8 @@ class TaskContext:
     job_name: str
     rescue: Rescue | None = None
     """For records that the operator's function fails on; None where that fails the job."""
+    check: Callable[[Any], None] | None = field(default=None, compare=False, repr=False)
+    """Raises TypeError where what the function gives is wrong for who takes it: it is rescued, too."""
     failing: Failing = field(default_factory=Failing, compare=False, repr=False)
     """To tell which record it was, where that does."""
     side_outputs: Mapping[str, Callable[[list[Any]], None]] = field(default_factory=dict)

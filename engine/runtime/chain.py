@@ -123,6 +123,7 @@ class Chain:
             own = replace(
                 context,
                 rescue=rescue,
+                check=None if rescue is None else rescue.check,
                 side_outputs=outputs,
                 failing=self.failing,
                 identity=operator.identity,

@@ -50,6 +50,9 @@ class Rescuer:
         self.errors += 1
         return words
 
+    check: Callable[[Any], None] | None = None
+    """Raises TypeError where what the function gives is wrong for who takes it."""
+
     def checked(self, operator: RecordOperator) -> RecordOperator:
         """The operator, with a function that fails on what is wrong for who takes it."""
         return operator
@@ -57,9 +60,6 @@ class Rescuer:
     def checked_batches(self, run: Run) -> Run:
         """As `checked`, of what makes a batch of a batch."""
         return run
-
-    def check(self, given: Any) -> None:
-        """Raise TypeError where what a function has given is wrong for who takes it."""
 
     def around(self, run: Run) -> Run:
         """The batch function, with what it has put aside sent off after each batch."""
@@ -93,7 +93,7 @@ class ServiceRescuer(Rescuer):
     ) -> None:
         super().__init__(None, failing)
         self._services = services
-        self._check = check
+        self.check = check
 
     def __call__(self, record: Any, error: BaseException) -> None:
         """Count a record that the function failed on, once a service has dealt with it.
@@ -110,7 +110,7 @@ class ServiceRescuer(Rescuer):
 
     def checked(self, operator: RecordOperator) -> RecordOperator:
         """The operator, with a function that fails where it gives what `check` refuses."""
-        function, check = operator.function, self._check
+        function, check = operator.function, self.check
         if check is None or operator.form == "filter":
             return operator
 
@@ -129,7 +129,7 @@ class ServiceRescuer(Rescuer):
 
     def checked_batches(self, run: Run) -> Run:
         """As `checked`. Of as many records as there were, each is of the one in its place."""
-        if (check := self._check) is None:
+        if (check := self.check) is None:
             return run
 
         def checked(batch: Any) -> Any:
@@ -152,11 +152,6 @@ class ServiceRescuer(Rescuer):
             return [each for place, each in enumerate(out) if place not in wrong]
 
         return checked
-
-    def check(self, given: Any) -> None:
-        """As the next operator does."""
-        if self._check is not None:
-            self._check(given)
 
     def around(self, run: Run) -> Run:
         """The batch function; where it fails as a whole, all its records have."""

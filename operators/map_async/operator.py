@@ -221,8 +221,8 @@ class _MapAsync(BatchFunction):
     def _put(self, call: Call, out: list[Any]) -> None:
         """Put the result behind the others, or rescue what there is none of."""
         error, of_batches = call.error, self._operator.of_batches
-        rescue = self._context.rescue
-        if error is None and not of_batches and rescue is None:
+        rescue, check = self._context.rescue, self._context.check
+        if error is None and not of_batches and check is None:
             out.append(call.result)
             return
         try:
@@ -231,9 +231,9 @@ class _MapAsync(BatchFunction):
             given = [call.result]
             if of_batches:
                 given = checked_batch(call.result, self._operator.method)
-            if rescue is not None:
+            if check is not None:
                 for each in given:
-                    rescue.check(each)
+                    check(each)
             out += given
         except BaseException as error:
             if rescue is None:
