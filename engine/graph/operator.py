@@ -56,7 +56,7 @@ class TaskContext:
     rescue: Rescue | None = None
     """For records that the operator's function fails on; None where that fails the job."""
     check: Callable[[Any], None] | None = field(default=None, compare=False, repr=False)
-    """Raises TypeError where what the function gives is wrong for who takes it: it is rescued, too."""
+    """Raises TypeError where what the function gives is wrong for who takes it: it is rescued."""
     failing: Failing = field(default_factory=Failing, compare=False, repr=False)
     """To tell which record it was, where that does."""
     side_outputs: Mapping[str, Callable[[list[Any]], None]] = field(default_factory=dict)
