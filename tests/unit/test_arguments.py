@@ -206,7 +206,7 @@ def test_annotations_that_are_texts_and_names_that_are_missing() -> None:
     def function(
         n: int,
         absent: Absent = 0.5,
-        late: "Color" | None = None,  # noqa: UP037
+        late: Optional["Color"] = None,  # noqa: UP037, UP045
         implicit: int = None,  # type: ignore[assignment]  # noqa: RUF013
         *,
         dry: bool = False,
