@@ -55,21 +55,30 @@ def check_nulls(field: pa.Field, array: pa.Array) -> None:
 def values_of(array: pa.Array) -> list[Any]:
     """Its values as Python has them, whether or not pandas is installed: none is of its classes.
 
-    ValueError for a time that is no whole number of microseconds, which Python has no class for.
+    ValueError as `in_microseconds`.
+    """
+    found: list[Any] = in_microseconds(array).to_pylist()
+    return found
+
+
+def in_microseconds(array: pa.Array) -> pa.Array:
+    """The column with microseconds in place of nanoseconds; itself where it has none.
+
+    ValueError for a time that is no whole number of them, which Python has no class for.
     """
     import pyarrow
 
-    if (kind := _in_microseconds(array.type)) is not array.type:
+    given = array.type  # an object of its own with each look
+    if (kind := _in_microseconds(given)) is not given:
         try:
-            array = array.cast(kind)
+            return array.cast(kind)
         except pyarrow.ArrowInvalid as error:
             raise ValueError(
                 f"{array.type} holds what is finer than a microsecond, which no datetime, "
                 f"timedelta or time does: {error}\n\nhint: cast it in .map_batches(...), to "
                 "microseconds (safe=False rounds down) or to int64"
             ) from None
-    found: list[Any] = array.to_pylist()
-    return found
+    return array
 
 
 def _in_microseconds(kind: pa.DataType) -> pa.DataType:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from operator import is_not
 from typing import TYPE_CHECKING, Any
 
-from engine.column_values import array_of, check_nulls, field_of, values_of
+from engine.column_values import array_of, check_nulls, field_of, in_microseconds
 from engine.distribution import install_hint
 from engine.errors import GraphError
 
@@ -116,12 +117,13 @@ def columns_of(
     A value that a dict lacks is null. TypeError for what cannot be columns.
     """
     pyarrow = import_pyarrow("to_columns()")
-    names: dict[Any, None] = {}
-    for record in records:
-        if type(record) is not dict and not isinstance(record, Mapping):
+    for record in records if set(map(type, records)) != {dict} else ():
+        if not isinstance(record, Mapping):
             if failing is not None:
                 failing.on(record)
             raise TypeError(f"to_columns() got {type(record).__name__}, expected a dict")
+    names: dict[Any, None] = {}
+    for record in records if schema is None else ():
         if record.keys() != names.keys():
             names.update(dict.fromkeys(record))
     if schema is not None:
@@ -174,15 +176,16 @@ def rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
             f"the columns are {', '.join(names)}; a dict of a row would have {shared} once\n\n"
             "hint: batch.rename_columns([...]) in map_batches tells them apart"
         )
-    if not names:
-        return [{} for _ in range(len(batch))]
-    columns = []
-    for name, column in zip(names, batch.columns, strict=True):
+    given, columns = batch.columns, []
+    for name, column in zip(names, given, strict=True):
         try:
-            columns.append(values_of(column))
+            columns.append(in_microseconds(column))
         except ValueError as error:
             raise ValueError(f"column {name!r}: {error}") from None
-    return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+    if any(map(is_not, columns, given)):
+        batch = import_pyarrow("to_records()").RecordBatch.from_arrays(columns, names)
+    found: list[dict[str, Any]] = batch.to_pylist()
+    return found
 
 
 def lacks_columns(batch: Any) -> bool:
