@@ -120,10 +120,15 @@ class Shares:
             moved.append((self.current, self._position(self.current)))
         return moved
 
-    def positions(self, reached: Mapping[Split, Position] | None = None) -> dict[int, Position]:
-        """Where each share goes on behind what was given last, or whose splits have come so far."""
+    @property
+    def positions(self) -> dict[int, Position]:
+        """Where each share goes on behind what was given last."""
+        return self.positions_of(self.reached)
+
+    def positions_of(self, reached: Mapping[Split, Position]) -> dict[int, Position]:
+        """Where each share goes on whose splits have come so far."""
         found: dict[int, Any] = {}
-        for (share, name), position in (self.reached if reached is None else reached).items():
+        for (share, name), position in reached.items():
             if share in self._divided:
                 found.setdefault(share, {})[name] = position
             else:

@@ -149,7 +149,7 @@ class SourceLoop:
             split = self._splits.current
             position, *before = left[split]
             left = {**left, split: (position, sum(before, self._of_item))}
-        return self._reading.positions(left)
+        return self._reading.positions if left is None else self._reading.positions_of(left)
 
     def begin_epoch(self, epoch: int, is_last: bool = False) -> None:
         """Send the barrier of this epoch behind the batch that leaves now; from any thread.

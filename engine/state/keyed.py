@@ -50,17 +50,23 @@ class KeyedState:
         *,
         pickle: bool = False,
         shared: Any = None,
-        own: Mapping[int, list[Any]] | None = None,
+        own: tuple[int, list[Any]] | None = None,
     ) -> KeyedState:
         """That of these pairs of a key and a value, and of what is no key's.
 
-        All tasks go on with `shared`, one of them with each `own`: by the index of the task, or of
-        shares of its source by their numbers, what it keeps. With `pickle`, as `TaskContext.pickle`
-        says, what cannot be encoded otherwise is pickled.
+        All tasks go on with `shared`, one of them with `own`: the index of the task, and what it
+        keeps. With `pickle`, as `TaskContext.pickle` says, what cannot be encoded otherwise is
+        pickled.
         """
         encoded = b"" if shared is None else encode_value(shared, pickle)
-        own_bytes = {index: encode_value(kept, pickle) for index, kept in (own or {}).items()}
+        own_bytes = {} if own is None else {own[0]: encode_value(own[1], pickle)}
         return cls(keyed_entries(list(pairs), pickle), b"", encoded, own_bytes)
+
+    @classmethod
+    def of_shares(cls, own: Mapping[int, list[Any]]) -> KeyedState:
+        """What is kept of shares of the task's source, by their numbers: who reads one has it."""
+        encoded = {share: encode_value(kept, pickle=False) for share, kept in own.items()}
+        return cls(keyed_entries([], False), encoded_own=encoded)
 
     @classmethod
     def later(

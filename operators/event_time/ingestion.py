@@ -75,7 +75,7 @@ class _IngestionTime(BatchFunction):
 
     def snapshot(self) -> KeyedState:
         """The last time."""
-        return KeyedState.of((), own={self._index: [self._time_us]})
+        return KeyedState.of((), own=(self._index, [self._time_us]))
 
     def restore(self, state: KeyedState) -> None:
         """Go on from the highest time: another machine's clock may be behind."""

@@ -185,7 +185,7 @@ class _Watermarks(BatchFunction):
                     own[self._index] = [highest]
                 else:
                     own.setdefault(share, []).append((share, name, highest))
-        return KeyedState.of((), own=own) if own else None
+        return KeyedState.of_shares(own) if own else None
 
     def restore(self, state: KeyedState) -> None:
         """Go on in each split where it was; in the only one, at the least of several times."""

@@ -147,7 +147,7 @@ class _MapAsync(BatchFunction):
             if span.end is not None:
                 kept.append(span.end.time_us)
         index = self._context.index
-        return KeyedState.of((), own={index: kept}, pickle=self._context.pickle)
+        return KeyedState.of((), own=(index, kept), pickle=self._context.pickle)
 
     def restore(self, state: KeyedState) -> None:
         """Begin all calls again."""

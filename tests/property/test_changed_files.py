@@ -51,7 +51,7 @@ def reading(
         items = iter(of_task)
         for _, item in zip(range(count), items, strict=False):
             found += item
-        told = of_task.positions()
+        told = of_task.positions
         if most is not None and next(items, None) is None and chance.random() < 0.5:
             told = dict.fromkeys(told, ENDED)  # the task had finished
         behind |= told

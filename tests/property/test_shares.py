@@ -74,7 +74,7 @@ def test_each_record_comes_once_and_in_its_shares_order(
             shares = Shares(source, context(index, parallelism), len(lengths), own)
             items = iter(shares)
             came += [item for _, item in zip(range(cuts[index]), items, strict=False)]
-            after |= shares.positions()
+            after |= shares.positions
         assert after.keys() == set(range(len(lengths)))
         positions = after
     assert sorted(came) == sorted(item for each in source.lists for item in each)
@@ -91,7 +91,7 @@ def test_several_shares_take_turns() -> None:
 def test_a_task_without_a_share_has_nothing() -> None:
     shares = Shares(Lists([1]), context(1, 2), 1, {})
     assert list(shares) == []
-    assert shares.positions() == {}
+    assert shares.positions == {}
 
 
 @given(st.integers(1, 9), st.integers(1, 9))

@@ -28,7 +28,7 @@ WORDS = ("words-ddd9c40767f9", "count", "lines")
 def snapshots(counts=COUNTS):
     states = [
         KeyedState.share(
-            [KeyedState.of(counts.items(), shared={"rule": 7}, own={index: [index, "call"]})],
+            [KeyedState.of(counts.items(), shared={"rule": 7}, own=(index, [index, "call"]))],
             index,
             2,
         )

@@ -79,7 +79,7 @@ def test_time_goes_on_where_nothing_comes(task: Make) -> None:
 def test_time_does_not_go_back_behind_a_checkpoint(task: Make) -> None:
     given = WithIngestionTime().open(task())
     far = time.time_ns()
-    state = KeyedState.of((), own={1: [far]})
+    state = KeyedState.of((), own=(1, [far]))
     given.restore(state)
     assert given.process(["a"]).to_list() == [("a", far)]
     assert list(given.snapshot().own) == [[far]]

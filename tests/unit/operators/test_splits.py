@@ -111,7 +111,7 @@ def test_each_split_goes_on_where_it_was(parallelism: int) -> None:
 
 def test_one_time_of_all_is_gone_on_with_as_before() -> None:
     """So it was kept before there were splits, and is behind a channel."""
-    kept = [KeyedState.of((), own={index: [BASE + time]}) for index, time in ((0, 60), (1, 40))]
+    kept = [KeyedState.of((), own=(index, [BASE + time])) for index, time in ((0, 60), (1, 40))]
     behind = Reading()
     behind.function.restore(KeyedState.share(kept, 0, 1))
     state = behind.function.snapshot()
