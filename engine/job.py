@@ -165,7 +165,7 @@ class JobHandle:
         self._started = time.monotonic()
         self._ended: float | None = None
         self._finished: Future[JobResult] = Future()
-        self._late = LateRecords()
+        self._late = LateRecords(lambda text: self._progress.warn(text))
         self._progress = ProgressLine(
             plan.config.progress, self.cancel, partial(self._late.look, least=_MANY_LATE)
         )

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import threading
+from collections.abc import Callable
 
 from engine.metrics import JobStatistics
-
-logger = logging.getLogger("oka")
 
 
 class LateRecords:
@@ -16,7 +14,8 @@ class LateRecords:
     The statistics may come from any thread.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, warn: Callable[[str], object]) -> None:
+        self._warn = warn
         self._told: set[str] = set()
         self._lock = threading.Lock()
 
@@ -29,17 +28,16 @@ class LateRecords:
                 is_told = each.name in self._told
                 self._told.add(each.name)
             if not is_told:
-                logger.warning(
-                    "operator %r: %s of %s records (%.2g %%) came too late and were left out\n\n"
-                    "hint: does with_event_time(…) stand right behind the source, and is each file "
-                    "and each share of that in the order of its times? If not, out_of_orderness=… "
-                    "waits for what is behind, and allowed_lateness=… keeps windows for it; "
-                    ".side('late') has what is left out",
-                    each.name,
-                    f"{each.late:,}",
-                    f"{each.records_in:,}",
-                    100 * each.late / each.records_in,
+                share = f"{100 * each.late / each.records_in:.2g} %"
+                self._warn(
+                    f"operator {each.name!r}: {each.late:,} of {each.records_in:,} records "
+                    f"({share}) came too late and were left out\n\n{_HINT}"
                 )
 
 
 _SHARE = 0.01
+_HINT = (
+    "hint: does with_event_time(…) stand right behind the source, and is each file and each share "
+    "of that in the order of its times? If not, out_of_orderness=… waits for what is behind, and "
+    "allowed_lateness=… keeps windows for it; .side('late') has what is left out"
+)

@@ -242,7 +242,7 @@ def _blocks(
 ) -> Iterator[tuple[tuple[int, int], list[str]]]:
     """Blocks of lines of a range; each start has an offset, and how many lines are left out there.
 
-    Of several that are read side by side, the first is a line alone: more would be early.
+    Of several that are read side by side, the first has few lines: more would be early.
     """
     offset, skipped = start
     path, is_first = of.piece.path, offset is None and count > 1
@@ -251,8 +251,9 @@ def _blocks(
         for begin, block in whole_lines(file, of, files[path].end, offset, block_bytes):
             lines = source.decode(block, path)
             if is_first:
-                yield (begin, 0), lines[:1]
-                skipped, is_first = 1, False
+                first = lines[:_FIRST_LINES]
+                yield (begin, 0), first
+                skipped, is_first = len(first), False
             yield (begin, skipped), lines[skipped:] if skipped else lines
             skipped = 0
 
@@ -345,6 +346,8 @@ _FRESH = (((None, 0), 0),)
 _BLOCK_BYTES = 1 << 20
 _LEAST_BLOCK_BYTES = 1 << 14
 """Where files are read side by side, each has its part of a block in memory, or so much."""
+_FIRST_LINES = 2
+"""From so many on it is known how far a file is in event time: one may have a wrong time."""
 _MOST_OPEN = 64
 """As many files stay open that are read side by side."""
 _ASCII = bytes(range(128))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from datetime import timedelta
 from typing import Any
 
@@ -34,26 +33,22 @@ def statistics(*operators: tuple[str, int, int]) -> JobStatistics:
 @pytest.mark.parametrize(
     ("late", "least", "told"), [(0, 1, False), (10, 1, False), (11, 1, True), (11, 23, False)]
 )
-def test_more_than_a_hundredth_is_told(
-    caplog: pytest.LogCaptureFixture, late: int, least: int, told: bool
-) -> None:
-    LateRecords().look(statistics(("count", 1000, late), ("map", 5, 0)), least)
-    assert ("'count': 22 of 2,000 records (1.1 %) came too late" in caplog.text) == told
-    assert [(each.name, each.levelno) for each in caplog.records] == [
-        ("oka", logging.WARNING)
-    ] * told
+def test_more_than_a_hundredth_is_told(late: int, least: int, told: bool) -> None:
+    warned: list[str] = []
+    LateRecords(warned.append).look(statistics(("count", 1000, late), ("map", 5, 0)), least)
+    assert len(warned) == told
+    if told:
+        assert warned[0].startswith("operator 'count': 22 of 2,000 records (1.1 %) came too late")
+        assert "hint: does with_event_time(…) stand right behind the source" in warned[0]
 
 
-def test_each_operator_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
-    late = LateRecords()
+def test_each_operator_is_told_of_once() -> None:
+    warned: list[str] = []
+    late = LateRecords(warned.append)
     for _ in range(2):
         late.look(statistics(("count", 10, 5)))
         late.look(statistics(("count", 10, 6), ("join", 10, 3)))
-    assert [each.getMessage().split(":")[0] for each in caplog.records] == [
-        "operator 'count'",
-        "operator 'join'",
-    ]
-    assert "hint: does with_event_time(…) stand right behind the source" in caplog.text
+    assert [each.partition(":")[0] for each in warned] == ["operator 'count'", "operator 'join'"]
 
 
 @pytest.mark.parametrize("columns", [False, True])
@@ -65,4 +60,5 @@ def test_of_a_job(caplog: pytest.LogCaptureFixture, columns: bool, behind: int, 
     timed = (stream.to_columns() if columns else stream).with_event_time("at", unit="s")
     windows = timed.key_by("key").window(Tumbling(timedelta(seconds=1))).count()
     run(windows.sink(Collect()), batch_size=1)
-    assert ("records (1.5 %) came too late and were left out" in caplog.text) == told
+    text = "records (1.5 %) came too late and were left out"
+    assert [each.name for each in caplog.records if text in each.getMessage()] == ["oka"] * told
