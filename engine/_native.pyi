@@ -1111,6 +1111,12 @@ def partition(keys: "list[Any]", channels: "int") -> "list[int]":
     The channel, out of `channels`, of each of `keys`: what a hash-partitioned gate chooses.
     """
 
+def plain_keys(columns: "Any") -> "Any":
+    """
+    Columns of keys, a pyarrow.RecordBatch, as columns of which values are equal where keys are: without
+    dictionaries, and times and decimals as bytes. Raises TypeError naming the column that holds none.
+    """
+
 def register_extensions(travel: Any, find_class: Any, decode: Any, plain_key: Any, canonical_key: Any, number: Any, pickle: Any) -> None:
     """
     Registers the functions for values that Rust does not encode itself; once per process.
@@ -1121,6 +1127,12 @@ def register_extensions(travel: Any, find_class: Any, decode: Any, plain_key: An
     of them that is equal for equal values, or raises TypeError; `canonical_key(value)` gives one that
     is equal for no others of its kind; `number(value)` gives what stands for it in a sum, or None if it
     is no number; `pickle(value)` gives the payload of a value of any class, or raises TypeError.
+    """
+
+def take_rows(batch: "Any", rows: "Any") -> "Any":
+    """
+    The rows with these numbers, a pyarrow.Array of integers, of a pyarrow.RecordBatch: of columns of all
+    types, in memory of its own.
     """
 
 def use_precise_timers() -> None:

@@ -56,7 +56,7 @@ def packed(batch: pa.RecordBatch) -> bytes:
     """The batch as bytes; of a slice its rows alone, where pickle takes all that it is cut from."""
     pyarrow = import_pyarrow("a stream of columns")
     if not batch.num_rows:  # of a list, all items would be written
-        batch = pyarrow.RecordBatch.from_pylist([], batch.schema)
+        batch = without_rows(batch.schema)
     stream = pyarrow.BufferOutputStream()
     with pyarrow.ipc.new_stream(stream, batch.schema) as writer:
         writer.write_batch(batch)
@@ -82,7 +82,7 @@ def as_columns(result: object) -> Any:
     check_columns(result)
     if isinstance(result, pyarrow.RecordBatch):
         return result
-    return joined(result.to_batches() or [pyarrow.RecordBatch.from_pylist([], result.schema)])
+    return joined(result.to_batches() or [without_rows(result.schema)])
 
 
 def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
@@ -95,8 +95,9 @@ def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     pyarrow = import_pyarrow("a batch of columns")
     try:
         first, *others = (each.schema for each in batches)
+        batches = [with_wide_codes(each) for each in batches]
         if any(each != first and each.names == first.names for each in others):
-            whole = pyarrow.unify_schemas([first, *others])
+            whole = pyarrow.unify_schemas([each.schema for each in batches])
             batches = [each.cast(whole) for each in batches]
         batch: pa.RecordBatch = pyarrow.concat_batches(batches)
     except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError) as error:
@@ -106,6 +107,28 @@ def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
             "hint: make smaller tables of one schema; a string or binary column of a batch holds "
             "2 GiB, a large_string or large_binary column any number of bytes"
         ) from None
+    return batch
+
+
+def without_rows(schema: pa.Schema) -> pa.RecordBatch:
+    """A batch of no rows, of columns of any types."""
+    pyarrow = import_pyarrow("a batch of columns")
+    nothing = [pyarrow.nulls(0, field.type) for field in schema]
+    batch: pa.RecordBatch = pyarrow.RecordBatch.from_arrays(nothing, schema=schema)
+    return batch
+
+
+def with_wide_codes(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with dictionaries of which several fit into one: of an int8 one, 128 values do."""
+    pyarrow = import_pyarrow("a batch of columns")
+    for at, field in enumerate(batch.schema):
+        kind = field.type
+        if pyarrow.types.is_dictionary(kind) and kind.index_type.bit_width < _WIDE:
+            codes = batch.column(at).indices.cast(pyarrow.int32())
+            column = pyarrow.DictionaryArray.from_arrays(
+                codes, batch.column(at).dictionary, ordered=kind.ordered
+            )
+            batch = batch.set_column(at, field.with_type(column.type), column)
     return batch
 
 
@@ -273,3 +296,7 @@ def _of_frame(value: object) -> Any:
     named = any(name is not None for name in frame.index.names)
     batch = pyarrow.RecordBatch.from_pandas(frame, preserve_index=named)
     return as_columns(batch.replace_schema_metadata(None))
+
+
+_WIDE = 32
+"""Bits of codes that are enough for the values of all dictionaries that are put together."""

@@ -44,7 +44,9 @@ from engine._native import (
     keyed_entries,
     mapped,
     partition,
+    plain_keys,
     register_extensions,
+    take_rows,
     use_precise_timers,
     xxh3,
 )
@@ -87,6 +89,8 @@ __all__ = [
     "mapped",
     "open_output_gate",
     "partition",
+    "plain_keys",
+    "take_rows",
     "use_precise_timers",
     "xxh3",
 ]

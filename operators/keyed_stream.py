@@ -74,8 +74,9 @@ class KeyedStream(Generic[K, T]):
 
     On a stream of columns a result is a `pyarrow.RecordBatch`: the columns of the key, which keep
     their names and have a dictionary if they are strings or binary (batches share it), and one of
-    the values, named "count", "sum" and so on. Null values are left out there, and a sum must fit
-    into 64 bits.
+    the values, named "count", "sum" and so on, with "_right" behind it where the key has a column
+    of that name. Null values are left out there, and a sum must fit into 64 bits. Values with a
+    dictionary, or in runs, are what they stand for, and so are their results.
     """
 
     def __init__(self, inputs: tuple[Input, ...], key: Key, paired: bool) -> None:

@@ -163,7 +163,7 @@ class _LookupJoin(BatchFunction):
         from operators.columns.numbers import distinct_keys, key_columns
         from operators.columns.values import ValueColumn
 
-        found, rows = distinct_keys(key_columns(operator.key, batch))
+        found, rows = distinct_keys(key_columns(operator.key, batch), operator.key)
         keys = [key if key == key else dict_key(key) for key in found]
         values = self._found(keys, keys)
         if self._column is None:

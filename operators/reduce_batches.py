@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from engine.columns import as_columns, is_columns, joined
+from engine.columns import as_columns, is_columns, joined, with_wide_codes
 from engine.graph.operator import BatchFunction, BatchOperator, Properties, TaskContext
 from engine.state import KeyedState
 from operators.aggregates import Emit
@@ -36,16 +36,16 @@ class ReduceBatches(BatchOperator):
         return (_Updates if self.emit == "updates" else _Final)(self, context)
 
     def key_columns(self, batch: pa.RecordBatch) -> list[pa.Array]:
-        """The columns of the key."""
+        """The columns of the key, whose values are equal where keys are."""
         if not is_columns(batch):
             raise TypeError(
                 f"reduce_batches got {type(batch[0]).__name__}, expected columns\n\n"
                 "hint: .to_columns() before .key_by(...), or .reduce(f) with a function of two "
                 "records"
             )
-        from operators.columns.numbers import key_columns
+        from operators.columns.numbers import key_columns, plain_keys
 
-        return key_columns(self.key, batch)
+        return plain_keys(self.key, key_columns(self.key, batch))
 
     def reduced(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """What the function leaves of these rows, in the same columns."""
@@ -86,6 +86,7 @@ class _Updates(BatchFunction):
         if not len(batch):
             return []
         keys = self._numbers.of(self._operator.key_columns(batch))
+        batch = with_wide_codes(batch)
         before = self._kept.take(np.unique(keys))
         found = self._operator.reduced(joined([*(rows.batch for rows in before), batch]))
         self._keep(found)
@@ -124,7 +125,7 @@ class _Final(BatchFunction):
             return []
         self._operator.key_columns(batch)
         new = self._new
-        new.append(batch)
+        new.append(with_wide_codes(batch))
         while len(new) > 1 and len(new[-2]) <= 2 * len(new[-1]):
             new[-2:] = [joined(new[-2:])]
         if sum(map(len, new)) >= max(_MANY, sum(map(len, self._left))):

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from engine.columns import joined
 from operators.columns.numbers import Numbers
+from operators.columns.rows import chosen, taken
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,7 +31,7 @@ class Rows(NamedTuple):
 
     def chosen(self, which: NDArray[np.bool_]) -> Rows:
         """Those for which this is true."""
-        return Rows(self.batch.filter(pa.array(which)), self.keys[which])
+        return Rows(chosen(self.batch, which), self.keys[which])
 
 
 class KeyedRows:
@@ -96,7 +97,7 @@ class _Part:
         found = np.sort(found[self._is_left[found]])
         self._is_left[found] = False
         self._left -= len(found)
-        return Rows(self._rows.batch.take(pa.array(found)), self._rows.keys[found])
+        return Rows(taken(self._rows.batch, found), self._rows.keys[found])
 
     @cached_property
     def _by_key(self) -> tuple[Numbers, Numbers]:

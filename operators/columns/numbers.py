@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -12,6 +12,8 @@ import pyarrow.compute as pc
 
 from engine.column_values import values_of
 from engine.columns import column_of
+from engine.network import plain_keys as to_plain
+from engine.network import take_rows
 from engine.record import dict_key
 from operators.keys import Item, unhashable
 
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Numbers: TypeAlias = "NDArray[np.int64]"
+
+Key: TypeAlias = Item | tuple[Item, ...]
+"""The name or the index of a column, or several that make a tuple."""
 
 
 class KeyNumbers:
@@ -65,10 +70,9 @@ class KeyNumbers:
         return number
 
 
-def key_columns(key: Item | tuple[Item, ...], batch: pa.RecordBatch) -> list[pa.Array]:
+def key_columns(key: Key, batch: pa.RecordBatch) -> list[pa.Array]:
     """The columns of a key. ValueError where the batch has none, or several, of a name."""
-    items = key if isinstance(key, tuple) else (key,)
-    columns = [column_of(batch, item) for item in items]
+    columns = [column_of(batch, item) for item in _items(key)]
     if any(column is None for column in columns):
         raise ValueError(
             f"the key is column {key!r}, and there are {', '.join(batch.schema.names)}, "
@@ -77,21 +81,51 @@ def key_columns(key: Item | tuple[Item, ...], batch: pa.RecordBatch) -> list[pa.
     return columns
 
 
-def distinct_keys(columns: Sequence[pa.Array]) -> tuple[list[Any], Numbers]:
-    """The distinct keys that rows have in these columns, and for each row which it has."""
-    if len(columns) == 1:
-        values, rows = _distinct(columns[0])
+def plain_keys(key: Key, columns: list[pa.Array]) -> list[pa.Array]:
+    """The columns of a key as those whose values are equal where keys are, which are not all.
+
+    A key is the same value here then as where rows are divided among tasks: times and decimals are
+    bytes. TypeError where a column holds no keys.
+    """
+    if all(column.type in _PLAIN for column in columns):
+        return columns
+    names = [str(item) for item in _items(key)]
+    plain: list[pa.Array] = to_plain(pa.RecordBatch.from_arrays(columns, names)).columns
+    return plain
+
+
+def kinds_of_keys(columns: Sequence[pa.Array]) -> list[str | None]:
+    """What the values of these columns are: those of two kinds are never equal. None for nulls."""
+    return [_kind(column.type) for column in columns]
+
+
+def distinct_keys(columns: Sequence[pa.Array], key: Key = ()) -> tuple[list[Any], Numbers]:
+    """The distinct keys that rows have in these columns, and for each row which it has.
+
+    TypeError, which names the column by `key`, where one holds no keys.
+    """
+    items = _items(key) or range(len(columns))
+    found = [_distinct(column, item) for column, item in zip(columns, items, strict=True)]
+    if len(found) == 1:
+        values, rows = found[0]
         return values_of(values), rows
-    rows = groups(columns)
-    first = pa.array(np.unique(rows, return_index=True)[1])
-    return list(zip(*(values_of(column.take(first)) for column in columns), strict=True)), rows
+    rows = _combined(found)
+    first = np.unique(rows, return_index=True)[1]
+    parts = []
+    for values, of_rows in found:
+        distinct = values_of(values)
+        parts.append([distinct[at] for at in of_rows[first].tolist()])
+    return list(zip(*parts, strict=True)), rows
 
 
 def groups(columns: Sequence[pa.Array]) -> Numbers:
     """For each row which of the distinct keys in these columns it has, without a look at those."""
-    _, found = _distinct(columns[0])
-    for column in columns[1:]:
-        values, more = _distinct(column)
+    return _combined([_distinct(column) for column in columns])
+
+
+def _combined(parts: list[tuple[pa.Array, Numbers]]) -> Numbers:
+    (_, found), *others = parts
+    for values, more in others:
         found = np.unique(found * max(1, len(values)) + more, return_inverse=True)[1]
     return found
 
@@ -111,19 +145,80 @@ def _integers(column: pa.Array) -> Numbers | None:
     return whole
 
 
-def _distinct(column: pa.Array) -> tuple[pa.Array, Numbers]:
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
+def _distinct(column: pa.Array, item: Item = 0) -> tuple[pa.Array, Numbers]:
+    kind = column.type
+    if pa.types.is_run_end_encoded(kind):
+        column = pc.run_end_decode(column)
+    elif pa.types.is_dictionary(kind):
+        column = _decoded(column)
+    elif isinstance(kind, pa.BaseExtensionType):
+        column = column.storage
+    elif pa.types.is_decimal32(kind) or pa.types.is_decimal64(kind):
+        column = column.cast(pa.decimal128(kind.precision, kind.scale))
+    if pa.types.is_string_view(column.type):  # of views, PyArrow takes null for an empty one
+        column = column.cast(pa.large_string())
+    elif pa.types.is_binary_view(column.type):
+        column = column.cast(pa.large_binary())
     try:
         encoded = pc.dictionary_encode(column, null_encoding="encode")
     except pa.ArrowNotImplementedError:
         raise TypeError(
-            f"a column of type {column.type} holds no keys\n\n"
+            f"column {item!r} of type {kind} holds no keys\n\n"
             "hint: name another, or cast this one in .map_batches(...) before"
         ) from None
-    return encoded.dictionary, encoded.indices.to_numpy().astype(np.int64)
+    values = encoded.dictionary
+    if isinstance(kind, pa.BaseExtensionType):
+        values = pa.ExtensionArray.from_storage(kind, values)
+    return values, encoded.indices.to_numpy().astype(np.int64)
 
 
+def _decoded(column: pa.DictionaryArray) -> pa.Array:
+    try:
+        return column.dictionary_decode()
+    except pa.ArrowNotImplementedError:  # of views
+        values = pa.RecordBatch.from_arrays([column.dictionary], ["value"])
+        return take_rows(values, column.indices).column(0)
+
+
+def _items(key: Key) -> tuple[Item, ...]:
+    return key if isinstance(key, tuple) else (key,)
+
+
+def _kind(of: pa.DataType) -> str | None:
+    if isinstance(of, pa.BaseExtensionType):
+        of = of.storage_type
+    while pa.types.is_dictionary(of) or pa.types.is_run_end_encoded(of):
+        of = of.value_type
+    if pa.types.is_null(of):
+        return None
+    if pa.types.is_timestamp(of):
+        return "instants" if of.tz else "times without a zone"
+    kinds = (name for name, checks in _KINDS.items() if any(is_one(of) for is_one in checks))
+    return next(kinds, str(of))
+
+
+_PLAIN = frozenset(
+    {pa.string(), pa.large_string(), pa.large_binary(), pa.float64(), pa.bool_(), pa.null()}
+    | {pa.int8(), pa.int16(), pa.int32(), pa.int64()}
+    | {pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()}
+)
+"""Types whose values are equal where keys are."""
+
+
+_KINDS: dict[str, tuple[Callable[[pa.DataType], Any], ...]] = {
+    "numbers": (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean),
+    "texts": (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
+    "bytes": (
+        pa.types.is_binary,
+        pa.types.is_large_binary,
+        pa.types.is_binary_view,
+        pa.types.is_fixed_size_binary,
+    ),
+    "dates": (pa.types.is_date,),
+    "times of day": (pa.types.is_time,),
+    "durations": (pa.types.is_duration,),
+    "decimals": (pa.types.is_decimal,),
+}
 _FIRST_OTHER = 1 << 62
 """The number of the first key that is no integer."""
 _FEW = 1024

@@ -4,19 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from engine.columns import joined
-from engine.network import ipc_streams
+from engine.network import ipc_streams, take_rows
 from operators.columns.numbers import Numbers
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def taken(batch: pa.RecordBatch, rows: Numbers) -> pa.RecordBatch:
+    """The rows of these numbers, of columns of all types."""
+    try:
+        return batch.take(pa.array(rows))
+    except pa.ArrowNotImplementedError:  # of views and runs
+        found: pa.RecordBatch = take_rows(batch, pa.array(rows))
+        return found
+
+
+def chosen(batch: pa.RecordBatch, which: NDArray[np.bool_]) -> pa.RecordBatch:
+    """The rows for which this is true."""
+    return taken(batch, np.flatnonzero(which))
 
 
 def in_order(batch: pa.RecordBatch, keys: Numbers) -> tuple[pa.RecordBatch, Numbers]:
     """The rows in the order of these numbers of their keys, and those; those of a key as before."""
     order = np.argsort(keys, kind="stable")
-    return batch.take(pa.array(order)), keys[order]
+    return taken(batch, order), keys[order]
 
 
 def runs(keys: Numbers) -> Iterator[tuple[int, int]]:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from engine.column_values import array_of
 from operators.columns.numbers import Numbers
+from operators.columns.rows import chosen
 
 
 class ValueColumn:
@@ -26,8 +27,8 @@ class ValueColumn:
         Those whose value is None are left out, or have null.
         """
         if not self._is_left and None in values:
-            chosen = np.array([value is not None for value in values])[rows]
-            batch, rows = batch.filter(pa.array(chosen)), rows[chosen]
+            is_found = np.array([value is not None for value in values])[rows]
+            batch, rows = chosen(batch, is_found), rows[is_found]
         column = self._array(values).take(pa.array(rows))
         name = "value"
         while name in batch.schema.names:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from engine.columns import joined
 from operators.columns.numbers import Numbers
+from operators.columns.rows import taken
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,7 +26,7 @@ class Chunk:
     ) -> None:
         if len(times) > 1 and (times[1:] < times[:-1]).any():
             order = np.argsort(times, kind="stable")
-            batch, keys, times = batch.take(pa.array(order)), keys[order], times[order]
+            batch, keys, times = taken(batch, order), keys[order], times[order]
             has_joined = has_joined[order]
         self.batch = batch
         self.keys = keys

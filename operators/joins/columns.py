@@ -11,10 +11,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.columns import joined
+from engine.columns import joined, with_wide_codes, without_rows
 from engine.state import KeyedState
-from operators.columns.numbers import KeyNumbers, Numbers, key_columns
-from operators.columns.rows import decoded_parts, encoded_runs
+from operators.columns.numbers import (
+    KeyNumbers,
+    Numbers,
+    key_columns,
+    kinds_of_keys,
+    plain_keys,
+)
+from operators.columns.rows import chosen, decoded_parts, encoded_runs, taken
 from operators.event_time import FARTHEST_US, MICROSECONDS, Unit
 from operators.joins.chunks import Chunk, Chunks, merged
 from operators.joins.function import NEVER
@@ -35,7 +41,12 @@ class JoinColumns:
         self._watermark: float = NEVER
         self._sides = Chunks(), Chunks()
         self._keys = KeyNumbers()
-        self._schemas: list[pa.Schema | None] = [each.schema for each in self._inputs]
+        self._schemas: list[pa.Schema | None] = [
+            each.schema and with_wide_codes(without_rows(each.schema)).schema
+            for each in self._inputs
+        ]
+        self._kinds: list[list[str | None]] = [[None], [None]]
+        """Of the keys of both sides, where they are known."""
 
     @property
     def kept(self) -> int:
@@ -59,7 +70,7 @@ class JoinColumns:
         left, right = self._schemas
         if left is None or right is None:
             return None
-        return self._beside(0, *(pa.RecordBatch.from_pylist([], each) for each in (left, right)))
+        return self._beside(0, without_rows(left), without_rows(right))
 
     @property
     def schemas(self) -> bytes:
@@ -110,6 +121,7 @@ class JoinColumns:
 
         Raises TypeError where it has others.
         """
+        batch = with_wide_codes(batch)
         known = self._schemas[side]
         if known is None:
             self._schemas[side] = batch.schema
@@ -137,20 +149,37 @@ class JoinColumns:
         """The rows in the columns that those before had, the numbers of their keys, their times."""
         batch = self._of_schema(side, batch)
         of = self._inputs[side]
-        return batch, self._keys.of(self._key_columns(of, batch)), _times(of, batch)
+        return batch, self._keys.of(self._key_columns(side, of, batch)), _times(of, batch)
 
     def _chunks(self, side: int) -> list[Chunk]:
         """All that is kept of this side."""
         return self._sides[side].all
 
-    def _key_columns(self, of: JoinInput, batch: pa.RecordBatch) -> list[pa.Array]:
+    def _key_columns(self, side: int, of: JoinInput, batch: pa.RecordBatch) -> list[pa.Array]:
         if of.key is None or callable(of.time.item) or of.time.item is None:
             raise TypeError(
                 f"{self._name} got columns ({', '.join(batch.schema.names)}), expected names of "
                 "columns for the key and the time\n\nhint: .key_by('id') and "
                 ".with_event_time('at'); or call .to_records() on both streams"
             )
-        return key_columns(of.key, batch)
+        columns = key_columns(of.key, batch)
+        if None in self._kinds[side]:
+            self._kinds[side] = kinds_of_keys(columns)
+            self._check_kinds()
+        return plain_keys(of.key, columns)
+
+    def _check_kinds(self) -> None:
+        """Raise TypeError if the keys of the two sides cannot be equal."""
+        for at, (left, right) in enumerate(zip(*self._kinds, strict=False)):
+            if left != right and None not in (left, right):
+                keys = (of.key if isinstance(of.key, tuple) else (of.key,) for of in self._inputs)
+                names = [key[at] for key in keys]
+                raise TypeError(
+                    f"{self._name} got keys of which no two are equal: {left} in column "
+                    f"{names[0]!r} of the left stream and {right} in {names[1]!r} of the right, "
+                    "expected one kind\n\nhint: cast one of them in .map_batches(...) before "
+                    ".key_by(...)"
+                )
 
     def _beside(self, side: int, rows: pa.RecordBatch, others: pa.RecordBatch) -> pa.RecordBatch:
         """Rows of this side and, in the same order, their partners: the columns of both."""
@@ -163,8 +192,8 @@ class JoinColumns:
             lefts, rights = right.partners(left.keys, *np.full((2, len(left)), [[_FIRST], [_LAST]]))
             left.has_joined[lefts], right.has_joined[rights] = True, True
             if len(lefts):
-                others = right.batch.take(pa.array(rights))
-                yield self._beside(0, left.batch.take(pa.array(lefts)), others)
+                others = taken(right.batch, rights)
+                yield self._beside(0, taken(left.batch, lefts), others)
         for side, rows in enumerate((left, right)):
             if rows is not None:
                 yield from self._without_partners(side, [rows])
@@ -194,7 +223,7 @@ class JoinColumns:
         if self._outer[side]:
             for each in chunks:
                 if not each.has_joined.all():
-                    yield self._alone(side, each.batch.filter(pa.array(~each.has_joined)))
+                    yield self._alone(side, chosen(each.batch, ~each.has_joined))
 
     def _take_late(self, chunk: Chunk, row: int) -> Chunk:
         """The rows from this one on; those before it are late."""

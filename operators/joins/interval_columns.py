@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from operators.columns.rows import taken
 from operators.event_time import FARTHEST_US
 from operators.joins.columns import JoinColumns, moved
 
@@ -42,8 +43,8 @@ class IntervalColumns(JoinColumns):
                 rows = order[rows]
                 chunk.has_joined[rows] = True
                 other.has_joined[others] = True
-                own = chunk.batch.take(pa.array(rows))
-                found.append(self._beside(side, own, other.batch.take(pa.array(others))))
+                own = taken(chunk.batch, rows)
+                found.append(self._beside(side, own, taken(other.batch, others)))
         self._sides[side].add(chunk)
         return [*found, *self._drop(side)]
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from operators.columns.keyed_rows import KeyedRows, Rows
 from operators.columns.numbers import Numbers
+from operators.columns.rows import chosen
 from operators.durations import microseconds
 from operators.joins.chunks import Chunk, merged
 from operators.joins.columns import JoinColumns
@@ -47,8 +48,8 @@ class SessionColumns(JoinColumns):
         batch, keys, times = self._read(side, batch)
         is_late = self._late(keys, times)
         if is_late.any():
-            self.late.append(batch.filter(pa.array(is_late)))
-            batch, keys, times = batch.filter(pa.array(~is_late)), keys[~is_late], times[~is_late]
+            self.late.append(chosen(batch, is_late))
+            batch, keys, times = chosen(batch, ~is_late), keys[~is_late], times[~is_late]
         self._sides[side].add(Chunk(batch, keys, times, np.zeros(len(keys), np.bool_)))
         return []
 

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine.columns import joined
+from operators.columns.rows import taken
 from operators.joins.chunks import Chunk, Chunks, merged
 from operators.joins.columns import JoinColumns
 from operators.joins.function import AT_THE_END
@@ -70,8 +71,8 @@ class VersionColumns(JoinColumns):
         for number, each in enumerate(chunks):
             (of_rows,) = np.nonzero(chunk_of == number)
             if len(of_rows):
-                others = each.batch.take(pa.array(place_of[of_rows]))
-                found.append(self._beside(0, rows.batch.take(pa.array(of_rows)), others))
+                others = taken(each.batch, place_of[of_rows])
+                found.append(self._beside(0, taken(rows.batch, of_rows), others))
         if found:
             yield joined(found)
 
@@ -83,7 +84,7 @@ def _without_old(chunk: Chunk, watermark: float) -> Chunk:
     is_old = np.zeros(len(order), np.bool_)
     is_old[order[:-1]] = (keys[1:] == keys[:-1]) & (times[1:] <= watermark)
     left = np.flatnonzero(~is_old)
-    batch = chunk.batch.take(pa.array(left))
+    batch = taken(chunk.batch, left)
     return Chunk(batch, chunk.keys[left], chunk.times[left], chunk.has_joined[left])
 
 

@@ -297,7 +297,7 @@ def test_sums_keep_the_dictionary_of_the_key(send: Send) -> None:
         (Aggregate([["m"]], [("count", [])]), 'no column "m"; the columns are word'),
         (Aggregate([[]], [("count", [])]), "key_by() names no column"),
         (Aggregate([["word"]], [("sum", [])]), "names no column"),
-        (Aggregate([["word"]], [("sum", ["word"])]), "sum of a column of type Utf8"),
+        (Aggregate([["word"]], [("sum", ["word"])]), 'sum of column "word" of type Utf8'),
         (Aggregate([[0, 1]], [("count", [])]), "names no column"),
     ],
 )

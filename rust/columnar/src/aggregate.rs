@@ -14,9 +14,10 @@ use crate::{AggregateError, Columns, Selector};
 
 /// The values of each key so far, over columns that are read in place.
 ///
-/// Null keys are one key. Null values are left out, but not of first ones: a key that has no others
-/// has null. A sum is of 64 bits, and an error where it does not fit; minimum and maximum keep the
-/// column's type and the first of equal values; a mean is a float.
+/// Null keys are one key. Null values are left out: a key that has no others has null. A sum is of 64
+/// bits, and an error where it does not fit; minimum and maximum keep the column's type and the first
+/// of equal values, as first and last keep the type; a mean is a float. Values that come with a
+/// dictionary, or in runs, are what they stand for.
 #[derive(Debug)]
 pub struct Aggregate {
     key: Vec<Selector>,
@@ -74,7 +75,8 @@ impl Aggregate {
     /// and one for each aggregation. Keys that are text or bytes, or come with a dictionary, have
     /// one in the result, which most results share: keys are not copied again and again.
     ///
-    /// `None` if no key was touched. One is by its first value alone, if nothing else is computed.
+    /// `None` if no key was touched. One is by its first row and its first value alone, if nothing else
+    /// is computed.
     pub fn update(&mut self, columns: &Columns) -> Result<Option<RecordBatch>, AggregateError> {
         self.add(columns)?;
         let updated = self.updates(0..self.touched.len())?;
@@ -197,14 +199,20 @@ impl Aggregate {
             .iter()
             .all(|w| w.aggregation == Aggregation::First);
         let keys = places.keys.iter().map(|at| Arc::clone(batch.column(*at)));
-        let (numbers, count) = shape.keys.of(&keys.collect::<Vec<_>>());
+        let (numbers, count) = shape.keys.of(&keys.collect::<Vec<_>>())?;
         self.rounds.resize(count, 0);
         if only_new {
             touch_new(&mut self.rounds, self.round, numbers, &mut self.touched);
         } else {
             touch(&mut self.rounds, self.round, numbers, &mut self.touched);
         }
-        Shape::update(&mut shape.results, (numbers, count), places, batch)
+        Shape::update(&mut shape.results, (numbers, count), places, batch)?;
+        if only_new {
+            for numbers in Shape::changed(&shape.results) {
+                touch(&mut self.rounds, self.round, numbers, &mut self.touched);
+            }
+        }
+        Ok(())
     }
 
     /// Takes in what another of the same columns has come to; keys that were touched there are so
@@ -215,7 +223,7 @@ impl Aggregate {
         };
         let theirs = other.numbers();
         let keys = others.keys.plain(&theirs)?;
-        let (ours, count) = shape.keys.of(&keys);
+        let (ours, count) = shape.keys.of(&keys)?;
         self.rounds.resize(count, 0);
         let is_touched = |it: &(&u32, &u32)| other.rounds[*it.1 as usize] == other.round;
         let touched = ours.iter().zip(&theirs).filter(is_touched);

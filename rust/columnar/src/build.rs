@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{ArrowPrimitiveType, Float32Type, Float64Type};
+use arrow_array::types::{ArrowPrimitiveType, Float16Type, Float32Type, Float64Type};
 use arrow_array::{
-    ArrayRef, BinaryArray, BinaryViewArray, BooleanArray, LargeBinaryArray, LargeStringArray,
-    PrimitiveArray, StringArray, downcast_integer, make_array,
+    ArrayRef, BinaryArray, BinaryViewArray, BooleanArray, FixedSizeBinaryArray, LargeBinaryArray,
+    LargeStringArray, PrimitiveArray, StringArray, downcast_integer, make_array,
 };
 use arrow_schema::{ArrowError, DataType};
 
@@ -21,6 +21,10 @@ pub(crate) fn bytes<'a>(
             Arc::new(values.collect::<LargeBinaryArray>())
         }
         DataType::Utf8View | DataType::BinaryView => Arc::new(values.collect::<BinaryViewArray>()),
+        DataType::FixedSizeBinary(size) => {
+            let values = FixedSizeBinaryArray::try_from_sparse_iter_with_size(values, *size)?;
+            return Ok(Arc::new(values));
+        }
         other => return Err(unsuitable(other)),
     };
     checked(array, data_type)
@@ -64,12 +68,16 @@ pub(crate) fn integers(
     reinterpreted(&array, data_type)
 }
 
-/// Floats of 32 or 64 bits.
+/// Floats of 16, 32 or 64 bits.
 pub(crate) fn floats(
     data_type: &DataType,
     values: impl Iterator<Item = Option<f64>>,
 ) -> Result<ArrayRef, ArrowError> {
     Ok(match data_type {
+        DataType::Float16 => {
+            let narrow = values.map(|value| value.map(Half::from_f64));
+            Arc::new(narrow.collect::<PrimitiveArray<Float16Type>>())
+        }
         DataType::Float32 => {
             let narrow = values.map(|value| value.map(|value| value as f32));
             Arc::new(narrow.collect::<PrimitiveArray<Float32Type>>())
@@ -125,3 +133,5 @@ where
 fn unsuitable(data_type: &DataType) -> ArrowError {
     ArrowError::NotYetImplemented(format!("a column of type {data_type}"))
 }
+
+type Half = <Float16Type as ArrowPrimitiveType>::Native;

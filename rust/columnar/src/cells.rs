@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, NullArray, RecordBatch, UInt64Array};
 use arrow_schema::DataType;
 use arrow_select::concat::concat;
-use arrow_select::dictionary::garbage_collect_any_dictionary;
 use arrow_select::take::take;
 use oka_compute::{Accumulated, Aggregation, Problem, encode, encode_text, integral, parts};
 
@@ -57,13 +55,10 @@ pub(crate) fn each_cell(
             let data = value.unwrap_or_default();
             put(value.is_some(), &|out| encode::bytes(out, data));
         }),
-        None => {
+        Some(KeyKind::Form) | None => {
             for row in 0..column.len() {
                 // Taken: a slice would bring bits of the rows around it.
-                let mut row = take(column, &UInt64Array::from_value(row as u64, 1), None)?;
-                if let Some(coded) = row.as_any_dictionary_opt() {
-                    row = garbage_collect_any_dictionary(coded)?; // of its value alone
-                }
+                let row = take(column, &UInt64Array::from_value(row as u64, 1), None)?;
                 let batch = RecordBatch::try_from_iter_with_nullable([("", row, true)])?;
                 let framed = framed(&batch)?;
                 put(true, &|out| encode::bytes(out, &framed));
@@ -90,11 +85,11 @@ pub(crate) fn decoded(data_type: &DataType, cells: &[&[u8]]) -> Result<ArrayRef,
             build::bytes(data_type, values.iter().map(Option::as_deref))?
         }
         Some(KeyKind::Float) => build::floats(data_type, each(cells, float)?.into_iter())?,
-        Some(_) => build::integers(
+        Some(KeyKind::Bool | KeyKind::Integer | KeyKind::Unsigned) => build::integers(
             data_type,
             each(cells, |value| integral(&value))?.into_iter(),
         )?,
-        None => {
+        Some(KeyKind::Form) | None => {
             let rows = each(cells, bytes)?.into_iter().flatten();
             let rows = rows.map(|row| Ok(unframed(row.into_vec(), 1)?.to_batch()?));
             let rows = rows.collect::<Result<Vec<RecordBatch>, AggregateError>>()?;
@@ -175,9 +170,9 @@ pub(crate) fn unframed(body: Vec<u8>, rows: usize) -> Result<Columns, DecodeErro
 /// What values of this type are to a record; `None` if no record has such.
 pub(crate) fn kind(data_type: &DataType) -> Option<KeyKind> {
     match data_type {
-        DataType::Dictionary(..) => None,
+        DataType::Dictionary(..) | DataType::RunEndEncoded(..) => None,
         kind if build::physical(kind).is_some() => Some(KeyKind::Integer),
-        kind => KeyKind::of(kind).ok(),
+        kind => KeyKind::of(kind).filter(|kind| *kind != KeyKind::Form),
     }
 }
 

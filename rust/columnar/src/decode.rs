@@ -61,7 +61,7 @@ impl Decoder {
             let Some(part) = part else { continue };
             found = found.saturating_add(part.rows);
             match runs.last_mut() {
-                Some(run) if run.schema() == &part.stream.schema => run.parts.push(part),
+                Some(run) if run.goes_on_with(&part) => run.parts.push(part),
                 _ => runs.push(Columns { parts: vec![part] }),
             }
         }
@@ -112,6 +112,7 @@ impl Decoder {
                     schema: Arc::clone(&stream.schema),
                     unchecked: Arc::clone(&stream.unchecked),
                     dictionaries,
+                    has_small_codes: stream.has_small_codes,
                     template: OnceLock::new(),
                 }));
             }
@@ -149,6 +150,12 @@ impl Columns {
     /// The schema of the rows.
     pub fn schema(&self) -> &SchemaRef {
         &self.parts[0].stream.schema
+    }
+
+    /// Whether one batch can hold these rows and those.
+    fn goes_on_with(&self, part: &Part) -> bool {
+        let (first, next) = (&self.parts[0].stream, &part.stream);
+        Arc::ptr_eq(first, next) || (first.schema == next.schema && !next.has_small_codes)
     }
 
     /// How many rows there are.
@@ -220,6 +227,8 @@ struct Stream {
     /// The schema with bytes in place of texts.
     unchecked: SchemaRef,
     dictionaries: HashMap<i64, ArrayRef>,
+    /// Whether it has dictionaries of so few values that those of two would not fit into one.
+    has_small_codes: bool,
     /// Of its batches, from the first that has rows; `None` where there can be none.
     template: OnceLock<Option<Template>>,
 }
@@ -241,7 +250,12 @@ impl Stream {
             .iter()
             .map(|field| as_bytes(field))
             .collect();
+        let is_small = |field: &&Field| match field.data_type() {
+            DataType::Dictionary(codes, _) => codes.primitive_width().is_some_and(|it| it < 4),
+            _ => false,
+        };
         Self {
+            has_small_codes: schema.flattened_fields().iter().any(is_small),
             schema: Arc::new(schema),
             unchecked: Arc::new(Schema::new(fields)),
             dictionaries: HashMap::new(),

@@ -2,8 +2,7 @@ use std::cell::OnceCell;
 use std::io::Write;
 use std::sync::Arc;
 
-use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow_array::{RecordBatch, UInt32Array};
 use arrow_buffer::Buffer;
 use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
 use arrow_ipc::{MetadataVersion, root_as_message};
@@ -11,6 +10,7 @@ use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use arrow_select::take::take_record_batch;
 use thiserror::Error;
 
+use crate::compact::compact_batch;
 use crate::decode::metadata;
 use crate::template::Template;
 
@@ -109,7 +109,7 @@ impl Stream {
         let taken = indexes.map(|rows| take_record_batch(batch, &rows));
         let taken = taken.transpose()?;
         let batch = taken.as_ref().unwrap_or(batch);
-        let compacted = compact(batch)?;
+        let compacted = compact_batch(batch)?;
         // The writer writes to the end of what it is given; nothing is copied twice.
         let start = body.len();
         std::mem::swap(self.writer.get_mut(), body);
@@ -205,25 +205,6 @@ fn depth(data_type: &DataType) -> usize {
         _ => 0,
     };
     inside + 1
-}
-
-/// The batch with views of just the bytes that it shows; `None` if it has no views.
-///
-/// Views share the bytes of the batch that they were cut from, all of which would travel.
-fn compact(batch: &RecordBatch) -> Result<Option<RecordBatch>, ArrowError> {
-    let is_view = |kind: &DataType| matches!(kind, DataType::Utf8View | DataType::BinaryView);
-    if !batch.columns().iter().any(|c| is_view(c.data_type())) {
-        return Ok(None);
-    }
-    let columns = batch.columns().iter().map(|column| -> ArrayRef {
-        match column.data_type() {
-            DataType::Utf8View => Arc::new(column.as_string_view().gc()),
-            DataType::BinaryView => Arc::new(column.as_binary_view().gc()),
-            _ => Arc::clone(column),
-        }
-    });
-    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    RecordBatch::try_new_with_options(batch.schema(), columns.collect(), &options).map(Some)
 }
 
 /// Buffers start at multiples of this many bytes from the start of the body.

@@ -1,7 +1,7 @@
 //! Why columns cannot be aggregated.
 
 use arrow_schema::{ArrowError, DataType};
-use oka_compute::Problem;
+use oka_compute::{Aggregation, Problem};
 use thiserror::Error;
 
 use crate::{ColumnError, DecodeError, EncodeError, KeyError};
@@ -16,13 +16,21 @@ pub enum AggregateError {
     #[error(transparent)]
     Key(#[from] KeyError),
     /// The value column does not suit the aggregation.
-    #[error("{aggregation} of a column of type {data_type}")]
+    #[error(
+        "{} of column {column:?} of type {data_type}, expected {}",
+        .aggregation.name(), suitable(*.aggregation)
+    )]
     Value {
         /// What was to be computed.
-        aggregation: &'static str,
-        /// The type of the column.
+        aggregation: Aggregation,
+        /// The name of the column.
+        column: String,
+        /// Its type.
         data_type: DataType,
     },
+    /// The column holds no times.
+    #[error("times in a column of type {0}, expected timestamps, integers or floats")]
+    Time(DataType),
     /// The types of key and value are not those of the frames before.
     #[error("columns of type {got} after columns of type {expected}")]
     Changed {
@@ -51,4 +59,14 @@ pub enum AggregateError {
     /// A result that cannot be expressed.
     #[error(transparent)]
     Arrow(#[from] ArrowError),
+}
+
+/// What can be aggregated so.
+fn suitable(aggregation: Aggregation) -> &'static str {
+    match aggregation {
+        Aggregation::Sum | Aggregation::Mean | Aggregation::Quantile | Aggregation::Quantiles => {
+            "integers, floats, bools or dictionaries of them"
+        }
+        _ => "numbers, texts, binary values, times or dictionaries of them",
+    }
 }

@@ -2,16 +2,13 @@
 
 use std::sync::Arc;
 
-use arrow_array::cast::AsArray;
 use arrow_array::{ArrayRef, Float64Array, Int64Array, ListArray, StructArray};
 use arrow_buffer::OffsetBuffer;
 use arrow_schema::{ArrowError, DataType, Field, Fields};
-use arrow_select::take::take;
 use oka_compute::{Accumulated, Aggregation, quantiles};
 
 use crate::AggregateError;
 use crate::cells::{decoded, each_cell, kind};
-use crate::key::plain;
 
 /// Values by the number of their key; `None` where a key had only nulls.
 #[derive(Debug)]
@@ -29,7 +26,6 @@ impl Gathered {
         column: &DataType,
         parameters: &[f64],
     ) -> Option<(Self, DataType)> {
-        let column = plain(column);
         kind(column)?;
         let is_number = *column == DataType::Boolean || column.is_numeric();
         let data_type = match aggregation {
@@ -65,12 +61,8 @@ impl Gathered {
         numbers: &[u32],
         column: &ArrayRef,
     ) -> Result<(), AggregateError> {
-        let column = match column.as_any_dictionary_opt() {
-            Some(coded) => take(coded.values(), coded.keys(), None)?,
-            None => Arc::clone(column),
-        };
         let (aggregation, mut numbers, mut wrong) = (self.aggregation, numbers.iter(), None);
-        each_cell(&column, |cell| {
+        each_cell(column, |cell| {
             let (Some(number), Some(cell)) = (numbers.next(), cell) else {
                 return;
             };

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{ArrowPrimitiveType, Float32Type, Float64Type, UInt64Type};
-use arrow_array::{Array, ArrayRef, NullArray, PrimitiveArray, downcast_integer_array};
+use arrow_array::types::{ArrowPrimitiveType, Float16Type, Float32Type, Float64Type, UInt64Type};
+use arrow_array::{
+    Array, ArrayRef, NullArray, PrimitiveArray, RecordBatch, downcast_integer_array,
+};
 use arrow_data::ArrayData;
-use arrow_schema::{ArrowError, DataType};
+use arrow_schema::{ArrowError, DataType, Field, Schema};
 use oka_compute::table::KeyTable;
 use oka_protocol::partition::{
     hash_bytes, hash_float, hash_int, hash_none, hash_unsigned, hash_utf8,
@@ -15,13 +17,22 @@ use thiserror::Error;
 
 use crate::ahead::prefetch;
 use crate::build;
+use crate::form::{each_form, has_form, restored};
+use crate::partition::PartitionError;
+use crate::plain::{plain, plain_type};
 
 /// A column of this type holds no keys.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error(
-    "a column of type {0} holds no keys; string, binary, int, float, bool and dictionaries of them do"
+    "column {column:?} of type {data_type} holds no keys; string, binary, int, float, bool, date, time, \
+     timestamp, duration, decimal and dictionaries of them do"
 )]
-pub struct KeyError(pub DataType);
+pub struct KeyError {
+    /// Its name.
+    pub column: String,
+    /// Its type.
+    pub data_type: DataType,
+}
 
 /// What a key column's values are, whichever way they are laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,24 +43,36 @@ pub(crate) enum KeyKind {
     Integer,
     Unsigned,
     Float,
+    /// Times and decimals, by their forms.
+    Form,
     /// Every key is null.
     Null,
 }
 
 impl KeyKind {
-    pub(crate) fn of(data_type: &DataType) -> Result<Self, KeyError> {
-        Ok(match data_type {
+    /// Of the values of a type; `None` if they are no keys.
+    pub(crate) fn of(data_type: &DataType) -> Option<Self> {
+        Some(match plain_type(data_type) {
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Self::Text,
-            DataType::Binary | DataType::LargeBinary | DataType::BinaryView => Self::Bytes,
+            DataType::Binary
+            | DataType::LargeBinary
+            | DataType::BinaryView
+            | DataType::FixedSizeBinary(_) => Self::Bytes,
             DataType::Boolean => Self::Bool,
             DataType::UInt64 => Self::Unsigned,
             kind if kind.is_integer() => Self::Integer,
-            DataType::Float32 | DataType::Float64 => Self::Float,
+            kind if kind.is_floating() => Self::Float,
             DataType::Null => Self::Null,
-            DataType::Dictionary(_, values) if !matches!(**values, DataType::Dictionary(..)) => {
-                Self::of(values)?
-            }
-            other => return Err(KeyError(other.clone())),
+            kind if has_form(kind) => Self::Form,
+            _ => return None,
+        })
+    }
+
+    /// Of a column.
+    pub(crate) fn of_field(field: &Field) -> Result<Self, KeyError> {
+        Self::of(field.data_type()).ok_or_else(|| KeyError {
+            column: field.name().clone(),
+            data_type: field.data_type().clone(),
         })
     }
 
@@ -57,7 +80,7 @@ impl KeyKind {
     pub(crate) fn widest(self) -> DataType {
         match self {
             Self::Text => DataType::LargeUtf8,
-            Self::Bytes => DataType::LargeBinary,
+            Self::Bytes | Self::Form => DataType::LargeBinary,
             Self::Bool => DataType::Boolean,
             Self::Integer => DataType::Int64,
             Self::Unsigned => DataType::UInt64,
@@ -67,12 +90,37 @@ impl KeyKind {
     }
 }
 
-/// The type of the values, where they may come with a dictionary.
-pub(crate) fn plain(data_type: &DataType) -> &DataType {
-    match data_type {
-        DataType::Dictionary(_, values) => values,
-        plain => plain,
-    }
+/// Columns of keys as those that have all values of their kinds, without dictionaries: two keys are
+/// equal where they are.
+pub fn plain_keys(batch: &RecordBatch) -> Result<RecordBatch, PartitionError> {
+    let schema = batch.schema();
+    let columns = batch.columns().iter().zip(schema.fields());
+    let columns = columns.map(|(column, field)| -> Result<_, PartitionError> {
+        let kind = KeyKind::of_field(field)?;
+        let column = plain(column)?;
+        let widest = kind.widest();
+        Ok(match kind {
+            KeyKind::Text if *column.data_type() != DataType::Utf8View => column,
+            KeyKind::Text | KeyKind::Bytes | KeyKind::Form => {
+                let mut forms = Vec::with_capacity(column.len());
+                each_form(&column, |form| forms.push(form.map(<[u8]>::to_vec)));
+                build::bytes(&widest, forms.iter().map(Option::as_deref))?
+            }
+            KeyKind::Float => {
+                let mut floats = Vec::with_capacity(column.len());
+                each_float(&column, |value| floats.push(value));
+                build::floats(&widest, floats.into_iter())?
+            }
+            _ => column,
+        })
+    });
+    let columns = columns.collect::<Result<Vec<_>, _>>()?;
+    let fields = columns
+        .iter()
+        .zip(schema.fields())
+        .map(|(column, field)| Field::new(field.name(), column.data_type().clone(), true));
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    Ok(RecordBatch::try_new(schema, columns)?)
 }
 
 /// Hashes key columns; keeps the hashes of the last dictionary.
@@ -84,9 +132,13 @@ pub(crate) struct KeyHashes {
 
 impl KeyHashes {
     /// The hash of each value of the column.
-    pub(crate) fn of(&mut self, column: &dyn Array) -> Result<&[u64], KeyError> {
+    pub(crate) fn of(
+        &mut self,
+        column: &ArrayRef,
+        field: &Field,
+    ) -> Result<&[u64], PartitionError> {
         let Self { hashes, dictionary } = self;
-        let kind = KeyKind::of(column.data_type())?;
+        let kind = KeyKind::of_field(field)?;
         hashes.resize(column.len(), 0);
         let mut slots = hashes.iter_mut();
         let mut set = |hash| {
@@ -105,7 +157,7 @@ impl KeyHashes {
                 set(hash.unwrap_or_else(hash_none));
             });
         } else {
-            hash_values(column, kind, set);
+            hash_values(&plain(column)?, kind, set);
         }
         Ok(hashes)
     }
@@ -137,7 +189,11 @@ impl KeyNumbers {
 
     /// The number of each value of the column, and how many numbers there are then. Texts may come
     /// as bytes: `kind` says what they are.
-    pub(crate) fn of(&mut self, column: &dyn Array, kind: KeyKind) -> (&[u32], usize) {
+    pub(crate) fn of(
+        &mut self,
+        column: &ArrayRef,
+        kind: KeyKind,
+    ) -> Result<(&[u32], usize), ArrowError> {
         let Self {
             table,
             numbers,
@@ -156,9 +212,9 @@ impl KeyNumbers {
                 numbers.push(number.unwrap_or(NULL));
             });
         } else {
-            number_values(column, kind, table, |number| numbers.push(number));
+            number_values(&plain(column)?, kind, table, |number| numbers.push(number));
         }
-        (numbers, table.len() + 1)
+        Ok((numbers, table.len() + 1))
     }
 }
 
@@ -176,6 +232,7 @@ pub(crate) fn keys(
     let eight = |bytes: &[u8]| bytes.first_chunk().copied().unwrap_or_default();
     match kind {
         KeyKind::Text | KeyKind::Bytes => build::bytes(data_type, found),
+        KeyKind::Form => restored(data_type, found),
         KeyKind::Bool | KeyKind::Integer => build::integers(
             data_type,
             found.map(|key| key.map(|key| i128::from(i64::from_le_bytes(eight(key))))),
@@ -258,6 +315,9 @@ fn hash_values(column: &dyn Array, kind: KeyKind, mut visit: impl FnMut(u64)) {
         KeyKind::Float => each_float(column, |value| {
             visit(value.map_or_else(hash_none, hash_float));
         }),
+        KeyKind::Form => each_form(column, |form| {
+            visit(form.map_or_else(hash_none, hash_bytes));
+        }),
         KeyKind::Null => (0..column.len()).for_each(|_| visit(hash_none())),
     }
 }
@@ -274,6 +334,7 @@ fn number_values(
     };
     match kind {
         KeyKind::Text | KeyKind::Bytes => each_bytes(column, number),
+        KeyKind::Form => each_form(column, number),
         KeyKind::Unsigned => column
             .as_primitive::<UInt64Type>()
             .iter()
@@ -333,6 +394,7 @@ pub(crate) fn each_bytes<'a>(column: &'a dyn Array, mut visit: impl FnMut(Option
         DataType::Binary => each_in_order!(column.as_binary::<i32>()),
         DataType::LargeBinary => each_in_order!(column.as_binary::<i64>()),
         DataType::BinaryView => each!(column.as_binary_view()),
+        DataType::FixedSizeBinary(_) => column.as_fixed_size_binary().iter().for_each(visit),
         other => unreachable!("{other} is checked before"),
     }
 }
@@ -365,6 +427,10 @@ pub(crate) fn each_integer(column: &dyn Array, mut visit: impl FnMut(Option<i64>
 /// Calls `visit` with each float.
 pub(crate) fn each_float(column: &dyn Array, mut visit: impl FnMut(Option<f64>)) {
     match column.data_type() {
+        DataType::Float16 => {
+            let array = column.as_primitive::<Float16Type>();
+            array.iter().for_each(|value| visit(value.map(f64::from)));
+        }
         DataType::Float32 => {
             let array = column.as_primitive::<Float32Type>();
             array.iter().for_each(|value| visit(value.map(f64::from)));

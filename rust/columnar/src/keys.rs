@@ -9,6 +9,7 @@ use oka_compute::table::KeyTable;
 use crate::cells::{decoded, split};
 use crate::dictionary::SharedDictionary;
 use crate::key::{KeyKind, KeyNumbers, Wanted, keys};
+use crate::plain::{extension, plain_type};
 use crate::{AggregateError, KeyError};
 
 /// Numbers the keys of rows, and makes columns of keys again.
@@ -50,7 +51,13 @@ impl Keys {
     /// Whether columns of these types hold such keys, too. Layouts may differ.
     pub(crate) fn suit(&self, fields: &[&Field]) -> Result<bool, KeyError> {
         for (column, field) in self.columns.iter().zip(fields) {
-            if KeyKind::of(field.data_type())? != column.kind {
+            let types = [field.data_type(), column.field.data_type()].map(plain_type);
+            let has_one_layout = column.kind == KeyKind::Form
+                || types
+                    .iter()
+                    .any(|it| matches!(it, DataType::FixedSizeBinary(_)));
+            if KeyKind::of_field(field)? != column.kind || (has_one_layout && types[0] != types[1])
+            {
                 return Ok(false);
             }
         }
@@ -58,7 +65,7 @@ impl Keys {
     }
 
     /// The number of each row's key, and how many numbers there are then.
-    pub(crate) fn of(&mut self, columns: &[ArrayRef]) -> (&[u32], usize) {
+    pub(crate) fn of(&mut self, columns: &[ArrayRef]) -> Result<(&[u32], usize), ArrowError> {
         let Self {
             columns: known,
             tuples,
@@ -73,7 +80,7 @@ impl Keys {
         let rows = columns[0].len();
         let mut tuple = vec![0; width * rows * NUMBER_BYTES];
         for (at, (known, column)) in known.iter_mut().zip(columns).enumerate() {
-            let (numbers, _) = known.numbers.of(column, known.kind);
+            let (numbers, _) = known.numbers.of(column, known.kind)?;
             let places = tuple.chunks_exact_mut(NUMBER_BYTES).skip(at).step_by(width);
             for (place, number) in places.zip(numbers) {
                 place.copy_from_slice(&number.to_le_bytes());
@@ -82,7 +89,7 @@ impl Keys {
         numbers.clear();
         let rows = tuple.chunks_exact(width * NUMBER_BYTES);
         numbers.extend(rows.map(|row| tuples.number(row) as u32));
-        (numbers, tuples.len())
+        Ok((numbers, tuples.len()))
     }
 
     /// Columns of the keys of these numbers. Keys that are text or bytes, or come with a dictionary,
@@ -155,7 +162,7 @@ impl Keys {
         let cells = split(keys, self.columns.len())?;
         let columns = self.columns.iter().zip(&cells);
         let arrays = columns.map(|(column, cells)| decoded(&column.kind.widest(), cells));
-        Ok(self.of(&arrays.collect::<Result<Vec<_>, _>>()?))
+        Ok(self.of(&arrays.collect::<Result<Vec<_>, _>>()?)?)
     }
 
     /// For each column, the numbers that its keys have in the keys of these numbers.
@@ -192,19 +199,20 @@ struct KeyColumn {
 
 impl KeyColumn {
     fn new(field: &Field) -> Result<Self, KeyError> {
-        let kind = KeyKind::of(field.data_type())?;
-        // Numbers of keys are the codes, and there may be many.
-        let coded = |values| DataType::Dictionary(Box::new(DataType::Int32), values);
-        let data_type = match field.data_type() {
-            DataType::Dictionary(_, values) => coded(values.clone()),
-            plain if matches!(kind, KeyKind::Text | KeyKind::Bytes) => {
-                coded(Box::new(plain.clone()))
-            }
-            plain => plain.clone(),
+        let kind = KeyKind::of_field(field)?;
+        let extension = extension(field);
+        let values = plain_type(field.data_type());
+        let is_coded = matches!(field.data_type(), DataType::Dictionary(..))
+            || matches!(kind, KeyKind::Text | KeyKind::Bytes);
+        let data_type = if is_coded && extension.is_empty() {
+            // Numbers of keys are the codes, and there may be many.
+            DataType::Dictionary(Box::new(DataType::Int32), Box::new(values.clone()))
+        } else {
+            values.clone()
         };
         Ok(Self {
             kind,
-            field: Field::new(field.name(), data_type, true),
+            field: Field::new(field.name(), data_type, true).with_metadata(extension),
             numbers: KeyNumbers::default(),
             dictionary: SharedDictionary::default(),
         })
@@ -235,7 +243,7 @@ mod tests {
         let mut keys = Keys::new(&[&Field::new("n", DataType::Int64, false)]).unwrap();
         for last in 0..500 {
             let column: ArrayRef = Arc::new(Int64Array::from(vec![last]));
-            let (_, count) = keys.of(&[column]);
+            let (_, count) = keys.of(&[column]).unwrap();
             let all: Vec<_> = (1..count as u32).collect();
             let parts = keys.copy(&all).unwrap();
             assert!(parts.len() <= 2, "{} parts", parts.len()); // one is for rows without a key

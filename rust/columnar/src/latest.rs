@@ -6,7 +6,9 @@ use arrow_schema::{ArrowError, Field, Schema, SchemaRef};
 use arrow_select::interleave::interleave;
 
 use crate::AggregateError;
-use crate::key::{KeyKind, KeyNumbers, keys, plain};
+use crate::compact::compact;
+use crate::key::{KeyKind, KeyNumbers, keys};
+use crate::plain::{extension, plain, plain_type};
 
 /// The last value of each key, of batches with two columns: keys, and values of any type.
 ///
@@ -30,18 +32,18 @@ impl Latest {
         let [key, value] = batch.columns() else {
             return Ok(false);
         };
-        let Ok(kind) = KeyKind::of(key.data_type()) else {
+        let Some(kind) = KeyKind::of(key.data_type()) else {
             return Ok(false);
         };
         if *self.schema.get_or_insert_with(|| batch.schema()) != batch.schema() {
             return Ok(false);
         }
-        let (numbers, count) = self.numbers.of(key, kind);
+        let (numbers, count) = self.numbers.of(key, kind)?;
         self.places.resize(count, None);
         for (row, number) in numbers.iter().enumerate() {
             self.places[*number as usize] = Some((self.values.len(), row));
         }
-        self.values.push(Arc::clone(value));
+        self.values.push(plain(value)?);
         self.rows += batch.num_rows();
         if self.rows > MOST_ROWS.max(2 * count) {
             self.let_go()?;
@@ -58,19 +60,18 @@ impl Latest {
             return Ok(None);
         };
         let (key, value) = (schema.field(0), schema.field(1));
-        let data_type = plain(key.data_type());
+        let data_type = plain_type(key.data_type());
+        let Some(kind) = KeyKind::of(data_type) else {
+            return Ok(None);
+        };
         let found = (0..).zip(&taken.places);
         let mut found = found.filter_map(|(number, place)| place.map(|_| number));
-        let keys = keys(
-            &taken.numbers,
-            KeyKind::of(data_type)?,
-            data_type,
-            &mut found,
-        )?;
-        let fields = vec![
-            Field::new(key.name(), data_type.clone(), true),
-            Field::new(value.name(), value.data_type().clone(), true),
-        ];
+        let keys = keys(&taken.numbers, kind, data_type, &mut found)?;
+        let field = |field: &Field| {
+            let plain = Field::new(field.name(), plain_type(field.data_type()).clone(), true);
+            plain.with_metadata(extension(field))
+        };
+        let fields = vec![field(key), field(value)];
         let columns = vec![keys, Arc::clone(values)];
         Ok(Some(RecordBatch::try_new(
             Arc::new(Schema::new(fields)),
@@ -85,7 +86,7 @@ impl Latest {
         }
         let values: Vec<_> = self.values.iter().map(|values| &**values).collect();
         let last: Vec<_> = self.places.iter().flatten().copied().collect();
-        let kept = interleave(&values, &last)?;
+        let kept = compact(&interleave(&values, &last)?)?;
         for (row, place) in self.places.iter_mut().flatten().enumerate() {
             *place = (0, row);
         }

@@ -1,4 +1,5 @@
 use arrow_array::RecordBatch;
+use arrow_schema::ArrowError;
 use oka_protocol::partition::{combine, target};
 use thiserror::Error;
 
@@ -46,7 +47,7 @@ impl Partitioner {
         let mut columns = Vec::with_capacity(self.key.len());
         for (key, hashes) in self.key.iter().zip(&mut self.hashes) {
             let key = key.find(batch.schema_ref())?;
-            columns.push(hashes.of(batch.column(key))?);
+            columns.push(hashes.of(batch.column(key), batch.schema_ref().field(key))?);
         }
         self.rows.resize_with(targets, Vec::new);
         self.rows.iter_mut().for_each(Vec::clear);
@@ -70,20 +71,33 @@ pub enum PartitionError {
     /// The column holds no keys.
     #[error(transparent)]
     Key(#[from] KeyError),
+    /// A dictionary, or runs, that Arrow cannot read.
+    #[error(transparent)]
+    Arrow(#[from] ArrowError),
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use arrow_array::{ArrayRef, DictionaryArray, Float64Array, Int64Array, StringArray};
+    use arrow_array::{
+        Array, ArrayRef, Decimal128Array, DictionaryArray, Float64Array, Int64Array, StringArray,
+        TimestampNanosecondArray, TimestampSecondArray,
+    };
     use arrow_array::{record_batch, types::Int32Type};
+    use arrow_schema::Field;
     use oka_protocol::partition::{hash_float, hash_int, hash_none, hash_str};
 
     use super::*;
 
     fn by_first() -> Partitioner {
         Partitioner::new(vec![Selector::Index(0)])
+    }
+
+    fn hashed(hashes: &mut KeyHashes, column: impl Array + 'static) -> Vec<u64> {
+        let field = Field::new("key", column.data_type().clone(), true);
+        let column: ArrayRef = Arc::new(column);
+        hashes.of(&column, &field).unwrap().to_vec()
     }
 
     fn batch(column: ArrayRef) -> RecordBatch {
@@ -137,10 +151,36 @@ mod tests {
     fn numbers_and_nulls_hash_as_in_python() {
         let mut hashes = KeyHashes::default();
         let integers = Int64Array::from(vec![Some(1), None]);
-        assert_eq!(hashes.of(&integers).unwrap(), [hash_int(1), hash_none()]);
+        assert_eq!(hashed(&mut hashes, integers), [hash_int(1), hash_none()]);
         let floats = Float64Array::from(vec![1.0, -0.0, 0.5]);
         let expected = [hash_int(1), hash_int(0), hash_float(0.5)];
-        assert_eq!(hashes.of(&floats).unwrap(), expected);
+        assert_eq!(hashed(&mut hashes, floats), expected);
+    }
+
+    #[test]
+    fn equal_times_and_decimals_are_one_key_whatever_their_unit_or_scale() {
+        let seconds = TimestampSecondArray::from(vec![Some(-2), Some(3), None]);
+        let nanos = vec![Some(-2_000_000_000), Some(3_000_000_000), None];
+        let mut hashes = KeyHashes::default();
+        let expected = hashed(&mut hashes, seconds);
+        let nanos = TimestampNanosecondArray::from(nanos);
+        assert_eq!(hashed(&mut hashes, nanos.clone()), expected);
+        assert_ne!(
+            hashed(&mut hashes, nanos.with_timezone("UTC"))[..2],
+            expected[..2]
+        );
+        assert_eq!(expected[2], hash_none());
+        let decimals = |values: Vec<i128>, scale| {
+            let array = Decimal128Array::from(values);
+            hashed(
+                &mut KeyHashes::default(),
+                array.with_precision_and_scale(20, scale).unwrap(),
+            )
+        };
+        assert_eq!(
+            decimals(vec![150, 0, -7000], 2),
+            decimals(vec![15, 0, -700], 1)
+        );
     }
 
     #[test]
@@ -148,18 +188,25 @@ mod tests {
         let mut hashes = KeyHashes::default();
         for word in ["a", "b", "c"] {
             let coded: DictionaryArray<Int32Type> = [word].into_iter().collect();
-            assert_eq!(hashes.of(&coded).unwrap(), [hash_str(word)]);
+            assert_eq!(hashed(&mut hashes, coded), [hash_str(word)]);
         }
     }
 
     #[test]
     fn what_is_no_key_is_refused() {
-        let batch = record_batch!(("n", Int64, [1])).unwrap();
+        let numbers = record_batch!(("n", Int64, [1])).unwrap();
         let mut missing = Partitioner::new(vec![Selector::Name("m".to_owned())]);
-        let missing = missing.split(&batch, 2);
+        let missing = missing.split(&numbers, 2);
         let message = missing.unwrap_err().to_string();
         assert_eq!(message, "there is no column \"m\"; the columns are n");
-        let dates = arrow_array::Date32Array::from(vec![1]);
-        assert!(KeyHashes::default().of(&dates).is_err());
+        let months = arrow_array::IntervalYearMonthArray::from(vec![1]);
+        let refused = by_first()
+            .split(&batch(Arc::new(months)), 2)
+            .map(<[_]>::len);
+        let message = refused.unwrap_err().to_string();
+        assert!(
+            message.starts_with("column \"key\" of type Interval"),
+            "{message}"
+        );
     }
 }

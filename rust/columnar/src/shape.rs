@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch};
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use oka_compute::Aggregation;
 
 use crate::cells::{framed, split};
 use crate::copied::Copied;
-use crate::key::plain;
 use crate::keys::Keys;
+use crate::plain::{extension as extension_of, plain, plain_type};
 use crate::values::Values;
 use crate::{AggregateError, ColumnError, Selector};
 
@@ -116,18 +116,25 @@ impl Shape {
         let (key, value) = places.fields(schema);
         let keys = Keys::new(&key)?;
         let mut results = Vec::with_capacity(wanted.len());
-        let mut shown: Vec<Field> = keys.fields().cloned().collect();
+        let mut shown = Vec::new();
+        for key in keys.fields() {
+            shown.push(key.clone().with_name(unused(key.name(), &shown)));
+        }
         for (each, value) in wanted.iter().zip(value) {
             let input = value.map(|field| field.data_type().clone());
             let column = input.as_ref().unwrap_or(&DataType::Null);
             let Some((values, data_type)) = Values::of(each.aggregation, column, &each.parameters)
             else {
                 return Err(AggregateError::Value {
-                    aggregation: each.aggregation.name(),
+                    aggregation: each.aggregation,
+                    column: value.map(|field| field.name().clone()).unwrap_or_default(),
                     data_type: column.clone(),
                 });
             };
-            shown.push(Field::new(&each.name, data_type.clone(), true));
+            let field = Field::new(unused(&each.name, &shown), data_type.clone(), true);
+            let extension = value.filter(|of| *plain_type(of.data_type()) == data_type);
+            let extension = extension.map(extension_of).unwrap_or_default();
+            shown.push(field.with_metadata(extension));
             results.push(Computed {
                 aggregation: each.aggregation,
                 input,
@@ -166,9 +173,18 @@ impl Shape {
     }
 
     /// The numbers of the keys of rows, and how many numbers there are then.
-    pub(crate) fn numbers(&mut self, places: &Places, batch: &RecordBatch) -> (&[u32], usize) {
+    pub(crate) fn numbers(
+        &mut self,
+        places: &Places,
+        batch: &RecordBatch,
+    ) -> Result<(&[u32], usize), ArrowError> {
         let keys = places.keys.iter().map(|at| Arc::clone(batch.column(*at)));
         self.keys.of(&keys.collect::<Vec<_>>())
+    }
+
+    /// The numbers of the keys whose first values came with the last rows.
+    pub(crate) fn changed(results: &[Computed]) -> impl Iterator<Item = &[u32]> {
+        results.iter().map(|result| result.values.changed())
     }
 
     /// Takes the values of rows in under these numbers, of which there are so many.
@@ -181,7 +197,11 @@ impl Shape {
         for (result, value) in results.iter_mut().zip(&places.values) {
             result.values.resize(count);
             let column = batch.column(value.unwrap_or_default());
-            result.values.update(result.aggregation, numbers, column)?;
+            let flat = match value {
+                Some(_) => plain(column)?,
+                None => Arc::clone(column),
+            };
+            result.values.update(result.aggregation, numbers, &flat)?;
         }
         Ok(())
     }
@@ -250,7 +270,8 @@ impl Shape {
     pub(crate) fn checked(self, schema: &Schema, places: &Places) -> Result<Self, AggregateError> {
         let (key, value) = places.fields(schema);
         let same = |(result, field): (&Computed, Option<&Field>)| {
-            result.input.as_ref() == field.map(Field::data_type)
+            result.input.as_ref().map(plain_type)
+                == field.map(|field| plain_type(field.data_type()))
         };
         if self.keys.suit(&key)? && self.results.iter().zip(value.iter().copied()).all(same) {
             return Ok(self);
@@ -262,7 +283,7 @@ impl Shape {
         let expected = self
             .keys
             .fields()
-            .map(|field| plain(field.data_type()))
+            .map(|field| plain_type(field.data_type()))
             .chain(inputs);
         let got = key.iter().chain(value.iter().flatten());
         Err(AggregateError::Changed {
@@ -270,6 +291,15 @@ impl Shape {
             got: listed(got.map(|field| field.data_type())),
         })
     }
+}
+
+/// The name, with "_right" behind it, as in joins, where others have it.
+pub(crate) fn unused(name: &str, others: &[Field]) -> String {
+    let mut name = name.to_owned();
+    while others.iter().any(|field| *field.name() == name) {
+        name.push_str("_right");
+    }
+    name
 }
 
 fn listed<'a>(types: impl Iterator<Item = &'a DataType>) -> String {

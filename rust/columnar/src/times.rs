@@ -10,6 +10,7 @@ use oka_compute::{Problem, Unit};
 use oka_window::{Assigner, Window, is_near};
 
 use crate::key::each_float;
+use crate::shape::unused;
 use crate::values::each_number;
 use crate::{AggregateError, build};
 
@@ -47,10 +48,7 @@ impl Bounds {
             kind if kind.is_integer() && are_whole(unit) => (DataType::Int64, unit),
             kind if kind.is_integer() => (DataType::Float64, unit),
             other => {
-                return Err(AggregateError::Value {
-                    aggregation: "times",
-                    data_type: other.clone(),
-                });
+                return Err(AggregateError::Time(other.clone()));
             }
         };
         Ok(Self {
@@ -93,7 +91,11 @@ impl Bounds {
         let starts = self.column(windows.iter().map(|window| window.start))?;
         let ends = self.column(windows.iter().map(|window| window.end))?;
         for (name, column) in [("window_start", starts), ("window_end", ends)] {
-            fields.push(Field::new(name, self.data_type.clone(), false));
+            fields.push(Field::new(
+                unused(name, &fields),
+                self.data_type.clone(),
+                false,
+            ));
             columns.push(column);
         }
         Ok(RecordBatch::try_new(

@@ -14,6 +14,7 @@ use crate::copied::CopiedValues;
 use crate::gathered::Gathered;
 use crate::key::{each_bytes, each_float, each_integer};
 use crate::picked::Picked;
+use crate::plain::plain_type;
 use crate::{AggregateError, build};
 
 /// What there is per key; `None` where a key had only nulls.
@@ -40,6 +41,7 @@ impl Values {
         column: &DataType,
         parameters: &[f64],
     ) -> Option<(Self, DataType)> {
+        let column = plain_type(column);
         let ordered = match aggregation {
             Aggregation::Count => return Some((Self::Count(Vec::new()), DataType::Int64)),
             Aggregation::Sum => false,
@@ -48,7 +50,7 @@ impl Values {
                 let values = match column {
                     DataType::Boolean => Self::IntegerMeans(Vec::new()),
                     kind if kind.is_integer() => Self::IntegerMeans(Vec::new()),
-                    DataType::Float32 | DataType::Float64 => Self::FloatMeans(Vec::new()),
+                    kind if kind.is_floating() => Self::FloatMeans(Vec::new()),
                     _ => return None,
                 };
                 return Some((values, DataType::Float64));
@@ -69,9 +71,7 @@ impl Values {
                 Some((Self::Integers(Vec::new()), kept(DataType::UInt64)))
             }
             kind if kind.is_integer() => Some((Self::Integers(Vec::new()), kept(DataType::Int64))),
-            DataType::Float32 | DataType::Float64 => {
-                Some((Self::Floats(Vec::new()), kept(DataType::Float64)))
-            }
+            kind if kind.is_floating() => Some((Self::Floats(Vec::new()), kept(DataType::Float64))),
             kind if ordered && build::physical(kind).is_some() => {
                 Some((Self::Integers(Vec::new()), kind.clone()))
             }
@@ -81,6 +81,7 @@ impl Values {
             | DataType::Binary
             | DataType::LargeBinary
             | DataType::BinaryView
+            | DataType::FixedSizeBinary(_)
                 if ordered =>
             {
                 Some((Self::Bytes(Vec::new()), column.clone()))
@@ -101,6 +102,14 @@ impl Values {
             Self::FloatMeans(values) => values.resize(keys, (0, -0.0)),
             Self::Picked(values) => values.resize(keys),
             Self::Gathered(values) => values.resize(keys),
+        }
+    }
+
+    /// Where these are first values, the numbers of the keys that have theirs since the last column.
+    pub(crate) fn changed(&self) -> &[u32] {
+        match self {
+            Self::Picked(values) => values.changed(),
+            _ => &[],
         }
     }
 

@@ -1,10 +1,10 @@
 //! Record batches over the boundary, by Arrow's C data interface: memory is shared, not copied.
 
 use crate::error::type_name;
-use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type};
-use arrow_array::{Array, RecordBatch, RecordBatchOptions, StructArray};
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi, from_ffi_and_data_type};
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StructArray, make_array};
 use arrow_schema::{ArrowError, DataType, Schema};
-use oka_columnar::streams;
+use oka_columnar::{plain_keys as keys, streams, take_rows as take};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -13,26 +13,8 @@ use std::sync::Arc;
 
 /// A record batch of anything that has `__arrow_c_array__`, as a pyarrow.RecordBatch does.
 pub(crate) fn import(batch: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
-    let py = batch.py();
-    let capsules = batch
-        .call_method0(pyo3::intern!(py, "__arrow_c_array__"))
-        .map_err(|_| {
-            PyTypeError::new_err(format!(
-                "got a {}, expected a list or a pyarrow.RecordBatch\n\nhint: a single record is \
-                 [record]",
-                type_name(batch)
-            ))
-        })?;
-    let capsules = capsules.cast::<PyTuple>()?;
-    let pointer = |index, name| -> PyResult<_> {
-        let capsule = capsules.get_item(index)?;
-        capsule.cast::<PyCapsule>()?.pointer_checked(Some(name))
-    };
-    let schema = pointer(0, c"arrow_schema")?.cast::<FFI_ArrowSchema>();
-    let array = pointer(1, c"arrow_array")?.cast::<FFI_ArrowArray>();
-    // SAFETY: capsules of these names hold such structures; the schema stays in its capsule, the
-    // array is moved out, which leaves a released one behind.
-    let (schema, array) = unsafe { (schema.as_ref(), FFI_ArrowArray::from_raw(array.as_ptr())) };
+    let (schema, array) = capsules(batch)?;
+    let schema = schema_of(&schema)?;
     let imported = || -> Result<_, ArrowError> {
         let schema = Schema::try_from(schema)?;
         let kind = DataType::Struct(schema.fields().clone());
@@ -45,6 +27,43 @@ pub(crate) fn import(batch: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
     imported().map_err(|error| {
         PyValueError::new_err(format!("a batch that cannot be taken over: {error}"))
     })
+}
+
+/// A column of anything that has `__arrow_c_array__`, as a pyarrow.Array does.
+fn import_column(column: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
+    let (schema, array) = capsules(column)?;
+    // SAFETY: the array is of the type that its schema describes.
+    let imported = unsafe { from_ffi(array, schema_of(&schema)?) };
+    imported.map(make_array).map_err(|error| {
+        PyValueError::new_err(format!("a column that cannot be taken over: {error}"))
+    })
+}
+
+/// The schema, in its capsule, and the array, moved out.
+fn capsules<'py>(columns: &Bound<'py, PyAny>) -> PyResult<(Bound<'py, PyCapsule>, FFI_ArrowArray)> {
+    let py = columns.py();
+    let capsules = columns
+        .call_method0(pyo3::intern!(py, "__arrow_c_array__"))
+        .map_err(|_| {
+            PyTypeError::new_err(format!(
+                "got a {}, expected a list or a pyarrow.RecordBatch\n\nhint: a single record is \
+                 [record]",
+                type_name(columns)
+            ))
+        })?;
+    let capsules = capsules.cast_into::<PyTuple>()?;
+    let schema = capsules.get_item(0)?.cast_into::<PyCapsule>()?;
+    let array = capsules.get_item(1)?.cast_into::<PyCapsule>()?;
+    let array = array.pointer_checked(Some(c"arrow_array"))?;
+    // SAFETY: a capsule of this name holds such a structure; moved out, it leaves a released one behind.
+    let array = unsafe { FFI_ArrowArray::from_raw(array.cast::<FFI_ArrowArray>().as_ptr()) };
+    Ok((schema, array))
+}
+
+fn schema_of<'a>(capsule: &'a Bound<'_, PyCapsule>) -> PyResult<&'a FFI_ArrowSchema> {
+    let schema = capsule.pointer_checked(Some(c"arrow_schema"))?;
+    // SAFETY: a capsule of this name holds such a structure, for as long as it is there.
+    Ok(unsafe { schema.cast::<FFI_ArrowSchema>().as_ref() })
 }
 
 /// Of some rows of a pyarrow.RecordBatch, which ascend between one of the ends and the next, an Arrow IPC
@@ -65,6 +84,39 @@ pub(crate) fn ipc_streams<'py>(
     let streams = py.detach(move || streams(&batch, &rows, &ends));
     let streams = streams.map_err(|error| PyValueError::new_err(error.to_string()))?;
     Ok(streams.iter().map(|each| PyBytes::new(py, each)).collect())
+}
+
+/// The rows with these numbers, a pyarrow.Array of integers, of a pyarrow.RecordBatch: of columns of all
+/// types, in memory of its own.
+#[pyfunction]
+#[pyo3(signature = (batch: "Any", rows: "Any") -> "Any")]
+pub(crate) fn take_rows<'py>(
+    py: Python<'py>,
+    batch: &Bound<'py, PyAny>,
+    rows: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (batch, rows) = (import(batch)?, import_column(rows)?);
+    let taken = py.detach(move || take(&batch, &rows));
+    export(
+        py,
+        taken.map_err(|error| PyValueError::new_err(error.to_string()))?,
+    )
+}
+
+/// Columns of keys, a pyarrow.RecordBatch, as columns of which values are equal where keys are: without
+/// dictionaries, and times and decimals as bytes. Raises TypeError naming the column that holds none.
+#[pyfunction]
+#[pyo3(signature = (columns: "Any") -> "Any")]
+pub(crate) fn plain_keys<'py>(
+    py: Python<'py>,
+    columns: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let columns = keys(&import(columns)?).map_err(|error| {
+        PyTypeError::new_err(format!(
+            "{error}\n\nhint: name another, or cast this one in .map_batches(...) before"
+        ))
+    })?;
+    export(py, columns)
 }
 
 /// The batch as a pyarrow.RecordBatch. Raises GraphError where there is no PyArrow.

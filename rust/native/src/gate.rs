@@ -559,7 +559,7 @@ fn no_columns(error: &oka_columnar::EncodeError) -> PyErr {
 fn no_key(error: &PartitionError) -> PyErr {
     let hint = match error {
         PartitionError::Column(_) => "key_by takes the name or the index of a column",
-        PartitionError::Key(_) => "add a column to key by, or cast this one, in map_batches first",
+        _ => "add a column to key by, or cast this one, in map_batches first",
     };
     KeyExtractError::new_err(format!("{error}\n\nhint: {hint}"))
 }

@@ -61,7 +61,7 @@ mod _native {
     #[pymodule_export]
     use super::checksum::xxh3;
     #[pymodule_export]
-    use super::columns::ipc_streams;
+    use super::columns::{ipc_streams, plain_keys, take_rows};
     #[pymodule_export]
     use super::control::Control;
     #[pymodule_export]

@@ -29,7 +29,7 @@ impl Rows {
         (places, batch): (&Places, &RecordBatch),
     ) -> Result<Vec<u32>, AggregateError> {
         let shape = self.shape(template)?;
-        Ok(shape.numbers(places, batch).0.to_vec())
+        Ok(shape.numbers(places, batch)?.0.to_vec())
     }
 
     /// Notes that a row is in a window; [`Self::flush`] takes it in.
@@ -101,7 +101,7 @@ impl Rows {
         };
         let mut kept = shape.without_rows()?;
         let keys = shape.keys.plain(&numbered(&live.keys))?;
-        let keys = kept.keys.of(&keys).0.iter();
+        let keys = kept.keys.of(&keys)?.0.iter();
         let keys = keys.map(|key| *key as usize).collect();
         std::mem::swap(&mut kept.keys, &mut shape.keys);
         self.keep_windows(&live.windows)?;

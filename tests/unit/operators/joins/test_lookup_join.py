@@ -228,7 +228,7 @@ def test_values_that_are_no_column_are_told() -> None:
         with pytest.raises(OperatorError, match="name the column of keys, such as 'name'"):
             run(stream.lookup_join(CITIES, key).sink(Collect()))
     lists = source(Collection([pa.record_batch({"name": [["ann"]]})]))
-    with pytest.raises(OperatorError, match=r"a column of type list<.*> holds no keys"):
+    with pytest.raises(OperatorError, match=r"column 'name' of type list<.*> holds no keys"):
         run(lists.lookup_join(CITIES, "name").sink(Collect()))
     with pytest.raises(OperatorError, match="the key is column 'id', and there are name"):
         run(stream.lookup_join(CITIES, "id").sink(Collect()))
