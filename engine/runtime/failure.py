@@ -29,6 +29,8 @@ def describe(error: BaseException, description: TaskDescription, failing: Failin
     kind, text, hint = _kind(error), in_words(error), ""
     if kind in ("operator", "checkpoint"):
         text, _, hint = text.partition("\n\nhint: ")
+    if not hint and type(error).__name__ == "ArrowNotImplementedError":
+        hint = _NO_KERNEL
     told, full = _tracebacks(error)
     if not (hint or told or issubclass(type(error), _TOLD)) and _ended_in_engine(frames):
         hint = "OKA_DEBUG=1 shows where in the engine that was"
@@ -157,6 +159,10 @@ def _guarded(tell: Callable[[], T], otherwise: T) -> T:
 _TOLD = (EncodeError, KeyExtractError, AggregateError, Cancelled, ChannelLost, EngineError)
 """Errors of our own, which say all that a user needs: our frames add nothing."""
 
+_NO_KERNEL = (
+    "PyArrow's functions do not take columns of all types, such as views and runs: cast them "
+    "before, as in batch['x'].cast('string') or pyarrow.compute.run_end_decode(batch['x'])"
+)
 _MOST_WORDS = 2000
 _PACKAGES = Path(__file__).resolve().parents[2]
 _OWN_FOLDERS = tuple(f"{_PACKAGES / package}{os.sep}" for package in ("engine", "operators"))

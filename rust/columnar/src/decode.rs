@@ -12,6 +12,7 @@ use arrow_select::concat::concat_batches;
 use bytes::{Buf, Bytes};
 use thiserror::Error;
 
+use crate::encode::ALIGNMENT;
 use crate::template::Template;
 
 /// The reading end of a channel of columns: it keeps the schema and the dictionaries.
@@ -113,6 +114,7 @@ impl Decoder {
                     unchecked: Arc::clone(&stream.unchecked),
                     dictionaries,
                     has_small_codes: stream.has_small_codes,
+                    has_unions: stream.has_unions,
                     template: OnceLock::new(),
                 }));
             }
@@ -194,7 +196,7 @@ impl Columns {
         Ok(self
             .parts
             .iter()
-            .map(move |part| part.decode(&Buffer::from(part.body.clone()), [all, &shown], columns)))
+            .map(move |part| part.decode(&part.aligned(), [all, &shown], columns)))
     }
 }
 
@@ -229,6 +231,8 @@ struct Stream {
     dictionaries: HashMap<i64, ArrayRef>,
     /// Whether it has dictionaries of so few values that those of two would not fit into one.
     has_small_codes: bool,
+    /// Whether it has unions, which Arrow's reader does not align.
+    has_unions: bool,
     /// Of its batches, from the first that has rows; `None` where there can be none.
     template: OnceLock<Option<Template>>,
 }
@@ -254,8 +258,10 @@ impl Stream {
             DataType::Dictionary(codes, _) => codes.primitive_width().is_some_and(|it| it < 4),
             _ => false,
         };
+        let is_union = |field: &&Field| matches!(field.data_type(), DataType::Union(..));
         Self {
             has_small_codes: schema.flattened_fields().iter().any(is_small),
+            has_unions: schema.flattened_fields().iter().any(is_union),
             schema: Arc::new(schema),
             unchecked: Arc::new(Schema::new(fields)),
             dictionaries: HashMap::new(),
@@ -300,6 +306,15 @@ impl Part {
             body,
             rows,
         })
+    }
+
+    /// The body, or a copy where Arrow's reader would have columns begin where they do not.
+    fn aligned(&self) -> Buffer {
+        let is_aligned = self.body.as_ptr().addr().is_multiple_of(ALIGNMENT);
+        if is_aligned || !self.stream.has_unions {
+            return Buffer::from(self.body.clone());
+        }
+        Buffer::from(&self.body[..])
     }
 
     /// These columns of the batch over this copy or view of the body, of the schema of all and of
