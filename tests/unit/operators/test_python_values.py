@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -43,6 +43,7 @@ from operators import (
 from operators.sinks import Collect
 from operators.sources import Collection
 from tests.pythonvalues import KEYS, REFUSED_KEYS, VALUES
+from tests.windowing import Tasks, windowed
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -55,7 +56,7 @@ class Numbered(ProcessFunction):
 
     seen = ValueState[tuple[Any, ...]](())
 
-    def process(self, record: Any, context: ProcessContext) -> Iterable[Any]:
+    def process(self, record: Any, context: ProcessContext) -> list[Any]:
         self.seen = (*self.seen, record[1])
         return [(context.key, list(self.seen))]
 
@@ -435,3 +436,41 @@ WINDOWED: dict[str, Callable[[KeyedStream[Any, Any], dict[str, Any]], Stream[Any
     "sessions": lambda s, wanted: s.window(Session(TEN)).aggregate(**wanted, on_error="side"),
     "counts": lambda s, wanted: s.window(CountWindow(100)).aggregate(**wanted, on_error="side"),
 }
+
+
+@pytest.mark.parametrize("tasks", [(1, 3), (3, 2)])
+@pytest.mark.parametrize("assigner", ["tumbling", "sliding", "session", "count"])
+@pytest.mark.parametrize("computed", ["count", "last", "collect"])
+def test_windows_go_on_with_such_keys_in_other_tasks(
+    computed: str, assigner: str, tasks: tuple[int, int]
+) -> None:
+    windows = {
+        "tumbling": Tumbling(TEN),
+        "sliding": Sliding(2 * TEN, TEN),
+        "session": Session(TEN),
+        "count": CountWindow(100),
+    }
+    keys = [key for kind in KEYS.values() for key in kind]
+    stream = windowed(windows[assigner])
+    flow = {
+        "count": stream.count,
+        "last": lambda: stream.last(2),
+        "collect": stream.collect,
+    }[computed]()
+    before = Tasks(flow, tasks[0])
+    before.take([(key, 1, number) for number, key in enumerate(keys)], batch_size=50)
+    after = Tasks(flow, tasks[1], before.snapshot())
+    more = [(key, 2, number) for number, key in enumerate(keys)]
+    after.take(more, batch_size=50)
+    whole = Tasks(flow, 1)
+    whole.take([(key, 1, number) for number, key in enumerate(keys)], batch_size=50)
+    whole.take(more, batch_size=50)
+    shown = [
+        sorted((repr(dict_key(key)), start, repr(value)) for key, value, start, _ in rows)
+        for rows in ([row for batch in each.end() for row in batch] for each in (after, whole))
+    ]
+    assert shown[0] == shown[1]
+    of_key: dict[Any, int] = {}
+    for key in keys:
+        of_key[dict_key(key)] = of_key.get(dict_key(key), 0) + 1
+    assert len(shown[0]) == len(of_key) * (2 if assigner == "sliding" else 1)
