@@ -561,6 +561,15 @@ class KeyedEntries:
         them first, while others have the GIL now and then. What cannot be encoded is refused then; `pickle`
         is that of `keyed_entries`.
         """
+    def needs(self, /) -> "tuple[list[int], list[bytes]]":
+        """
+        What they need of whoever decodes them: see `needs`. Raises DecodeError.
+        """
+    def reordered(self, /, order: "list[int]", in_windows: "bool") -> "KeyedEntries":
+        """
+        With the values of each key in other places: that at `order[0]` first. `in_windows` tells that they are
+        of windows. Raises AggregateError where there are not so many.
+        """
     @staticmethod
     def share(states: "list[KeyedEntries]", index: "int", parallelism: "int") -> "KeyedEntries":
         """
@@ -1104,6 +1113,12 @@ def mapped(path: "str") -> "memoryview | None":
     in memory once, and they stay for as long as the view does, also if the file is deleted. None where it
     is on no file system of the machine itself: those may take it away, which kills who looks at it. Raises
     OSError.
+    """
+
+def needs(values: "bytes") -> "tuple[list[int], list[bytes]]":
+    """
+    What encoded values need of whoever decodes them: the extension codes from that of pickles on, and the names
+    of classes that go by no number. Raises DecodeError.
     """
 
 def partition(keys: "list[Any]", channels: "int") -> "list[int]":

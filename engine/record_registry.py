@@ -8,7 +8,9 @@ send records are tasks of the job.
 
 State outlives the job that wrote it, and fields travel by their order. So a checkpoint says which
 class with which fields each reference was (`known`). A job that goes on from it gives the same
-class the same reference; one that has changed since is refused, never read as what it is now.
+class the same reference; one that has changed since is refused, never read as what it is now. Who
+can write to a checkpoint need not be a task of the job: for its sake no module is imported and
+nothing unpickled, unless `trust_checkpoints` says so.
 """
 
 from __future__ import annotations
@@ -119,6 +121,22 @@ def is_trusted() -> bool:
     return _trusted
 
 
+def trust_checkpoints(trusted: bool) -> None:
+    """Say whether all who can write to the job's checkpoints may run what they like."""
+    global _checkpoints_trusted
+    _checkpoints_trusted = trusted
+
+
+def are_checkpoints_trusted() -> bool:
+    """What `trust_checkpoints` has said."""
+    return _checkpoints_trusted
+
+
+def is_imported(name: str) -> bool:
+    """Whether there is a class at this place, `module:name`, without importing anything."""
+    return isinstance(_imported(name), type)
+
+
 def number(kind: type) -> int | None:
     """The number of a class that was announced."""
     return _numbers.get(kind)
@@ -184,7 +202,7 @@ def find(reference: Reference) -> type:
     if reference in _kept:
         kind = _as_it_was(_kept[reference])
     else:
-        kind = _found(reference)
+        kind = _found(reference, _trusted)
     _known[reference] = record_class(kind)
     return kind
 
@@ -195,15 +213,15 @@ def _add(number: int, kind: type) -> None:
     _known[number] = record_class(kind)
 
 
-def _found(name: str) -> type:
-    """The class of this name; LookupError, with a hint, if it cannot be imported."""
-    if _trusted:
+def _found(name: str, trusted: bool) -> type:
+    """The class of this name; LookupError, with a hint, if it cannot be imported, or may not be."""
+    if trusted:
         _import(name)
     kind = _imported(name)
     if not isinstance(kind, type):
         shown = name.replace(":", ".")
         hint = "is its module the same on every node?"
-        if not _trusted:
+        if not trusted:
             hint = "leave encryption on, or import the class where the function that takes it is"
         raise LookupError(
             f"a record of class {shown!r:.200}, which is not imported here\n\nhint: {hint}"
@@ -219,9 +237,15 @@ def _as_it_was(described: RecordClass) -> type:
     alike = [kind for kind in list(_classes.values()) if name_of(kind) == described.name]
     why = "gone"
     try:
-        alike.append(_found(described.name))
+        alike.append(_found(described.name, _checkpoints_trusted))
     except LookupError as error:
         why = f"gone ({str(error).partition(chr(10))[0]})"
+        module = described.name.partition(":")[0]
+        if not _checkpoints_trusted and module not in sys.modules:
+            raise LookupError(
+                f"it has objects of {_shown(described)}, whose module is not imported here, and is "
+                f"not for a checkpoint's sake\n\nhint: {IMPORT_HINT}"
+            ) from None
     for kind in alike:
         if record_class(kind) == described:
             return kind
@@ -231,7 +255,8 @@ def _as_it_was(described: RecordClass) -> type:
         f"it has objects of {_shown(described)}, which is "
         + (f"{_shown(now[0])} by now" if now else why)
         + "\n\nhint: objects keep their fields by order: give the class back what it had, or the "
-        "changed one another name; drop_state=[…] goes on without what an operator keeps"
+        "changed one another name; an operator that is named anew begins without its state, with "
+        "drop_state=[…] for that"
     )
 
 
@@ -286,3 +311,8 @@ _known: dict[Reference, RecordClass] = {}
 _kept: dict[Reference, RecordClass] = {}
 """What state refers to that this process goes on from."""
 _trusted = False
+_checkpoints_trusted = False
+IMPORT_HINT = (
+    "import it at the top of the pipeline's file, or where the function that takes its records is "
+    "defined; docs/recovery.md, Security, says why"
+)

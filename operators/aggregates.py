@@ -18,7 +18,7 @@ from engine.graph.operator import (
     TaskContext,
 )
 from engine.state import KeyedState
-from operators.keys import Item, Key, check_item
+from operators.keys import Item, Key, check_item, key_meaning
 
 Emit: TypeAlias = Literal["updates", "final"]
 """When a keyed operator emits: what a key has come to as records come ("updates"), or each key
@@ -184,17 +184,31 @@ class NativeAggregate(BatchOperator):
     names: tuple[str, ...] | None = None
     emit: Emit = "updates"
     paired: bool = False
+    """Whether what arrives are pairs of a key and a record."""
     on_error: OnError = "fail"
 
     @property
     def properties(self) -> Properties:
         """It takes all that comes, and merges updates where it emits them."""
+        key = tuple(path[0] for path in self.key if path)
         return Properties(
             accepts_encoded=True,
             accepts_columns=True,
             compacts=self.emit == "updates",
             on_error=self.on_error,
+            meaning={
+                "kind": "aggregate",
+                "key": key_meaning(key if len(key) > 1 else next(iter(key), None), self.paired),
+                "value": self.meaning,
+                **emit_meaning(self.emit),
+            },
         )
+
+    @property
+    def meaning(self) -> str | dict[str, str]:
+        """What is computed: in words, or of several by their names."""
+        words = [_in_words(*each) for each in self.wanted]
+        return words[0] if self.names is None else dict(zip(self.names, words, strict=True))
 
     @classmethod
     def of(
@@ -242,7 +256,7 @@ class NativeAggregate(BatchOperator):
         copies_keys, rescue = context.checkpoints, self.rescue(context)
         aggregate = Aggregate(*self.arguments, copies_keys=copies_keys, rescue=rescue)
         kind = _Aggregate if self.emit == "updates" else _FinalAggregate
-        return kind(aggregate, context.batch_size)
+        return kind(aggregate, context.batch_size, self.meaning)
 
 
 class _Aggregate(BatchFunction):
@@ -250,7 +264,8 @@ class _Aggregate(BatchFunction):
 
     gives_all = False
 
-    def __init__(self, aggregate: Any, batch_size: int) -> None:
+    def __init__(self, aggregate: Any, batch_size: int, meaning: str | dict[str, str]) -> None:
+        self._meaning = meaning
         self._aggregate = aggregate
         self._batch_size = batch_size
 
@@ -264,7 +279,10 @@ class _Aggregate(BatchFunction):
         return KeyedState(entries, columns)
 
     def restore(self, state: KeyedState) -> None:
-        self._aggregate.restore(state.columns, state.entries, self.gives_all)
+        entries = state.entries
+        if (order := state.order_of(self._meaning)) is not None:
+            entries = entries.reordered(order, in_windows=False)
+        self._aggregate.restore(state.columns, entries, self.gives_all)
 
 
 class _FinalAggregate(_Aggregate):
@@ -314,10 +332,22 @@ def check_share(method: str, share: object) -> None:
         )
 
 
+def emit_meaning(emit: object) -> dict[str, str]:
+    """What to say of it in `Properties.meaning`: what was to come at the end alone has not come.
+
+    So updates of what was kept may become final results, and not the other way.
+    """
+    return {"emit": "final"} if emit == "final" else {}
+
+
 def check_emit(method: str, emit: object) -> None:
     """Raise `GraphError` unless it says when to emit."""
     if emit not in get_args(Emit):
         raise GraphError(f"{method}() got emit={emit!r:.80}, expected 'updates' or 'final'")
+
+
+def _in_words(kind: str, path: Sequence[Item], parameters: Sequence[float] = ()) -> str:
+    return f"{kind}({', '.join(map(repr, [*path, *parameters]))})"
 
 
 def _path(item: Item | None) -> tuple[Item, ...]:

@@ -28,6 +28,21 @@ Key: TypeAlias = Item | tuple[Item, ...] | None
 """An item, several that make a tuple, or None: the record itself."""
 
 
+def key_meaning(key: Key, paired: bool) -> Any:
+    """Where the key of a record is, for `Properties.meaning`: of all functions the same is said.
+
+    >>> key_meaning(("user", 0), paired=False), key_meaning(None, paired=False)
+    (['user', 0], 'the record')
+    >>> key_meaning(0, paired=True)
+    'a function of the record'
+    """
+    if paired:
+        return "a function of the record"
+    if key is None:
+        return "the record"
+    return list(key) if isinstance(key, tuple) else key
+
+
 @dataclass(frozen=True)
 class KeyRecords(BatchOperator):
     """Puts each record behind its key: record -> (key, record), for keys that a function finds.

@@ -19,9 +19,9 @@ from engine.graph.operator import (
 )
 from engine.record import dict_key
 from engine.state import KeyedState
-from operators.aggregates import Emit
+from operators.aggregates import Emit, emit_meaning
 from operators.elementwise import check_function
-from operators.keys import NONE, Key, found_again, key_finder, with_keys
+from operators.keys import NONE, Key, found_again, key_finder, key_meaning, with_keys
 
 Combine: TypeAlias = Callable[[Any, Any], Any]
 State: TypeAlias = dict[Any, Any]
@@ -51,8 +51,10 @@ class Reduce(BatchOperator):
 
     @property
     def properties(self) -> Properties:
-        """What becomes of records that fail."""
-        return Properties(on_error=self.on_error)
+        """What becomes of records that fail, and what is kept."""
+        key = key_meaning(self.key, self.paired)
+        meaning = {"kind": "reduce", "key": key, **emit_meaning(self.emit)}
+        return Properties(on_error=self.on_error, meaning=meaning)
 
     def __post_init__(self) -> None:
         check_function("reduce", self.function, 2)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from engine.columns import as_columns, is_columns, joined, with_wide_codes
 from engine.graph.operator import BatchFunction, BatchOperator, Properties, TaskContext
 from engine.state import KeyedState
-from operators.aggregates import Emit
+from operators.aggregates import Emit, emit_meaning
 from operators.elementwise import check_function
-from operators.keys import Item
+from operators.keys import Item, key_meaning
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,7 +26,12 @@ class ReduceBatches(BatchOperator):
     key: Item | tuple[Item, ...]
     emit: Emit = "updates"
 
-    properties = Properties(accepts_columns=True)
+    @property
+    def properties(self) -> Properties:
+        """It takes columns, and keeps rows by their key."""
+        key = key_meaning(self.key, paired=False)
+        meaning = {"kind": "reduce_batches", "key": key, **emit_meaning(self.emit)}
+        return Properties(accepts_columns=True, meaning=meaning)
 
     def __post_init__(self) -> None:
         check_function("reduce_batches", self.function, 1)

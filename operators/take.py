@@ -24,7 +24,12 @@ class Take(BatchOperator):
     @property
     def properties(self) -> Properties:
         """One task, and how many records it lets through."""
-        return Properties(parallelism=1, accepts_columns=True, limit=self.limit)
+        return Properties(
+            parallelism=1,
+            accepts_columns=True,
+            limit=self.limit,
+            meaning={"kind": "take", "limit": self.limit},
+        )
 
     def __post_init__(self) -> None:
         check_count("take", self.limit)

@@ -42,6 +42,7 @@ class _Reader(SourceReader):
     def __init__(self, source: Halves) -> None:
         self._source = source
         self._at = 0
+        self._is_first = bool(source.first)
 
     @property
     def position(self) -> int:
@@ -49,19 +50,20 @@ class _Reader(SourceReader):
 
     def restore(self, position: int) -> None:
         self._at = position
+        self._is_first = False
 
     def __iter__(self) -> Iterator[Any]:
-        source, given = self._source, self._at
-        half = (0, source.first) if given < source.first else (source.first, len(source.records))
-        for at in range(max(given, half[0]), half[1], _BATCH):
-            some = source.records[at : min(at + _BATCH, half[1])]
+        source = self._source
+        end = source.first if self._is_first else len(source.records)
+        for at in range(self._at, end, _BATCH):
+            some = source.records[at : min(at + _BATCH, end)]
             self._at = at + len(some)
             yield source.batch(some)
-        if half[0] == 0:
-            while True:
-                _reached.add(source.id)
+        while self._is_first:
+            for _ in range(_AHEAD):
                 time.sleep(0.001)
                 yield []
+            _reached.add(source.id)
 
 
 def run_half(pipelines: Any, folder: Path, *sources: Halves, **settings: Any) -> None:
@@ -94,5 +96,7 @@ def run_rest(pipelines: Any, folder: Path, **settings: Any) -> dict[str, Any]:
 
 
 _BATCH = 5
+_AHEAD = 8
+"""More than are read before those in front of them have left."""
 _reached: set[str] = set()
 """Sources that have given their first records: all tasks are of this process."""

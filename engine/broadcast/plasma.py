@@ -13,6 +13,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any
 
+from engine import record_registry
 from engine.broadcast.backend import Settings
 from engine.distribution import install_hint
 from engine.errors import ConfigError, ModelError
@@ -108,6 +109,12 @@ class Plasma:
 
         def get() -> None:
             try:
+                if not record_registry.is_trusted():
+                    raise ModelError(
+                        "its reference is a pickle, which is not read where channels are not "
+                        "encrypted",
+                        "leave encryption on, or take via='channels'",
+                    )
                 reference = self._ray.cloudpickle.loads(descriptor.reference)
                 getting.set_result(self._ray.get(reference))
             except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for

@@ -14,7 +14,7 @@ from typing import Any
 from engine.errors import CheckpointError
 from engine.record_registry import RecordClass, Reference
 
-FORMAT = 5
+FORMAT = 6
 """Of manifests and snapshot files; one that reads a format reads all before it."""
 
 
@@ -94,6 +94,8 @@ class Manifest:
     """When its barriers began, in seconds since 1970."""
     ended: float = 0.0
     """When its last task had written."""
+    meanings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What operators say of what they keep, by their identity; from format 6 on."""
 
     @property
     def bytes(self) -> int:

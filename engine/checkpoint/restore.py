@@ -9,6 +9,8 @@ import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
 from engine.checkpoint.manifest import Manifest, SnapshotEntry
 from engine.errors import CheckpointError
@@ -33,15 +35,18 @@ def plan_restore(
     drop: Iterable[str] = (),
     *,
     committed: bool = False,
+    meanings: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
 ) -> list[RestoredTask]:
     """What each of `tasks` reads: of (identities of its operators, index, parallelism) each.
 
     Operators that the manifest does not have start empty. CheckpointError for what an
     operator kept that no task has and `drop` does not name: state, a position, or output, unless
-    that was `committed`.
+    that was `committed`. So it is for what an operator kept that it says something else of now, in
+    `meanings`.
     """
     wanted = {identity for operators, _, _ in tasks for identity in operators}
     _check_all_wanted(manifest, wanted, set(drop), committed)
+    _check_meanings(manifest, meanings)
     entries_of: dict[str, list[SnapshotEntry]] = {}
     for entry in manifest.tasks:
         for identity in entry.operators:
@@ -72,6 +77,28 @@ def _has_part_of(entry: SnapshotEntry, index: int, count: int) -> bool:
     )
     shares = range(entry.index, entry.shares, entry.parallelism)
     return overlaps or entry.index % count == index or any(j % count == index for j in shares)
+
+
+def _check_meanings(manifest: Manifest, meanings: Mapping[str, Mapping[str, Any]]) -> None:
+    kept = {name for task in manifest.tasks for name in (*task.keys, *task.sources, *task.sinks)}
+    for identity in sorted(kept & manifest.meanings.keys() & meanings.keys()):
+        then, now = manifest.meanings[identity], meanings[identity]
+        differ = [name for name in then if name not in now or now[name] != then[name]]
+        if not differ:
+            continue
+        if "kind" in differ:  # all others are of another thing
+            differ = ["kind"]
+        before, after = (
+            ", ".join(f"{name} {each[name]!r}" if name in each else f"no {name}" for name in differ)
+            for each in (then, now)
+        )
+        raise CheckpointError(
+            f"operator {identity!r} kept something else until epoch {manifest.epoch}: it had "
+            f"{before}, and has {after} now",
+            "what it kept would be read as what it is not. A new name lets it begin anew: "
+            f".named(…), with drop_state={[identity]!r} "
+            f"(`--set drop_state='{json.dumps([identity])}'`)",
+        )
 
 
 def _check_all_wanted(

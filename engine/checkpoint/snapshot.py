@@ -22,7 +22,7 @@ from engine.checkpoint.snapshot_file import Part, Parts, checksum, pack, readabl
 from engine.checkpoint.storage import Storage, is_missing
 from engine.errors import CheckpointError, StorageError
 from engine.network import Digests, KeyedEntries
-from engine.state import KeyedState, decode_value, encode_value
+from engine.state import KeyedState, decode_value, encode_value, trust
 
 
 @dataclass(frozen=True)
@@ -176,6 +176,8 @@ def decode_snapshot(files: Iterable[tuple[str, bytes | memoryview]]) -> TaskSnap
             kept = {identity: _next(kept, head, parts, identity) for identity in head["operators"]}
         last = checksum(data)
     with readable(name):
+        for source in ("positions", "prepared"):
+            trust.check(f"{name}: what is {source}", parts[source, ""])
         return TaskSnapshot(
             head["vertex"],
             head["index"],
@@ -270,7 +272,12 @@ def _state(parts: Parts, identity: str, kept: _Kept, count: int) -> KeyedState:
     if len(entries) != count:
         raise ValueError(f"{identity!r} has {len(entries)} keys, expected {count}")
     columns, shared, own = (bytes(parts[kind, identity]) for kind in ("columns", "shared", "own"))
-    return KeyedState(entries, columns, shared, decode_value(own))
+    what = f"the state of operator {identity!r}"
+    trust.check(what, entries, shared, own)
+    of_tasks: dict[int, bytes] = decode_value(own)
+    for encoded in of_tasks.values():
+        trust.check(what, encoded)
+    return KeyedState(entries, columns, shared, of_tasks)
 
 
 def _entries_of_format_1(parts: Parts, identity: str, count: int) -> KeyedEntries:

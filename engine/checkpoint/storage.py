@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import stat
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -84,6 +85,9 @@ def is_missing(error: StorageError) -> bool:
 class FolderStorage(Storage):
     """Files below a folder that all machines of the job see.
 
+    They are for their user alone, whatever the umask is. Where the group may write to the folder
+    itself, as `chmod g+ws` says, they are for that, too.
+
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     storage = FolderStorage(Path(folder))
@@ -103,7 +107,7 @@ class FolderStorage(Storage):
         """As the base says."""
         path = self._folder / name
         with _told(path):
-            _in_folder(path.parent, lambda: _write(path, *parts))
+            self._in_folder(path.parent, lambda: self._write(path, *parts))
 
     def get(self, name: str) -> bytes:
         """As the base says."""
@@ -125,14 +129,14 @@ class FolderStorage(Storage):
 
         def write() -> None:
             try:
-                _write(partial, data)
+                self._write(partial, data)
                 os.link(partial, path)
             finally:
                 partial.unlink(missing_ok=True)
 
         with _told(path):
             try:
-                _in_folder(path.parent, write)
+                self._in_folder(path.parent, write)
             except FileExistsError:
                 return False
         return True
@@ -159,6 +163,55 @@ class FolderStorage(Storage):
                     break
                 parent = parent.parent
 
+    def _in_folder(self, folder: Path, write: Callable[[], None]) -> None:
+        """Write there, in a folder that is made where it is missing; names outlive the machine."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                self._make(folder)
+                write()
+                break
+            except FileNotFoundError:  # `delete` found the folder empty
+                if attempt == _ATTEMPTS - 1:
+                    raise
+        with suppress(FileNotFoundError):  # who waited for the file has deleted it already
+            _sync_folder(folder)
+
+    def _make(self, folder: Path) -> None:
+        if folder.is_dir():
+            return
+        self._folder.parent.mkdir(parents=True, exist_ok=True)
+        parts = folder.relative_to(self._folder).parts
+        for depth in range(len(parts) + 1):
+            each = self._folder.joinpath(*parts[:depth])
+            with suppress(FileExistsError):
+                each.mkdir(mode=0o700)
+                if depth and (shared := self._shared) is not None:
+                    each.chmod(0o770 | shared)
+
+    def _write(self, path: Path, *parts: bytes | memoryview) -> None:
+        try:
+            with open(path, "wb", opener=_private) as file:
+                if self._shared is not None:
+                    with suppress(PermissionError):  # it was there, and is somebody else's
+                        os.fchmod(file.fileno(), 0o660)
+                file.writelines(parts)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError:
+            with suppress(OSError):  # what is torn by a full disk gives its space back
+                path.unlink(missing_ok=True)
+            raise
+
+    @property
+    def _shared(self) -> int | None:
+        """Where the folder is the group's, too, whether names below it get its group (S_ISGID)."""
+        mode = self._folder.stat().st_mode
+        return mode & stat.S_ISGID if mode & stat.S_IWGRP else None
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
 
 def _files(root: Path, prefix: str) -> list[str]:
     top = root / prefix
@@ -168,32 +221,6 @@ def _files(root: Path, prefix: str) -> list[str]:
             for folder, _, names in os.walk(top, onerror=_raise_unless_missing)
             for name in names
         )
-
-
-def _in_folder(folder: Path, write: Callable[[], None]) -> None:
-    """Write there, in a folder that is made where it is missing; names outlive the machine."""
-    for attempt in range(_ATTEMPTS):
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            write()
-            break
-        except FileNotFoundError:  # `delete` found the folder empty
-            if attempt == _ATTEMPTS - 1:
-                raise
-    with suppress(FileNotFoundError):  # who waited for the file has deleted it already
-        _sync_folder(folder)
-
-
-def _write(path: Path, *parts: bytes | memoryview) -> None:
-    try:
-        with path.open("wb") as file:
-            file.writelines(parts)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError:
-        with suppress(OSError):  # what is torn by a full disk gives its space back
-            path.unlink(missing_ok=True)
-        raise
 
 
 def _sync_folder(folder: Path) -> None:

@@ -190,6 +190,10 @@ class Properties:
     """Raises TypeError for what is no record of its, or no columns. In a job with requests, what is
     right before it in its chain has then failed on whatever it made that of."""
 
+    meaning: Mapping[str, Any] = field(default_factory=lambda: {"kind": "own"})
+    """What is kept of it means, as plain data with a `kind`. A job that goes on is refused where a
+    name is gone or has another value; one that came new begins empty."""
+
     def __post_init__(self) -> None:
         """Raises GraphError for a value that means nothing."""
         if self.on_error not in get_args(OnError):

@@ -324,14 +324,23 @@ class Chain:
         for each in self._stretches:
             yield from self.advance(watermarks.get(each.identity, START_OF_TIME), each)
 
-    def restore(self, snapshots: Sequence[Mapping[str, KeyedState]]) -> None:
-        """Go on where all tasks of the job were, however many; before the first batch."""
+    def restore(
+        self,
+        snapshots: Sequence[Mapping[str, KeyedState]],
+        meanings: Mapping[str, Mapping[str, Any]],
+    ) -> None:
+        """Go on where all tasks of the job were, however many; before the first batch.
+
+        `meanings` is what operators said of what they kept, by their identity.
+        """
         for name, function in self.functions.items():
             self.failing.operator = name
             own = self._contexts[name]
             if states := [kept[own.identity] for kept in snapshots if own.identity in kept]:
                 with keeping(name, "read"):
-                    function.restore(KeyedState.share(states, own.index, own.parallelism))
+                    share = KeyedState.share(states, own.index, own.parallelism)
+                    meaning = meanings.get(own.identity, {})
+                    function.restore(replace(share, meaning=meaning))
         self.failing.operator = None
 
     def _open(

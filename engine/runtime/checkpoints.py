@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -23,6 +24,7 @@ from engine.checkpoint import (
 )
 from engine.config import JobConfig
 from engine.errors import EngineError, Fenced, StorageError
+from engine.graph.logical import LogicalOperator
 from engine.runtime.coordinator import Broken
 from engine.runtime.description import Start, TaskDescription
 from engine.runtime.epochs import Store, Stored, StoreFailed, Wanted
@@ -51,6 +53,8 @@ class Checkpoints:
         self._name = config.name
         self._drop = config.drop_state
         self._tasks = tasks
+        self._is_trusted = any(each.pickle for task in tasks for each in task.operators)
+        self._meanings = meanings(operator for task in tasks for operator in task.operators)
         self._log = CheckpointLog(storage)
         claim = self._log.claim(config.resume, job=config.name)
         self.first_epoch = claim.next_epoch
@@ -104,6 +108,12 @@ class Checkpoints:
             finished,
             max((each for each in self._committed if each <= manifest.epoch), default=0),
             manifest.open_shares(first.identity),
+            {
+                operator.identity: manifest.meanings[operator.identity]
+                for operator in self._tasks[task].operators
+                if operator.identity in manifest.meanings
+            },
+            self._is_trusted,
         )
 
     def store(self, epoch: Store, tell: Outcome) -> None:
@@ -204,7 +214,9 @@ class Checkpoints:
                 for task in self._tasks
             ]
             committed = manifest.epoch in self._committed
-            restored = plan_restore(manifest, told, self._drop, committed=committed)
+            restored = plan_restore(
+                manifest, told, self._drop, committed=committed, meanings=self._meanings
+            )
             self._planned = manifest, restored
         return self._planned[1]
 
@@ -218,6 +230,7 @@ class Checkpoints:
             savepoint=epoch.savepoint,
             started=ended - epoch.seconds,
             ended=ended,
+            meanings=self._meanings,
         )
 
     def _store(self, manifest: Manifest) -> Stored | StoreFailed | Broken:
@@ -257,6 +270,13 @@ class Checkpoints:
                     looked = time.monotonic()
             except Exception as error:  # noqa: BLE001 - it is told; what is left goes later
                 self._say(f"checkpoints: {text_of(error)}")
+
+
+def meanings(operators: Iterable[LogicalOperator]) -> dict[str, dict[str, Any]]:
+    """What they say of what they keep, by their identity, as a manifest gives it back."""
+    told = {each.identity: each.operator.properties.meaning for each in operators}
+    plain: dict[str, dict[str, Any]] = json.loads(json.dumps(told, default=repr))
+    return plain
 
 
 def _nothing() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from engine.checkpoint import SnapshotEntry
 from engine.config import JobConfig
@@ -191,6 +192,10 @@ class Start:
     """The last epoch that all sinks are known to have committed."""
     open_shares: frozenset[int] = frozenset()
     """The shares of its source that a task still reads."""
+    meanings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What its operators said of what they kept, by their identity."""
+    trusted: bool = False
+    """Whether the job pickles records, and so trusts whoever can write to its checkpoints."""
 
 
 @dataclass(frozen=True)

@@ -225,7 +225,7 @@ class Task:
         """Go on where the tasks of the last checkpoint were; whether this one had ended."""
         kept, description = snapshots.read(), self.description
         self._counted = Counted.of(kept, description)
-        self.chain.restore([each.operators for each in kept])
+        self.chain.restore([each.operators for each in kept], snapshots.start.meanings)
         if self._source is not None:
             first = description.operators[0]
             ends = not first.operator.properties.gives_again

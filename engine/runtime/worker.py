@@ -131,6 +131,7 @@ class Worker:
             import_pyarrow("a stream of columns")  # before the task's clock starts
         config = task.config
         record_registry.trust(config.is_private)
+        record_registry.trust_checkpoints(start is not None and start.trusted)
         if self._folder is None:
             self._folder = JobFolder(folder)
         self._folder.hold()

@@ -42,6 +42,8 @@ class KeyedState:
     by its number. Of n tasks that go on, task i has all of those whose number modulo n is i."""
     all_columns: tuple[bytes, ...] = field(default=(), compare=False)
     """Of a share, the different `columns` of the tasks that it is of."""
+    meaning: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """Of a share, what the operator said of it when it was kept; empty where nobody knows."""
 
     @classmethod
     def of(
@@ -125,6 +127,17 @@ class KeyedState:
     def own(self) -> list[list[Any]]:
         """What is of no key and of this task, decoded: a list of each task whose place it takes."""
         return [decode_value(self.encoded_own[task]) for task in sorted(self.encoded_own)]
+
+    def order_of(self, values: Any) -> list[int] | None:
+        """Of an operator that keeps several values by these names, where each was when it was kept.
+
+        None where they are in their places.
+        """
+        before = self.meaning.get("value")
+        if not isinstance(values, Mapping) or not isinstance(before, Mapping):
+            return None
+        order = [list(before).index(name) for name in values]
+        return None if order == sorted(order) else order
 
     def items(self) -> Iterator[tuple[Any, Any]]:
         """Keys and values, decoded; equal keys come once."""

@@ -37,7 +37,11 @@ class WithIngestionTime(BatchOperator, GivesTime):
         """It gives pairs, beside the source."""
         hint = "add a column of times in .map_batches(...), then .with_event_time(...)"
         return Properties(
-            makes_watermarks=True, beside_source=True, emits_pairs=True, columns_hint=hint
+            makes_watermarks=True,
+            beside_source=True,
+            emits_pairs=True,
+            columns_hint=hint,
+            meaning={"kind": "ingestion time"},
         )
 
     def open(self, context: TaskContext) -> BatchFunction:

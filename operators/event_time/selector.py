@@ -69,6 +69,11 @@ class TimeSelector:
             return f"what {getattr(self.item, '__name__', 'a function')} returns"
         return f"item {self.item!r}"
 
+    @property
+    def meaning(self) -> dict[str, Any]:
+        """Where it is and what it counts, for `Properties.meaning`; all functions are one."""
+        return {"time": "a function" if callable(self.item) else self.item, "unit": self.unit}
+
     def microseconds(self, record: Any) -> int:
         """The time of a record. Raises ValueError, or what reading the item raises."""
         return self.in_microseconds(self.time(record))

@@ -59,6 +59,7 @@ class WithEventTime(BatchOperator, GivesTime):
             beside_source=self.idle_after is not None or self.max_drift is not None,
             max_drift_us=None if self.max_drift is None else microseconds(self.max_drift),
             columns_hint=hint,
+            meaning={"kind": "event time", **self.selector.meaning},
         )
 
     def __post_init__(self) -> None:

@@ -94,7 +94,13 @@ class Join(BatchOperator):
             two_inputs=True,
             outputs=(LATE,),
             makes_watermarks=True,
+            meaning={"kind": self.name, **self.joining.meaning, **self.meaning},
         )
+
+    @property
+    def meaning(self) -> dict[str, Any]:
+        """What else has to be the same for what is kept."""
+        return {}
 
     def open(self, context: TaskContext) -> BatchFunction:
         """The join in one task, without any record."""

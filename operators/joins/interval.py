@@ -3,6 +3,7 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from heapq import heappop, heappush
 from itertools import count
 from typing import Any
@@ -25,6 +26,12 @@ class IntervalJoin(Join):
     high: int
 
     name = "interval_join"
+
+    @property
+    def meaning(self) -> dict[str, Any]:
+        """The bounds: what is farther is not kept."""
+        low, high = (timedelta(microseconds=each) for each in (self.low, self.high))
+        return {"between": f"{_signed(low)} and {_signed(high)}"}
 
     def watermark_of_results(self, watermark_us: int) -> int:
         """As long ago as the partner of a record can be."""
@@ -54,6 +61,10 @@ def check_between(between: object) -> tuple[int, int]:
     if low > high:
         raise GraphError(f"interval_join() got between={between!r}, expected the lower bound first")
     return low, high
+
+
+def _signed(duration: timedelta) -> str:
+    return f"-{-duration}" if duration < timedelta() else str(duration)
 
 
 class Intervals:

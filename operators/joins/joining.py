@@ -9,7 +9,7 @@ from engine.errors import GraphError
 from engine.graph.failing import Failing
 from operators.elementwise import check_function
 from operators.event_time import TimeSelector
-from operators.keys import Key, key_finder
+from operators.keys import Key, key_finder, key_meaning
 
 How: TypeAlias = Literal["inner", "left", "right", "full"]
 """Whose records come without a partner, too: nobody's, those of the left, the right, or both."""
@@ -28,6 +28,11 @@ class JoinInput:
     time: TimeSelector
     schema: Any = None
     """What it is declared to have where it has columns: a `pyarrow.Schema`, or None."""
+
+    @property
+    def meaning(self) -> dict[str, Any]:
+        """Where key and time are."""
+        return {"key": key_meaning(self.key, self.paired), **self.time.meaning}
 
     def rows(self, batch: list[Any], failing: Failing) -> Rows:
         """The records of a batch behind their times and keys."""
@@ -54,6 +59,12 @@ class Joining:
     def outer(self) -> tuple[bool, bool]:
         """Whether records come without a partner, of the left and of the right."""
         return self.how in ("left", "full"), self.how in ("right", "full")
+
+    @property
+    def meaning(self) -> dict[str, Any]:
+        """What has to be the same for what is kept of both, for `Properties.meaning`."""
+        sides = zip(("left", "right"), self.inputs, strict=True)
+        return {"how": self.how, **{name: each.meaning for name, each in sides}}
 
     def made(self, pairs: list[tuple[Any, Any]], failing: Failing) -> list[Any]:
         """What is made of partners."""

@@ -10,7 +10,7 @@ from engine.state import KeyedState
 from operators.durations import microseconds
 from operators.event_time import TimeSelector
 from operators.joins.function import ColumnState, Join, JoinState, Pair
-from operators.windows.assigners import Session, Sliding, Tumbling
+from operators.windows.assigners import Session, Sliding, Tumbling, in_words
 from operators.windows.fold import Fold
 from operators.windows.sessions import Sessions
 from operators.windows.slices import Slices
@@ -28,6 +28,11 @@ class WindowJoin(Join):
     assigner: Windows
 
     name = "window_join"
+
+    @property
+    def meaning(self) -> dict[str, Any]:
+        """Where windows begin and end."""
+        return {"windows": in_words(self.assigner)}
 
     def watermark_of_results(self, watermark_us: int) -> int:
         """Up to the first window that is not complete; how long a session will be, nobody knows."""

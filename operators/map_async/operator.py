@@ -55,7 +55,12 @@ class MapAsync(BatchOperator):
     def properties(self) -> Properties:
         """What becomes of records that fail, and the way where records are columns."""
         hint = f"call .to_records() before .{self.method}()"
-        return Properties(on_error=self.on_error, columns_hint=hint, makes_watermarks=True)
+        return Properties(
+            on_error=self.on_error,
+            columns_hint=hint,
+            makes_watermarks=True,
+            meaning={"kind": self.method},
+        )
 
     def __post_init__(self) -> None:
         _check_coroutine_function(self.method, self.function)

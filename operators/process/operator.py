@@ -20,7 +20,7 @@ from engine.graph.operator import (
 )
 from engine.record import dict_key
 from engine.state import KeyedState
-from operators.keys import NONE, Key, found_again, key_finder
+from operators.keys import NONE, Key, found_again, key_finder, key_meaning
 from operators.process.broadcast import (
     BroadcastContext,
     BroadcastMap,
@@ -57,6 +57,15 @@ class Process(BatchOperator):
             outputs=tuple(self.function.outputs),
             side_input=both,
             ends_with_side=both,
+            meaning={
+                "kind": "process",
+                "key": key_meaning(self.key, self.paired),
+                **{
+                    f"state {name!r}": _in_words(state)
+                    for name, state in attributes(self.function).items()
+                    if isinstance(state, State | BroadcastState)
+                },
+            },
         )
 
     def __post_init__(self) -> None:
@@ -105,16 +114,15 @@ class _Process(BatchFunction):
             context.now_ns, self._outputs
         )
         vars(self._function)["_oka_context"] = self._context
-        kinds = reversed(type(self._function).__mro__)
-        attributes = {name: value for kind in kinds for name, value in vars(kind).items()}
-        self._states = {n: state for n, state in attributes.items() if isinstance(state, State)}
+        found = attributes(self._function)
+        self._states = {n: state for n, state in found.items() if isinstance(state, State)}
         for name, state in self._states.items():
             self._context._handles[name] = state.handle(self._context)
         self._keys: dict[Any, dict[str, Any]] = {}
         self._broadcast: dict[str, BroadcastMap[Any, Any]] = {}
         if isinstance(self._context, BroadcastContext):
             self._context._keys, self._context._broadcast = self._keys, self._broadcast
-            for name, state in attributes.items():
+            for name, state in found.items():
                 if isinstance(state, BroadcastState):
                     self._broadcast[name] = BroadcastMap(name, self._context)
         self._pairs = _pairs(operator)
@@ -340,6 +348,17 @@ class _Process(BatchFunction):
     def _plan(self) -> None:
         timer, expiry = self._context._processing.next_time, self._context._expiry.next_ns
         self.next_timer = min((at for at in (timer, expiry) if at is not None), default=None)
+
+
+def attributes(function: ProcessFunction) -> dict[str, Any]:
+    """What its class has, and those that it is made of."""
+    kinds = reversed(type(function).__mro__)
+    return {name: value for kind in kinds for name, value in vars(kind).items()}
+
+
+def _in_words(state: State | BroadcastState[Any, Any]) -> str:
+    has_ttl = isinstance(state, State) and state.ttl_ns is not None
+    return type(state).__name__ + (" with ttl" if has_ttl else "")
 
 
 def _pairs(operator: Process) -> Pairs:

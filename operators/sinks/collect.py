@@ -6,7 +6,7 @@ from typing import Any
 from engine.columns import is_columns, packed, unpacked
 from engine.graph.operator import Properties, SinkOperator, SinkWriter, TaskContext
 from engine.network import Batch
-from operators.sinks.gathered import decoded, encoded, gathered, newest
+from operators.sinks.gathered import encoded, gathered, newest, restored
 
 
 class Collect(SinkOperator[Any]):
@@ -18,7 +18,7 @@ class Collect(SinkOperator[Any]):
     what they take.
     """
 
-    properties = Properties(accepts_columns=True, driver=True)
+    properties = Properties(accepts_columns=True, driver=True, meaning={"kind": "collect"})
 
     def open(self, context: TaskContext) -> SinkWriter:
         """An empty list."""
@@ -59,4 +59,4 @@ class _CollectWriter(SinkWriter):
 
     def restore(self, _epoch: int, prepared: list[tuple[int, Any]]) -> None:
         self._encoded = list(chain.from_iterable(newest(prepared)))
-        self._batches = list(map(decoded, self._encoded))
+        self._batches = list(map(restored, self._encoded))

@@ -8,7 +8,7 @@ from engine.columns import is_columns
 from engine.graph.operator import Properties, SinkOperator, SinkWriter, TaskContext
 from engine.network import Batch, Latest
 from engine.record import dict_key
-from operators.sinks.gathered import decoded, encoded, gathered, newest
+from operators.sinks.gathered import decoded, encoded, gathered, newest, restored
 
 _Result: TypeAlias = tuple[list[Batch], dict[Any, Any]]
 """Of one task: encoded pairs, and what came as columns."""
@@ -23,7 +23,7 @@ class Counts(SinkOperator[tuple[Any, Any]]):
     at any lower one.
     """
 
-    properties = Properties(accepts_columns=True, driver=True)
+    properties = Properties(accepts_columns=True, driver=True, meaning={"kind": "counts"})
 
     def open(self, context: TaskContext) -> SinkWriter:
         """An empty dict."""
@@ -100,7 +100,7 @@ class _CountsWriter(SinkWriter):
 
     def restore(self, _epoch: int, prepared: list[tuple[int, Any]]) -> None:
         for encodings, of_columns in newest(prepared):
-            for batch in map(decoded, encodings):
+            for batch in map(restored, encodings):
                 self._values.update((dict_key(key), value) for key, value in batch.to_list())
             self._of_columns.update(of_columns)
 

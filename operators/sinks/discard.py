@@ -9,7 +9,7 @@ from operators.sinks.gathered import Gathered, gathered, newest
 class Discard(SinkOperator[Any]):
     """Drops the records; each task's result is how many there were."""
 
-    properties = Properties(accepts_columns=True)
+    properties = Properties(accepts_columns=True, meaning={"kind": "discard"})
 
     def open(self, context: TaskContext) -> SinkWriter:
         """A counter."""

@@ -26,11 +26,15 @@ from engine.graph.operator import Properties, SinkOperator, SinkWriter, TaskCont
 from engine.json_values import ENCODER
 from operators.sinks.lines import lines
 
+_KEPT = {"kind": "files"}
+"""For `Properties.meaning`: the sinks here make final what any of them has prepared."""
+
 
 class _Files(SinkOperator[Any]):
     """What both have in common: the folder, and how a task's file comes to its name."""
 
     suffix: ClassVar[str]
+    properties = Properties(meaning=_KEPT)
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         # Absolute, since a worker may have another working directory.
@@ -112,7 +116,7 @@ class JsonLines(_Files):
     """
 
     suffix = ".jsonl"
-    properties = Properties(accepts_columns=True)
+    properties = Properties(accepts_columns=True, meaning=_KEPT)
 
     def encode(self, batch: Any, failing: Failing) -> str:
         """A line for each record."""

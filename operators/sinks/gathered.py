@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from engine.columns import is_columns, packed, unpacked
 from engine.graph.operator import TaskContext
 from engine.network import Batch
+from engine.state import trust
 
 Gathered: TypeAlias = tuple[int, int, Any]
 """Index and parallelism of a task, and all that it has gathered."""
@@ -19,7 +20,7 @@ def gathered(context: TaskContext, what: Any) -> Gathered:
 
 
 def newest(prepared: Iterable[tuple[int, Gathered]]) -> list[Any]:
-    """What each of the tasks had gathered that prepared these, epoch by epoch."""
+    """What each of the tasks had gathered that prepared these, epoch by epoch: of a checkpoint."""
     of_task = {(index, parallelism): what for _, (index, parallelism, what) in prepared}
     return list(of_task.values())
 
@@ -42,3 +43,11 @@ def decoded(kept: tuple[int, bytes]) -> Any:
     if records >= 0:
         return Batch.from_bytes(data, records)
     return unpacked(data)
+
+
+def restored(kept: tuple[int, bytes]) -> Any:
+    """As `decoded`, of what comes from a checkpoint. Raises CheckpointError."""
+    records, data = kept
+    if records >= 0:
+        trust.check("what a sink has gathered", data)
+    return decoded(kept)

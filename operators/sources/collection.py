@@ -63,7 +63,12 @@ class Collection(SourceOperator[T]):
     @property
     def properties(self) -> Properties:
         """Its rate, whether records are columns, and that they are there."""
-        return Properties(rate=self.rate, emits_columns=self.columnar, never_waits=True)
+        return Properties(
+            rate=self.rate,
+            emits_columns=self.columnar,
+            never_waits=True,
+            meaning={"kind": "collection", "records": len(self.records)},
+        )
 
     def open(self, context: TaskContext) -> Blocks:
         """The part of this task, in batches."""

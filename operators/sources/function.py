@@ -67,7 +67,8 @@ class Function(SourceOperator[T]):
     @property
     def properties(self) -> Properties:
         """Its rate, and whether it tells where it is."""
-        return Properties(rate=self.rate, goes_on=self.parameters == 2)
+        meaning = {"kind": "function"}
+        return Properties(rate=self.rate, goes_on=self.parameters == 2, meaning=meaning)
 
     def open(self, context: TaskContext) -> Iterable[Any]:
         """What the function gives; its lists divided into batches."""

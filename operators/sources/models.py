@@ -40,7 +40,7 @@ class Models(SourceOperator[Any]):
     [(2, b'second'), b'third']
     """
 
-    properties = Properties(parallelism=1, gives_again=True)
+    properties = Properties(parallelism=1, gives_again=True, meaning={"kind": "models"})
 
     def __init__(
         self,

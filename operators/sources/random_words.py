@@ -73,7 +73,13 @@ class RandomWords(SourceOperator[str]):
     @property
     def properties(self) -> Properties:
         """Its rate, whether records are columns, and that they are there."""
-        return Properties(rate=self.rate, emits_columns=self.columnar, never_waits=True)
+        drawn = ("length", "words", "count", "seed", "columnar")
+        return Properties(
+            rate=self.rate,
+            emits_columns=self.columnar,
+            never_waits=True,
+            meaning={"kind": "random words", **{name: vars(self)[name] for name in drawn}},
+        )
 
     def dictionary(self) -> list[str]:
         """The words that are drawn from, all different; the same in every task."""

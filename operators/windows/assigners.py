@@ -101,6 +101,21 @@ Assigner: TypeAlias = Tumbling | Sliding | Session | CountWindow
 """Says which windows a record is in."""
 
 
+def in_words(assigner: Assigner) -> str:
+    """Where windows begin and end: the same words, the same windows.
+
+    >>> in_words(Tumbling(timedelta(minutes=1))), in_words(CountWindow(5))
+    ('0:01:00 every 0:01:00 from 0:00:00', '5 records every 5')
+    >>> in_words(Sliding(timedelta(minutes=1), timedelta(minutes=1), timedelta(minutes=3)))
+    '0:01:00 every 0:01:00 from 0:00:00'
+    """
+    if isinstance(assigner, CountWindow):
+        return f"{assigner.size} records every {assigner.slide or assigner.size}"
+    if isinstance(assigner, Session):
+        return f"sessions with a gap of {assigner.gap}"
+    return f"{assigner.size} every {assigner.slide} from {assigner.offset % assigner.slide}"
+
+
 @dataclass(frozen=True)
 class Every:
     """Results of windows while they are open: each that changed, once in so much time of the clock.

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 from operators.windows.accumulator import Accumulator
@@ -21,16 +22,18 @@ class Fold(NamedTuple):
     """Of several parts, which it leaves as they are."""
     value: Callable[[Any, Accumulated, Any, Any], Any] | None
     """Of a key, what its records came to, the window's start and end; None where that is it."""
+    meaning: Any = None
+    """What is computed, for `Properties.meaning`; of several, in the order of what is kept."""
 
 
 def reducing(function: Callable[[Any, Any], Any]) -> Fold:
     """The fold of `reduce`: parts merge by the function, too."""
-    return Fold(None, function, functools.partial(functools.reduce, function), None)
+    return Fold(None, function, functools.partial(functools.reduce, function), None, "reduce")
 
 
 def collecting() -> Fold:
     """The fold of `collect`: a list of the records."""
-    return Fold(_listed, _appended, _joined, _copied)
+    return Fold(_listed, _appended, _joined, _copied, "collect")
 
 
 def applying(function: Callable[[Any, list[Any], Any, Any], Any]) -> Fold:
@@ -40,6 +43,7 @@ def applying(function: Callable[[Any, list[Any], Any, Any], Any]) -> Fold:
         _appended,
         _joined,
         lambda key, records, start, end: function(key, list(records), start, end),
+        "apply",
     )
 
 
@@ -66,7 +70,7 @@ def accumulating(accumulators: Mapping[str, Accumulator[Any, Any, Any]]) -> Fold
         finished = (one.finish(found) for one, found in zip(each, so_far, strict=True))
         return dict(zip(names, finished, strict=True))
 
-    return Fold(create, add, merge, value)
+    return Fold(create, add, merge, value, dict(zip(names, map(_in_words, each), strict=True)))
 
 
 def _of_one(name: str, one: Accumulator[Any, Any, Any]) -> Fold:
@@ -76,7 +80,17 @@ def _of_one(name: str, one: Accumulator[Any, Any, Any]) -> Fold:
         one.add,
         lambda parts: functools.reduce(one.merge, parts, one.create()),
         lambda _key, so_far, *_bounds: {name: one.finish(so_far)},
+        {name: _in_words(one)},
     )
+
+
+def _in_words(one: Accumulator[Any, Any, Any]) -> str:
+    """Its class, and what of it is plain, such as how many values it keeps."""
+    plain = (None.__class__, bool, int, float, str, timedelta)
+    fields = {name: value for name, value in vars(one).items() if type(value) in plain}
+    kind = type(one)
+    told = ", ".join(f"{name}={value!r}" for name, value in sorted(fields.items()))
+    return f"{kind.__module__}.{kind.__qualname__}({told})"
 
 
 def _listed(record: Any) -> list[Any]:

@@ -74,6 +74,11 @@ class NativeWindows(BatchOperator, GivesTime):
             accepts_columns=True,
             outputs=(LATE,),
             on_error=self.of_keys.on_error,
+            meaning={
+                "kind": "windows",
+                **self.windowing.meaning,
+                "value": self.of_keys.meaning,
+            },
         )
 
     def open(self, context: TaskContext) -> BatchFunction:
@@ -93,10 +98,10 @@ class NativeWindows(BatchOperator, GivesTime):
             rescue=self.of_keys.rescue(context),
         )
         if isinstance(by.emit, Every):
-            return _Every(aggregate, context, by, nanoseconds(by.emit.period))
+            return _Every(aggregate, context, self, nanoseconds(by.emit.period))
         if by.emit == "final" and not by.allowed_lateness:
-            return _Final(aggregate, context, by)
-        return _Changes(aggregate, context, by)
+            return _Final(aggregate, context, self)
+        return _Changes(aggregate, context, self)
 
 
 class _Times:
@@ -128,9 +133,11 @@ class _Times:
 class _Final(BatchFunction):
     """Takes records in, and gives each window when it is complete."""
 
-    def __init__(self, aggregate: Any, context: TaskContext, by: Windowing) -> None:
+    def __init__(self, aggregate: Any, context: TaskContext, operator: NativeWindows) -> None:
+        by = operator.windowing
         self._aggregate = aggregate
         self._context = context
+        self._meaning = operator.of_keys.meaning
         self._fills = isinstance(by.assigner, CountWindow)
         """Whether records complete windows, and not watermarks."""
         self._paired = by.paired
@@ -151,7 +158,13 @@ class _Final(BatchFunction):
         return KeyedState(entries, columns)
 
     def restore(self, state: KeyedState) -> None:
-        self._aggregate.restore(state.columns, state.entries, False)
+        self._restore(state, touched=False)
+
+    def _restore(self, state: KeyedState, *, touched: bool) -> None:
+        entries = state.entries
+        if (order := state.order_of(self._meaning)) is not None:
+            entries = entries.reordered(order, in_windows=True)
+        self._aggregate.restore(state.columns, entries, touched)
 
     def _full(self) -> Any:
         return self._aggregate.complete(END_OF_TIME) if self._fills else []
@@ -182,8 +195,10 @@ class _Changes(_Final):
 class _Every(_Final):
     """Gives the windows that changed when the time has come."""
 
-    def __init__(self, aggregate: Any, context: TaskContext, by: Windowing, period_ns: int) -> None:
-        super().__init__(aggregate, context, by)
+    def __init__(
+        self, aggregate: Any, context: TaskContext, operator: NativeWindows, period_ns: int
+    ) -> None:
+        super().__init__(aggregate, context, operator)
         self._period_ns = period_ns
 
     def process(self, batch: Any) -> Any:
@@ -196,7 +211,7 @@ class _Every(_Final):
         return (changed[at : at + most] for at in range(0, len(changed), most))
 
     def restore(self, state: KeyedState) -> None:
-        self._aggregate.restore(state.columns, state.entries, True)
+        self._restore(state, touched=True)
         self._set_timer()
 
     def _set_timer(self) -> None:

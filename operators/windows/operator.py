@@ -42,8 +42,9 @@ class Windows(BatchOperator, GivesTime):
 
     @property
     def properties(self) -> Properties:
-        """Where late records go, and what becomes of those that fail."""
-        return Properties(on_error=self.on_error, outputs=(LATE,))
+        """Where late records go, what becomes of those that fail, and what is kept."""
+        meaning = {"kind": "windows", **self.windowing.meaning, "value": self.fold.meaning}
+        return Properties(on_error=self.on_error, outputs=(LATE,), meaning=meaning)
 
     def open(self, context: TaskContext) -> BatchFunction:
         """The windows of one task, without any record."""
@@ -53,16 +54,17 @@ class Windows(BatchOperator, GivesTime):
             kind = Sessions if isinstance(assigner, Session) else Counted
         state: WindowState = kind(self.windowing, self.fold, context)
         if isinstance(emit, Every):
-            return _Every(state, context, nanoseconds(emit.period))
-        return (_Updates if emit == "updates" else _Windows)(state, context)
+            return _Every(state, self.fold, context, nanoseconds(emit.period))
+        return (_Updates if emit == "updates" else _Windows)(state, self.fold, context)
 
 
 class _Windows(BatchFunction):
     """Brings records and watermarks to the windows, and late records to their output."""
 
-    def __init__(self, state: WindowState, context: TaskContext) -> None:
+    def __init__(self, state: WindowState, fold: Fold, context: TaskContext) -> None:
         self._state = state
         self._context = context
+        self._fold = fold
         self._send_late = context.side_outputs.get(LATE)
 
     def process(self, batch: list[Any]) -> list[Result]:
@@ -85,13 +87,23 @@ class _Windows(BatchFunction):
         return self._state.snapshot(self._context.pickle)
 
     def restore(self, state: KeyedState) -> None:
-        self._state.restore(state.items())
+        pairs = state.items()
+        if (order := state.order_of(self._fold.meaning)) is not None:
+            pairs = _reordered(pairs, order)
+        self._state.restore(pairs)
 
     def _batches(self, results: Iterable[Result]) -> Iterator[list[Result]]:
         """Results in batches, so that what is behind is not held up by thousands of windows."""
         results = iter(results)
         while batch := list(islice(results, self._context.batch_size)):
             yield batch
+
+
+def _reordered(pairs: Iterable[tuple[Any, Any]], order: list[int]) -> Iterator[tuple[Any, Any]]:
+    """What several accumulators came to in each window, in another order."""
+    for key, (how_far, windows) in pairs:
+        told = [(*bounds, [values[at] for at in order]) for *bounds, values in windows]
+        yield key, (how_far, told)
 
 
 class _Updates(_Windows):
@@ -106,8 +118,10 @@ class _Updates(_Windows):
 class _Every(_Windows):
     """Gives the windows that changed when the time has come."""
 
-    def __init__(self, state: WindowState, context: TaskContext, period_ns: int) -> None:
-        super().__init__(state, context)
+    def __init__(
+        self, state: WindowState, fold: Fold, context: TaskContext, period_ns: int
+    ) -> None:
+        super().__init__(state, fold, context)
         self._period_ns = period_ns
 
     def process(self, batch: list[Any]) -> list[Result]:

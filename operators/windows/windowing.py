@@ -5,10 +5,11 @@ from datetime import timedelta
 from typing import Any, Literal, TypeAlias, get_args
 
 from engine.errors import GraphError
+from operators.aggregates import emit_meaning
 from operators.durations import ZERO, check_duration
 from operators.event_time import TimeSelector
-from operators.keys import Key
-from operators.windows.assigners import Assigner, CountWindow, Every
+from operators.keys import Key, key_meaning
+from operators.windows.assigners import Assigner, CountWindow, Every, in_words
 
 Emit: TypeAlias = Literal["final", "updates"] | Every
 """When a window's result comes: when it is complete ("final"), for each batch that changed it
@@ -39,6 +40,17 @@ class Windowing:
         if self.time is None:
             return None
         return TimeSelector(_END, self.time.unit, column=END_COLUMN, before_us=1)
+
+    @property
+    def meaning(self) -> dict[str, Any]:
+        """What has to be the same for state of windows, for `Properties.meaning`."""
+        return {
+            "key": key_meaning(self.key, self.paired),
+            "windows": in_words(self.assigner),
+            "allowed_lateness": str(self.allowed_lateness),
+            **({} if self.time is None else self.time.meaning),
+            **emit_meaning(self.emit),
+        }
 
 
 def check_windowing(assigner: object, time: object, allowed_lateness: object, emit: object) -> None:

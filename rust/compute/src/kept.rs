@@ -1,5 +1,6 @@
 //! What is kept of a key in windows, encoded.
 
+use crate::accumulator::parts;
 use crate::encode;
 use crate::problem::Problem;
 use crate::value::{Reader, Value};
@@ -46,6 +47,33 @@ pub fn read_kept<const PARTS: usize>(kept: &[u8]) -> Result<Windows<'_, PARTS>, 
     Ok((how_far, windows.collect::<Result<_, _>>()?))
 }
 
+/// What was kept of a key, with its values, each in the place that `order` has it from. `in_windows` tells
+/// that they are the last part of each window of what [`kept`] has written.
+pub fn reordered(value: &[u8], order: &[usize], in_windows: bool) -> Result<Vec<u8>, Problem> {
+    let mut out = Vec::with_capacity(value.len());
+    if !in_windows {
+        let values = parts(value, order.len())?;
+        encode::array(&mut out, order.len());
+        for &place in order {
+            out.extend_from_slice(values.get(place).ok_or(Problem::Parts(order.len()))?);
+        }
+        return Ok(out);
+    }
+    let [how_far, windows] = exactly(value)?;
+    let windows = items(windows)?;
+    encode::array(&mut out, 2);
+    out.extend_from_slice(how_far);
+    encode::array(&mut out, windows.len());
+    for window in windows {
+        let window = items(window)?;
+        let (values, bounds) = window.split_last().ok_or(Problem::NoWindows)?;
+        encode::array(&mut out, window.len());
+        out.extend_from_slice(&bounds.concat());
+        out.extend_from_slice(&reordered(values, order, false)?);
+    }
+    Ok(out)
+}
+
 /// How far event time has come, or how many records there were; and windows, of which each has so
 /// many parts.
 pub type Windows<'a, const PARTS: usize> = (Option<i64>, Vec<[&'a [u8]; PARTS]>);
@@ -75,4 +103,41 @@ pub(crate) fn items(encoded: &[u8]) -> Result<Vec<&[u8]>, Problem> {
 fn exactly<const N: usize>(encoded: &[u8]) -> Result<[&[u8]; N], Problem> {
     let items = items(encoded)?;
     items.try_into().map_err(|_| Problem::NoWindows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(of: &[i64]) -> Vec<u8> {
+        let mut out = Vec::new();
+        encode::array(&mut out, of.len());
+        of.iter().for_each(|each| encode::int(&mut out, *each));
+        out
+    }
+
+    #[test]
+    fn values_change_places_everywhere() {
+        let order = [2, 0, 1];
+        assert_eq!(
+            reordered(&values(&[7, 8, 9]), &order, false).ok(),
+            Some(values(&[9, 7, 8]))
+        );
+        let of = |each: &[i64]| {
+            let windows = [10, 20].map(|start| kept_window(&[start], &[&[0xc0], &values(each)]));
+            kept(Some(5), &windows)
+        };
+        assert_eq!(
+            reordered(&of(&[7, 8, 9]), &order, true).ok(),
+            Some(of(&[9, 7, 8]))
+        );
+    }
+
+    #[test]
+    fn what_is_no_such_state_is_refused() {
+        assert!(reordered(&values(&[7, 8]), &[2, 0, 1], false).is_err());
+        assert!(reordered(&values(&[7, 8]), &[0, 2], false).is_err());
+        assert!(reordered(&values(&[7, 8]), &[1, 0], true).is_err());
+        assert!(reordered(&[], &[1, 0], true).is_err());
+    }
 }

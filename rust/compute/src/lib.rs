@@ -16,6 +16,7 @@
 //! - `groups`: what the keys have come to; [`aggregate`]: count, sum, min, max, mean and first per key.
 //! - [`time`]: the time of a record; [`windows`]: the same per key and window; [`kept`]: what
 //!   others need of them to go on; [`copied`]: a copy of what keys have come to, taken in no time.
+//! - [`trust`]: what of encoded values runs or imports code where they are decoded.
 //! - [`ahead`]: asks for memory before it is read.
 
 pub mod accumulator;
@@ -39,6 +40,7 @@ mod strings;
 pub mod table;
 mod tally;
 pub mod time;
+pub mod trust;
 pub mod value;
 pub mod windows;
 

@@ -92,7 +92,7 @@ mod _native {
     #[pymodule_export]
     use super::s3::{S3Client, S3Server};
     #[pymodule_export]
-    use super::state::{Digests, KeyedEntries, keyed_entries};
+    use super::state::{Digests, KeyedEntries, keyed_entries, needs};
     #[pymodule_export]
     use super::statistics::{BlobStatistics, InputStatistics, NetworkStatistics, OutputStatistics};
     #[pymodule_export]

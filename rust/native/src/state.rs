@@ -4,11 +4,13 @@ use crate::batch::not_columns;
 use crate::buffer::{readable, view};
 use crate::decode::Decoder;
 use crate::encode;
+use crate::error::DecodeError;
 use crate::extension::Pickling;
 use crate::key::Key;
 use crate::refused::raise_columns;
 use oka_columnar::{AggregateError, Changes, Digests as EntryDigests, Entries, Exported};
 use oka_compute::kept::{self, Kept};
+use oka_compute::trust::Needs;
 use oka_compute::{ByteStrings, place};
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::{PyIndexError, PyRuntimeError, PyValueError};
@@ -172,6 +174,28 @@ impl KeyedEntries {
         Ok(py.detach(|| entries.with_changes(&told)).into())
     }
 
+    /// What they need of whoever decodes them: see `needs`. Raises DecodeError.
+    #[pyo3(signature = () -> "tuple[list[int], list[bytes]]")]
+    fn needs(&self, py: Python<'_>) -> PyResult<(Vec<i8>, Vec<Vec<u8>>)> {
+        let entries = self.entries(py)?;
+        // Each by itself, as it may be decoded: one that is cut off must not hide the next.
+        py.detach(|| found(entries.iter().flat_map(|(_, key, value)| [key, value])))
+    }
+
+    /// With the values of each key in other places: that at `order[0]` first. `in_windows` tells that they are
+    /// of windows. Raises AggregateError where there are not so many.
+    #[pyo3(signature = (order: "list[int]", in_windows: "bool") -> "KeyedEntries")]
+    fn reordered(&self, py: Python<'_>, order: Vec<usize>, in_windows: bool) -> PyResult<Self> {
+        let entries = self.entries(py)?;
+        let values = py.detach(|| {
+            let values = entries.iter().map(|(_, _, value)| value);
+            let values = values.map(|value| kept::reordered(value, &order, in_windows));
+            values.collect::<Result<ByteStrings, _>>()
+        });
+        let values = values.map_err(|problem| raise_columns(&problem.into()))?;
+        Ok(entries.with_values(values).into())
+    }
+
     /// The keys, decoded.
     #[pyo3(signature = () -> "list[Any]")]
     fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
@@ -282,6 +306,25 @@ pub(crate) struct Digests(EntryDigests);
 pub(crate) fn keyed_entries(pairs: &Bound<'_, PyList>, pickle: bool) -> PyResult<KeyedEntries> {
     let pairs = Encoded::of(pairs.try_iter()?, pickle, false)?;
     Ok(KeyedEntries::later(move || Ok(pairs.entries())))
+}
+
+/// What encoded values need of whoever decodes them: the extension codes from that of pickles on, and the names
+/// of classes that go by no number. Raises DecodeError.
+#[pyfunction]
+#[pyo3(signature = (values: "bytes") -> "tuple[list[int], list[bytes]]")]
+pub(crate) fn needs(values: &[u8]) -> PyResult<(Vec<i8>, Vec<Vec<u8>>)> {
+    found([values].into_iter())
+}
+
+fn found<'a>(all: impl Iterator<Item = &'a [u8]>) -> PyResult<(Vec<i8>, Vec<Vec<u8>>)> {
+    let mut needs = Needs::default();
+    for values in all {
+        needs
+            .look(values)
+            .map_err(|error| DecodeError::new_err(error.to_string()))?;
+    }
+    let names = needs.names.into_iter().map(<[u8]>::to_vec).collect();
+    Ok((needs.codes.into_iter().collect(), names))
 }
 
 /// Pairs of a key and a value, encoded.

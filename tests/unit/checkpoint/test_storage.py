@@ -154,14 +154,47 @@ def test_places_that_are_none(tmp_path):
 
 def test_what_is_deleted_as_soon_as_it_is_there_is_not_written_again(tmp_path, monkeypatch):
     storage = FolderStorage(tmp_path)
-    write, written = storage_module._write, []
+    write, written = FolderStorage._write, []
 
-    def write_for_one_who_waits(path, *parts):
-        write(path, *parts)
+    def write_for_one_who_waits(self, path, *parts):
+        write(self, path, *parts)
         written.append(path.name)
         storage.delete(["answers/1"])
 
-    monkeypatch.setattr(storage_module, "_write", write_for_one_who_waits)
+    monkeypatch.setattr(FolderStorage, "_write", write_for_one_who_waits)
     storage.put("answers/1", b"yes")
     assert written == ["1"]
     assert list(tmp_path.iterdir()) == []
+
+
+def _modes(folder):
+    paths = [folder, *folder.rglob("*")]
+    return {f"{'d' if path.is_dir() else 'f'} {path.stat().st_mode & 0o7777:o}" for path in paths}
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_files_are_for_their_user_alone(tmp_path, umask):
+    before = os.umask(umask)
+    try:
+        made, was_there = tmp_path / "a" / "made", tmp_path / "was there"
+        was_there.mkdir(mode=0o755)
+        was_there.chmod(0o755)
+        for folder in (made, was_there):
+            storage = FolderStorage(folder)
+            storage.put("data/00000001/1-task", b"state")
+            storage.create("log/00000001", b"claim")
+        assert _modes(made) == {"d 700", "f 600"}
+        assert _modes(was_there) == {"d 755", "d 700", "f 600"}
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o2770, 0o2775])
+def test_files_are_for_the_group_where_the_folder_is(tmp_path, mode):
+    tmp_path.chmod(mode)
+    storage = FolderStorage(tmp_path)
+    storage.put("data/00000001/1-task", b"state")
+    storage.put("data/00000001/1-task", b"another")
+    storage.create("log/00000001", b"claim")
+    inherited = mode & 0o2000
+    assert _modes(tmp_path) == {f"d {mode:o}", f"d {0o770 | inherited:o}", "f 660"}

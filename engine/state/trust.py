@@ -1,0 +1,46 @@
+"""What is not read from a checkpoint unless the job trusts whoever can write there.
+
+Decoding a pickle runs what its maker wants, and a class that is named brings its module. Native
+tables hand such bytes on without decoding them. So all that comes from a checkpoint is looked
+through before anybody has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from engine import record_registry
+from engine.errors import CheckpointError
+from engine.network import KeyedEntries, needs
+from engine.record import PICKLED
+
+
+def check(what: str, *parts: bytes | memoryview | KeyedEntries) -> None:
+    """Raise CheckpointError where these encoded values need trust that the job does not give.
+
+    `what` they are is told. DecodeError for what is no encoded value.
+    """
+    if record_registry.are_checkpoints_trusted():
+        return
+    for part in parts:
+        found = part.needs() if isinstance(part, KeyedEntries) else needs(bytes(part))
+        _check(what, *found)
+
+
+def _check(what: str, codes: Sequence[int], names: Iterable[bytes]) -> None:
+    if codes:
+        kind = "a pickle" if PICKLED in codes else "a model"
+        raise CheckpointError(
+            f"{what} has {kind}, which is not read from a checkpoint: whoever can write there "
+            "could have it run what they like",
+            "where the job itself has pickled it, say .with_pickle() in the pipeline, which trusts "
+            "all who can write to its checkpoints; else somebody has changed the file",
+        )
+    for name in names:
+        text = name.decode("utf-8", "replace")
+        if not record_registry.is_imported(text):
+            raise CheckpointError(
+                f"{what} has an object of class {text.replace(':', '.')!r:.200}, which is not "
+                "imported here, and is not for a checkpoint's sake",
+                record_registry.IMPORT_HINT,
+            )
