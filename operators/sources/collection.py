@@ -67,7 +67,7 @@ class Collection(SourceOperator[T]):
             rate=self.rate,
             emits_columns=self.columnar,
             never_waits=True,
-            meaning={"kind": "collection", "records": len(self.records)},
+            meaning={"kind": "collection"},
         )
 
     def open(self, context: TaskContext) -> Blocks:

@@ -577,7 +577,6 @@ def test_a_process_function_may_get_more_states_and_not_fewer(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("then", "now"),
     [
-        (Collection(range(9)), Collection(range(10))),
         (Collection(range(9)), RandomWords(count=9)),
         (RandomWords(count=9), RandomWords(count=10)),
         (RandomWords(count=9), RandomWords(count=9, seed=1)),
