@@ -240,12 +240,8 @@ def _as_it_was(described: RecordClass) -> type:
         alike.append(_found(described.name, _checkpoints_trusted))
     except LookupError as error:
         why = f"gone ({str(error).partition(chr(10))[0]})"
-        module = described.name.partition(":")[0]
-        if not _checkpoints_trusted and module not in sys.modules:
-            raise LookupError(
-                f"it has objects of {_shown(described)}, whose module is not imported here, and is "
-                f"not for a checkpoint's sake\n\nhint: {IMPORT_HINT}"
-            ) from None
+        if not _checkpoints_trusted and described.name.partition(":")[0] not in sys.modules:
+            why = f"gone, or of a module that is not imported here: {IMPORT_HINT}"
     for kind in alike:
         if record_class(kind) == described:
             return kind
