@@ -241,7 +241,7 @@ def _as_it_was(described: RecordClass) -> type:
     except LookupError as error:
         why = f"gone ({str(error).partition(chr(10))[0]})"
         if not _checkpoints_trusted and described.name.partition(":")[0] not in sys.modules:
-            why = f"gone, or of a module that is not imported here: {IMPORT_HINT}"
+            why = f"gone (or its module is not imported here: {IMPORT_HINT})"
     for kind in alike:
         if record_class(kind) == described:
             return kind

@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from engine import console
@@ -327,7 +328,7 @@ class Chain:
     def restore(
         self,
         snapshots: Sequence[Mapping[str, KeyedState]],
-        meanings: Mapping[str, Mapping[str, Any]],
+        meanings: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
     ) -> None:
         """Go on where all tasks of the job were, however many; before the first batch.
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from engine import record_registry
+from engine.errors import CheckpointError
 from engine.graph.logical import LogicalOperator
 from engine.graph.operator import BatchFunction, BatchOperator, RecordOperator, TaskContext
 from engine.network import (
@@ -337,7 +338,7 @@ def test_objects_are_pickled_where_the_job_pickles() -> None:
         chain = opened(reduce, context=replace(CONTEXT, pickle=pickles))
         chain.process([("a", 1), ("a", 2)])
         if not pickles:
-            with pytest.raises(EncodeError, match="with_pickle"):
+            with pytest.raises(CheckpointError, match="with_pickle"):
                 chain.snapshot()
             continue
         assert list(chain.snapshot()["Reduce"].items()) == [("a", ("a", len))]
