@@ -241,7 +241,7 @@ SERVES = """
 from operators import source
 from operators.sources import HttpSource
 
-def serve(port: int):
+def serves(port: int):
     return source(HttpSource(port)).map(lambda request: request.reply("ok")).respond()
 """
 

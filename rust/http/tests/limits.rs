@@ -120,7 +120,7 @@ fn who_waits_for_the_server_stays() {
     let folder = std::env::temp_dir().join(format!("oka-waits-{}", std::process::id()));
     let gateway = start(Config {
         replies: Some(folder.clone()),
-        client_timeout: Duration::from_millis(100),
+        client_timeout: Duration::from_millis(200),
         ..config()
     });
     let mut replies = Replies::new(false).unwrap();
@@ -136,6 +136,8 @@ fn who_waits_for_the_server_stays() {
     let asked = b"GET /predict HTTP/1.1\r\nhost: x\r\n\r\n";
     clients[0].write_all(asked).unwrap();
     ask(&mut clients[1], 1);
+    let socket = clients[1].try_clone().unwrap();
+    std::thread::spawn(move || answer_pings(socket));
     let mut streams: Vec<_> = take(&gateway, 2)
         .iter()
         .map(|each| {
@@ -156,6 +158,18 @@ fn who_waits_for_the_server_stays() {
     assert_eq!(waiting.read().2, "late");
     assert_eq!(gateway.counts().disconnected, 0);
     std::fs::remove_file(&folder).unwrap();
+}
+
+/// As every client of HTTP/2 does, as long as it is there.
+fn answer_pings(mut socket: TcpStream) {
+    let mut begin = [0; 9];
+    while socket.read_exact(&mut begin).is_ok() {
+        let mut content = vec![0; usize::from(begin[1]) << 8 | usize::from(begin[2])];
+        let read = socket.read_exact(&mut content);
+        if read.is_ok() && begin[3] == PING && begin[4] == 0 {
+            let _ = socket.write_all(&frame(PING, 1, 0, &content));
+        }
+    }
 }
 
 #[test]
