@@ -51,7 +51,7 @@ def test_every_metric_reaches_result_table_progress_and_json(
         return True
 
     monkeypatch.setattr("engine.console.write", write)
-    monkeypatch.setattr(JobStatistics, "of", lambda _tasks: found.statistics)
+    monkeypatch.setattr(JobStatistics, "of", lambda *_tasks: found.statistics)
     progress = ProgressLine("json")
     monkeypatch.setattr("engine.progress._SECONDS", 0.01)
     progress.watch(lambda: [SimpleNamespace(elapsed_seconds=1.0)])  # type: ignore[list-item]
