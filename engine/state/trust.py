@@ -40,7 +40,7 @@ def _check(what: str, codes: Sequence[int], names: Iterable[bytes]) -> None:
         text = name.decode("utf-8", "replace")
         if not record_registry.is_imported(text):
             raise CheckpointError(
-                f"{what} has an object of class {text.replace(':', '.')!r:.200}, which is not "
-                "imported here, and is not for a checkpoint's sake",
+                f"{what} has an object of class {text.replace(':', '.')!r:.200}, whose "
+                "module is not imported here, and is not for a checkpoint's sake",
                 record_registry.IMPORT_HINT,
             )
