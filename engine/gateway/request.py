@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from engine.gateway.form import Part, parts_of
+from engine.json_values import ENCODER
 
 
 @dataclass(slots=True)
@@ -148,17 +149,13 @@ def _encoded(value: Any) -> tuple[bytes, bytes | Iterator[bytes]]:
         return _BYTES, bytes(value)
     if isinstance(value, Iterator):
         return _EVENTS, _events(value)
-    return _JSON, _json(value).encode()
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return _JSON, ENCODER.encode(value).encode()
 
 
 def _events(values: Iterator[Any]) -> Iterator[bytes]:
     """As https://html.spec.whatwg.org/multipage/server-sent-events.html has them."""
     for value in values:
-        text = value if isinstance(value, str) else _json(value)
+        text = value if isinstance(value, str) else ENCODER.encode(value)
         yield "".join(f"data: {line}\n" for line in _LINE_END.split(text)).encode() + b"\n"
 
 

@@ -146,7 +146,11 @@ def test_keys_copied_behind_batches_are_those_copied_at_once(send: Send, key: st
         wanted: Any = [("count", [])]
         if of == "an aggregate":
             return Aggregate(columns, wanted, copies_keys=copies)
-        slices: Any = {"windows": ("slices", [10, 10, 0]), "time": (["t"], "us"), "times": None}
+        slices: Any = {
+            "windows": ("slices", [10, 10, 0]),
+            "time": (["t"], "us", None, 0),
+            "times": None,
+        }
         return WindowAggregate(columns, wanted, None, **slices, copies_keys=copies)
 
     class Taking:
@@ -190,7 +194,11 @@ def test_a_snapshot_is_of_its_time_whoever_reads_it_when(send: Send, of: str) ->
 
         def __init__(self) -> None:
             wanted: Any = [("count", [])]
-            counts: Any = {"windows": ("counts", [10**6] * 2), "time": ([], None), "times": None}
+            counts: Any = {
+                "windows": ("counts", [10**6] * 2),
+                "time": ([], None, None, 0),
+                "times": None,
+            }
             self.kept: Any = Aggregate([["word"]], wanted)
             if of == "windows":
                 self.kept = WindowAggregate([["word"]], wanted, None, **counts)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import date
+from decimal import Decimal
 from http import HTTPStatus
 from typing import Any
 
+import numpy as np
 import pytest
 
 from engine.gateway import Request
@@ -35,12 +38,16 @@ def test_what_a_request_says() -> None:
         ("ä", "text/plain; charset=utf-8", "ä".encode()),
         ({"a": [1, None, "ä"]}, "application/json", '{"a":[1,null,"ä"]}'.encode()),
         (0.5, "application/json", b"0.5"),
+        (date(2026, 1, 31), "application/json", b'"2026-01-31"'),
+        ([np.int64(3), Decimal("1.10")], "application/json", b'[3,"1.10"]'),
+        (iter(["a", date(2026, 1, 31)]), "text/event-stream", b'data: a\n\ndata: "2026-01-31"\n\n'),
     ],
 )
 def test_answers(value: Any, kind: str, body: bytes) -> None:
     reply = request().reply(value)
-    assert (reply.id, reply.status, reply.body) == (9, 200, body)
-    assert reply.head == f"content-type: {kind}\r\n".encode()
+    told = reply.body if isinstance(reply.body, bytes) else b"".join(reply.body)
+    assert (reply.id, reply.status, told) == (9, 200, body)
+    assert reply.head.startswith(f"content-type: {kind}\r\n".encode())
 
 
 def test_headers_of_an_answer() -> None:
