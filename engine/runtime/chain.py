@@ -44,11 +44,9 @@ from engine.runtime.source_alignment import aligned_operator
 from engine.state import KeyedState
 
 if TYPE_CHECKING:
-    from engine.runtime.rescue import Rescuer
+    from engine.runtime.rescue import Rescuer, Tell
 
 Run = Callable[[Any], Any]
-Tell = Callable[[], Failing]
-"""Called by an operator as an exception passes through it."""
 Around = Callable[[Run, Failing, str, str | None], Run]
 """Of an operator's function, and the names of it and of the operator before it in the chain."""
 SideOutputs = Mapping[str, Callable[[list[Any]], None]]
@@ -354,7 +352,7 @@ class Chain:
         if isinstance(kind, RecordOperator):
             if (rescuer := self._rescuers.get(name)) is not None:
                 run = _counted(rescued(rescuer.checked(kind), rescuer), counter, tell)
-                return rescuer.around(run), counter
+                return rescuer.around(run, tell), counter
             if kind.form == "map":
                 return _map(kind.function, tell), None
             form = _filter if kind.form == "filter" else _flat_map
@@ -383,7 +381,7 @@ class Chain:
             if not (compacts and kind.properties.accepts_encoded):
                 process = _counted(process, counter, tell)
             if rescuer is not None:
-                process = rescuer.around(process)
+                process = rescuer.around(process, tell)
             return process, None if compacts else counter
         assert isinstance(kind, SinkOperator), f"unknown kind of operator {kind!r}"
         writer = kind.open(context)

@@ -29,7 +29,7 @@ def describe(error: BaseException, description: TaskDescription, failing: Failin
     kind, text, hint = _kind(error), in_words(error), ""
     if kind in ("operator", "checkpoint"):
         text, _, hint = text.partition("\n\nhint: ")
-    if not hint and type(error).__name__ == "ArrowNotImplementedError":
+    if not hint and _type_name(error) == "ArrowNotImplementedError":
         hint = _NO_KERNEL
     told, full = _tracebacks(error)
     if not (hint or told or issubclass(type(error), _TOLD)) and _ended_in_engine(frames):

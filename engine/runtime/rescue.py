@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 Run = Callable[[Any], Any]
 Emit = Callable[..., Any]
+Tell = Callable[[], Failing]
+"""Called as an exception passes through an operator."""
 
 
 class Rescuer:
@@ -61,7 +63,7 @@ class Rescuer:
         """As `checked`, of what makes a batch of a batch."""
         return run
 
-    def around(self, run: Run) -> Run:
+    def around(self, run: Run, tell: Tell) -> Run:
         """The batch function, with what it has put aside sent off after each batch."""
         if self._emit is None:
             return run
@@ -69,7 +71,11 @@ class Rescuer:
         def rescued(batch: Any) -> Any:
             out = run(batch)
             if self._aside:
-                self.send()
+                try:
+                    self.send()
+                except BaseException:
+                    tell()
+                    raise
             return out
 
         return rescued
@@ -153,7 +159,7 @@ class ServiceRescuer(Rescuer):
 
         return checked
 
-    def around(self, run: Run) -> Run:
+    def around(self, run: Run, tell: Tell) -> Run:  # noqa: ARG002 - `run` has told
         """The batch function; where it fails as a whole, all its records have."""
 
         def rescued(batch: Any) -> Any:
