@@ -334,7 +334,7 @@ def test_an_error_inside_the_engine_says_how_to_see_more() -> None:
     assert caught.value.hint == "OKA_DEBUG=1 shows where in the engine that was"
     with pytest.raises(OperatorError) as caught:
         run(source(Collection([1])).map_batches(lambda batch: 5).sink(Discard()))  # type: ignore[arg-type,return-value]
-    assert caught.value.hint is None
+    assert caught.value.hint == "return list(…) of what has the records"
 
 
 def test_a_long_record_is_shortened_and_a_broken_repr_survived() -> None:

@@ -141,8 +141,13 @@ def test_what_is_said_decides(kind: str) -> None:
     start = "window_start" if kind == "columns" else 2
     tenth = tens(kind, "seconds").key_by(key)
     shifted = Tumbling(10 * SECOND, offset=5 * SECOND)
+    late = 10 * SECOND  # so far is the start of a window behind its end, which is told
     for time, first in ((start, -5), (None, 5)):
-        windows = tenth.window(shifted, time=time, unit="s") if time else tenth.window(shifted)
+        windows = (
+            tenth.window(shifted, time=time, unit="s", allowed_lateness=late)
+            if time
+            else tenth.window(shifted)
+        )
         rows = run(windows.sum(value), 1)
         starts = {row["window_start"] if isinstance(row, dict) else row[2] for row in rows}
         assert starts == set(range(first, first + 100, 10))

@@ -549,7 +549,10 @@ def test_late_rows_and_lateness_of_columns() -> None:
     [
         (pa.array([1, None]), "row 1 of the batch: its time is no number and no datetime"),
         (pa.array([0.5, math.nan]), "row 1 of the batch: its time is no number"),
-        (pa.array(["a", "b"]), "times of a column of type Utf8"),
+        (
+            pa.array(["a", "b"]),
+            "times in a column of type Utf8, expected timestamps, integers",
+        ),
     ],
 )
 def test_rows_without_a_time_are_named(time: pa.Array, told: str) -> None:
