@@ -9,8 +9,8 @@ send records are tasks of the job.
 State outlives the job that wrote it, and fields travel by their order. So a checkpoint says which
 class with which fields each reference was (`known`). A job that goes on from it gives the same
 class the same reference; one that has changed since is refused, never read as what it is now. Who
-can write to a checkpoint need not be a task of the job: for its sake no module is imported and
-nothing unpickled, unless `trust_checkpoints` says so.
+can write to a checkpoint need not be a task of the job: for its sake nothing is unpickled, and no
+module imported but those that the driver knows of, unless `trust_checkpoints` says so.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ import importlib
 import pickle
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import PosixPath, PurePosixPath, PureWindowsPath, WindowsPath
 from types import MappingProxyType
 from typing import Any, NamedTuple
+
+import cloudpickle
 
 Reference = int | str
 
@@ -121,10 +123,14 @@ def is_trusted() -> bool:
     return _trusted
 
 
-def trust_checkpoints(trusted: bool) -> None:
-    """Say whether all who can write to the job's checkpoints may run what they like."""
-    global _checkpoints_trusted
+def trust_checkpoints(trusted: bool, modules: Collection[str] = ()) -> None:
+    """Say whether all who can write to the job's checkpoints may run what they like.
+
+    These modules the driver knows by itself: they are imported for state's sake in any case.
+    """
+    global _checkpoints_trusted, _modules
     _checkpoints_trusted = trusted
+    _modules = frozenset(modules)
 
 
 def are_checkpoints_trusted() -> bool:
@@ -132,9 +138,16 @@ def are_checkpoints_trusted() -> bool:
     return _checkpoints_trusted
 
 
-def is_imported(name: str) -> bool:
-    """Whether the module of a class, `module:name`, is there: to look for it imports nothing."""
-    return name.partition(":")[0] in sys.modules
+def may_import(name: str) -> bool:
+    """Whether the module of a class, `module:name`, is there, or known to the driver."""
+    module = name.partition(":")[0]
+    return module in sys.modules or module in _modules
+
+
+def modules_of(classes: Classes) -> set[str]:
+    """Where these are, but for what others cannot import, such as a pipeline's file."""
+    found = {each.name.partition(":")[0] for each in classes.values()}
+    return found.difference(cloudpickle.list_registry_pickle_by_value())
 
 
 def number(kind: type) -> int | None:
@@ -215,7 +228,7 @@ def _add(number: int, kind: type) -> None:
 
 def _found(name: str, trusted: bool) -> type:
     """The class of this name; LookupError, with a hint, if it cannot be imported, or may not be."""
-    if trusted:
+    if trusted or may_import(name):
         _import(name)
     kind = _imported(name)
     if not isinstance(kind, type):
@@ -240,7 +253,7 @@ def _as_it_was(described: RecordClass) -> type:
         alike.append(_found(described.name, _checkpoints_trusted))
     except LookupError as error:
         why = f"gone ({str(error).partition(chr(10))[0]})"
-        if not _checkpoints_trusted and described.name.partition(":")[0] not in sys.modules:
+        if not (_checkpoints_trusted or may_import(described.name)):
             why = f"gone (or its module is not imported here: {IMPORT_HINT})"
     for kind in alike:
         if record_class(kind) == described:
@@ -308,7 +321,9 @@ _kept: dict[Reference, RecordClass] = {}
 """What state refers to that this process goes on from."""
 _trusted = False
 _checkpoints_trusted = False
+_modules: frozenset[str] = frozenset()
+"""What may be imported for the sake of state."""
 IMPORT_HINT = (
-    "import it at the top of the pipeline's file, or where the function that takes its records is "
-    "defined; docs/recovery.md, Security, says why"
+    "import it at the top of the pipeline's file, or in a module that this imports; "
+    "docs/recovery.md, Security, says why"
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import queue
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -59,7 +60,7 @@ class Checkpoints:
         claim = self._log.claim(config.resume, job=config.name)
         self.first_epoch = claim.next_epoch
         self._generation = claim.generation
-        self._manifest = claim.manifest
+        self._manifest = self._claimed = claim.manifest
         self._committed = self._log.committed()
         """Epochs that are known to be, of which it may go on."""
         self._made: Manifest | None = None
@@ -114,7 +115,19 @@ class Checkpoints:
                 if operator.identity in manifest.meanings
             },
             self._is_trusted,
+            self._modules(manifest),
         )
+
+    def _modules(self, manifest: Manifest) -> frozenset[str]:
+        """Where classes in the state are, as far as the job itself says so.
+
+        What it goes on from names them, too, and anybody may have written that; of these they are
+        what this process has imported. Of its own epochs, tasks have told it.
+        """
+        modules = record_registry.modules_of(manifest.classes)
+        if manifest is self._claimed:
+            modules.intersection_update(sys.modules)
+        return frozenset(modules)
 
     def store(self, epoch: Store, tell: Outcome) -> None:
         """Put an epoch into the log, and tell what came of it; returns at once."""

@@ -196,6 +196,8 @@ class Start:
     """What its operators said of what they kept, by their identity."""
     trusted: bool = False
     """Whether the job pickles records, and so trusts whoever can write to its checkpoints."""
+    modules: frozenset[str] = frozenset()
+    """Those of classes in state that may be imported for it all the same."""
 
 
 @dataclass(frozen=True)

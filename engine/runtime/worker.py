@@ -131,7 +131,10 @@ class Worker:
             import_pyarrow("a stream of columns")  # before the task's clock starts
         config = task.config
         record_registry.trust(config.is_private)
-        record_registry.trust_checkpoints(start is not None and start.trusted)
+        if start is None:
+            record_registry.trust_checkpoints(False)
+        else:
+            record_registry.trust_checkpoints(start.trusted, start.modules)
         if self._folder is None:
             self._folder = JobFolder(folder)
         self._folder.hold()

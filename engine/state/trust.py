@@ -38,7 +38,7 @@ def _check(what: str, codes: Sequence[int], names: Iterable[bytes]) -> None:
         )
     for name in names:
         text = name.decode("utf-8", "replace")
-        if not record_registry.is_imported(text):
+        if not record_registry.may_import(text):
             raise CheckpointError(
                 f"{what} has an object of class {text.replace(':', '.')!r:.200}, whose "
                 "module is not imported here, and is not for a checkpoint's sake",

@@ -6,7 +6,10 @@ one when it is imported; its checksums are right.
 
 from __future__ import annotations
 
+import importlib
+import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +17,7 @@ from typing import Any
 
 import pytest
 
+import engine
 from engine import record_registry
 from engine.checkpoint import CheckpointLog, open_storage
 from engine.checkpoint.entries import entry
@@ -22,8 +26,9 @@ from engine.checkpoint.snapshot_file import pack, unpack
 from engine.errors import CheckpointError, EngineError
 from engine.network import KeyedEntries
 from engine.state import decode_value, encode_value
-from operators import ProcessFunction, ValueState, source
+from operators import ProcessFunction, TaskContext, ValueState, source
 from operators.sinks import Collect, Counts
+from operators.sources import At, Function
 from tests.halves import Halves, run_half, run_rest
 
 RECORDS = [(number % 3, number) for number in range(20)]
@@ -223,3 +228,77 @@ def test_other_files_are_data(tmp_path: Path, mark: Path, place: str) -> None:
     with suppress(EngineError):
         run_rest(PROGRAMS["native"](source(Halves(RECORDS, 11))), folder)
     assert not mark.exists()
+
+
+def shown(folder: Path, once: Path, end: str) -> Any:
+    """Objects of a module that nothing but its source imports, as keys; it ends once in between.
+
+    That is as soon as state has some of them.
+    """
+
+    def objects(context: TaskContext, position: int | None) -> Iterator[Any]:
+        from oka_shop import Item  # type: ignore[import-not-found]  # as a library may do it
+
+        for number in range(position or 0, 40):
+            if number == 20 and not once.exists():
+                known = len(list((folder / "log").iterdir()))
+                while len(list((folder / "log").iterdir())) < known + 3:
+                    time.sleep(0.01)
+                    yield At(number, [])
+                yield At(number, [(end, 0)])
+            yield At(number + 1, [(Item(number % 4), number)])
+
+    def may_end(batch: list[Any]) -> list[Any]:
+        if any(key in ("die", "fail") for key, _ in batch) and not once.exists():
+            once.touch()
+            if end == "die":
+                os._exit(1)
+            raise LookupError("this comes once")
+        return [number for key, number in batch if key != end]  # which the driver can read
+
+    keyed = source(Function(objects)).key_by(0).last(1).named("kept")
+    return keyed.map_batches(may_end).sink(Collect())
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    (tmp_path / "modules").mkdir()
+    (tmp_path / "modules" / "oka_shop.py").write_text(
+        "from dataclasses import dataclass\n@dataclass(frozen=True)\nclass Item:\n    number: int\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path / "modules"))
+    yield "oka_shop"
+    sys.modules.pop("oka_shop", None)
+
+
+LASTS = {36, 37, 38, 39}
+SETTINGS: Any = {"parallelism": 2, "checkpoint_interval_seconds": 0.1, "progress": "none"}
+
+
+def test_a_worker_that_died_is_replaced_whatever_imported_its_classes(
+    tmp_path: Path, shop: str
+) -> None:
+    folder, once = tmp_path / "checkpoints", tmp_path / "once"
+    result = engine.execute(shown(folder, once, "die"), checkpoints=str(folder), **SETTINGS)
+    assert once.exists()
+    assert shop not in sys.modules
+    assert result.statistics.restarts == 1
+    assert set(result.outputs["collect"]) >= LASTS
+
+
+@pytest.mark.parametrize("is_imported", [True, False])
+def test_state_of_a_module_that_the_driver_has_imported_is_read(
+    tmp_path: Path, shop: str, is_imported: bool
+) -> None:
+    folder, once = tmp_path / "checkpoints", tmp_path / "once"
+    job = shown(folder, once, "fail")
+    with pytest.raises(EngineError, match="this comes once"):
+        engine.execute(job, checkpoints=str(folder), restarts=0, **SETTINGS)
+    assert shop not in sys.modules
+    again = {**SETTINGS, "checkpoints": str(folder), "resume": "latest", "parallelism": 3}
+    if is_imported:
+        importlib.import_module(shop)
+        assert set(engine.execute(job, **again).outputs["collect"]) >= LASTS
+    else:
+        with pytest.raises(CheckpointError, match=r"'oka_shop\.Item', whose module is no"):
+            engine.execute(job, **again)
