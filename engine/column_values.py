@@ -52,6 +52,20 @@ def check_nulls(field: pa.Field, array: pa.Array) -> None:
         raise TypeError(f"{name!r} would be null, and is not nullable")
 
 
+def as_type(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The column in another type. Raises TypeError where that does not hold each of its values."""
+    import pyarrow
+
+    try:
+        found = array.cast(kind)
+        is_other = _is_other(array, found)
+    except pyarrow.ArrowException as error:
+        raise TypeError(str(error)) from None
+    if is_other:
+        raise TypeError(f"values of {array.type} would be others")
+    return found
+
+
 def values_of(array: pa.Array) -> list[Any]:
     """Its values as Python has them, whether or not pandas is installed: none is of its classes.
 
@@ -129,6 +143,59 @@ def _is_exact(kind: pa.DataType, classes: set[type]) -> bool:
     if classes == {datetime}:
         return bool(is_a.is_timestamp(kind) and kind.unit in ("us", "ns"))
     return not classes or classes in ({bool}, {bytes}) or isinstance(kind, pa.BaseExtensionType)
+
+
+def _is_other(given: pa.Array, found: pa.Array) -> bool:
+    """Whether a cast that PyArrow takes for safe has made other values of these.
+
+    It makes the day, or the time of day, of a timestamp, true of 5, and infinity of what is too far
+    for a float.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    is_a = pa.types
+    one, other = (
+        each.type.value_type if is_a.is_dictionary(each.type) else each.type
+        for each in (given, found)
+    )
+    checks = (is_a.is_nested, is_a.is_timestamp, is_a.is_integer, is_a.is_floating)
+    if one == other or not any(check(one) for check in checks):
+        return False
+    given, found = (
+        each.dictionary_decode() if is_a.is_dictionary(each.type) else each
+        for each in (given, found)
+    )
+    if is_a.is_struct(one) and is_a.is_struct(other):
+        named = dict(zip((each.name for each in other), found.flatten(), strict=True))
+        inner = zip((each.name for each in one), given.flatten(), strict=True)
+        return any(name in named and _is_other(part, named[name]) for name, part in inner)
+    if is_a.is_nested(one) and is_a.is_nested(other):
+        lists = [_as_list(each) for each in (given, found)]
+        return all(hasattr(each, "flatten") for each in lists) and _is_other(
+            *(each.flatten() for each in lists)
+        )
+    if is_a.is_timestamp(one) and is_a.is_time(other):
+        return bool(given.null_count < len(given))
+    if is_a.is_timestamp(one) and is_a.is_date(other):
+        local = given if one.tz is None else pc.local_timestamp(given)
+        return not found.cast(local.type).equals(local)
+    if is_a.is_boolean(other) and (is_a.is_integer(one) or is_a.is_floating(one)):
+        return not found.cast(pa.int8()).cast(one).equals(given)
+    if is_a.is_floating(one) and is_a.is_floating(other):
+        before, after = (pc.is_inf(each.cast(pa.float64())) for each in (given, found))
+        return not before.equals(after)
+    return False
+
+
+def _as_list(array: pa.Array) -> pa.Array:
+    """A column of maps as one of lists of pairs, whose items PyArrow gives; others as they are."""
+    import pyarrow as pa
+
+    kind = array.type
+    if not pa.types.is_map(kind):
+        return array
+    return array.cast(pa.list_(pa.struct([("key", kind.key_type), ("value", kind.item_type)])))
 
 
 def _null_in(field: pa.Field, array: pa.Array) -> str | None:

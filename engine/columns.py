@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from operator import is_not
 from typing import TYPE_CHECKING, Any
 
-from engine.column_values import array_of, check_nulls, field_of, in_microseconds
+from engine.column_values import array_of, as_type, check_nulls, field_of, in_microseconds
 from engine.distribution import install_hint
 from engine.errors import GraphError
 
@@ -178,9 +178,9 @@ def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
             if column is None:
                 column = pyarrow.nulls(len(batch), field.type)
             elif column.type != field.type:
-                column = column.cast(field.type)
+                column = as_type(column, field.type)
             check_nulls(field, column)
-        except (pyarrow.ArrowException, TypeError) as error:
+        except TypeError as error:
             raise TypeError(
                 f"column {field.name!r} cannot be {_told(field)}: {error}\n\n"
                 "hint: cast it in .map_batches(...) before .to_columns(schema), or leave that out"
@@ -292,10 +292,21 @@ def _of_frame(value: object) -> Any:
     frame: Any = value
     pyarrow = import_pyarrow("a DataFrame")
     if package == "polars":
+        _check_values(frame)
         return as_columns(frame.to_arrow())
     named = any(name is not None for name in frame.index.names)
     batch = pyarrow.RecordBatch.from_pandas(frame, preserve_index=named)
     return as_columns(batch.replace_schema_metadata(None))
+
+
+def _check_values(frame: Any) -> None:
+    """TypeError where a column of Polars has objects: PyArrow would get their addresses."""
+    for name, kind in frame.schema.items():
+        if kind.is_object():
+            raise TypeError(
+                f"column {name!r} of the DataFrame has Python objects, expected values that a "
+                "column holds\n\nhint: make numbers, texts or times of them, or return a list"
+            )
 
 
 _WIDE = 32

@@ -162,6 +162,50 @@ def test_columns_become_what_the_schema_says() -> None:
             columns([batch], not_null(pa.int64()))
 
 
+@pytest.mark.parametrize("sort", ["plain", "dictionary", "list", "struct", "map", "sliced"])
+@pytest.mark.parametrize(
+    ("given", "kind", "is_held"),
+    [
+        (pa.array([MOMENT, None]), pa.date32(), False),
+        (pa.array([datetime(2026, 3, 1), None]), pa.date32(), True),
+        (pa.array([datetime(2026, 3, 1)]).cast(pa.timestamp("s", "UTC")), pa.date64(), True),
+        (pa.array([datetime(2026, 3, 1, 12, tzinfo=UTC)]), pa.date32(), False),
+        (pa.array([MOMENT]), pa.time64("us"), False),
+        (pa.array([MOMENT]), pa.timestamp("ns"), True),
+        (pa.array([0, 1, None]), pa.bool_(), True),
+        (pa.array([5]), pa.bool_(), False),
+        (pa.array([0.5]), pa.bool_(), False),
+        (pa.array([1e300, None]), pa.float32(), False),
+        (pa.array([1e5]), pa.float16(), False),
+        (pa.array([0.1, float("inf"), float("nan"), None]), pa.float32(), True),
+    ],
+    ids=str,
+)
+def test_columns_are_refused_that_a_type_does_not_hold(
+    sort: str, given: Any, kind: Any, is_held: bool
+) -> None:
+    if sort == "dictionary":
+        given = given.dictionary_encode()
+    elif sort == "sliced":
+        given = pa.concat_arrays([given, pa.nulls(1, given.type)])[: len(given)]
+    elif sort == "list":
+        offsets = pa.array([0, 0, len(given)], pa.int32())
+        given, kind = pa.ListArray.from_arrays(offsets, given), pa.list_(kind)
+    elif sort == "struct":
+        given, kind = pa.StructArray.from_arrays([given], ["x"]), pa.struct([("x", kind)])
+    elif sort == "map":
+        keys = pa.array(map(str, range(len(given))))
+        offsets = pa.array([0, len(given)], pa.int32())
+        given, kind = pa.MapArray.from_arrays(offsets, keys, given), pa.map_(pa.string(), kind)
+    batch = pa.record_batch({"n": given})
+    if is_held:
+        expected = pa.record_batch({"n": given.cast(kind)}).to_pylist()
+        assert repr(columns([batch], some(kind))) == repr(expected)
+        return
+    with pytest.raises(OperatorError, match=r"column 'n' cannot be .*: values of .* would be"):
+        columns([batch], some(kind))
+
+
 def test_values_of_several_types_without_a_schema() -> None:
     assert columns([{"n": 1}, {"n": 2.5}]) == [{"n": 1.0}, {"n": 2.5}]
     for values in ([date(2026, 3, 1), MOMENT], [1, True], [1, "a"]):

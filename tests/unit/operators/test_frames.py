@@ -76,3 +76,13 @@ def test_map_batches_refuses_what_is_no_batch(given: Any) -> None:
         OperatorError, match=r"expected a list, an array of NumPy[\s\S]*hint: return"
     ):
         run(source(Collection([1, 2])).map_batches(given).sink(Collect()))
+
+
+def test_a_frame_of_objects_is_refused() -> None:
+    def objects(batch: list[Any]) -> Any:
+        return pl.DataFrame(
+            {"a": batch, "b": [object()] * len(batch)}, schema_overrides={"b": pl.Object}
+        )
+
+    with pytest.raises(OperatorError, match=r"column 'b' of the DataFrame has Python objects"):
+        run(source(Collection([1, 2])).map_batches(objects).sink(Collect()))
