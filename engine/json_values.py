@@ -52,7 +52,8 @@ def _of_numpy(value: Any) -> Any:
         return list(value) if value.dtype.kind in "mM" else value.tolist()
     if isinstance(value, np.bytes_ | np.void | np.complexfloating):
         raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
-    return value.item()
+    found = value.item()
+    return float(found) if isinstance(found, np.longdouble) else found
 
 
 ENCODER = json.JSONEncoder(

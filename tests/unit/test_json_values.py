@@ -66,6 +66,7 @@ DAY = datetime(2026, 1, 31, 12, 30, tzinfo=timezone.utc)
         (np.uint8(3), 3),
         (np.float32(0.5), 0.5),
         (np.float64(0.1), 0.1),
+        (np.longdouble("0.5"), 0.5),
         (np.bool_(True), True),
         (np.str_("a"), "a"),
         (np.array([[1, 2], [3, 4]]), [[1, 2], [3, 4]]),
