@@ -250,6 +250,8 @@ class Task:
         """Wait for the end of the inputs, which have ended before."""
         if side is not None:
             side.resume()
+        if self.drift is not None:
+            self.drift.tell(None)  # the other sources do not wait for this one
         if self._source is None:
             drop_rest(self._network, self._services)
 

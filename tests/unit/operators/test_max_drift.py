@@ -6,11 +6,13 @@ import threading
 import time
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import engine
+from engine.checkpoint import CheckpointLog, open_storage
 from engine.graph import TaskContext
 from engine.graph.operator import Watermark
 from engine.job import JobHandle, Plan
@@ -21,6 +23,7 @@ from operators import Pipeline, Stream, Tumbling, source
 from operators.event_time import TimeSelector, WithEventTime
 from operators.sinks import Collect, Discard
 from operators.sources import Collection, Function
+from tests.halves import Halves, run_half, run_rest
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -142,6 +145,27 @@ def is_held(job: JobHandle) -> bool:
     (held,) = (each for each in job.statistics().operators if each.name == "fast")
     assert held.idle == 0
     return held.waiting > held.busy
+
+
+@pytest.mark.parametrize("tasks", [1, 2, 3])
+def test_who_had_ended_before_the_checkpoint_holds_up_nobody(tmp_path: Path, tasks: int) -> None:
+    ended: Collection[Any] = Collection([])
+    halves = Halves([("a", second) for second in range(100)], 31)
+
+    def job() -> Any:
+        both = [
+            source(each).with_event_time(1, unit="s", max_drift=10 * SECOND)
+            for each in (ended, halves)
+        ]
+        return (
+            both[0].union(both[1]).key_by(0).window(Tumbling(50 * SECOND)).count().sink(Collect())
+        )
+
+    run_half(job(), tmp_path, halves, parallelism=2)
+    kept = CheckpointLog(open_storage(tmp_path)).find("half")
+    assert {task.finished for task in kept.tasks} == {True, False}
+    out = run_rest(job(), tmp_path, parallelism=tasks)["collect"]
+    assert out == [("a", 50, 0, 50), ("a", 50, 50, 100)]
 
 
 @pytest.mark.parametrize("how", ["stop", "cancel"])
