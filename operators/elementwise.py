@@ -155,7 +155,8 @@ def checked_batch(result: object, method: str = "map_batches") -> Any:
             "expected a list, an array of NumPy, a pyarrow.RecordBatch, a pyarrow.Table or a frame "
             "of pandas or Polars\n\nhint: return list(…) of what has the records"
         )
-    return columns
+    # A frame without columns says nothing of what columns there are, as an empty list does.
+    return columns if len(columns) or getattr(columns, "num_columns", 0) else []
 
 
 def _items(result: Any) -> list[Any] | None:

@@ -86,3 +86,14 @@ def test_a_frame_of_objects_is_refused() -> None:
 
     with pytest.raises(OperatorError, match=r"column 'b' of the DataFrame has Python objects"):
         run(source(Collection([1, 2])).map_batches(objects).sink(Collect()))
+
+
+@pytest.mark.parametrize("nothing", [pl.DataFrame, lambda: pa.table({}), list])
+@pytest.mark.parametrize("max_records", [None, 2])
+def test_a_frame_without_columns_is_no_records(nothing: Any, max_records: int | None) -> None:
+    def small(batch: list[int]) -> Any:
+        return pl.DataFrame({"n": [0] * len(batch)}) if batch[0] < 4 else nothing()
+
+    frames = source(Collection(range(8))).map_batches(small, max_records=max_records)
+    counted = frames.key_by("n").count(emit="final").to_records().sink(Collect())
+    assert run(counted, parallelism=2, batch_size=2)["collect"] == [{"n": 0, "count": 4}]
