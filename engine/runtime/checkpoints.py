@@ -60,7 +60,7 @@ class Checkpoints:
         claim = self._log.claim(config.resume, job=config.name)
         self.first_epoch = claim.next_epoch
         self._generation = claim.generation
-        self._manifest = self._claimed = claim.manifest
+        self._manifest = claim.manifest
         self._committed = self._log.committed()
         """Epochs that are known to be, of which it may go on."""
         self._made: Manifest | None = None
@@ -119,15 +119,13 @@ class Checkpoints:
         )
 
     def _modules(self, manifest: Manifest) -> frozenset[str]:
-        """Where classes in the state are, as far as the job itself says so.
+        """Where classes in the state are, as far as this process knows by itself.
 
-        What it goes on from names them, too, and anybody may have written that; of these they are
-        what this process has imported. Of its own epochs, tasks have told it.
+        Anybody may have written the manifest that it goes on from. Of what that names they are what
+        is imported here, or what tasks have told.
         """
         modules = record_registry.modules_of(manifest.classes)
-        if manifest is self._claimed:
-            modules.intersection_update(sys.modules)
-        return frozenset(modules)
+        return frozenset(each for each in modules if each in sys.modules or each in _told)
 
     def store(self, epoch: Store, tell: Outcome) -> None:
         """Put an epoch into the log, and tell what came of it; returns at once."""
@@ -235,7 +233,7 @@ class Checkpoints:
 
     def _make(self, epoch: Store) -> Manifest:
         ended = time.time()
-        return Manifest(
+        manifest = Manifest(
             job=self._name,
             epoch=epoch.epoch,
             generation=self._generation,
@@ -245,6 +243,8 @@ class Checkpoints:
             ended=ended,
             meanings=self._meanings,
         )
+        _told.update(record_registry.modules_of(manifest.classes))
+        return manifest
 
     def _store(self, manifest: Manifest) -> Stored | StoreFailed | Broken:
         try:
@@ -296,6 +296,9 @@ def _nothing() -> None:
     """Nothing was to be done for a while."""
 
 
+_told: set[str] = set()
+"""Modules that tasks of this process's jobs have had classes of; a job that is rescaled claims its
+log anew."""
 _PERIOD_SECONDS = 1.0
 """Between two looks at what is asked of the job."""
 _PATIENCE_SECONDS = 10.0

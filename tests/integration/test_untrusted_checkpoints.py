@@ -25,6 +25,7 @@ from engine.checkpoint.manifest import seal, unseal
 from engine.checkpoint.snapshot_file import pack, unpack
 from engine.errors import CheckpointError, EngineError
 from engine.network import KeyedEntries
+from engine.runtime import checkpoints
 from engine.state import decode_value, encode_value
 from operators import ProcessFunction, TaskContext, ValueState, source
 from operators.sinks import Collect, Counts
@@ -55,6 +56,9 @@ def mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         "@dataclass(frozen=True)\nclass Seen:\n    number: int\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path / "modules"))
+    for told in ("_kept", "_known"):  # what jobs of other tests in this process have told
+        monkeypatch.setattr(record_registry, told, {})
+    monkeypatch.setattr(checkpoints, "_told", set())
     before = record_registry.is_trusted()
     yield mark
     sys.modules.pop("oka_bomb", None)
@@ -286,9 +290,9 @@ def test_a_worker_that_died_is_replaced_whatever_imported_its_classes(
     assert set(result.outputs["collect"]) >= LASTS
 
 
-@pytest.mark.parametrize("is_imported", [True, False])
-def test_state_of_a_module_that_the_driver_has_imported_is_read(
-    tmp_path: Path, shop: str, is_imported: bool
+@pytest.mark.parametrize("known_by", ["its import", "its tasks", "nothing"])
+def test_state_of_a_module_that_the_driver_knows_is_read(
+    tmp_path: Path, shop: str, known_by: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, once = tmp_path / "checkpoints", tmp_path / "once"
     job = shown(folder, once, "fail")
@@ -296,8 +300,11 @@ def test_state_of_a_module_that_the_driver_has_imported_is_read(
         engine.execute(job, checkpoints=str(folder), restarts=0, **SETTINGS)
     assert shop not in sys.modules
     again = {**SETTINGS, "checkpoints": str(folder), "resume": "latest", "parallelism": 3}
-    if is_imported:
+    if known_by != "its tasks":  # as in another process
+        monkeypatch.setattr(checkpoints, "_told", set())
+    if known_by == "its import":
         importlib.import_module(shop)
+    if known_by != "nothing":
         assert set(engine.execute(job, **again).outputs["collect"]) >= LASTS
     else:
         with pytest.raises(CheckpointError, match=r"'oka_shop\.Item', whose module is no"):
