@@ -114,8 +114,9 @@ mod tests {
         let mut inner = vec![0x91];
         inner.extend_from_slice(&pickle);
         for code in [extension::LIST, extension::SET, extension::FROZENSET] {
+            let value = extended(code, &inner);
             let mut needs = Needs::default();
-            needs.look(&extended(code, &inner)).expect("values");
+            needs.look(&value).expect("values");
             assert!(needs.codes.contains(&extension::PICKLED), "{code}");
         }
         for code in [
@@ -125,9 +126,10 @@ mod tests {
             extension::OBJECT,
             extension::STATE,
         ] {
-            let mut needs = Needs::default();
             let nested = object(code, &text("a:B"), std::slice::from_ref(&pickle));
-            needs.look(&object(code, &[3], &[nested])).expect("values");
+            let value = object(code, &[3], &[nested]);
+            let mut needs = Needs::default();
+            needs.look(&value).expect("values");
             assert!(needs.codes.contains(&extension::PICKLED), "{code}");
             assert_eq!(needs.names, BTreeSet::from([&b"a:B"[..]]));
         }
@@ -143,10 +145,9 @@ mod tests {
     fn the_factory_of_a_defaultdict_is_a_class() {
         let mut factory = vec![0x91];
         factory.extend_from_slice(&text("a:B"));
+        let value = object(extension::OBJECT, &[0xfe], &[factory, vec![0x80]]);
         let mut needs = Needs::default();
-        needs
-            .look(&object(extension::OBJECT, &[0xfe], &[factory, vec![0x80]]))
-            .expect("values");
+        needs.look(&value).expect("values");
         assert_eq!(needs.names, BTreeSet::from([&b"a:B"[..]]));
     }
 
@@ -155,11 +156,10 @@ mod tests {
         let mut values = vec![0x93, 0x07, 0xc0];
         values.extend_from_slice(&text("a:B"));
         encode::bytes(&mut values, &extended(extension::PICKLED, b"."));
+        let value = object(extension::OBJECT, &[3], &[text("a:B")]);
         let mut needs = Needs::default();
         needs.look(&values).expect("values");
-        needs
-            .look(&object(extension::OBJECT, &[3], &[text("a:B")]))
-            .expect("values");
+        needs.look(&value).expect("values");
         assert_eq!(needs.codes, BTreeSet::new());
         assert_eq!(needs.names, BTreeSet::new());
     }
