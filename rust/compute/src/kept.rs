@@ -112,7 +112,9 @@ mod tests {
     fn values(of: &[i64]) -> Vec<u8> {
         let mut out = Vec::new();
         encode::array(&mut out, of.len());
-        of.iter().for_each(|each| encode::int(&mut out, *each));
+        for each in of {
+            encode::int(&mut out, *each);
+        }
         out
     }
 

@@ -185,6 +185,7 @@ impl KeyedEntries {
     /// With the values of each key in other places: that at `order[0]` first. `in_windows` tells that they are
     /// of windows. Raises AggregateError where there are not so many.
     #[pyo3(signature = (order: "list[int]", in_windows: "bool") -> "KeyedEntries")]
+    #[allow(clippy::needless_pass_by_value, reason = "converted anyway")]
     fn reordered(&self, py: Python<'_>, order: Vec<usize>, in_windows: bool) -> PyResult<Self> {
         let entries = self.entries(py)?;
         let values = py.detach(|| {
