@@ -79,6 +79,9 @@ class JobConfig:
     checkpoint_interval_seconds: seconds from one checkpoint to the next. Smaller: less is done
     again after a failure, and output becomes final sooner; each writes what has changed.
 
+    checkpoint_timeout_seconds: longest that the last checkpoint may take once all tasks have worked
+    off their records; the job then fails with what is in its way. A running job goes on without.
+
     resume: what of `checkpoints` to go on from: "latest", which is the beginning where there is
     none, the number of an epoch, or the name of a savepoint. None: there must not be any.
 
@@ -121,6 +124,7 @@ class JobConfig:
     ray_address: str | None = None
     checkpoints: str | None = None
     checkpoint_interval_seconds: float = 10.0
+    checkpoint_timeout_seconds: float = 300.0
     resume: str | None = None
     restarts: int = 10
     drop_state: tuple[str, ...] = ()
@@ -276,6 +280,7 @@ _LIMITS: dict[str, tuple[Any, str, Any]] = {
     "warmup_seconds": _NOT_NEGATIVE,
     "connect_timeout_seconds": _POSITIVE,
     "checkpoint_interval_seconds": _POSITIVE,
+    "checkpoint_timeout_seconds": _POSITIVE,
     "restarts": (int, "an integer of at least 0", lambda value: value >= 0),
     "reconnect_timeout_seconds": _POSITIVE,
     "channel_window_bytes": (int, "an integer of at least 65536", lambda value: value >= 65536),

@@ -16,7 +16,7 @@ import pytest
 from engine.s3 import S3Server
 
 KEYS = {"access_key": "key", "secret_key": "secret"}
-Away: TypeAlias = Literal["answers 503", "is silent"]
+Away: TypeAlias = Literal["answers 403", "answers 503", "is silent"]
 
 
 class Proxy(http.server.ThreadingHTTPServer):
@@ -62,6 +62,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             upstream.request(self.command, self.path, body, dict(self.headers))
             answer = upstream.getresponse()
             content = answer.read()
+        except OSError:  # the server is gone, and this is of a client that nobody waits for
+            self.refuse()
+            return
         finally:
             upstream.close()
         if self.server.take("behind", self.command):
@@ -77,7 +80,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def refuse(self) -> None:
-        self.send_response(503)
+        self.send_response(403 if self.server.away == "answers 403" else 503)
         self.send_header("content-length", "0")
         self.end_headers()
 

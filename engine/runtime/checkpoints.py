@@ -200,10 +200,10 @@ class Checkpoints:
             "checkpoint_age_ms": 1e3 * (time.monotonic() - ended),
         }
 
-    def close(self) -> None:
-        """Wait for what is under way, if that does not take long."""
+    def close(self, *, is_away: bool = False) -> None:
+        """Wait for what is under way, if that does not take long; not for a storage `is_away`."""
         self._work.put(None)
-        self._thread.join(_PATIENCE_SECONDS)
+        self._thread.join(0.0 if is_away else _PATIENCE_SECONDS)
         self._is_closed = True
         self._refuse()
         is_over = self.rescaled is None
@@ -268,7 +268,7 @@ class Checkpoints:
             self.ask(request, partial(self._requests.answer, request))
 
     def _run(self) -> None:
-        looked = time.monotonic()
+        looked, told = time.monotonic(), ""
         while True:
             try:
                 work = self._work.get(timeout=_PERIOD_SECONDS)
@@ -279,10 +279,13 @@ class Checkpoints:
             try:
                 work()
                 if time.monotonic() - looked >= _PERIOD_SECONDS:
-                    self._look_for_requests()
                     looked = time.monotonic()
+                    self._look_for_requests()
+                    told = ""
             except Exception as error:  # noqa: BLE001 - it is told; what is left goes later
-                self._say(f"checkpoints: {text_of(error)}")
+                text, told = told, text_of(error).partition("\n")[0]
+                if text != told:
+                    self._say(f"checkpoints: {told}")
 
 
 def meanings(operators: Iterable[LogicalOperator]) -> dict[str, dict[str, Any]]:

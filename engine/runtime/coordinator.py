@@ -46,6 +46,7 @@ from engine.runtime.epochs import (
     Say,
     Wanted,
 )
+from engine.runtime.last_checkpoint import LastCheckpoint
 from engine.runtime.limits import Limits
 from engine.runtime.needed import unneeded_sources
 from engine.runtime.restarts import Restarts
@@ -219,6 +220,7 @@ class Coordinator:
             else Epochs(graph, config.checkpoint_interval_seconds, first_epoch)
         )
         """None of a job without checkpoints, which fails with its first attempt."""
+        self._last_checkpoint = LastCheckpoint(config.checkpoint_timeout_seconds)
         self._next_word = 0.0
         self._words: list[Command] = []
         self._unwanted: set[int] = set()
@@ -232,6 +234,7 @@ class Coordinator:
                 self._note_epoch(event, now)
             else:
                 self._note(event)
+        self._look_at_storage(now)
         commands = self._start(now) if self._is_due() else []
         while self.step is not None and (following := self._following(now)) != self.step:
             commands += self._begin(following, now)
@@ -296,6 +299,18 @@ class Coordinator:
                     self.error = self._stopped(self.epochs.stopped)
                     return "cancel"
         return _NEXT.get(self.step) if is_over else self.step
+
+    def _look_at_storage(self, now: float) -> None:
+        """End a job that waits for nothing but its storage, and has for too long."""
+        epochs = self.epochs
+        if epochs is None or self.error is not None:
+            return
+        if self.step == "run":
+            is_over = not self._awaited and not epochs.is_over
+            is_awaited = is_over or epochs.is_stopping_in_vain
+        else:
+            is_awaited = self._restart is not None and epochs.is_storing
+        self.error = self._last_checkpoint.look(is_awaited, now, epochs.failure)
 
     def _is_ready(self, now: float) -> bool:
         """Whether the next attempt can begin: it is known which epoch is the last."""
@@ -433,7 +448,7 @@ class Coordinator:
         commands: list[Command] = []
         if self.epochs is not None:
             commands += self._of_epochs(self.epochs, now)
-        due = [self._deadline, self._grace, self._restart]
+        due = [self._deadline, self._grace, self._restart, self._last_checkpoint.deadline]
         if self.epochs is not None:
             due.append(self.epochs.wake)
         wakes = [each for each in due if each is not None and each > now]

@@ -181,6 +181,8 @@ class Epochs:
         """What the epoch is that is under way."""
         self._again: float | None = None
         """When storing is tried again."""
+        self.failure: EngineError | None = None
+        """Why something could not be written since the last epoch that was stored."""
         self._commands: list[EpochCommand] = []
 
     @property
@@ -192,6 +194,12 @@ class Epochs:
     def is_storing(self) -> bool:
         """Whether an epoch may be in the log or not: nobody may go on from an earlier one."""
         return self._step == "storing"
+
+    @property
+    def is_stopping_in_vain(self) -> bool:
+        """Whether sources wait at the last barrier of the job, and it could not be kept."""
+        under_way = self._wanted if self._savepoint is None else [self._savepoint, *self._wanted]
+        return self.failure is not None and any(each.stop == "now" for each in under_way)
 
     def begin_attempt(self, attempt: int, now: float) -> None:
         """All tasks begin anew, from the last epoch that is stored."""
@@ -227,6 +235,7 @@ class Epochs:
                 if self._step == "aligning" and is_for_it:
                     self._entries.setdefault(task, entry)
             case CheckpointFailed(task, attempt, epoch, error) if attempt == self._attempt:
+                self.failure = error
                 if self._step == "aligning" and epoch == self.last:
                     self._give_up()
                     self._earliest = now + min(self._interval, _AGAIN_SECONDS)
@@ -236,10 +245,10 @@ class Epochs:
                     self._told = now
                     self._say(f"task {self._names[task]} cannot write what it keeps", error)
             case Stored(epoch) if self.is_storing and epoch == self.last:
-                self.stored = epoch
+                self.stored, self.failure = epoch, None
                 self._begin_commit()
             case StoreFailed(epoch, error) if self.is_storing and epoch == self.last:
-                self._again = now + _AGAIN_SECONDS
+                self._again, self.failure = now + _AGAIN_SECONDS, error
                 self._say(f"checkpoint {epoch} waits for its storage", error)
             case Committed(task, attempt, epoch) if attempt == self._attempt:
                 if self._step == "committing" and epoch == self.last:

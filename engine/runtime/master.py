@@ -25,6 +25,7 @@ from engine.errors import (
     EngineError,
     OperatorError,
     StartError,
+    StorageError,
     WorkerLost,
 )
 from engine.graph.execution import ExecutionGraph
@@ -143,7 +144,8 @@ class JobMaster:
         finally:
             self._launcher.shutdown()
             if self._checkpoints is not None:
-                self._checkpoints.close()
+                is_away = isinstance(self._coordinator.error, StorageError)
+                self._checkpoints.close(is_away=is_away)
         if self._coordinator.error is not None:
             raise self._coordinator.error
         statistics, outputs = self._answers["run"], self._answers["commit"]

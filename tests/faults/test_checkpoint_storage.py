@@ -11,14 +11,23 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 import engine
+from engine.errors import Fenced, StorageError
+from engine.graph.operator import TaskContext
+from engine.job import JobHandle, Plan
+from engine.runtime.threads import ThreadLauncher
+from operators import source
+from operators.sources import At, Function
 from tests.drivers import ROOT
 from tests.integration import checkpointed
-from tests.integration.checkpointed import expected, found, held, left_over, newest
+from tests.integration.checkpointed import EpochFiles, expected, found, held, left_over, newest
 from tests.s3_proxy import Away, s3_behind_proxy
 from tests.waiting import wait_until
 
@@ -106,6 +115,114 @@ def test_an_s3_that_is_away_costs_time_and_nothing_else(
     assert not checkpointed.servers()
     assert found(tmp_path / "out") == expected(RECORDS)
     assert left_over(tmp_path / "out") == []
+
+
+@pytest.mark.skipif(bool(CANNOT_MOUNT), reason="no file systems may be mounted here")
+def test_a_job_ends_whose_disk_has_become_read_only(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    settings = {
+        "checkpoints": str(disk / "checkpoints"),
+        "checkpoint_timeout_seconds": SECONDS_OF_PATIENCE,
+    }
+    program = [sys.executable, "-m", checkpointed.__name__]
+    arguments = [str(tmp_path), "400", json.dumps(settings)]
+    told = tmp_path / "told"
+    with (
+        held(tmp_path),
+        told.open("w") as stderr,
+        subprocess.Popen(
+            [*MOUNT, WITH_SMALL_DISK, "sh", str(disk), *program, *arguments],
+            stderr=stderr,
+            cwd=ROOT,
+        ) as job,
+    ):
+        try:
+            inside = Path(f"/proc/{job.pid}/root{disk}")
+            wait_until(lambda: newest(inside) >= 2, seconds=60)
+            remount = ["nsenter", f"--target={job.pid}", "--user", "--mount", "mount"]
+            remount += ["-o", "remount,ro", str(disk)]  # it is busy while a file is written
+            wait_until(lambda: subprocess.run(remount, check=False).returncode == 0)
+            (tmp_path / checkpointed.HOLD).unlink()
+            assert job.wait(60) == 1, told.read_text()
+        finally:
+            job.kill()
+    assert re.search(r"StorageError: the last checkpoint could .*Read-only", told.read_text())
+    assert "checkpoint_timeout_seconds" in told.read_text()
+
+
+@pytest.mark.parametrize("running", [False, True], ids=["all sources end", "one goes on"])
+@pytest.mark.parametrize("trouble", ["a file", "answers 403", "answers 503", "is silent"])
+def test_a_job_ends_whose_last_checkpoint_has_nowhere_to_go(
+    trouble: Literal["a file"] | Away,
+    running: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with s3_behind_proxy(tmp_path, monkeypatch) as proxy:
+        folder = tmp_path / "checkpoints"
+        url = str(folder) if trouble == "a file" else "s3://bucket/job"
+        settings = {"checkpoints": url, "checkpoint_timeout_seconds": SECONDS_OF_PATIENCE}
+        hold = tmp_path / "of one task"
+        pipeline, config = checkpointed.job(tmp_path, 400, progress="none", **settings)
+        if running:
+            hold.touch()
+            one = source(Function(partial(forever, hold))).sink(EpochFiles(tmp_path / "other"))
+            pipeline = [pipeline, one]
+        with held(tmp_path):
+            job = JobHandle(Plan.of(pipeline, config), ThreadLauncher())
+            wait_until(lambda: job.statistics().checkpoints >= 2)
+            if trouble == "a file":
+                folder.rename(tmp_path / "away")
+                folder.touch()
+            else:
+                proxy.away = trouble
+        if running:
+            patience = time.monotonic() + 2 * SECONDS_OF_PATIENCE
+            wait_until(lambda: time.monotonic() > patience or job._finished.done())
+            assert not job._finished.done(), "its records are not lost, only not final"
+            hold.unlink()
+        with pytest.raises(StorageError, match="the last checkpoint could not be written") as ended:
+            job.wait_finished(60)
+        job.wait_stopped()
+        assert "--resume latest" in str(ended.value)
+        if trouble == "a file":
+            assert "Not a directory" in ended.value.message
+            folder.unlink()
+            (tmp_path / "away").rename(folder)
+        proxy.away = None
+        again, config = checkpointed.job(
+            tmp_path, 400, progress="none", resume="latest", **settings
+        )
+        others = [] if not running else [one]
+        handle = JobHandle(Plan.of([again, *others], config), ThreadLauncher())
+        handle.wait_finished(60)
+    assert found(tmp_path / "out") == expected(400)
+    assert left_over(tmp_path / "out") == []
+
+
+@pytest.mark.parametrize("is_held", [False, True], ids=["all sources end", "sources go on"])
+def test_a_job_ends_whose_checkpoints_are_removed(is_held: bool, tmp_path: Path) -> None:
+    pipeline, config = checkpointed.job(tmp_path, 400, progress="none")
+    with held(tmp_path):
+        job = JobHandle(Plan.of(pipeline, config), ThreadLauncher())
+        wait_until(lambda: newest(tmp_path) >= 2)
+        (tmp_path / "checkpoints").rename(tmp_path / "away")
+        if not is_held:
+            (tmp_path / checkpointed.HOLD).unlink()
+        with pytest.raises(Fenced, match="were removed under the job"):
+            job.wait_finished(60)
+        job.wait_stopped()
+
+
+def forever(hold: Path, context: TaskContext, position: int | None) -> Iterator[At]:
+    """Nothing, for as long as the file is there."""
+    while hold.exists():
+        time.sleep(0.005)
+        yield At(0, [])
+
+
+SECONDS_OF_PATIENCE = 1.0
 
 
 def memory() -> int:

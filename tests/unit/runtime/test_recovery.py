@@ -414,6 +414,9 @@ class Job:
         assert self.said == [Mark(epoch)]
 
 
+FULL = StorageError("the disk is full")
+
+
 def raised(record: str | None) -> OperatorError:
     return OperatorError("map", "t[1]", record, "ValueError", "")
 
@@ -460,6 +463,99 @@ def test_what_cannot_be_written_ever_ends_the_job() -> None:
     job.handle(after=1.0)
     job.handle(CheckpointFailed(1, 0, 1, CheckpointError("a lambda cannot travel")))
     assert isinstance(job.coordinator.error, CheckpointError)
+
+
+ENTRY: Any = Entry(True, 1)
+
+
+def all_have_ended(job: Job) -> None:
+    attempt = job.coordinator.attempt
+    job.handle(*(Done(task, "run", attempt) for task in (0, 1)))
+
+
+def all_have_written(job: Job) -> None:
+    attempt, epoch = job.coordinator.attempt, job.coordinator.epochs.last  # type: ignore[union-attr]
+    job.handle(*(Acknowledged(task, attempt, epoch, ENTRY) for task in (0, 1)), after=1.0)
+
+
+def is_storing(job: Job) -> int:
+    (stored,) = (each.epoch for each in job.said if isinstance(each, Store))
+    return stored
+
+
+def a_task_cannot_write(job: Job) -> None:
+    all_have_ended(job)
+    job.handle(CheckpointFailed(1, 0, 1, FULL), after=10.0)
+
+
+def nothing_is_heard(job: Job) -> None:
+    all_have_ended(job)
+
+
+def it_cannot_be_stored(job: Job) -> None:
+    all_have_ended(job)
+    all_have_written(job)
+    job.handle(StoreFailed(is_storing(job), FULL), after=1.0)
+    job.handle(StoreFailed(1, FULL), after=10.0)
+
+
+def it_cannot_be_stored_behind_a_failure(job: Job) -> None:
+    all_have_written(job)
+    stored = is_storing(job)
+    job.handle(Died(1, WorkerLost("t[1]", "n", "killed")))
+    job.handle(Done(0, "cancel", 0), after=0.1)
+    job.handle(Done(0, "close", 0), after=0.1)
+    job.handle(StoreFailed(stored, FULL), after=10.0)
+
+
+def a_job_that_stops_cannot_keep_its_savepoint(job: Job) -> None:
+    job.handle(Wanted("last", "now"), after=0.1)
+    job.handle(CheckpointFailed(1, 0, 1, FULL), after=0.1)
+    job.handle(CheckpointFailed(1, 0, 2, FULL), after=1.0)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "why"),
+    [
+        (a_task_cannot_write, "the disk is full"),
+        (nothing_is_heard, "its storage has not answered"),
+        (it_cannot_be_stored, "the disk is full"),
+        (it_cannot_be_stored_behind_a_failure, "the disk is full"),
+        (a_job_that_stops_cannot_keep_its_savepoint, "the disk is full"),
+    ],
+)
+def test_a_job_that_waits_for_nothing_but_its_storage_ends(trouble: Any, why: str) -> None:
+    job = Job(checkpoint_timeout_seconds=60.0)
+    trouble(job)
+    assert job.coordinator.error is None
+    wake = job.coordinator.wake
+    while job.coordinator.error is None:
+        assert wake is not None
+        assert wake > job.now, "it waits for nothing"
+        job.handle(after=wake - job.now)
+        wake = job.coordinator.wake
+    assert job.now <= 100.0 + 60.0 + 3.0
+    assert isinstance(job.coordinator.error, StorageError)
+    assert job.coordinator.error.message == (
+        f"the last checkpoint could not be written within 60 s: {why}"
+    )
+    job.handle(after=10.0)
+    job.handle(after=10.0)
+    assert job.coordinator.step is None
+
+
+def test_a_job_that_has_something_to_do_does_not_end_for_its_storage() -> None:
+    job = Job(checkpoint_timeout_seconds=60.0)
+    job.handle(Done(0, "run", 0))
+    for _ in range(1000):
+        job.handle(CheckpointFailed(0, 0, 1, FULL), CheckpointFailed(1, 0, 1, FULL), after=10.0)
+    assert job.coordinator.error is None
+    job.handle(Done(1, "run", 0))
+    job.handle(CheckpointFailed(1, 0, 1, FULL), after=50.0)
+    all_have_written(job)
+    job.handle(Stored(is_storing(job)), after=5.0)
+    job.handle(after=1000.0)
+    assert (job.coordinator.step, job.coordinator.error) == ("commit", None)
 
 
 def test_a_job_that_waits_to_begin_again_is_cancelled_at_once() -> None:
