@@ -150,9 +150,14 @@ def _why_lost(status: str) -> str:
             )
         if found[1] not in ("SIGKILL", "SIGBUS"):
             return f"somebody has sent it {found[1]}"
+    if status == LEFT:
+        return HINT_LEFT
     return "was it out of memory? `dmesg` names processes the kernel killed"
 
 
+LEFT = "this process has left its Ray cluster"
+"""The status of workers on Ray of which nothing is heard any more."""
+HINT_LEFT = "call ray.shutdown() when the jobs have ended: JobHandle.wait_stopped waits for that"
 _OF_CODE = ("SIGSEGV", "SIGABRT", "SIGFPE", "SIGILL")
 
 

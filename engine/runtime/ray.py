@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import logging
-import math
-import os
 import re
 import shutil
+import threading
 import uuid
 from collections import Counter, deque
 from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +18,12 @@ from ray.exceptions import RayActorError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from engine.config import JobConfig
-from engine.errors import PlacementError, StartError
+from engine.errors import LEFT, PlacementError
 from engine.placement import Node
 from engine.runtime.description import TaskDescription
 from engine.runtime.launcher import Launcher, WorkerDied, WorkerHandle
-from engine.runtime.ray_address import by_client, check_ray_address
+from engine.runtime.ray_address import by_client
+from engine.runtime.ray_connection import RAY_NAMES, Connection
 from engine.runtime.reply import CallFailed, open_reply, text_of
 from engine.runtime.worker import Worker
 
@@ -35,22 +35,14 @@ class RayLauncher(Launcher):
         """Join or start Ray; `needed` is what all tasks take together."""
         self.folder = f"/tmp/oka-job-{uuid.uuid4().hex[:12]}"  # noqa: S108 - made with mode 0700
         self._workers: list[RayWorker] = []
-        self._connected_here = not ray.is_initialized()
-        check_ray_address(config.ray_address)
-        if self._connected_here:
-            try:
-                _init(config.ray_address, needed)
-            except (ConnectionError, RuntimeError, ValueError) as error:
-                raise StartError(
-                    f"no Ray cluster at {config.ray_address or os.environ.get('RAY_ADDRESS')!r}: "
-                    f"{error}",
-                    "start one with `ray start --head`, or leave ray_address out for a local one",
-                ) from error
+        self._connection = Connection(config.ray_address, needed)
+        self._connection.watch(self._lose)
         self._logs = _logs()
 
     def nodes(self, resources: Collection[str]) -> Sequence[Node]:
         """The living nodes of the cluster, in the order of their addresses and ids."""
-        names = {name: _RAY_NAMES.get(name, name) for name in resources}
+        self._connection.check()
+        names = {name: RAY_NAMES.get(name, name) for name in resources}
         alive = [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
         alive.sort(key=lambda node: (node["NodeManagerAddress"], node["NodeID"]))
         return [
@@ -70,7 +62,7 @@ class RayLauncher(Launcher):
         for worker in [each for each in self._workers if each.task.id == task.id]:
             worker.kill()
             self._workers.remove(worker)
-        self._workers.append(RayWorker(task, node, self._logs))
+        self._workers.append(RayWorker(task, node, self._connection, self._logs))
         return self._workers[-1]
 
     def replacement(self, task: TaskDescription, node: Node) -> Node:
@@ -93,7 +85,7 @@ class RayLauncher(Launcher):
         return min(fits, key=lambda each: (each.id != node.id, tasks[each.id]))
 
     def shutdown(self) -> None:
-        """Kill the actors; leave Ray if it was joined for this job.
+        """Kill the actors; leave Ray if it was joined for jobs, and this is the last.
 
         Workers remove the folder on their nodes when they close. Those that were killed before
         cannot; on the driver's own node it is removed here.
@@ -102,19 +94,31 @@ class RayLauncher(Launcher):
             worker.kill()
         self._workers = []
         shutil.rmtree(self.folder, ignore_errors=True)
-        if self._connected_here:
-            self._connected_here = False
-            ray.shutdown()
+        self._connection.leave()
+
+    def _lose(self) -> None:
+        for worker in list(self._workers):
+            worker.lose()
 
 
 class RayWorker(WorkerHandle):
     """One actor that hosts a Worker."""
 
-    def __init__(self, task: TaskDescription, node: Node, logs: Path | None = None) -> None:
+    def __init__(
+        self,
+        task: TaskDescription,
+        node: Node,
+        connection: Connection,
+        logs: Path | None = None,
+    ) -> None:
         self.task = task
         self.node = node
+        self._connection = connection
         self._logs = logs
-        needed = {_RAY_NAMES.get(name, name): amount for name, amount in task.resources.items()}
+        self._unanswered: set[Future[bytes]] = set()
+        self._calling = threading.Lock()
+        connection.check()
+        needed = {RAY_NAMES.get(name, name): amount for name, amount in task.resources.items()}
         self._actor: Any = (
             ray.remote(Worker)
             .options(
@@ -135,25 +139,44 @@ class RayWorker(WorkerHandle):
         answer: Future[bytes] = Future()
 
         def complete(reply: Future[bytes]) -> None:
+            self._unanswered.discard(answer)
             error = reply.exception()
-            if error is None:
-                answer.set_result(reply.result())
-            elif isinstance(error, RayActorError):
-                answer.set_exception(WorkerDied(_status(error), self._last_log_lines()))
-            else:
-                answer.set_exception(CallFailed(type(error).__name__, text_of(error)))
+            with suppress(InvalidStateError):  # the connection was lost meanwhile
+                if error is None:
+                    answer.set_result(reply.result())
+                elif isinstance(error, RayActorError):
+                    answer.set_exception(WorkerDied(_status(error), self._last_log_lines()))
+                else:
+                    answer.set_exception(CallFailed(type(error).__name__, text_of(error)))
 
-        try:
-            reply = self._actor.answer.remote(method, *arguments)
-        except Exception:  # noqa: BLE001 - whatever Ray raises once the driver has left it
-            answer.set_exception(WorkerDied("the job has ended"))
-        else:
-            reply.future().add_done_callback(complete)
+        with self._calling:
+            if self._actor is None or not self._connection.is_open:
+                answer.set_exception(
+                    WorkerDied("the job has ended" if self._actor is None else LEFT)
+                )
+                return answer
+            self._unanswered.add(answer)
+            try:
+                reply = self._actor.answer.remote(method, *arguments).future()
+            except Exception:  # noqa: BLE001 - whatever Ray raises of a process that leaves it
+                self._unanswered.discard(answer)
+                answer.set_exception(WorkerDied(LEFT))
+                return answer
+        reply.add_done_callback(complete)
         return answer
 
     def kill(self) -> None:
-        """End the actor's process at once."""
-        ray.kill(self._actor, no_restart=True)
+        """End the actor's process at once. Nothing is called any more."""
+        with self._calling:
+            actor, self._actor = self._actor, None
+            if actor is not None and self._connection.is_open:
+                ray.kill(actor, no_restart=True)
+
+    def lose(self) -> None:
+        """Nothing is heard of the actor any more."""
+        for answer in list(self._unanswered):
+            with suppress(InvalidStateError):
+                answer.set_exception(WorkerDied(LEFT))
 
     def _last_log_lines(self) -> str:
         """What the worker last wrote, where its log is on this machine."""
@@ -167,26 +190,6 @@ class RayWorker(WorkerHandle):
                 written = (line for line in lines if not line.startswith(":"))  # Ray's own marks
                 return "".join(deque(written, maxlen=20))
         return ""
-
-
-def _init(address: str | None, needed: Mapping[str, float]) -> None:
-    """Join the cluster of the address or of this machine, or start one that has what is needed.
-
-    Tasks share the cores that there are, so that a job need not fit them; GPUs and memory cannot be
-    shared, and are those of the machine.
-    """
-    amounts = {name: math.ceil(amount) for name, amount in needed.items() if amount}
-    cpus = amounts.pop("cpus", 0)
-    size: dict[str, Any] = {
-        "num_cpus": cpus if cpus > len(os.sched_getaffinity(0)) else None,
-        "resources": {name: n for name, n in amounts.items() if name not in _RAY_NAMES} or None,
-    }
-    try:
-        ray.init(address=address, logging_level=logging.WARNING, **size)
-    except ValueError as error:
-        if "existing cluster" not in str(error):
-            raise
-        ray.init(address=address, logging_level=logging.WARNING)
 
 
 def _logs() -> Path | None:
@@ -206,7 +209,6 @@ def _status(error: RayActorError) -> str:
     return text.strip().splitlines()[-1].strip()
 
 
-_RAY_NAMES = {"cpus": "CPU", "gpus": "GPU", "memory": "memory"}
 _CONCURRENT_CALLS = 9
 """`run`, and beside it `listen`, `statistics`, `end_source`, `raise_limit`, `barrier`,
 `commit_epoch`, `cancel`, and the `deploy` of the next attempt."""

@@ -12,29 +12,34 @@ import socket
 import ssl
 import threading
 from dataclasses import dataclass
+from typing import Any
 
 import ray
 from ray._common.utils import get_ray_address_file
 from ray._private import services
+from ray._raylet import AuthenticationTokenLoader  # type: ignore[attr-defined]
+from ray.exceptions import AuthenticationError
 
 from engine.errors import ConfigError, StartError
 
 
-def check_ray_address(setting: str | None) -> None:
+def check_ray_address(setting: str | None) -> bool:
     """Raise StartError unless a cluster answers where `ray.init(address=setting)` would connect to.
 
     It takes at most `_PATIENCE_SECONDS`. Where Ray would start a cluster of its own, or look for
     one by ways of its own (`module://…`), there is nothing to ask. A process that is connected
-    stays with its cluster: ConfigError if the setting names another.
+    stays with its cluster: ConfigError if the setting names another. Returns whether there is a
+    cluster to connect to; else Ray would start one.
     """
     found = _connected(setting) if ray.is_initialized() else _found(setting)
     if found is None:
-        return
+        return ray.is_initialized() or "://" in (setting or os.environ.get("RAY_ADDRESS") or "")
     host, port = _host_and_port(found)
+    token = _token(found)
     told: queue.SimpleQueue[str | None] = queue.SimpleQueue()
     # In a thread, since nothing else bounds how long it takes to look up a name.
     threading.Thread(
-        target=lambda: told.put(_problem(host, port, found.is_client)),
+        target=lambda: told.put(_problem(host, port, found.is_client, token)),
         name="oka-ray-address",
         daemon=True,
     ).start()
@@ -42,15 +47,27 @@ def check_ray_address(setting: str | None) -> None:
         problem = told.get(timeout=_PATIENCE_SECONDS)
     except queue.Empty:
         problem = _NOTHING
+    if problem == _REFUSED:
+        does = "refused the token of this process" if token else "asks for a token"
+        raise StartError(
+            f"the Ray cluster at {found.address}, {found.origin}, {does}: {_token_origin(token)}",
+            HOW_TO_BE_LET_IN,
+        )
     if problem is not None:
         raise StartError(
             f"no Ray cluster answers at {found.address}, {found.origin}: {problem}", found.hint
         )
+    return True
 
 
 def by_client() -> bool:
     """Whether this process is connected by Ray's client, and so is no driver of the cluster."""
     return bool(ray.util.client.ray.is_connected())  # type: ignore[no-untyped-call]
+
+
+def client() -> Any:
+    """Ray's client, by which this process is connected."""
+    return ray.util.client.ray.get_context().client_worker  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True)
@@ -60,6 +77,8 @@ class _Found:
     address: str
     origin: str
     hint: str
+    is_named: bool = True
+    """Whether somebody has named it; to one that it finds by itself, Ray sends any token."""
 
     @property
     def is_client(self) -> bool:
@@ -69,12 +88,13 @@ class _Found:
 
 def _found(setting: str | None) -> _Found | None:
     """What `ray.init` would connect to, found in the order that it documents."""
-    address = setting
+    address, is_named = setting, True
     origin, hint = "the address in the setting ray_address", _HINT_SETTING
     if address in (None, "auto") and (environment := os.environ.get("RAY_ADDRESS")):
         address = environment
         origin, hint = "the address in the environment variable RAY_ADDRESS", _HINT_ENVIRONMENT
     if address in (None, "auto"):
+        is_named = False
         file = get_ray_address_file(None)
         services.find_gcs_addresses.cache_clear()  # type: ignore[attr-defined]  # as ray.init does
         try:
@@ -89,19 +109,26 @@ def _found(setting: str | None) -> _Found | None:
         return None
     if "://" in address and not address.startswith(_CLIENT):
         return None
-    return _Found(address, origin, hint)
+    return _Found(address, origin, hint, is_named)
 
 
 def _connected(setting: str | None) -> _Found | None:
     """The cluster that this process is connected to; None if it is by Ray's client."""
+    address: str
     if by_client():
-        return None
-    address: str = ray.get_runtime_context().gcs_address
-    if setting not in (None, "auto", address) and _canonical(setting) != address:
+        address = _CLIENT + client()._conn_str
+        named = (setting or "").partition("?")[0].rstrip("/")
+    else:
+        address = ray.get_runtime_context().gcs_address
+        named = setting or ""
+    if named not in ("", "auto", address) and _canonical(named) != _canonical(address):
         raise ConfigError(
             f"ray_address is {setting!r}, and this process is connected to {address} already",
-            "leave ray_address out, or call ray.shutdown() before",
+            "leave ray_address out; or leave that cluster before, by ray.shutdown() and, if jobs "
+            "run there, by waiting for their end",
         )
+    if by_client():
+        return None
     return _Found(
         address,
         "which this process is connected to",
@@ -109,14 +136,37 @@ def _connected(setting: str | None) -> _Found | None:
     )
 
 
-def _canonical(address: str) -> str | None:
+def _canonical(address: str) -> str:
     """As Ray writes it, with the number of a host and not a name."""
+    scheme = _CLIENT if address.startswith(_CLIENT) else ""
     try:
-        found = services.canonicalize_bootstrap_address(address)
+        found = services.canonicalize_bootstrap_address(address.removeprefix(scheme))
         host, _, port = (found or "").rpartition(":")
-        return f"{socket.gethostbyname(host)}:{port}"
+        return f"{scheme}{socket.gethostbyname(host)}:{port}"
     except (OSError, ValueError):
-        return None
+        return address
+
+
+def _token(found: _Found) -> str:
+    """What Ray will send there to be let in; empty if nothing."""
+    found_by_itself = not found.is_named and "RAY_AUTH_MODE" not in os.environ
+    try:
+        loader = AuthenticationTokenLoader.instance()
+        token: str = loader.get_raw_token(ignore_auth_mode=found_by_itself)
+    except AuthenticationError:  # there is none
+        return ""
+    return token
+
+
+def _token_origin(token: str) -> str:
+    """Where the token is from, or why there is none."""
+    mode = os.environ.get("RAY_AUTH_MODE")
+    if not token and (mode or "").lower() != "token":
+        return "RAY_AUTH_MODE is " + ("not set here" if mode is None else f"{mode!r} here")
+    for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        if os.environ.get(name):
+            return f"see {name}"
+    return "see ~/.ray/auth_token" if token else "none was found here"
 
 
 def _host_and_port(found: _Found) -> tuple[str, int]:
@@ -130,7 +180,7 @@ def _host_and_port(found: _Found) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def _problem(host: str, port: int, is_client: bool) -> str | None:
+def _problem(host: str, port: int, is_client: bool, token: str) -> str | None:
     """Why no cluster is there; None if there is one.
 
     Both kinds of server speak gRPC, over HTTP/2: they tell their settings when they are greeted. A
@@ -139,7 +189,7 @@ def _problem(host: str, port: int, is_client: bool) -> str | None:
     try:
         with socket.create_connection((host, port), _PATIENCE_SECONDS) as plain:
             connection = _secured(plain) if _uses_tls() else plain
-            connection.sendall(_GREETING if is_client else _GREETING + _QUESTION)
+            connection.sendall(_GREETING if is_client else _GREETING + _question(token))
             return _judged(connection, is_client)
     except TimeoutError:
         return _NOTHING
@@ -150,7 +200,7 @@ def _problem(host: str, port: int, is_client: bool) -> str | None:
 
 
 def _judged(connection: socket.socket, is_client: bool) -> str | None:
-    """What is wrong with the answer. Tokens and versions are not: Ray has words for them."""
+    """What is wrong with the answer. Versions are not: Ray has words for them."""
     received = b""
     settings = False
     while True:
@@ -165,7 +215,10 @@ def _judged(connection: socket.socket, is_client: bool) -> str | None:
             if is_client:
                 return None
             if stream == 1:
-                unknown = _UNIMPLEMENTED in received[_HEAD_BYTES:end]
+                answer = received[_HEAD_BYTES:end]
+                if _UNAUTHENTICATED in answer:
+                    return _REFUSED
+                unknown = _UNIMPLEMENTED in answer
                 return "another server with gRPC listens there" if unknown else None
             received = received[end:]
         more = connection.recv(65536)
@@ -196,9 +249,21 @@ def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
     return head + payload
 
 
+def _question(token: str) -> bytes:
+    """An empty message to a GCS, with the token if there is one."""
+    bearer = b"\x0f\x08" + _text(f"Bearer {token}".encode()) if token else b""  # authorization
+    headers = _frame(_HEADERS, 4, 1, _HEADERS_OF_QUESTION + bearer)  # END_HEADERS
+    return headers + _frame(_DATA, 1, 1, bytes(5))  # END_STREAM
+
+
 def _text(text: bytes) -> bytes:
-    """A string literal of HPACK (RFC 7541, section 5.2)."""
-    return bytes([len(text)]) + text
+    """A string literal of HPACK (RFC 7541, sections 5.1 and 5.2)."""
+    if len(text) < 127:
+        return bytes([len(text)]) + text
+    length, left = b"\x7f", len(text) - 127
+    while left > 127:
+        length, left = length + bytes([left % 128 + 128]), left // 128
+    return length + bytes([left]) + text
 
 
 _PATIENCE_SECONDS = 4.0
@@ -206,18 +271,21 @@ _NOTHING = f"nothing was heard for {_PATIENCE_SECONDS:g} s"
 _CLIENT = "ray://"
 _HEAD_BYTES, _DATA, _HEADERS, _SETTINGS = 9, 0, 1, 4
 _GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _frame(_SETTINGS, 0, 0, b"")
-_QUESTION = _frame(
-    _HEADERS,
-    4,  # END_HEADERS
-    1,
+_HEADERS_OF_QUESTION = (
     b"\x83\x86"  # :method POST, :scheme http
     + (b"\x04" + _text(b"/ray.rpc.NodeInfoGcsService/GetClusterId"))  # :path
     + (b"\x01" + _text(b"gcs"))  # :authority
     + (b"\x00" + _text(b"te") + _text(b"trailers"))
-    + (b"\x0f\x10" + _text(b"application/grpc")),  # content-type
-) + _frame(_DATA, 1, 1, bytes(5))  # END_STREAM; an empty message
+    + (b"\x0f\x10" + _text(b"application/grpc"))  # content-type
+)
 _UNIMPLEMENTED = _text(b"grpc-status") + _text(b"12")
+_UNAUTHENTICATED = _text(b"grpc-status") + _text(b"16")
+_REFUSED = "the token is not the cluster's"
 
+HOW_TO_BE_LET_IN = (
+    "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN to the cluster's token, or RAY_AUTH_TOKEN_PATH to "
+    "a file that has it"
+)
 _HINT_START = "start one with `ray start --head`, or leave ray_address out for a local one"
 _HINT_SETTING = f"is it still running, and reachable from here? {_HINT_START}"
 _HINT_ENVIRONMENT = "unset RAY_ADDRESS, or let it name a cluster that runs"

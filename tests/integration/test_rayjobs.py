@@ -27,7 +27,7 @@ SECONDS = 100
 
 
 def test_word_count_runs_to_its_end(tmp_path: Path) -> None:
-    printed = run("pipelines/word_count.py repeat=2 --parallelism 2", tmp_path)
+    printed = run("pipelines/word_count.py repeat=2 --parallelism 2", tmp_path, refuse=True)
     counts = expected_counts()
     for word, count in sorted(counts.items(), key=lambda item: -item[1])[:10]:
         assert re.search(rf"^ *{2 * count:,}  {word}$", printed, re.MULTILINE), printed
@@ -46,8 +46,11 @@ def test_model_broadcast_runs_to_its_end(tmp_path: Path) -> None:
     assert len({node for node, _ in reports}) == 3  # one loader per node
 
 
-def run(command: str, folder: Path) -> str:
-    """What the RayJob prints that is rendered for the command; it must end well."""
+def run(command: str, folder: Path, *, refuse: bool = False) -> str:
+    """What the RayJob prints that is rendered for the command; it must end well.
+
+    `refuse`: whether others are refused before.
+    """
     documents = render(build("eks"), parsed(shlex.split(command)))
     (job,) = of_kind(documents, "RayJob")
     (cluster,) = clusters(documents)
@@ -58,6 +61,10 @@ def run(command: str, folder: Path) -> str:
     assert str(folder) in entrypoint
     environment = environment_of(cluster, folder)
     with ray_cluster(cluster, environment) as address:
+        if refuse:
+            others = {**environment, "RAY_ADDRESS": address}
+            assert "refused the token of this process" in refusal(others, "0" * 32)
+            assert "asks for a token: none was found" in refusal(others, None)
         ended = subprocess.run(
             entrypoint,
             shell=True,  # as Ray's supervisor of jobs does
@@ -70,6 +77,23 @@ def run(command: str, folder: Path) -> str:
         )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return ended.stdout
+
+
+def refusal(environment: dict[str, str], token: str | None) -> str:
+    """What one is told who has another token, or none; soon: Ray itself tries for 20 s."""
+    environment = {**environment, "RAY_AUTH_TOKEN": token or ""}
+    ended = subprocess.run(
+        [Path(sys.executable).parent / "oka", "plan", "pipelines/word_count.py", "--runtime=ray"],
+        cwd=FOLDER.parent,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert ended.returncode == 1, ended.stdout + ended.stderr
+    assert "Failed to get cluster ID" not in ended.stderr  # which Ray says each second
+    return ended.stderr
 
 
 def environment_of(cluster: Cluster, home: Path) -> dict[str, str]:

@@ -18,6 +18,7 @@ from engine.runtime.ray_address import check_ray_address  # noqa: E402
 
 SETTINGS = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 ANSWER = bytes([0, 0, 1, 1, 4, 0, 0, 0, 1]) + b"\x88"
+REFUSED = bytes([0, 0, 15, 1, 5, 0, 0, 0, 1]) + b"\x0bgrpc-status\x0216"
 UNIMPLEMENTED = bytes([0, 0, 15, 1, 5, 0, 0, 0, 1]) + b"\x0bgrpc-status\x0212"
 
 
@@ -126,16 +127,18 @@ def test_the_address_of_a_process_that_was_found(
     assert f"at {dead}, that of a GCS process of this machine: Connection refused" in refusal(
         "auto"
     )
-    check_ray_address(None)  # which starts a cluster of its own
+    assert not check_ray_address(None)  # which starts a cluster of its own
 
 
 def test_no_cluster_to_find() -> None:
     assert "no Ray cluster was found" in refusal("auto")
 
 
-@pytest.mark.parametrize("setting", [None, "local", "module://somewhere"])
-def test_what_needs_no_address_is_not_asked_for_one(setting: str | None) -> None:
-    check_ray_address(setting)
+@pytest.mark.parametrize(
+    ("setting", "is_there"), [(None, False), ("local", False), ("module://somewhere", True)]
+)
+def test_what_needs_no_address_is_not_asked_for_one(setting: str | None, is_there: bool) -> None:
+    assert check_ray_address(setting) == is_there
 
 
 def test_a_file_that_is_none(apart: Path) -> None:
@@ -209,8 +212,51 @@ def test_one_that_greets_and_hangs_up_is_none(answering: Callable[[bytes], str])
 
 
 def test_one_that_answers_is_one(answering: Callable[[bytes], str]) -> None:
-    check_ray_address(answering(SETTINGS + SETTINGS + ANSWER))
+    assert check_ray_address(answering(SETTINGS + SETTINGS + ANSWER))
 
 
 def test_a_server_for_clients_tells_its_settings(answering: Callable[[bytes], str]) -> None:
-    check_ray_address("ray://" + answering(SETTINGS))
+    assert check_ray_address("ray://" + answering(SETTINGS))
+
+
+@pytest.mark.parametrize(
+    ("environment", "told"),
+    [
+        (
+            {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "t" * 40},
+            "refused the token of this process: see RAY_AUTH_TOKEN",
+        ),
+        ({"RAY_AUTH_MODE": "token"}, "asks for a token: none was found here"),
+        ({"RAY_AUTH_TOKEN": "t" * 40}, "asks for a token: RAY_AUTH_MODE is not set here"),
+        ({"RAY_AUTH_MODE": "disabled"}, "asks for a token: RAY_AUTH_MODE is 'disabled' here"),
+    ],
+)
+def test_a_token_that_is_refused(
+    answering: Callable[[bytes], str],
+    environment: dict[str, str],
+    told: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    token = environment.get("RAY_AUTH_TOKEN", "") if "RAY_AUTH_MODE" in environment else ""
+    monkeypatch.setattr(ray_address, "_token", lambda _found: token)  # Ray remembers its own
+    address = answering(SETTINGS + REFUSED)
+    said = refusal(address)
+    assert f"the Ray cluster at {address}, the address in the setting ray_address, {told}" in said
+    assert "hint: set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN" in said
+
+
+@pytest.mark.parametrize("length", [1, 119, 120, 200, 20_000])
+def test_the_question_has_a_token_of_any_length(length: int) -> None:
+    question = ray_address._question("t" * length)
+    assert b"Bearer " + b"t" * length in question
+    size = int.from_bytes(question[:3], "big")
+    assert question[9 + size + 3] == 0  # DATA follows
+    text = ray_address._text(b"t" * length)
+    assert text[-length:] == b"t" * length
+    if length >= 127:
+        left = sum((each & 127) << (7 * n) for n, each in enumerate(text[1:-length]))
+        assert (text[0], 127 + left) == (127, length)

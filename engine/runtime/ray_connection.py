@@ -1,0 +1,128 @@
+"""The connection of this process to a Ray cluster, which all of its jobs share.
+
+Ray connects a process once. One that was not connected is connected by the first job that needs it,
+and leaves with the last; one that was, by `ray.init` or because Ray started it, stays connected.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import ray
+from ray.exceptions import AuthenticationError
+
+from engine.errors import HINT_LEFT, LEFT, StartError
+from engine.runtime.ray_address import HOW_TO_BE_LET_IN, by_client, check_ray_address, client
+
+RAY_NAMES = {"cpus": "CPU", "gpus": "GPU", "memory": "memory"}
+"""What Ray calls the resources that have a name in both."""
+
+
+class Connection:
+    """One job's part in the connection. Thread-safe.
+
+    Invariant: nothing of Ray is called once `is_open` is false. Many of Ray's functions would
+    connect the process anew, and start a cluster where there is none.
+    """
+
+    def __init__(self, address: str | None, needed: Mapping[str, float]) -> None:
+        """Join the cluster, or start one that has what is needed.
+
+        Raises StartError, and ConfigError where the process is connected to another.
+        """
+        global _opened
+        with _lock:
+            is_there = check_ray_address(address)
+            if not ray.is_initialized():
+                try:
+                    _init(address, is_there, needed)
+                except AuthenticationError as error:  # a cluster without one, or one to be made
+                    raise StartError(f"Ray does not start: {error}", HOW_TO_BE_LET_IN) from error
+                except (ConnectionError, RuntimeError, ValueError) as error:
+                    raise StartError(
+                        f"no Ray cluster at {address or os.environ.get('RAY_ADDRESS')!r}: {error}",
+                        "start one with `ray start --head`, or leave ray_address out for a local "
+                        "one",
+                    ) from error
+                _opened = _current()
+            self._ours = _current()
+            self._left = threading.Event()
+            _connections.add(self)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the job is part of it, and the process is still connected as it was."""
+        return not self._left.is_set() and self._ours is not None and _current() == self._ours
+
+    def check(self) -> None:
+        """Raise StartError where it is open no more."""
+        if not self.is_open:
+            raise StartError(f"the job's workers cannot be reached: {LEFT}", HINT_LEFT)
+
+    def watch(self, lost: Callable[[], None]) -> None:
+        """Have `lost` called when the process has left Ray while the job needs it.
+
+        Of those who wait for an answer Ray tells none.
+        """
+
+        def look() -> None:
+            while not self._left.wait(_PERIOD_SECONDS):
+                if not self.is_open:
+                    lost()
+                    return
+
+        threading.Thread(target=look, name="oka-ray-connection", daemon=True).start()
+
+    def leave(self) -> None:
+        """The job needs it no more; idempotent.
+
+        The last job disconnects the process, if a job has connected it.
+        """
+        global _opened
+        with _lock:
+            self._left.set()
+            _connections.discard(self)
+            if _connections or _opened is None:
+                return
+            ours, _opened = _opened, None
+            if _current() == ours:  # else the program has done so itself
+                ray.shutdown()
+
+
+def _current() -> object:
+    """What tells the connection of this process from any other; None if there is none."""
+    if by_client():
+        found: object = client()
+        return found
+    worker = ray._private.worker.global_worker
+    return worker.node if worker.connected else None  # each connection makes one
+
+
+def _init(address: str | None, is_there: bool, needed: Mapping[str, float]) -> None:
+    """Join the cluster that is there, or start one of this machine that has what is needed.
+
+    Tasks share the cores that there are, so that a job need not fit them; GPUs and memory cannot be
+    shared, and are those of the machine.
+    """
+    size: dict[str, Any] = {}
+    if not is_there:
+        amounts = {name: math.ceil(amount) for name, amount in needed.items() if amount}
+        cpus = amounts.pop("cpus", 0)
+        size = {
+            "num_cpus": cpus if cpus > len(os.sched_getaffinity(0)) else None,
+            "resources": {name: n for name, n in amounts.items() if name not in RAY_NAMES} or None,
+        }
+    ray.init(address=address, logging_level=logging.WARNING, **size)
+
+
+_lock = threading.Lock()
+_connections: set[Connection] = set()
+"""Those of the jobs that are not over."""
+_opened: object = None
+"""The one that a job has opened."""
+_PERIOD_SECONDS = 1.0

@@ -1,0 +1,125 @@
+"""Jobs and the Ray of the program that runs them, on real Ray: who connects, and who leaves it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import engine
+from operators import source
+from operators.sinks import Collect
+from operators.sources import Collection
+from tests.waiting import wait_until
+
+ROOT = Path(__file__).parents[2]
+pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster", "nothing_left")]
+
+
+def program(text: str) -> str:
+    """What a program prints that is not connected to Ray, and would find the tests' cluster."""
+    import ray
+
+    address = ray.get_runtime_context().gcs_address
+    done = subprocess.run(
+        [sys.executable, "-c", BEGINNING + text],
+        cwd=ROOT,
+        env={**os.environ, "RAY_ADDRESS": address},
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+BEGINNING = """
+import itertools, threading
+import ray, engine
+from operators import source
+from operators.sinks import Collect, Discard
+from operators.sources import Collection, Function
+numbers = source(Collection(range(5))).map(lambda n: n).sink(Collect())
+endless = source(Function(lambda: ([n] for n in itertools.count()), 1.0)).sink(Discard())
+def submit(pipeline): return engine.submit(pipeline, runtime="ray")
+"""
+
+
+def test_jobs_of_one_program_share_its_connection() -> None:
+    printed = program("""
+jobs = [submit(endless)]
+jobs.append(submit(numbers))                 # begins beside it
+assert jobs[1].wait_finished(60).output == [0, 1, 2, 3, 4]
+jobs.append(submit(numbers))                 # begins while the one before ends
+jobs[1].wait_stopped()
+assert ray.is_initialized()
+assert jobs[2].wait_finished(60).output == [0, 1, 2, 3, 4]
+jobs[0].stop()
+jobs[0].wait_finished(60)
+for job in jobs: job.wait_stopped()
+assert not ray.is_initialized()
+for job in jobs:
+    assert job.statistics().source_records > 0 or job is jobs[0]
+    job.stop(), job.cancel()
+assert not ray.is_initialized()              # nor has that connected it
+ran = []
+threads = [threading.Thread(target=lambda: ran.append(submit(numbers).wait_finished(60)))
+           for _ in range(2)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+assert len(ran) == 2
+print("done")
+""")
+    assert printed.endswith("done\n")
+
+
+def test_a_program_that_connects_itself_leaves_itself() -> None:
+    printed = program("""
+ray.init(namespace="mine", logging_level="WARNING")
+mine = ray.put("mine")
+assert engine.execute(numbers, runtime="ray").output == [0, 1, 2, 3, 4]
+assert ray.get(mine) == "mine"
+job = submit(endless)
+ray.shutdown()
+try: job.wait_finished(60)
+except engine.WorkerLost as error: print(error)
+job.wait_stopped()
+assert not ray.is_initialized()
+assert job.statistics() is not None
+assert not ray.is_initialized()
+""")
+    assert "this process has left its Ray cluster" in printed
+    assert "hint: call ray.shutdown() when the jobs have ended" in printed
+
+
+def test_a_task_of_ray_runs_jobs_and_an_actor_keeps_one() -> None:
+    import ray
+
+    pipeline = source(Collection(range(5))).map(lambda n: n).sink(Collect())
+
+    @ray.remote(num_cpus=0)
+    def task() -> Any:
+        return engine.execute(pipeline, runtime="ray").output, ray.is_initialized()
+
+    assert ray.get(task.remote()) == ([0, 1, 2, 3, 4], True)
+
+    @ray.remote(num_cpus=0)
+    class Keeper:
+        def __init__(self) -> None:
+            paced = source(Collection(range(1000), rate=20.0)).sink(Collect())
+            self.job = engine.submit(paced, runtime="ray")
+
+        def call(self, method: str) -> Any:
+            return getattr(self.job, method)()
+
+    keeper = Keeper.remote()
+    wait_until(lambda: ray.get(keeper.call.remote("statistics")).source_records > 2, seconds=60)
+    ray.get(keeper.call.remote("stop"))
+    result = ray.get(keeper.call.remote("wait_finished"))
+    assert result.output == list(range(len(result.output)))
+    ray.get(keeper.call.remote("wait_stopped"))
