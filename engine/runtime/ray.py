@@ -41,9 +41,9 @@ class RayLauncher(Launcher):
 
     def nodes(self, resources: Collection[str]) -> Sequence[Node]:
         """The living nodes of the cluster, in the order of their addresses and ids."""
-        self._connection.check()
         names = {name: RAY_NAMES.get(name, name) for name in resources}
-        alive = [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
+        with self._connection.calling():
+            alive = [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
         alive.sort(key=lambda node: (node["NodeManagerAddress"], node["NodeID"]))
         return [
             Node(
@@ -117,21 +117,21 @@ class RayWorker(WorkerHandle):
         self._logs = logs
         self._unanswered: set[Future[bytes]] = set()
         self._calling = threading.Lock()
-        connection.check()
         needed = {RAY_NAMES.get(name, name): amount for name, amount in task.resources.items()}
-        self._actor: Any = (
-            ray.remote(Worker)
-            .options(
-                num_cpus=needed.pop("CPU", 0.0),
-                num_gpus=needed.pop("GPU", 0.0),
-                memory=needed.pop("memory", None),
-                resources=needed,
-                scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False),
-                max_concurrency=_CONCURRENT_CALLS,
-                max_restarts=0,
+        with connection.calling():
+            self._actor: Any = (
+                ray.remote(Worker)
+                .options(
+                    num_cpus=needed.pop("CPU", 0.0),
+                    num_gpus=needed.pop("GPU", 0.0),
+                    memory=needed.pop("memory", None),
+                    resources=needed,
+                    scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False),
+                    max_concurrency=_CONCURRENT_CALLS,
+                    max_restarts=0,
+                )
+                .remote()
             )
-            .remote()
-        )
         self._process_id = self.call("process_id")
 
     def call(self, method: str, *arguments: Any) -> Future[bytes]:

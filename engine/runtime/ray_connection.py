@@ -10,7 +10,8 @@ import logging
 import math
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import ray
@@ -59,8 +60,17 @@ class Connection:
         """Whether the job is part of it, and the process is still connected as it was."""
         return not self._left.is_set() and self._ours is not None and _current() == self._ours
 
-    def check(self) -> None:
-        """Raise StartError where it is open no more."""
+    @contextmanager
+    def calling(self) -> Iterator[None]:
+        """Call Ray as long as the block runs; StartError where the process has left it."""
+        self._check()
+        try:
+            yield
+        except Exception:  # whatever Ray raises of a process that leaves it
+            self._check()
+            raise
+
+    def _check(self) -> None:
         if not self.is_open:
             raise StartError(f"the job's workers cannot be reached: {LEFT}", HINT_LEFT)
 

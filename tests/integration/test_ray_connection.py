@@ -87,7 +87,7 @@ assert ray.get(mine) == "mine"
 job = submit(endless)
 ray.shutdown()
 try: job.wait_finished(60)
-except engine.WorkerLost as error: print(error)
+except (engine.WorkerLost, engine.StartError) as error: print(error)
 job.wait_stopped()
 assert not ray.is_initialized()
 assert job.statistics() is not None

@@ -90,13 +90,23 @@ def test_what_the_program_has_connected_meanwhile_is_its_own(fake: FakeRay) -> N
     job = Connection(None, {})
     fake.shutdown()
     assert not job.is_open
-    with pytest.raises(StartError, match="has left its Ray cluster"):
-        job.check()
+    with pytest.raises(StartError, match="has left its Ray cluster"), job.calling():
+        pytest.fail("Ray would be called")
     fake.init()
     assert not job.is_open
     told = len(fake.told)
     job.leave()
     assert len(fake.told) == told
+
+
+def test_what_ray_raises_of_a_process_that_leaves_it_is_not_told(fake: FakeRay) -> None:
+    job = Connection(None, {})
+    with pytest.raises(AttributeError), job.calling():
+        raise AttributeError("gcs_client")
+    with pytest.raises(StartError, match="has left its Ray cluster"), job.calling():
+        fake.shutdown()
+        raise AttributeError("gcs_client")
+    job.leave()
 
 
 def test_a_token_that_is_missing_is_told(fake: FakeRay, monkeypatch: pytest.MonkeyPatch) -> None:
