@@ -103,9 +103,14 @@ def test_what_ray_raises_of_a_process_that_leaves_it_is_not_told(fake: FakeRay) 
     job = Connection(None, {})
     with pytest.raises(AttributeError), job.calling():
         raise AttributeError("gcs_client")
-    with pytest.raises(StartError, match="has left its Ray cluster"), job.calling():
-        fake.shutdown()
-        raise AttributeError("gcs_client")
+
+    def leave_while_it_calls() -> None:
+        with job.calling():
+            fake.shutdown()
+            raise AttributeError("gcs_client")
+
+    with pytest.raises(StartError, match="has left its Ray cluster"):
+        leave_while_it_calls()
     job.leave()
 
 
