@@ -214,7 +214,13 @@ def _enum(kind: Any) -> Shape:
     code = EQUAL_BY_PARTS if by_identity else OBJECT if value_type is None else VALUE_ENUM
 
     def take(member: Any) -> tuple[object, ...]:
-        name = member._value_ if issubclass(kind, enum.Flag) else member._name_
+        is_flag = issubclass(kind, enum.Flag)
+        if not is_flag and kind._member_map_.get(member._name_) is not member:
+            raise TypeError(
+                f"{member!r:.80} is no member of its class: what _missing_ makes of a value cannot "
+                "travel in a record\n\nhint: emit its value, and make the member where it is needed"
+            )
+        name = member._value_ if is_flag else member._name_
         return (name,) if value_type is None else (name, _PLAIN[value_type](member))
 
     def build(name: Any, *_: object) -> object:

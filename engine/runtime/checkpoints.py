@@ -243,8 +243,19 @@ class Checkpoints:
             ended=ended,
             meanings=self._meanings,
         )
-        _told.update(record_registry.modules_of(manifest.classes))
+        self._learn(record_registry.modules_of(manifest.classes))
         return manifest
+
+    def _learn(self, modules: set[str]) -> None:
+        """Take in what modules tasks have classes of; warn of those that another driver lacks."""
+        unknown = modules.difference(_told, sys.modules)
+        _told.update(modules)
+        for module in sorted(unknown if not self._is_trusted else ()):
+            self._say(
+                f"checkpoints: records have objects of the module {module}, which nothing but a "
+                "function imports: if they are in state, the job is refused when it is started "
+                f"again\n\nhint: import {module} at the top of the pipeline's file"
+            )
 
     def _store(self, manifest: Manifest) -> Stored | StoreFailed | Broken:
         try:

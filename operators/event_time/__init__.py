@@ -1,5 +1,6 @@
 """Event time: where records have their time, and the watermarks that are made of it."""
 
+from operators.event_time.first_times import with_units_checked
 from operators.event_time.ingestion import WithIngestionTime
 from operators.event_time.lookup import check_before_keys, time_of
 from operators.event_time.selector import (
@@ -24,4 +25,5 @@ __all__ = [
     "WithIngestionTime",
     "check_before_keys",
     "time_of",
+    "with_units_checked",
 ]

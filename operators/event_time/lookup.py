@@ -24,7 +24,7 @@ def time_of(
     """
     paired = any(isinstance(edge.source.operator, KeyRecords) for edge in inputs)
     if time is not None:
-        return replace(TimeSelector.of(method, time, unit), paired=paired)
+        return replace(TimeSelector.of(method, time, unit), paired=paired, said_by=method)
     selectors = set()
     for declaration, changed_by, selector in _origins(inputs):
         if selector is not None:

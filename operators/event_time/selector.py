@@ -48,6 +48,8 @@ class TimeSelector:
     paired: bool = False
     column: str | None = None
     before_us: int = 0
+    said_by: str | None = None
+    """The method that was told where it is, if that is another than `with_event_time`."""
 
     @classmethod
     def of(cls, method: str, time: Any, unit: Any) -> "TimeSelector":

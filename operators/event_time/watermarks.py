@@ -1,9 +1,8 @@
 """`with_event_time`: makes watermarks of the times in records."""
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import chain
 from typing import Any
 
@@ -19,12 +18,11 @@ from engine.graph.operator import (
 from engine.graph.splits import ONLY, Split
 from engine.state import KeyedState
 from operators.durations import ZERO, check_duration, microseconds, nanoseconds
-from operators.event_time.fitting import as_unit, fitting_unit, told
+from operators.event_time.first_times import warn_of_unit
 from operators.event_time.highest_time import HighestTime
 from operators.event_time.idleness import Idleness
 from operators.event_time.selector import GivesTime, TimeSelector
 
-logger = logging.getLogger("oka")
 A_DAY = timedelta(days=1)
 
 
@@ -276,23 +274,8 @@ class _Watermarks(BatchFunction):
         return selector.all_microseconds(_sample(numbers).tolist())
 
     def _check_unit(self, time: Any, time_us: int) -> None:
-        """Warn where the first time is none of today in the unit that was said, and is in another.
-
-        Numbers of units are a thousandfold apart, so what is today in one is near 1970 or far ahead
-        in the others.
-        """
         self._is_unit_checked = True
-        unit = self._selector.unit
-        if isinstance(time, datetime) or time is None:
-            return
-        fitting = fitting_unit(time_us, unit)
-        if fitting is not None:
-            logger.warning(
-                f"with_event_time() of task {self._name}: the first time is {time!r:.40}, that is "
-                f"{told(time_us)} as it counts {unit!r}, expected "
-                f"{told(as_unit(time_us, unit, fitting))}: it seems to count {fitting!r}\n\n"
-                f"hint: .with_event_time(..., unit={fitting!r})"
-            )
+        warn_of_unit("with_event_time", self._name, time, time_us, self._selector.unit)
 
     def _has_news(self) -> bool:
         """Whether event time is further than was told: it never falls."""

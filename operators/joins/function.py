@@ -16,6 +16,7 @@ from engine.graph.operator import (
     Watermark,
 )
 from engine.state import KeyedState
+from operators.event_time import with_units_checked
 from operators.joins.joining import Joining
 
 Pair: TypeAlias = tuple[Any, Any]
@@ -104,7 +105,8 @@ class Join(BatchOperator):
 
     def open(self, context: TaskContext) -> BatchFunction:
         """The join in one task, without any record."""
-        return JoinFunction(self, context)
+        times = [each.time for each in self.joining.inputs]
+        return with_units_checked(JoinFunction(self, context), times, context)
 
     @abstractmethod
     def watermark_of_results(self, watermark_us: int) -> int:

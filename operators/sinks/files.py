@@ -12,6 +12,7 @@ alone what is of those behind it.
 
 import contextlib
 import json
+import logging
 import os
 import re
 from abc import abstractmethod
@@ -26,6 +27,7 @@ from engine.graph.operator import Properties, SinkOperator, SinkWriter, TaskCont
 from engine.json_values import ENCODER
 from operators.sinks.lines import lines
 
+logger = logging.getLogger("oka")
 _KEPT = {"kind": "files"}
 """For `Properties.meaning`: the sinks here make final what any of them has prepared."""
 
@@ -244,6 +246,13 @@ class _FileWriter(SinkWriter):
                 "put the files of the folder back where they were; or, to go on without what was "
                 "in it, name the sink anew by .named(…), with "
                 f"drop_state={json.dumps([self._identity])}",
+            )
+        if final is None and len(folders) == 1:  # with another, they were moved on purpose
+            logger.warning(
+                f"{name} of epoch {epoch} is final, and is not in {self._folder} any more: what "
+                "the job had written there is not written again\n\n"
+                "hint: if nobody took it away on purpose, put the files back, or run the job from "
+                "the start, with another folder for its checkpoints"
             )
         return final or self._folder / name
 

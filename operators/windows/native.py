@@ -17,7 +17,7 @@ from engine.graph.operator import (
 from engine.state import KeyedState
 from operators.aggregates import Aggregation, NativeAggregate
 from operators.durations import microseconds, nanoseconds
-from operators.event_time import FARTHEST_US, GivesTime, TimeSelector
+from operators.event_time import FARTHEST_US, GivesTime, TimeSelector, with_units_checked
 from operators.keys import Item
 from operators.windows.assigners import Assigner, CountWindow, Every, Session
 from operators.windows.operator import LATE
@@ -97,11 +97,14 @@ class NativeWindows(BatchOperator, GivesTime):
             copies_keys=context.checkpoints,
             rescue=self.of_keys.rescue(context),
         )
+        function: BatchFunction
         if isinstance(by.emit, Every):
-            return _Every(aggregate, context, self, nanoseconds(by.emit.period))
-        if by.emit == "final" and not by.allowed_lateness:
-            return _Final(aggregate, context, self)
-        return _Changes(aggregate, context, self)
+            function = _Every(aggregate, context, self, nanoseconds(by.emit.period))
+        elif by.emit == "final" and not by.allowed_lateness:
+            function = _Final(aggregate, context, self)
+        else:
+            function = _Changes(aggregate, context, self)
+        return with_units_checked(function, [by.time], context)
 
 
 class _Times:

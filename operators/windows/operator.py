@@ -14,7 +14,7 @@ from engine.graph.operator import (
 )
 from engine.state import KeyedState
 from operators.durations import nanoseconds
-from operators.event_time import GivesTime, TimeSelector
+from operators.event_time import GivesTime, TimeSelector, with_units_checked
 from operators.windows.assigners import CountWindow, Every, Session
 from operators.windows.counted import Counted
 from operators.windows.fold import Fold
@@ -48,6 +48,9 @@ class Windows(BatchOperator, GivesTime):
 
     def open(self, context: TaskContext) -> BatchFunction:
         """The windows of one task, without any record."""
+        return with_units_checked(self._open(context), [self.windowing.time], context)
+
+    def _open(self, context: TaskContext) -> BatchFunction:
         assigner, emit = self.windowing.assigner, self.windowing.emit
         kind: Any = Slices
         if isinstance(assigner, Session | CountWindow):

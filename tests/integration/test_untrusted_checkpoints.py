@@ -292,13 +292,20 @@ def test_a_worker_that_died_is_replaced_whatever_imported_its_classes(
 
 @pytest.mark.parametrize("known_by", ["its import", "its tasks", "nothing"])
 def test_state_of_a_module_that_the_driver_knows_is_read(
-    tmp_path: Path, shop: str, known_by: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    shop: str,
+    known_by: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    monkeypatch.setattr(checkpoints, "_told", set())  # what jobs of other tests have told
     folder, once = tmp_path / "checkpoints", tmp_path / "once"
     job = shown(folder, once, "fail")
     with pytest.raises(EngineError, match="this comes once"):
         engine.execute(job, checkpoints=str(folder), restarts=0, **SETTINGS)
     assert shop not in sys.modules
+    (warned,) = [line for line in caplog.messages if "oka_shop" in line]
+    assert warned.endswith("hint: import oka_shop at the top of the pipeline's file")
     again = {**SETTINGS, "checkpoints": str(folder), "resume": "latest", "parallelism": 3}
     if known_by != "its tasks":  # as in another process
         monkeypatch.setattr(checkpoints, "_told", set())

@@ -180,8 +180,31 @@ class Animal(Order, enum.Enum):
     DOG = ("dog",)
 
 
+class Open(enum.Enum):
+    """Has a member for whatever is asked for."""
+
+    KNOWN = 1
+
+    @classmethod
+    def _missing_(cls, value: object) -> Open:
+        if value == 2:
+            return cls.KNOWN
+        made = object.__new__(cls)
+        made._name_, made._value_ = "KNOWN" if value == 3 else str(value), value
+        return made
+
+
 def roundtrip(*records: Any) -> list[Any]:
     return Batch.from_list(list(records)).to_list()
+
+
+def test_a_member_that_is_none_of_its_class_is_refused() -> None:
+    assert roundtrip(Open(1), Open(2)) == [Open.KNOWN] * 2
+    for value in (3, "new"):
+        with pytest.raises(
+            EncodeError, match=r"is no member of its class.*\n\nhint: emit its value"
+        ):
+            Batch.from_list([Open(value)])
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -88,6 +89,49 @@ def test_a_wrong_unit_is_told_with_the_one_that_fits(
         (line,) = told
         assert repr(times[0])[:40] in line
         assert line.endswith(f"hint: .with_event_time(..., unit={true!r})")
+
+
+WITH_A_TIME: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "window": lambda keyed, time, unit: keyed.window(
+        Tumbling(SECOND), time=time, unit=unit
+    ).count(),
+    "window in Python": lambda keyed, time, unit: keyed.window(
+        Tumbling(SECOND), time=time, unit=unit
+    ).reduce(lambda a, _: a),
+    "interval_join": lambda keyed, time, unit: keyed.interval_join(
+        keyed, between=(-SECOND, SECOND), time=time, right_time=time, unit=unit
+    ),
+    "window_join": lambda keyed, time, unit: keyed.window_join(
+        keyed, Tumbling(SECOND), time=time, right_time=time, unit=unit
+    ),
+    "temporal_join": lambda keyed, time, unit: keyed.temporal_join(keyed, time=time, unit=unit),
+}
+
+
+@pytest.mark.parametrize("said", ["ms", "us"])
+@pytest.mark.parametrize(
+    ("operator", "kind"),
+    [
+        (operator, kind)
+        for operator in WITH_A_TIME
+        for kind in ("records", "columns")
+        if (operator, kind) != ("window in Python", "columns")  # which takes none
+    ],
+)
+def test_a_wrong_unit_of_an_operator_is_told_once_for_each_input(
+    operator: str, kind: str, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    timed = records(kind, [NOW_S * 1000 + at for at in range(5)]).with_event_time("at", unit="ms")
+    joined = WITH_A_TIME[operator](timed.key_by("key"), "at", said)
+    with caplog.at_level(logging.WARNING, "oka"):
+        run(joined.sink(Collect()))
+    told = [each.getMessage() for each in caplog.records if "to count" in each.getMessage()]
+    method = operator.split()[0]
+    inputs = 2 if method in ("interval_join", "window_join") else 1
+    assert len(told) == (0 if said == "ms" else inputs)
+    for line in told:
+        assert line.startswith(f"{method}() of task ")
+        assert line.endswith(f"hint: .{method}(..., unit='ms')")
 
 
 @pytest.mark.parametrize(

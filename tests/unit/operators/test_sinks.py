@@ -232,7 +232,13 @@ def test_what_was_prepared_before_there_were_generations_is_committed(
 @pytest.mark.parametrize("where", ["then", "now", "moved away"])
 @pytest.mark.parametrize("committed", [0, 7])
 def test_a_sink_that_goes_on_with_another_folder(
-    tmp_path: Path, task: Task, knows: str, made: str, where: str, committed: int
+    tmp_path: Path,
+    task: Task,
+    knows: str,
+    made: str,
+    where: str,
+    committed: int,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     name = "part-00000-00000007.txt"
     then, now = tmp_path / "then", tmp_path / "now"
@@ -255,6 +261,10 @@ def test_a_sink_that_goes_on_with_another_folder(
         assert 'drop_state=["out"]' in str(told.value)
     kept = (tmp_path / where / (name if is_there else found)).read_text()
     assert kept == "a\n"
+    is_missed = committed and not is_there and knows != "folder"
+    assert [line for line in caplog.messages if "not written again" in line] == (
+        caplog.messages if is_missed else []
+    )
 
 
 def test_what_is_no_name_of_a_file_is_not_moved(tmp_path: Path, task: Task) -> None:
@@ -288,6 +298,24 @@ def test_a_job_goes_on_with_another_folder(
     run_rest(job(now), tmp_path / "checkpoints", parallelism=3)
     rest = [int(line) for path in now.iterdir() for line in path.read_text().split()]
     assert sorted(rest) == list(range(37, 100))
+
+
+@pytest.mark.parametrize("how", ["stays", "deleted", "emptied"])
+def test_final_files_that_are_gone_are_told_when_the_job_goes_on(
+    tmp_path: Path, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    numbers, out = Halves(range(100), 37), tmp_path / "out"
+    job = source(numbers).sink(LineFiles(out))
+    run_half(job, tmp_path / "checkpoints", numbers)
+    if how != "stays":
+        shutil.rmtree(out)
+    if how == "emptied":
+        out.mkdir()
+    run_rest(job, tmp_path / "checkpoints")
+    found = sorted(int(line) for path in out.iterdir() for line in path.read_text().split())
+    assert found == list(range(0 if how == "stays" else 37, 100))
+    told = [line for line in caplog.messages if f"is not in {out} any more" in line]
+    assert len(told) == (how != "stays")
 
 
 def test_abort_leaves_nothing_and_keeps_the_earlier_result(tmp_path: Path, task: Task) -> None:
