@@ -15,7 +15,7 @@ export RAY_USAGE_STATS_ENABLED := 0
 # of one task took 0.78 CPU seconds rather than 0.40 (Intel Xeon, 2026-11-23).
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help build wordcount test lint format rust-test loom python-test stubs fuzz soak chaos rescales nexmark load bench bench-check peers first-hour k8s-check k8s-tools clean
+.PHONY: help build wordcount test lint format rust-test loom python-test stubs fuzz soak chaos tables rescales nexmark load bench bench-check peers first-hour k8s-check k8s-tools clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
@@ -115,6 +115,9 @@ chaos: $(BUILT) ## drivers and workers killed, stopped and cut off at seeded mom
 	CHAOS_SEEDS=$(CHAOS_SEEDS) HOSTILE_REQUESTS=2000 $(BIN)/python -m pytest -q -s --timeout 600 tests/faults/test_chaos.py tests/faults/test_recovery.py \
 		tests/faults/test_checkpoint_storage.py tests/unit/runtime/test_recovery.py tests/faults/test_node_lost.py tests/faults/test_serving.py \
 		tests/faults/test_hostile.py
+
+tables: $(BUILT) ## all cells of the tables of tests, of which `make test` runs a part
+	TABLES=whole $(BIN)/python -m pytest -q --numprocesses 2 -m table
 
 RESCALE_SEEDS ?= 0-499
 rescales: $(BUILT) ## random jobs that go on with fewer and more tasks: 5 minutes; RESCALE_SEEDS=0-499

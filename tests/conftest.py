@@ -8,7 +8,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,41 @@ def pytest_unconfigure() -> None:
 
 
 @pytest.hookimpl(tryfirst=True)  # before those of pytest-xdist, which read the marks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what only `make tables` runs, and group the others."""
+    left_out = [item for item in items if not _is_run(item)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if _is_run(item)]
+    _group(items)
+
+
+def _is_run(item: pytest.Item) -> bool:
+    """Whether a cell of a table is one of those that run, in which each value of an axis is.
+
+    Of `@pytest.mark.table(3)` it is one in three: where its places on all axes sum to a multiple.
+    """
+    mark = item.get_closest_marker("table")
+    if mark is None or os.environ.get("TABLES") == "whole":
+        return True
+    assert isinstance(item, pytest.Function), f"{item} is no cell of a table"
+    places = [_place(axis, item.callspec.params) for axis in item.iter_markers("parametrize")]
+    return sum(places) % mark.args[0] == 0
+
+
+def _place(axis: pytest.Mark, params: Mapping[str, object]) -> int:
+    """Where on the axis of a table the values of a cell are."""
+    names, cells = axis.args
+    names = names.split(",") if isinstance(names, str) else names
+    wanted = [params[name.strip()] for name in names]
+    for place, cell in enumerate(cells):
+        values = [cell] if len(names) == 1 else cell
+        if all(value is other for value, other in zip(values, wanted, strict=True)):
+            return place
+    raise LookupError(f"{wanted} are not on the axis {names}: is it a list?")
+
+
+def _group(items: list[pytest.Item]) -> None:
     """Where tests run in several processes, one has all that share a Ray cluster.
 
     Those that start clusters of their own come one after the other, too: a third would be too much.

@@ -29,8 +29,7 @@ class ImportPath:
     def of_this_process(cls) -> ImportPath:
         """As it is now."""
         path = _absolute(sys.path)
-        library = sysconfig.get_path("stdlib")
-        first = path.index(library) if library in path else 0
+        first = path.index(_LIBRARY) if _LIBRARY in path else 0
         return cls(path[:first], path[first:])
 
     def unpickle(self, data: bytes, loads: Callable[[bytes], T] = pickle.loads) -> T:
@@ -73,6 +72,7 @@ def _existing(path: tuple[str, ...]) -> list[str]:
     return [entry for entry in path if os.path.exists(entry)]  # noqa: PTH110 - strings, as in sys.path
 
 
+_LIBRARY = sysconfig.get_path("stdlib")
 _OWN = _absolute(sys.path)
 """The path when the engine was imported, which `oka run` does before it loads a program."""
 _HINT = (

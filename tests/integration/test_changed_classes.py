@@ -143,6 +143,7 @@ def test_classes_beside_those_in_state_come_and_change(tmp_path: Path, keeps: st
     assert len(set(updates)) == len(updates), "a key began anew"
 
 
+@pytest.mark.table(3)
 @pytest.mark.parametrize("keeps", EXPECTED)
 @pytest.mark.parametrize("change", ["renamed", "added", "gone"])
 def test_a_class_in_state_that_has_changed_is_refused_at_once(

@@ -379,6 +379,7 @@ def test_the_same_results_make_the_same_files(tmp_path: Path) -> None:
         assert path.read_bytes() == (second / path.name).read_bytes()
 
 
+@pytest.mark.table(3)
 @pytest.mark.parametrize(
     ("rows", "images"),
     [

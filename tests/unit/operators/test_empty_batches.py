@@ -111,6 +111,7 @@ OF_COLUMNS: dict[str, Callable[[], Stream[Any]]] = {
 }
 
 
+@pytest.mark.table(2)
 @pytest.mark.parametrize("parallelism", [1, 3])
 @pytest.mark.parametrize("name", OF_COLUMNS)
 def test_of_columns(name: str, parallelism: int) -> None:

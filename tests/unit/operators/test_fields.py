@@ -123,6 +123,7 @@ def outputs(way: str, given: list[Any], parallelism: int) -> list[Any]:
     return sorted(engine.testing.run(pipeline, parallelism=parallelism)["collect"], key=repr)
 
 
+@pytest.mark.table(2)
 @pytest.mark.parametrize("parallelism", [1, 2])
 @pytest.mark.parametrize("way", WAYS)
 def test_objects_give_what_dicts_give(way: str, parallelism: int) -> None:

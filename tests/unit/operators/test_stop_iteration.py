@@ -330,6 +330,7 @@ for name, assigner in WINDOWS.items():
             ).collect()
 
 
+@pytest.mark.table(2)
 @pytest.mark.parametrize("parallelism", [1, 2])
 @pytest.mark.parametrize("name", OPERATORS)
 def test_it_ends_the_job_with_the_function(name: str, parallelism: int) -> None:

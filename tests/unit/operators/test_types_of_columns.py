@@ -118,6 +118,7 @@ EXPECTED: dict[str, Callable[[list[Any]], Any]] = {
 }
 
 
+@pytest.mark.table(2)
 @pytest.mark.parametrize("transport", ["shm", "ipc"])
 @pytest.mark.parametrize("name", ALL)
 def test_a_column_travels(name: str, transport: str) -> None:
@@ -137,6 +138,7 @@ def test_a_column_travels(name: str, transport: str) -> None:
     assert all(row in rows for row in found["cut"])
 
 
+@pytest.mark.table(2)
 @pytest.mark.parametrize("name", ALL)
 def test_a_column_is_kept(name: str) -> None:
     """By what keeps values of any type beyond their batch: of the ring, it may keep nothing."""
@@ -193,6 +195,7 @@ def test_a_column_is_kept(name: str) -> None:
         assert in_order(got) == in_order(expected), which
 
 
+@pytest.mark.table(2)
 @pytest.mark.parametrize("name", ORDERED)
 def test_values_of_a_column_are_aggregated(name: str) -> None:
     keyed = stream(name).key_by("k")
@@ -213,6 +216,7 @@ def test_values_of_a_column_are_aggregated(name: str) -> None:
         assert in_order(map(_plain, got)) == in_order(map(_plain, expected)), which
 
 
+@pytest.mark.table(2)
 @pytest.mark.parametrize("name", KEYS)
 def test_a_column_is_the_key(name: str) -> None:
     def other() -> Any:
@@ -270,6 +274,7 @@ def test_a_column_is_the_key(name: str) -> None:
         assert in_order(got) == in_order(expected), which
 
 
+@pytest.mark.table(2)
 @pytest.mark.parametrize("name", KEYS)
 def test_counts_keeps_the_last_values(name: str) -> None:
     sinks = [
@@ -306,6 +311,7 @@ REFUSED: dict[str, tuple[Any, Callable[[Any], Stream[Any]]]] = {
 }
 
 
+@pytest.mark.table(3)
 @pytest.mark.parametrize(
     ("operator", "name"),
     [

@@ -248,6 +248,7 @@ def test_markers_alone_are_neither_records_nor_columns() -> None:
 # --- times that are far away ------------------------------------------------------------------
 
 
+@pytest.mark.table(2)
 @pytest.mark.parametrize("kind", JOINS)
 @pytest.mark.parametrize("is_right", [False, True])
 @pytest.mark.parametrize(
@@ -319,6 +320,7 @@ CODED = MORE.set_column(0, "id", MORE["id"].dictionary_encode())
 NO_KEY = MORE.set_column(0, "id", pa.nulls(2))
 
 
+@pytest.mark.table(3)
 @pytest.mark.parametrize(("batch_size", "parallelism"), [(1, 2), (100, 1)])
 @pytest.mark.parametrize("is_right", [False, True])
 @pytest.mark.parametrize("kind", JOINS)
@@ -357,6 +359,7 @@ def test_the_same_as_with_one_schema(
     assert len(found[0]) >= 3
 
 
+@pytest.mark.table(2)
 @pytest.mark.parametrize("kind", JOINS)
 @pytest.mark.parametrize("is_right", [False, True])
 @pytest.mark.parametrize(

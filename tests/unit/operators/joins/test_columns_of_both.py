@@ -106,6 +106,7 @@ def checked(found: list[pa.RecordBatch]) -> list[str]:
     return in_order(list(row.values()) for batch in found for row in batch.to_pylist())
 
 
+@pytest.mark.table(3)
 @pytest.mark.parametrize("parallelism", [1, 2, 3])
 @pytest.mark.parametrize(("kind", "how"), JOINS)
 @pytest.mark.parametrize(
@@ -129,6 +130,7 @@ def test_in_a_job(kind: str, how: str, left: str, right: str, parallelism: int) 
     assert checked(found) == expected(kind, how, left, right)
 
 
+@pytest.mark.table(3)
 @pytest.mark.parametrize("parallelism", [1, 2, 3])
 @pytest.mark.parametrize(("kind", "how"), JOINS)
 @pytest.mark.parametrize("is_left", [True, False])
@@ -153,6 +155,7 @@ def nothing(key: str) -> Any:
     return source(Collection([])).with_event_time("at", unit="s").key_by(key)
 
 
+@pytest.mark.table(2)
 @pytest.mark.parametrize("parallelism", [1, 3])
 @pytest.mark.parametrize(("kind", "how"), JOINS)
 def test_a_stream_that_is_not_declared_and_never_comes(
@@ -242,6 +245,7 @@ class HalfAndHalf:
             yield At(at + 1, self.batches[at])
 
 
+@pytest.mark.table(2)
 @pytest.mark.parametrize("parallelism", [1, 3])
 @pytest.mark.parametrize(("left", "right"), [("late", "all"), ("all", "late"), ("one", "none")])
 @pytest.mark.parametrize("kind", ["interval", "tumbling", "session"])
