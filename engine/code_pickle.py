@@ -31,11 +31,25 @@ def dumps(value: object) -> bytes:
     return out.getvalue()
 
 
+class OfRay(pickle.PicklingError):
+    """What Ray counts references of was to be pickled where Ray would not know of the pickle."""
+
+    def __init__(self, why: str, hint: str) -> None:
+        super().__init__(why)
+        self.hint = hint
+
+
 class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    """Writes functions and classes by value where no other process can import them."""
+    """Writes functions and classes by value where no other process can import them.
+
+    An ObjectRef of Ray's is refused: who reads it from such a pickle waits for it for ever.
+    """
 
     def reducer_override(self, obj: Any) -> Any:
         """How the object is made again; NotImplemented for what pickle itself knows."""
+        kind = type(obj)
+        if kind.__name__ in _OF_RAY and kind.__module__.partition(".")[0] == "ray":
+            return self.reduce_of_ray(obj)
         if isinstance(obj, type):
             reduced = super().reducer_override(obj)
             if reduced is NotImplemented or reduced[0] not in _REDUCED:
@@ -44,6 +58,15 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         if isinstance(obj, functools._lru_cache_wrapper):
             return _reduce_cached(obj)
         return super().reducer_override(obj)
+
+    def reduce_of_ray(self, obj: Any) -> Any:
+        """How an ObjectRef or a handle of an actor is made again."""
+        if type(obj).__name__ == "ActorHandle":
+            return NotImplemented  # its owner goes with it
+        raise OfRay(
+            f"Ray would not know who has this {type(obj).__name__}",
+            "use ray.get before, and send the value",
+        )
 
 
 def _reduce_class(kind: type, made_of: tuple[Any, ...], state: tuple[Any, Any]) -> tuple[Any, ...]:
@@ -227,6 +250,8 @@ _REDUCED = {
     by_value._make_skeleton_class: _reduce_class,
     by_value._make_skeleton_enum: _reduce_enum,
 }
+_OF_RAY = frozenset({"ObjectRef", "ClientObjectRef", "ActorHandle", "ClientActorHandle"})
+"""Names of classes; Ray itself need not be there."""
 _OF_DATACLASSES = ("MISSING", "KW_ONLY", "_HAS_DEFAULT_FACTORY")
 """What `dataclasses` tells apart by identity."""
 _OF_A_MEMBER = ("_value_", "_name_", "__objclass__", "_sort_order_")

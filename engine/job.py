@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 from uuid import uuid4
 
 from engine import broadcast
@@ -151,7 +151,10 @@ class Plan:
 
 
 class JobHandle:
-    """A running job. It runs in a thread of the driver and ends with the driver."""
+    """A running job. It runs in a thread of the driver and ends with the driver.
+
+    So no other process can have it. On Ray, an actor that submits the job can offer its methods.
+    """
 
     def __init__(self, plan: Plan, launcher: Launcher) -> None:
         self._plan = plan
@@ -237,6 +240,14 @@ class JobHandle:
     def wait_stopped(self) -> None:
         """Wait until nothing of the job is left, however it ended."""
         self._thread.join()
+
+    def __reduce__(self) -> NoReturn:
+        """No pickle: the job runs here."""
+        raise TypeError(
+            f"{self!r} cannot be sent to another process: the job runs in a thread of this one"
+            "\n\nhint: send what its methods return; on Ray, let an actor submit the job, and "
+            "offer the methods that others call"
+        )
 
     def __repr__(self) -> str:
         seconds = (self._ended or time.monotonic()) - self._started

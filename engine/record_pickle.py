@@ -22,7 +22,8 @@ def dumps(value: object) -> bytes:
         kind = type(value)
         raise TypeError(
             f"{kind.__module__}.{kind.__qualname__} cannot be pickled: "
-            f"{type(error).__name__}: {error}\n\nhint: emit the parts of it that can"
+            f"{type(error).__name__}: {error}\n\nhint: "
+            + getattr(error, "hint", "emit the parts of it that can")
         ) from error
     return out.getvalue()
 

@@ -40,6 +40,8 @@ class Launcher(ABC):
 
     folder: str
     """Path of the job's folder for local sockets, on every node."""
+    takes_of_ray = False
+    """Whether its workers get ObjectRefs and handles of actors, beside what is pickled."""
 
     @abstractmethod
     def nodes(self, resources: Collection[str]) -> Sequence[Node]:

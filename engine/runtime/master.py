@@ -71,7 +71,7 @@ from engine.runtime.epochs import (
 )
 from engine.runtime.imports import ImportPath
 from engine.runtime.launcher import Launcher, WorkerDied, WorkerHandle
-from engine.runtime.pickling import pickle_descriptions
+from engine.runtime.pickling import Pickled, pickle_descriptions
 from engine.runtime.reply import CallFailed, open_reply, text_of
 from engine.runtime.wiring import channel_peers, describe_tasks, service_peers
 
@@ -128,7 +128,7 @@ class JobMaster:
             "deploy": self._of_deploy,
             "connect": self._of_connect,
         }
-        self._pickled: list[bytes] = []
+        self._pickled: list[Pickled] = []
         self._imports = ImportPath.of_this_process()
         self._answers: dict[Step, dict[int, Any]] = {"deploy": {}, "run": {}, "commit": {}}
         """What the workers returned, by the task's id, in the last attempt."""
@@ -200,9 +200,9 @@ class JobMaster:
             found[0] = replace(found[0], restarts=self._coordinator.restarts.count, **measured)
         return found
 
-    def _pickle(self) -> list[bytes]:
+    def _pickle(self) -> list[Pickled]:
         kept = {} if self._checkpoints is None else self._checkpoints.classes
-        return pickle_descriptions(self._tasks, kept)
+        return pickle_descriptions(self._tasks, kept, of_ray=self._launcher.takes_of_ray)
 
     def _launch(self) -> None:
         self._pickled = self._pickle()

@@ -4,13 +4,18 @@ Records name their class by a number (`engine.record_registry`). The classes are
 pickled job mentions anywhere: of `__main__`, a notebook or a pipeline file, which no other process
 can import, and dataclasses and their like of any module. A task has the classes that its own
 functions mention, the very objects, from the start; others are loaded when a record of them comes.
+
+What Ray counts references of, an ObjectRef or the handle of an actor, goes beside the bytes. So Ray
+sees it in the arguments of a call, and keeps it for the worker.
 """
 
 from __future__ import annotations
 
 import io
 import pickle
+import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from engine import code_pickle, record_registry
@@ -19,14 +24,27 @@ from engine.runtime.description import TaskDescription
 from engine.runtime.unpicklable import unpicklable
 
 
+@dataclass(frozen=True)
+class Pickled:
+    """A description, on its way to the worker."""
+
+    data: bytes
+    of_ray: tuple[Any, ...] = ()
+    """ObjectRefs and handles of actors, by the numbers that they have in `data`."""
+
+
 def pickle_descriptions(
-    descriptions: Sequence[TaskDescription], kept: record_registry.Classes
-) -> list[bytes]:
+    descriptions: Sequence[TaskDescription],
+    kept: record_registry.Classes,
+    *,
+    of_ray: bool = False,
+) -> list[Pickled]:
     """The descriptions of all tasks of a job, for `unpickle_description`. Raises StartError.
 
-    `kept` are the classes in the state that the job goes on from.
+    `kept` are the classes in the state that the job goes on from; `of_ray`: whether what is of Ray
+    gets to the workers.
     """
-    picklers = [_pickled(description) for description in descriptions]
+    picklers = [_pickled(description, of_ray) for description in descriptions]
     classes = record_registry.announce(
         (kind for pickler in picklers for kind in pickler.classes), kept
     )
@@ -40,23 +58,27 @@ def pickle_descriptions(
         pickler.dump(
             (own, others, dict(kept))
         )  # behind the description: its classes are known already
-    return [pickler.out.getvalue() for pickler in picklers]
+    return [Pickled(pickler.out.getvalue(), tuple(pickler.of_ray)) for pickler in picklers]
 
 
-def unpickle_description(data: bytes) -> TaskDescription:
+def unpickle_description(data: bytes, of_ray: tuple[Any, ...] = ()) -> TaskDescription:
     """The description of this process's task; its records' classes are known from then on."""
+    _given.of_ray = of_ray
     unpickler = pickle.Unpickler(io.BytesIO(data))  # noqa: S301 - sent by our own driver
     description: TaskDescription = unpickler.load()
     record_registry.accept(*unpickler.load())
+    del _given.of_ray
     return description
 
 
 class _Pickler(code_pickle.Pickler):
-    """Notes the classes that it meets and that records may be of."""
+    """Notes the classes that it meets and that records may be of, and what is of Ray."""
 
-    def __init__(self) -> None:
+    def __init__(self, takes_of_ray: bool) -> None:
         self.out = io.BytesIO()
         self.classes: dict[type, None] = {}
+        self.of_ray: list[Any] = []
+        self._takes_of_ray = takes_of_ray
         super().__init__(self.out)
 
     def reducer_override(self, obj: Any) -> Any:
@@ -68,11 +90,30 @@ class _Pickler(code_pickle.Pickler):
                 self.classes[obj] = None
         return reduced
 
+    def reduce_of_ray(self, obj: Any) -> Any:
+        """A number in its place."""
+        if not self._takes_of_ray:
+            raise code_pickle.OfRay(
+                "it is of Ray, and the workers are not",
+                "take runtime='ray'; or use ray.get before, and send the value",
+            )
+        self.of_ray.append(obj)
+        return _of_ray, (len(self.of_ray) - 1,)
 
-def _pickled(description: TaskDescription) -> _Pickler:
-    pickler = _Pickler()
+
+def _pickled(description: TaskDescription, of_ray: bool) -> _Pickler:
+    pickler = _Pickler(of_ray)
     try:
         pickler.dump(description)
     except Exception as error:
-        raise unpicklable(description.operators, error) from error
+        dump = lambda value: _Pickler(of_ray).dump(value)  # noqa: E731 - of one line
+        raise unpicklable(description.operators, error, dump) from error
     return pickler
+
+
+def _of_ray(number: int) -> Any:
+    """What came beside the description that this thread reads."""
+    return _given.of_ray[number]
+
+
+_given = threading.local()

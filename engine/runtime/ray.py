@@ -31,6 +31,8 @@ from engine.runtime.worker import Worker
 class RayLauncher(Launcher):
     """Actors of one job on the connected cluster; a local Ray is started if there is none."""
 
+    takes_of_ray = True
+
     def __init__(self, config: JobConfig, needed: Mapping[str, float]) -> None:
         """Join or start Ray; `needed` is what all tasks take together."""
         self.folder = f"/tmp/oka-job-{uuid.uuid4().hex[:12]}"  # noqa: S108 - made with mode 0700

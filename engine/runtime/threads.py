@@ -26,6 +26,8 @@ from engine.runtime.worker import Worker
 class ThreadLauncher(Launcher):
     """One thread per call to a worker, in a folder of their own for local sockets."""
 
+    takes_of_ray = True
+
     def __init__(self, clock: VirtualClock | None = None, around: Around | None = None) -> None:
         self._folder = JobFolder.create()
         self.folder = self._folder.path

@@ -3,33 +3,45 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
-from engine import code_pickle
 from engine.errors import StartError
 from engine.graph.logical import LogicalOperator
 
 
-def unpicklable(operators: Sequence[LogicalOperator], error: Exception) -> StartError:
-    """The exception for operators of which pickling raised this."""
+def unpicklable(
+    operators: Sequence[LogicalOperator], error: Exception, dump: Callable[[object], object]
+) -> StartError:
+    """The exception for operators of which pickling, as `dump` does it, raised this."""
+
+    def is_picklable(value: object) -> bool:
+        try:
+            dump(value)
+        except Exception:  # noqa: BLE001 - pickling may run any code
+            return False
+        return True
+
     return StartError(
-        f"{_culprit(operators)} cannot be sent to workers: {type(error).__name__}: {error}",
-        "make locks, files and connections inside the function, not around it",
+        f"{_culprit(operators, is_picklable)} cannot be sent to workers: "
+        f"{type(error).__name__}: {error}",
+        getattr(
+            error, "hint", "make locks, files and connections inside the function, not around it"
+        ),
     )
 
 
-def _culprit(operators: Sequence[LogicalOperator]) -> str:
+def _culprit(operators: Sequence[LogicalOperator], is_picklable: Callable[[object], bool]) -> str:
     """The innermost thing that cannot be pickled, and how one comes to it."""
-    at_fault = next((each for each in operators if not _is_picklable(each)), operators[0])
+    at_fault = next((each for each in operators if not is_picklable(each)), operators[0])
     path = [f"operator {at_fault.name!r}"]
     value: object = at_fault.operator
     seen = {id(value)}
     while True:
         for name, part in _parts(value):
-            if id(part) not in seen and not _is_picklable(part):
+            if id(part) not in seen and not is_picklable(part):
                 path.append(name)
                 value = part
                 seen.add(id(part))
@@ -86,14 +98,6 @@ def _named(name: str, value: object) -> str:
     if isinstance(value, FunctionType):
         return f"function {value.__qualname__!r}"
     return f"variable {name!r} ({type(value).__name__})"
-
-
-def _is_picklable(value: object) -> bool:
-    try:
-        code_pickle.dumps(value)
-    except Exception:  # noqa: BLE001 - pickling may run any code
-        return False
-    return True
 
 
 _MOST_ITEMS = 10_000

@@ -38,7 +38,7 @@ from engine.runtime.drift import Drift
 from engine.runtime.failure import describe
 from engine.runtime.folder import JobFolder
 from engine.runtime.imports import ImportPath
-from engine.runtime.pickling import unpickle_description
+from engine.runtime.pickling import Pickled, unpickle_description
 from engine.runtime.ports import listen
 from engine.runtime.reply import pack, text_of
 from engine.runtime.scheduling import share_interpreter
@@ -92,7 +92,7 @@ class Worker:
     def deploy(
         self,
         attempt: int,
-        description: bytes,
+        description: Pickled,
         folder: str,
         address: str,
         imports: ImportPath,
@@ -106,7 +106,7 @@ class Worker:
         encrypted channels tell.
 
         The endpoint of tcp has the public key of the task in it, which is made here; the secret key
-        never leaves the process. `description` is a pickled TaskDescription, `folder`
+        never leaves the process. `description` is that of the task, `folder`
         the job's folder for local sockets, `address` the host to listen on for tcp, `imports`
         where the driver imports from, `start` where a task of a job with checkpoints begins.
         """
@@ -119,14 +119,16 @@ class Worker:
     def _deploy(
         self,
         attempt: int,
-        description: bytes,
+        description: Pickled,
         folder: str,
         address: str,
         imports: ImportPath,
         start: Start | None,
     ) -> dict[str, str]:
         self._release()
-        task = imports.unpickle(description, unpickle_description)
+        task = imports.unpickle(
+            description.data, lambda data: unpickle_description(data, description.of_ray)
+        )
         if task.columns:
             import_pyarrow("a stream of columns")  # before the task's clock starts
         config = task.config
@@ -229,7 +231,7 @@ class Worker:
                 pickled[name] = code_pickle.dumps(result)
             except BaseException as error:  # noqa: BLE001 - a __reduce__ of the user's
                 what = f"its result cannot be pickled: {type(error).__name__}: {text_of(error)}"
-                return TaskFailure("operator", name, None, what, "")
+                return TaskFailure("operator", name, None, what, "", getattr(error, "hint", None))
         return pickled
 
     def barrier(self, attempt: int, epoch: int, is_last: bool) -> None:

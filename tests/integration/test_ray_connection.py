@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import engine
@@ -123,3 +124,27 @@ def test_a_task_of_ray_runs_jobs_and_an_actor_keeps_one() -> None:
     result = ray.get(keeper.call.remote("wait_finished"))
     assert result.output == list(range(len(result.output)))
     ray.get(keeper.call.remote("wait_stopped"))
+
+
+def test_functions_use_what_the_program_has_in_ray() -> None:
+    import ray
+
+    @ray.remote(num_cpus=0)
+    class Adder:
+        def add(self, first: int, second: int) -> int:
+            return first + second
+
+    @ray.remote(num_cpus=0)
+    def later() -> int:
+        return 30
+
+    adder, small, large = Adder.remote(), later.remote(), ray.put(np.arange(1_000_000))
+    pipeline = (
+        source(Collection([ray.put(1), ray.put(2)]))
+        .map(lambda item: ray.get(item) + ray.get(small) + int(ray.get(large)[-1]))
+        .rebalance()
+        .map(lambda n: ray.get(adder.add.remote(n, ray.get(small))))
+        .sink(Collect())
+    )
+    result = engine.execute(pipeline, runtime="ray", parallelism=2)
+    assert sorted(result.output) == [1_000_060, 1_000_061]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import pickle
 
 import pytest
 
@@ -63,3 +64,12 @@ def test_a_config_that_is_none(config: object, told: str) -> None:
 def test_a_config_may_be_a_dict() -> None:
     pipeline = source(Collection([1])).sink(Collect())
     assert engine.execute(pipeline, {"name": "mine", "progress": "none"}).output == [1]
+
+
+def test_a_handle_says_why_it_stays() -> None:
+    handle = engine.submit(numbers().sink(Collect()))
+    with pytest.raises(TypeError, match="the job runs in a thread of this one") as caught:
+        pickle.dumps(handle)
+    assert "hint: send what its methods return" in str(caught.value)
+    assert pickle.loads(pickle.dumps(handle.wait_finished())).output == [1]
+    handle.wait_stopped()

@@ -9,11 +9,20 @@ from typing import Any
 
 import pytest
 
+from engine import execute, record_pickle
 from engine.errors import StartError
 from engine.testing import run
 from operators import source
-from operators.sinks import Discard
+from operators.sinks import Collect, Discard
 from operators.sources import Collection
+
+
+def object_ref() -> object:
+    """One of Ray's, as far as a pickle is concerned; Ray need not be there."""
+    return type("ObjectRef", (), {"__module__": "ray", "__reduce__": lambda _: "unused"})()
+
+
+OBJECT_REF = object_ref()
 
 
 class Service:
@@ -102,3 +111,21 @@ def test_what_cannot_be_sent_is_named(function: Any, named: str) -> None:
 def test_a_record_that_cannot_be_sent_is_named() -> None:
     with pytest.raises(StartError, match=r"item 1 of variable 'records' \(list\) of operator"):
         run(source(Collection([1, LOCK])).sink(Discard()))
+
+
+def test_what_is_of_ray_goes_beside_the_bytes_or_is_named() -> None:
+    here = {"task": OBJECT_REF}
+    numbers = source(Collection([1])).map(lambda _: here["task"] is OBJECT_REF).named("work")
+    assert run(numbers.sink(Collect())) == {"collect": [True]}
+    with pytest.raises(StartError) as caught:
+        execute(numbers.sink(Collect()))
+    assert caught.value.message.startswith("value 0 of variable 'here' (dict) of function ")
+    assert "it is of Ray, and the workers are not" in caught.value.message
+    assert "ray.get" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("value", [OBJECT_REF, [OBJECT_REF], {"a": OBJECT_REF}])
+def test_an_object_ref_is_in_no_record(value: object) -> None:
+    with pytest.raises(TypeError, match="would not know who has this ObjectRef") as caught:
+        record_pickle.dumps(value)
+    assert str(caught.value).endswith("hint: use ray.get before, and send the value")

@@ -14,7 +14,7 @@ from engine.graph.logical import LogicalOperator
 from engine.network import Cancelled
 from engine.runtime.description import TaskDescription
 from engine.runtime.imports import ImportPath
-from engine.runtime.pickling import pickle_descriptions
+from engine.runtime.pickling import Pickled, pickle_descriptions
 from engine.runtime.worker import Worker
 from engine.service import Peer
 from operators.sinks import Discard
@@ -23,7 +23,7 @@ from operators.sources import Collection
 IMPORTS = ImportPath.of_this_process()
 
 
-def described(task: int = 0, *services: Any) -> bytes:
+def described(task: int = 0, *services: Any) -> Pickled:
     operators = (
         LogicalOperator(0, "numbers", Collection([1]), None, {}),
         LogicalOperator(1, "nowhere", Discard(), None, {}),
@@ -31,11 +31,11 @@ def described(task: int = 0, *services: Any) -> bytes:
     description = TaskDescription(
         task, "v", task, 1, operators, {}, (), (), JobConfig(), services=services
     )
-    (data,) = pickle_descriptions([description], {})
-    return data
+    (pickled,) = pickle_descriptions([description], {})
+    return pickled
 
 
-def bound(folder: Path, description: bytes) -> tuple[Worker, dict[str, str]]:
+def bound(folder: Path, description: Pickled) -> tuple[Worker, dict[str, str]]:
     worker = Worker(dedicated=False)
     return worker, worker.deploy(0, description, str(folder), "127.0.0.1", IMPORTS)
 
