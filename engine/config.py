@@ -204,28 +204,31 @@ class JobConfig:
     @classmethod
     def read(cls, path: str | Path, **overrides: Any) -> JobConfig:
         """The config in a TOML or YAML file, told apart by suffix; `overrides` win."""
-        import yaml  # not above, as tomllib: it is a tenth of what a worker imports
+        return cls.of({**read_file(path), **overrides})
 
-        if sys.version_info >= (3, 11):
-            import tomllib
-        else:
-            import tomli as tomllib
 
-        path = Path(path)
-        readers = {".toml": tomllib.loads, ".yaml": yaml.safe_load, ".yml": yaml.safe_load}
-        if path.suffix not in readers:
-            raise ConfigError(
-                f"config file {path} ends in {path.suffix!r}, expected .toml or .yaml"
-            )
-        try:
-            settings = readers[path.suffix](path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise ConfigError(f"config file {path} cannot be read: {error.strerror}") from error
-        except (yaml.YAMLError, tomllib.TOMLDecodeError) as error:
-            raise ConfigError(f"config file {path} is not valid: {error}") from error
-        if not isinstance(settings, dict):
-            raise ConfigError(f"config file {path} holds no table of settings")
-        return cls.of({**settings, **overrides})
+def read_file(path: str | Path) -> dict[str, Any]:
+    """The settings in a TOML or YAML file, as they are written; raises ConfigError."""
+    import yaml  # not above, as tomllib: it is a tenth of what a worker imports
+
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+
+    path = Path(path)
+    readers = {".toml": tomllib.loads, ".yaml": yaml.safe_load, ".yml": yaml.safe_load}
+    if path.suffix not in readers:
+        raise ConfigError(f"config file {path} ends in {path.suffix!r}, expected .toml or .yaml")
+    try:
+        settings = readers[path.suffix](path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"config file {path} cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"config file {path} is not valid: {error}") from error
+    if not isinstance(settings, dict):
+        raise ConfigError(f"config file {path} holds no table of settings")
+    return settings
 
 
 def _expect(field: str, value: object, expectation: str, check: Any) -> None:

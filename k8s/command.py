@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -23,24 +24,147 @@ class _Render(PipelineCommand):
     def find(self, target: str) -> Any:
         return super().find(located(target))
 
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write them by what they are about."""
+        for title, wanted in _SECTIONS.items():
+            rows = [
+                row
+                for each in self.get_params(ctx)
+                if isinstance(each, click.Option) and (each.name in wanted) == bool(wanted)
+                if wanted or each.name not in _IN_SECTIONS
+                if (row := each.get_help_record(ctx)) is not None
+            ]
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+
+_SECTIONS = {
+    "How long the job is there": (*("checkpoints", "resume", "endless", "deadline", "retries"),),
+    "Its pods": (
+        *("job_name", "overlay", "namespace", "image", "env", "env_from", "slots", "spare", "gpu"),
+        *("priority", "spot", "tolerations"),
+    ),
+    "Of a pipeline that serves requests": ("replicas", "max_replicas", "host"),
+    "Settings of the job": (),
+}
+_IN_SECTIONS = {each for names in _SECTIONS.values() for each in names}
+
 
 @command.command(cls=_Render)
 @job_options
+@click.option("--checkpoints", metavar="URL", help="Where they go: s3://BUCKET/PREFIX.")
 @click.option(
-    "--overlay", default="eks", show_default=True, help="A folder, or one of k8s/overlays."
+    "--resume",
+    metavar="NAME",
+    help="latest, or with --retries 0 an epoch's number or a savepoint's name.",
 )
-@click.option("--slots", type=click.IntRange(min=1), help="Tasks per pod of the group `operators`.")
+@click.option(
+    "--endless",
+    is_flag=True,
+    help="No deadline; goes on from its last checkpoint (--resume latest), on a new cluster where "
+    "need be (--retries 100).",
+)
+@click.option(
+    "--deadline",
+    type=click.IntRange(1),
+    metavar="SECONDS",
+    help="Longest that one try may take; what took longer is not run again [the overlay's: 1800].",
+)
+@click.option(
+    "--retries",
+    type=click.IntRange(0),
+    metavar="N",
+    help="New clusters for a job that has failed [the overlay's: 1].",
+)
 @click.option("--name", "job_name", help="Of the job [that of the pipeline].")
-def render(overlay: str, slots: int | None, job_name: str | None, **parameters: Any) -> None:
+@click.option(
+    "--overlay",
+    help="A folder, or one of k8s/overlays [eks; serving for a pipeline with an HttpSource].",
+)
+@click.option("--namespace", help="Of all objects [the overlay's: oka].")
+@click.option("--image", help="REGISTRY/NAME[:TAG]; without a tag the overlay's.")
+@click.option(
+    "--env", multiple=True, metavar="NAME=VALUE", help="Variable of its processes; repeatable."
+)
+@click.option(
+    "--env-from",
+    multiple=True,
+    metavar="SECRET",
+    help="Secret whose keys are variables of its processes, such as credentials; repeatable.",
+)
+@click.option("--slots", type=click.IntRange(1), help="Tasks per pod of the group `operators`.")
+@click.option(
+    "--spare",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="Pods more than its tasks need, in each group: tasks of one that is lost go there at once "
+    "[0: they wait for the pod that replaces it].",
+)
+@click.option(
+    "--gpu",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="GPUs (nvidia.com/gpu) of each worker pod; tasks take them by `resources` [0].",
+)
+@click.option("--priority", metavar="CLASS", help="PriorityClass of its pods.")
+@click.option(
+    "--spot",
+    is_flag=True,
+    help="Workers go to spot nodes where there are any; the head does not. Needs checkpoints.",
+)
+@click.option(
+    "--toleration",
+    "tolerations",
+    multiple=True,
+    metavar="KEY[=VALUE][:EFFECT]",
+    help="Taint that its pods tolerate, as `kubectl taint` writes it; repeatable.",
+)
+@click.option("--replicas", type=click.IntRange(1), help="Pods, at least [the overlay's: 2].")
+@click.option(
+    "--max-replicas", type=click.IntRange(1), help="Pods at most, with --overlay serving-public."
+)
+@click.option("--host", help="Of its Ingress, with --overlay serving-public.")
+def render(overlay: str | None, slots: int | None, job_name: str | None, **parameters: Any) -> None:
     """Print the manifests of a job, in the size that its tasks need.
 
-    Nodes, slots and memory come from the code that places the tasks when the job runs:
+    Nodes, slots and memory come from the code that places the tasks when the job runs. What is not
+    said is the overlay's; `--config FILE` has settings as its settings/*.yaml have, which win over
+    those, and options win over both.
+
+    A job that ends:
 
         oka k8s render pipelines/word_count.py repeat=20 --parallelism 12 | kubectl apply -f -
-    """
-    from k8s.render import render as rendered
 
-    click.echo(dump(rendered(build(overlay), parameters, slots, job_name)), nl=False)
+    One that nobody stops, with room for a pod that is lost:
+
+    \b
+        oka k8s render pipelines/mine.py --parallelism 12 --endless --spare 1 \\
+          --checkpoints s3://BUCKET/checkpoints/mine | kubectl apply -f -
+
+    A pipeline with an HttpSource is a Deployment with its Service, without Ray:
+
+    \b
+        oka k8s render pipelines/online_inference.py folder=/home/oka/digits host=0.0.0.0 \\
+          token_file=/etc/oka/token --replicas 3 | kubectl apply -f -
+
+    `oka k8s check -` reads what this prints.
+    """  # noqa: D301 - it keeps lines as they are
+    from k8s.options import Options
+    from k8s.render import render as rendered
+    from k8s.serve import is_serving
+    from k8s.serve import render as rendered_serving
+
+    asked = {each.name: parameters.pop(each.name) for each in dataclasses.fields(Options)}
+    options = Options(**asked)
+    serves = is_serving(parameters)
+    documents = build(overlay or ("serving" if serves else "eks"))
+    if serves:
+        found = rendered_serving(documents, parameters, slots, job_name, options)
+    else:
+        found = rendered(documents, parameters, slots, job_name, options)
+    click.echo(dump(found), nl=False)
 
 
 @command.command("check")

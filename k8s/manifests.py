@@ -65,7 +65,7 @@ class Group:
         resources = {}
         for name, amount in found.items():
             try:
-                resources["cpus" if name.lower() == "cpu" else name] = float(parse(amount))
+                resources[_OKAS.get(name.lower(), name)] = float(parse(amount))
             except ValueError:
                 continue
         return resources
@@ -260,6 +260,10 @@ def _holds(operator: str, value: str | None, values: Sequence[str]) -> bool:
 
 def _labels(document: Mapping[str, Any]) -> Mapping[str, str]:
     return (document.get("metadata") or {}).get("labels") or {}
+
+
+_OKAS = {"cpu": "cpus", "gpu": "gpus"}
+"""What Oka calls Ray's own resources."""
 
 
 class _WithoutAliases(yaml.CSafeDumper):

@@ -13,11 +13,14 @@ from typing import Any
 import yaml
 
 from engine.cli import read_settings
-from engine.config import JobConfig
+from engine.config import JobConfig, read_file
 from engine.errors import ConfigError
 from engine.job import Plan
 from k8s.jobs import plan, settings, settings_path, settings_volume
+from k8s.lifetime import check_lifetime, set_lifetime
 from k8s.manifests import Cluster, Document, Group, clusters, component, name, of_kind
+from k8s.manifests import pods as pods_of
+from k8s.options import Options, asked, dress, prefer_spot
 from k8s.quantity import bytes_text, parse
 from k8s.size import most_channels, pod_memory, pods_needed
 
@@ -27,39 +30,61 @@ def render(
     parameters: Mapping[str, Any],
     slots: int | None = None,
     job_name: str | None = None,
+    options: Options = Options(),  # noqa: B008 - it is frozen
 ) -> list[Document]:
     """What the job needs out of an overlay's documents, in its size.
 
-    `parameters` are those of `oka run`; settings that they leave out are those of the overlay's
-    ConfigMap for a job of this pipeline, or for word count. `slots` are tasks per pod of the group
-    `operators`. `job_name` is by default that of the pipeline: two jobs that are there at the same
-    time have two names, and then no object in common that one of them could change. Raises
-    PlacementError if the tasks fit on no number of such pods.
+    `parameters` are those of `oka run`; settings that they leave out are those of the file that
+    `config` names, and then those of the overlay's ConfigMap for a job of this pipeline, or for
+    word count. `slots` are tasks per pod of the group `operators`. `job_name` is by default that of
+    the pipeline: two jobs that are there at the same time have two names, and then no object in
+    common that one of them could change. Raises PlacementError if the tasks fit on no number of
+    such pods, and ConfigError for options that would break the job.
     """
     overlay = copy.deepcopy(list(documents))
-    pipeline = _pipeline_name(parameters["target"])
+    pipeline = pipeline_name(parameters["target"])
     job = _job(overlay, pipeline, job_name or pipeline)
+    _refuse(options)
+    set_lifetime(job, options)
     config_map = _config_map(overlay, job)
-    merged = _settings(config_map, job, parameters)
+    merged = _settings(config_map, job, parameters, options)
     planned = plan({**parameters, "config": None, "more": (), "insecure": False} | merged)
     cluster = next(each for each in clusters(overlay) if each.document is job)
     if slots is not None:
         _set_slots(cluster, slots)
-    pods = _set_size(cluster, planned)
-    _set_budget(overlay, job, pods)
+    if options.gpu:
+        _set_gpus(cluster, planned, options.gpu)
+    pods = _set_size(cluster, planned, options.spare)
+    check_lifetime(job, planned.config, cluster, options)
     _set_settings(config_map, job, planned.config)
     job["spec"]["entrypoint"] = _entrypoint(job, parameters)
-    return [each for each in overlay if component(each) in (None, component(job))]
+    needed = [each for each in overlay if component(each) in (None, component(job))]
+    _set_budgets(needed, pods, planned.config.checkpoints is not None)
+    if options.spot:
+        for pod in pods_of(needed):
+            if pod.group is not None and pod.group.name != "head":
+                prefer_spot(pod)
+    dress(needed, options)
+    return needed
 
 
-def _pipeline_name(target: str) -> str:
+def pipeline_name(target: str) -> str:
+    """What a pipeline's job is called, in the letters that Kubernetes takes."""
     file, _, function = target.partition(":")
     stem = function or file.rsplit("/", 1)[-1].removesuffix(".py")
     return re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")
 
 
-def _job(documents: list[Document], pipeline: str, job_name: str) -> Document:
-    """The RayJob of this name, or a new one like that of its pipeline or of word count."""
+def _refuse(options: Options) -> None:
+    for option in asked(options, ("replicas", "max_replicas", "host")):
+        raise ConfigError(
+            f"{option} is for a pipeline that serves requests, expected one with an HttpSource",
+            "the pods of a job on Ray are as many as its tasks need; --spare has more of them",
+        )
+
+
+def check_name(job_name: str) -> None:
+    """Raise ConfigError for a name that a job cannot have."""
     if not re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", job_name):
         raise ConfigError(
             f"name is {job_name!r}, expected lower case letters, digits and '-'", _NAME_HINT
@@ -69,39 +94,48 @@ def _job(documents: list[Document], pipeline: str, job_name: str) -> Document:
             f"name is {job_name!r}, expected up to {_NAME_LENGTH} characters, not {_CLUSTER!r}",
             _NAME_HINT,
         )
+
+
+def _job(documents: list[Document], pipeline: str, job_name: str) -> Document:
+    """The RayJob of this name, or a new one like that of its pipeline or of word count."""
+    check_name(job_name)
     templates = {component(job): job for job in of_kind(documents, "RayJob")}
     template = next((each for each in (job_name, pipeline, _TEMPLATE) if each in templates), None)
     if template is None:
         raise ConfigError(f"the overlay has no RayJob {job_name!r}, and none for {_TEMPLATE!r}")
     if template == job_name:
         return templates[job_name]
-    copies = [_renamed(each, template, job_name) for each in documents]
+    copies = [renamed(each, template, job_name) for each in documents]
     documents += [each for each in copies if component(each) == job_name]
     return next(each for each in of_kind(documents, "RayJob") if component(each) == job_name)
 
 
-def _renamed(value: Any, template: str, job_name: str) -> Any:
+def renamed(value: Any, template: str, job_name: str) -> Any:
     """A copy of part of a document, with the name of another job in every text."""
     if isinstance(value, dict):
         return {
-            key.replace(template, job_name): _renamed(each, template, job_name)
+            key.replace(template, job_name): renamed(each, template, job_name)
             for key, each in value.items()
         }
     if isinstance(value, list):
-        return [_renamed(each, template, job_name) for each in value]
+        return [renamed(each, template, job_name) for each in value]
     return value.replace(template, job_name) if isinstance(value, str) else value
 
 
-def _settings(config_map: Document, job: Document, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters of `oka run`: what is given, over what the ConfigMap says."""
+def _settings(
+    config_map: Document, job: Document, parameters: Mapping[str, Any], options: Options
+) -> dict[str, Any]:
+    """Parameters of `oka run`: what is given, over the file, over what the ConfigMap says."""
     given = {key: value for key, value in parameters.items() if value is not None}
     base = yaml.safe_load(config_map["data"][f"{component(job)}.yaml"])
-    if given.pop("config", None) is not None:
-        raise ConfigError("--config is not for render", "the overlay's ConfigMap is the config")
+    if (path := given.pop("config", None)) is not None:
+        base |= read_file(path)
     merged = {**base, **read_settings(given.pop("more", ()))}
+    if options.endless and {**merged, **given}.get("checkpoints") is not None:
+        given.setdefault("resume", merged.get("resume") or "latest")
     known = {"parallelism", "batch_size", "runtime", "placement", "strict_placement", "transport"}
-    options = {key: merged.pop(key) for key in known & merged.keys()}
-    return {**options, **given, "more": tuple(f"{key}={value}" for key, value in merged.items())}
+    named = {key: merged.pop(key) for key in known & merged.keys()}
+    return {**named, **given, "more": tuple(f"{key}={value}" for key, value in merged.items())}
 
 
 def _set_slots(cluster: Cluster, slots: int) -> None:
@@ -112,10 +146,31 @@ def _set_slots(cluster: Cluster, slots: int) -> None:
             _set_resource(group, "cpu", str(slots + 1))
 
 
-def _set_size(cluster: Cluster, planned: Plan) -> int:
-    """Replicas and memory of the worker groups; how many pods that makes with the head."""
+def _set_gpus(cluster: Cluster, planned: Plan, gpus: int) -> None:
+    """So many GPUs in each pod of workers, for the device plugin of Kubernetes and for Ray."""
+    tasks = [vertex for vertex in planned.execution.job.vertices if vertex.resources.get("gpus")]
+    if not tasks:
+        raise ConfigError(
+            f"--gpu is {gpus} and no task asks for a GPU, expected one that does",
+            """--set 'resources={"NAME": {"gpus": 1}}', with the operator's name""",
+        )
+    for group in cluster.groups[1:]:
+        spec: Any = group.spec
+        spec.setdefault("resources", {})["GPU"] = str(gpus)
+        _set_resource(group, _GPU, str(gpus))
+        pod: Any = group.pod
+        taint = {"key": _GPU, "operator": "Exists", "effect": "NoSchedule"}
+        pod["tolerations"] = [*pod.get("tolerations", ()), taint]
+
+
+def _set_size(cluster: Cluster, planned: Plan, spare: int) -> int:
+    """Replicas and memory of the worker groups; how many pods that makes with the head.
+
+    A group that has tasks has `spare` pods more than these need, for those of one that is lost.
+    """
     workers = cluster.groups[1:]
     counts = pods_needed(planned, {group.name: group.ray_resources for group in workers})
+    counts = {group: count and count + spare for group, count in counts.items()}
     channels = most_channels(planned.execution)
     for group in workers:
         spec: Any = group.spec
@@ -147,10 +202,16 @@ def _set_resource(group: Group, resource: str, amount: str) -> None:
         group.container["resources"][kind][resource] = amount
 
 
-def _set_budget(documents: Sequence[Document], job: Document, pods: int) -> None:
+def _set_budgets(documents: list[Document], pods: int, goes_on: bool) -> None:
+    """Without checkpoints none may be evicted; with them one Ray pod at a time, or the submitter.
+
+    Then Ray moves the tasks of a worker, and a new submitter finds the job that runs.
+    """
     for budget in of_kind(documents, "PodDisruptionBudget"):
-        if component(budget) == component(job):
-            budget["spec"]["minAvailable"] = pods
+        if "ray.io/is-ray-node" in budget["spec"]["selector"]["matchLabels"]:
+            budget["spec"]["minAvailable"] = pods - goes_on
+        elif goes_on:
+            documents.remove(budget)
 
 
 def _set_settings(config_map: Document, job: Document, config: JobConfig) -> None:
@@ -191,6 +252,7 @@ def _entrypoint(job: Document, parameters: Mapping[str, Any]) -> str:
     )
 
 
+_GPU = "nvidia.com/gpu"
 _TEMPLATE = "word-count"
 _CLUSTER = "cluster"  # the cluster that stays
 _NAME_LENGTH = 43  # KubeRay takes RayJobs of up to 47 characters, `oka-` included

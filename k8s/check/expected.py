@@ -94,7 +94,10 @@ _TABLES: dict[str, dict[str, Rows]] = {
         "RayJob": {
             "suspend": one_of(None, False),
             "backoffLimit": at_least(0),
-            "activeDeadlineSeconds": at_least(1),
+            "activeDeadlineSeconds": (
+                "not set, or 1 or more",
+                lambda found: found is None or at_least(1)[1](found),
+            ),
             "ttlSecondsAfterFinished": at_least(0),
             "shutdownAfterJobFinishes": one_of(True),
         }

@@ -123,9 +123,10 @@ def monitors(subject: Subject) -> Iterator[Mistake]:
     for monitor in of_kind(subject.documents, "PodMonitor"):
         named = {each.get("port") for each in spec(monitor).get("podMetricsEndpoints", [])}
         selector = spec(monitor).get("selector")
+        others = [each for each in subject.pods if not each.group and _watches(monitor, each)]
         pods = [each.group for each in subject.pods if matches(selector, each.labels)]
-        if not any(pods) or not named:
-            yield name(monitor), "selects no Ray pod, or no port"
+        if not (any(pods) or others) or not named:
+            yield name(monitor), "selects no pod, or no port"
         for group in filter(None, pods):
             metrics = _listens(group).get("metrics-export-port", range(0))
             listed = group.container.get("ports", [])
@@ -144,6 +145,12 @@ def _flows(subject: Subject) -> Iterator[Flow]:
         for pod, end in ends:
             for port in listening(service, pod):
                 yield Flow(_client(service), end, name(service), range(port, port + 1))
+                if of_kind(subject.documents, "Ingress"):
+                    yield Flow(_INGRESS, end, "an Ingress", range(port, port + 1))
+    for pod, end in ends:
+        if pod.group is None and any(_watches(each, pod) for each in watched):
+            for port in _numbers(pod):
+                yield Flow(_PROMETHEUS, end, "metrics", range(port, port + 1))
     for pod, end in ends:
         yield from (
             Flow(end, _DNS, "names", range(53, 54), protocol) for protocol in ("UDP", "TCP")
@@ -178,6 +185,22 @@ def listening(service: Document, pod: Pod) -> list[int]:
         each["containerPort"]
         for each in known
         if each.get("name") in wanted or each["containerPort"] in wanted
+    ]
+
+
+def _watches(monitor: Document, pod: Pod) -> bool:
+    """Whether the PodMonitor selects the pod, and names a port of it."""
+    named = {each.get("port") for each in spec(monitor).get("podMetricsEndpoints", [])}
+    known = [each for container in pod.spec["containers"] for each in container.get("ports", [])]
+    selected = matches(spec(monitor).get("selector"), pod.labels)
+    return selected and any(each.get("name") in named for each in known)
+
+
+def _numbers(pod: Pod) -> list[int]:
+    return [
+        port["containerPort"]
+        for container in pod.spec["containers"]
+        for port in container.get("ports", [])
     ]
 
 
@@ -251,6 +274,7 @@ def _text(found: range) -> str:
 _PEERS = {"ingress": "from", "egress": "to"}
 _DNS = End("DNS", "kube-system", {"k8s-app": "kube-dns"})
 _OPERATOR = End("the operator", "kuberay-system", {"app.kubernetes.io/name": "kuberay-operator"})
+_INGRESS = End("the ingress controller", "ingress-nginx")
 _PROMETHEUS = End("Prometheus", "monitoring")
 _VPC = "192.168.0.0/16"  # what eksctl gives a VPC
 _IN_VAIN = "who waits for it waits until the job fails"

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from engine.errors import ConfigError, EngineError
+from engine.job import Plan
 from engine.placement import place
 from k8s.check.finding import Mistake
 from k8s.check.subject import Subject
@@ -30,15 +31,30 @@ def tasks(subject: Subject) -> Iterator[Mistake]:
                 raise ConfigError(f"runtime is {plan.config.runtime!r}, expected 'ray'")
             config = plan.config
             place(plan.execution, cluster.nodes(), config.placement, config.strict_placement)
+            if "activeDeadlineSeconds" not in spec(document) and config.resume is None:
+                raise ConfigError(
+                    "activeDeadlineSeconds is not set, expected it, or a job that resumes",
+                    "a job that hangs keeps its nodes for ever; `oka k8s render --endless`",
+                )
         except EngineError as error:
             yield name(document), error.message, error.hint or ""
 
 
 def budgets(subject: Subject) -> Iterator[Mistake]:
-    """Budgets keep a number of pods, at most those they select; each RayJob has one for all."""
+    """Budgets keep a number of pods, at most those they select; each RayJob has one for all.
+
+    One less than all where the job has checkpoints: then it lives on without one pod.
+    """
     kept: dict[int, list[int]] = {}
+    goes_on = {
+        id(job.document)
+        for job, plan in subject.plans
+        if isinstance(plan, Plan) and plan.config.checkpoints
+    }
     for budget in of_kind(subject.documents, "PodDisruptionBudget"):
         pods, available = _pods(subject, budget), spec(budget).get("minAvailable")
+        if not pods and available == 1 and _selects_submitter(subject, budget):
+            continue
         if type(available) is not int or not 1 <= available <= sum(pods.values()):
             most = sum(pods.values())
             problem = f"minAvailable is {available!r}, expected 1 to {most}, the pods it selects"
@@ -48,9 +64,18 @@ def budgets(subject: Subject) -> Iterator[Mistake]:
             kept.setdefault(owner, []).append(available)
     for cluster in subject.clusters:
         found, pods_of_it = kept.get(id(cluster.document), []), len(cluster.nodes())
+        if id(cluster.document) in goes_on and found == [pods_of_it - 1]:
+            continue
         if len(found) > 1 or (cluster.document["kind"] == "RayJob" and found != [pods_of_it]):
             problem = f"its budgets keep {found} pods, expected one that keeps {pods_of_it}"
             yield cluster.owner, problem, "a pod that is evicted ends the job"
+
+
+def _selects_submitter(subject: Subject, budget: Document) -> bool:
+    return any(
+        pod.group is None and matches(spec(budget).get("selector"), pod.labels)
+        for pod in subject.pods
+    )
 
 
 def _pods(subject: Subject, budget: Document) -> Counter[int]:

@@ -134,7 +134,7 @@ def test_nodes_of_a_cluster_that_is_odd(tmp_path: Path, old: str, new: str, foun
 
 
 def test_without_a_name_every_overlay_is_checked() -> None:
-    assert oka("check") == "0\nno mistakes in dev, eks, eks-monitored, serving\n"
+    assert oka("check") == "0\nno mistakes in dev, eks, eks-monitored, serving, serving-public\n"
 
 
 def test_a_finding_reads_as_check_place_problem_and_hint() -> None:

@@ -120,6 +120,7 @@ def test_a_pipeline_that_the_overlay_does_not_have(eks: Documents) -> None:
     assert groups(found) == {"head": 1, "operators": 2, "loaders": 0}
     assert document(found, "PodDisruptionBudget", "oka-random-word-count")["spec"] == {
         "minAvailable": 3,
+        "unhealthyPodEvictionPolicy": "AlwaysAllow",
         "selector": {
             "matchLabels": {
                 "app.kubernetes.io/component": "random-word-count",
@@ -180,7 +181,7 @@ def test_tasks_that_no_pod_can_take(eks: Documents) -> None:
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        (f"{WORD_COUNT} --config x.yaml", "--config is not for render"),
+        (f"{WORD_COUNT} --config x.yaml", "config file x.yaml cannot be read"),
         (f"{WORD_COUNT} --set x", "--set is 'x', expected NAME=VALUE"),
         (f"{WORD_COUNT} --parallelism 0", "parallelism is 0"),
         ("pipelines/no.py", "pipeline file 'pipelines/no.py' does not exist"),

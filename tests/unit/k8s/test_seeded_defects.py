@@ -255,7 +255,7 @@ DEFECTS = (
     Defect("a typo in the PodMonitor's port", MONITOR, "port: metrics", "port: metrcis", "monitors",
            "'metrcis'"),
     Defect("a PodMonitor that selects nobody", MONITOR, "app.kubernetes.io/name: oka",
-           "app.kubernetes.io/name: oak", "monitors", "selects no Ray pod, or no port"),
+           "app.kubernetes.io/name: oak", "monitors", "selects no pod, or no port"),
     Defect("a typo in Prometheus' namespace", "components/monitoring/network-policy.yaml",
            "name: monitoring", "name: montioring", "policies", "Prometheus"),
     # Nodes
