@@ -15,7 +15,9 @@ PLURALS = {
            "Namespace namespaces", "Service services"],
     "apps/v1": ["Deployment deployments"],
     "policy/v1": ["PodDisruptionBudget poddisruptionbudgets"],
-    "networking.k8s.io/v1": ["NetworkPolicy networkpolicies"],
+    "autoscaling/v2": ["HorizontalPodAutoscaler horizontalpodautoscalers"],
+    "networking.k8s.io/v1": ["NetworkPolicy networkpolicies", "Ingress ingresses"],
+    "monitoring.coreos.com/v1": ["PodMonitor podmonitors"],
     "ray.io/v1": ["RayCluster rayclusters", "RayJob rayjobs"],
 }  # fmt: skip
 
@@ -73,7 +75,9 @@ def _read(path: str) -> Any:
     if parts == ["api"]:
         return {"kind": "APIVersions", "versions": ["v1"]}
     if parts == ["apis"]:
-        known = [{"groupVersion": each, "version": "v1"} for each in PLURALS if "/" in each]
+        known = [
+            {"groupVersion": each, "version": each.split("/")[1]} for each in PLURALS if "/" in each
+        ]
         groups = [
             {"name": each["groupVersion"].split("/")[0], "versions": [each]} for each in known
         ]
