@@ -956,6 +956,18 @@ class S3Client:
         """
         Finds endpoint, region and credentials; asks nobody yet.
         """
+    def abort_upload(self, /, key: "str", id: "str") -> None:
+        """
+        Forgets an upload; one that is not there does not matter.
+        """
+    def begin_upload(self, /, key: "str") -> str:
+        """
+        Begins an upload and gives its id; nobody sees the object until it is completed.
+        """
+    def complete_upload(self, /, key: "str", id: "str", tags: "list[str]") -> None:
+        """
+        Makes the object of an upload.
+        """
     def create(self, /, key: "str", data: "memoryview") -> bool:
         """
         Writes an object in one request unless the key has one; whether it did.
@@ -968,6 +980,10 @@ class S3Client:
     def endpoint(self, /) -> str:
         """
         Where requests go.
+        """
+    def fill_upload(self, /, key: "str", id: "str", path: "str") -> list[str]:
+        """
+        Sends a file's content to an upload; the tags that complete it.
         """
     def get_into(self, /, key: "str", buffer: "memoryview") -> None:
         """

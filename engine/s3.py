@@ -147,6 +147,32 @@ class S3:
         with self._told(key):
             self._client.put_file(key, os.fspath(path))
 
+    def begin_upload(self, key: str) -> str:
+        """Begin an upload in parts, and give its id; there is an object once it is completed.
+
+        What is not completed stays, and is in no listing: `abort_upload` it.
+        """
+        with self._told(key):
+            return self._client.begin_upload(key)
+
+    def fill_upload(self, key: str, upload: str, path: str | os.PathLike[str]) -> Sequence[str]:
+        """Send a file's content to an upload; the tags of its parts, which complete it."""
+        with self._told(key):
+            return self._client.fill_upload(key, upload, os.fspath(path))
+
+    def complete_upload(self, key: str, upload: str, tags: Sequence[str]) -> None:
+        """Make the object of an upload, in place of one that there was.
+
+        A StorageError of the code `NoSuchUpload` says that it was completed or aborted before.
+        """
+        with self._told(key):
+            self._client.complete_upload(key, upload, list(tags))
+
+    def abort_upload(self, key: str, upload: str) -> None:
+        """Forget an upload and what was sent to it; one that there is not does not matter."""
+        with self._told(key):
+            self._client.abort_upload(key, upload)
+
     def delete(self, keys: Sequence[str]) -> None:
         """Remove objects; keys that there are not do not matter."""
         with self._told(keys[0] if len(keys) == 1 else None):

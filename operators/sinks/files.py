@@ -1,5 +1,7 @@
 """Sinks that write files: text lines and JSON lines, one file for each task.
 
+They go to a folder or to S3 (`places.py`), under the same names.
+
 Invariant: a file with its final name is whole. Until a task has written all it is to write, its
 file has a temporary name in the same folder; a job that fails or is cancelled removes that, also
 that of a task that was killed (where the driver sees the folder).
@@ -10,14 +12,12 @@ names of both have the generation of the driver: one that was replaced, and does
 alone what is of those behind it.
 """
 
-import contextlib
 import json
 import logging
 import os
 import re
 from abc import abstractmethod
-from pathlib import Path
-from typing import Any, ClassVar, TextIO
+from typing import Any, ClassVar
 from uuid import uuid4
 
 from engine.columns import is_columns, rows
@@ -26,6 +26,7 @@ from engine.graph.failing import Failing
 from engine.graph.operator import Properties, SinkOperator, SinkWriter, TaskContext
 from engine.json_values import ENCODER
 from operators.sinks.lines import lines
+from operators.sinks.places import Draft, place_of
 
 logger = logging.getLogger("oka")
 _KEPT = {"kind": "files"}
@@ -33,46 +34,46 @@ _KEPT = {"kind": "files"}
 
 
 class _Files(SinkOperator[Any]):
-    """What both have in common: the folder, and how a task's file comes to its name."""
+    """What both have in common: the place, and how a task's file comes to its name."""
 
     suffix: ClassVar[str]
     properties = Properties(meaning=_KEPT)
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        # Absolute, since a worker may have another working directory.
-        self.folder = Path(folder).absolute()
+        self.place = place_of(folder)
         self.job = ""
+
+    @property
+    def files(self) -> str:
+        """The folder, or s3://bucket/prefix."""
+        return self.place.url
 
     def validate(self) -> None:
         """Make the folder; `GraphError` if that or writing to it is not possible."""
         self.job = uuid4().hex
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise GraphError(
-                f"folder {str(self.folder)!r} cannot be made: {error.strerror}, expected a folder"
-            ) from None
-        if not os.access(self.folder, os.W_OK | os.X_OK):
-            raise GraphError(f"folder {str(self.folder)!r} may not be written to")
+        self.place.validate()
 
     def validate_beside(self, other: SinkOperator[Any]) -> None:
         """Refuse another that writes files of such names into the folder, however it is spelt."""
         if (
             isinstance(other, _Files)
             and other.suffix == self.suffix
-            and self.folder.samefile(other.folder)
+            and self.place.is_same(other.place)
         ):
+            mine, others = self.place.url, other.place.url
             raise GraphError(
-                f"both write part-*{self.suffix} into {str(self.folder)!r}"
-                + (f", which is {str(other.folder)!r}" if self.folder != other.folder else "")
+                f"both write part-*{self.suffix} into {mine!r}"
+                + (f", which is {others!r}" if mine != others else "")
                 + ", expected a folder for each: they would replace each other's files",
                 hint="give each a folder of its own, or one sink both streams by union",
             )
 
     def abort(self) -> None:
         """Remove the temporary files of the job."""
-        for path in self.folder.glob(f".part-*.{self.job}.*.tmp"):
-            path.unlink(missing_ok=True)
+        self.place.drop([name for name in self.place.names() if self._is_temporary(name)])
+
+    def _is_temporary(self, name: str) -> bool:
+        return name.startswith(".part-") and f".{self.job}." in name and name.endswith(".tmp")
 
     def open(self, context: TaskContext) -> SinkWriter:
         """A temporary file in the folder."""
@@ -88,7 +89,8 @@ class LineFiles(_Files):
 
     Files of an earlier job in the folder are replaced; with checkpoints there must be none, and
     each epoch has files of its own, `part-00000-00000007.txt`. Two such sinks of one job are
-    refused where they have one folder; jobs that run at once need a folder each, too. A line feed
+    refused where they have one folder; jobs that run at once need a folder each, too. The folder
+    may be `s3://bucket/prefix`. A line feed
     inside a record is written as it is; `JsonLines` keeps such records apart.
 
     >>> LineFiles("out").encode(["a", 1], Failing())
@@ -138,8 +140,8 @@ class JsonLines(_Files):
 
 class _FileWriter(SinkWriter):
     def __init__(self, sink: _Files, context: TaskContext) -> None:
-        self._folder = sink.folder
-        self._folder.mkdir(parents=True, exist_ok=True)  # the driver's may be another machine's
+        self._place = sink.place
+        self._place.make()
         self._encode = sink.encode
         self._failing = context.failing
         self._index, self._parallelism = context.index, context.parallelism
@@ -149,36 +151,20 @@ class _FileWriter(SinkWriter):
         self._committed = context.committed
         self._identity = context.identity
         whose = f"{sink.job}.{context.generation}"
-        self._temporary = self._folder / f".part-{context.index:05}{sink.suffix}.{whose}.tmp"
-        self._file: TextIO | None = None
-        """Not yet final; an epoch without records has none."""
+        self._temporary = f".part-{context.index:05}{sink.suffix}.{whose}.tmp"
+        self._draft: Draft | None = None
+        """Not yet staged; an epoch without records has none."""
         if not self._by_epoch:
-            self._open()
-
-    def _open(self) -> TextIO:
-        try:
-            self._file = self._temporary.open("x", encoding="utf-8", newline="\n")
-        except FileNotFoundError:
-            raise self._gone() from None
-        return self._file
-
-    def _gone(self) -> FileNotFoundError:
-        what = "what this task has written there" if self._folder.is_dir() else "it"
-        return FileNotFoundError(
-            f"the folder {str(self._folder)!r} was deleted or moved while the job runs: {what} is "
-            "gone, expected it to stay until the job has ended\n\n"
-            "hint: run the job again, without that"
-        )
+            self._draft = self._place.open(self._temporary)
 
     def write(self, records: Any) -> None:
         if not len(records):
             return
         text = self._encode(records, self._failing)
-        file = self._file or self._open()
-        if not os.fstat(file.fileno()).st_nlink:
-            raise self._gone()
+        if self._draft is None:
+            self._draft = self._place.open(self._temporary)
         try:
-            file.write(text)
+            self._draft.write(text)
         except UnicodeEncodeError:
             for record in records:
                 try:
@@ -188,73 +174,64 @@ class _FileWriter(SinkWriter):
                     raise
             raise
 
-    def prepare(self, epoch: int) -> tuple[str, int, str] | str | None:
-        """The final name; with checkpoints, and the generation and the folder."""
-        if self._file is None:
+    def prepare(self, epoch: int) -> tuple[Any, ...] | None:
+        """The final name, and what finishes it; with checkpoints the generation and the place."""
+        if self._draft is None:
             return None
-        self._file.flush()
-        if not os.fstat(self._file.fileno()).st_nlink:
-            raise self._gone()
-        os.fsync(self._file.fileno())
-        self._file.close()
-        self._file = None
-        if not self._by_epoch:
-            return f"part-{self._index:05}{self._suffix}"
-        name = f"part-{self._index:05}-{epoch:08}{self._suffix}"
-        # `abort` removes none of this name.
-        try:
-            self._temporary.rename(self._folder / _prepared(name, self._generation))
-        except FileNotFoundError:
-            raise self._gone() from None
-        _sync_folder(self._folder)
-        return name, self._generation, str(self._folder)
+        name = f"part-{self._index:05}{self._suffix}"
+        staged = self._temporary
+        if self._by_epoch:
+            name = f"part-{self._index:05}-{epoch:08}{self._suffix}"
+            staged = _prepared(name, self._generation)  # `abort` removes none of this name
+        token = self._draft.stage(staged, name)
+        self._draft = None
+        # Without checkpoints, `abort` has the upload aborted whose name is the temporary one.
+        return name, self._generation, self._place.url, token
 
     def commit(self, epoch: int, prepared: Any) -> str | None:
         if prepared is None:
             return None
         if self._by_epoch:
-            return str(self._commit_epoch(epoch, prepared))
-        final: Path = self._folder / prepared
-        try:
-            self._temporary.replace(final)
-        except FileNotFoundError:
-            raise self._gone() from None
+            return self._commit_epoch(epoch, prepared)
+        name, _, _, token = prepared
+        if not self._place.finish(self._temporary, name, token):
+            raise self._place.gone()
         if self._index == 0:
             self._remove_parts_beyond()
-        _sync_folder(self._folder)
-        return str(final)
+        return self._place.of(name)
 
-    def _commit_epoch(self, epoch: int, prepared: Any) -> Path:
-        """Give a file its name, in the folder that the sink had then, or where that was moved to.
+    def _commit_epoch(self, epoch: int, prepared: Any) -> str:
+        """Give a file its name, in the place that the sink had then, or where that was moved to.
 
-        Savepoints that were made before there were generations, or folders, have neither.
+        Savepoints that were made before there were generations, folders or S3 have less of it.
         """
-        name, generation, *of_then = (prepared, None) if isinstance(prepared, str) else prepared
+        known: tuple[Any, ...] = (prepared,) if isinstance(prepared, str) else tuple(prepared)
+        name, generation, of_then, token = (*known, *_UNKNOWN[len(known) :])
         if not _NAME.fullmatch(name):
             raise CheckpointError(f"{name!r} was prepared for epoch {epoch}, expected part-…")
-        folders = dict.fromkeys((*map(Path, of_then), self._folder))
-        for folder in folders:
-            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                (folder / _prepared(name, generation)).replace(folder / name)
-                _sync_folder(folder)
-                return folder / name
-        final = next((each / name for each in folders if (each / name).exists()), None)
+        places = {self._place.url: self._place}
+        if of_then is not None:
+            places = {of_then: places.get(of_then) or place_of(of_then), **places}
+        for url, place in places.items():
+            if place.finish(_prepared(name, generation), name, token if url == of_then else ""):
+                return place.of(name)
+        final = next((each for each in places.values() if each.has(name)), None)
         if final is None and epoch > self._committed:
             raise CheckpointError(
-                f"{name} of epoch {epoch} is not in {' or '.join(map(str, folders))}, expected it "
+                f"{name} of epoch {epoch} is not in {' or '.join(places)}, expected it "
                 "or what was prepared of it: it is not known to be final",
                 "put the files of the folder back where they were; or, to go on without what was "
                 "in it, name the sink anew by .named(…), with "
                 f"drop_state={json.dumps([self._identity])}",
             )
-        if final is None and len(folders) == 1:  # with another, they were moved on purpose
+        if final is None and len(places) == 1:  # with another, they were moved on purpose
             logger.warning(
-                f"{name} of epoch {epoch} is final, and is not in {self._folder} any more: what "
+                f"{name} of epoch {epoch} is final, and is not in {self._place.url} any more: what "
                 "the job had written there is not written again\n\n"
                 "hint: if nobody took it away on purpose, put the files back, or run the job from "
                 "the start, with another folder for its checkpoints"
             )
-        return final or self._folder / name
+        return (final or self._place).of(name)
 
     def restore(self, epoch: int, prepared: list[tuple[int, Any]]) -> None:
         """Make final what is stored, and remove what tasks of such an index had beyond it.
@@ -262,45 +239,46 @@ class _FileWriter(SinkWriter):
         Raises CheckpointError where there is output behind the epoch, which would come again.
         """
         super().restore(epoch, prepared)
-        for path in self._folder.iterdir():
-            left, final = _LEFT.fullmatch(path.name), self._final(path)
+        dropped = []
+        for name in self._place.names():
+            left, final = _LEFT.fullmatch(name), self._final(name)
             if left and left[2] == self._suffix and self._is_ours(int(left[1])):
                 if int(left[3] or 0) <= self._generation:
-                    path.unlink(missing_ok=True)
+                    dropped.append(name)
             elif final and self._is_ours(int(final[1])):
-                self._check_before(epoch, path, final[2])
+                self._check_before(epoch, name, final[2])
+        self._place.drop(dropped)
 
-    def _check_before(self, epoch: int, path: Path, of_epoch: str | None) -> None:
+    def _check_before(self, epoch: int, name: str, of_epoch: str | None) -> None:
         if epoch == 0:
             raise CheckpointError(
-                f"{path} is of another job, expected a folder without such files",
+                f"{self._place.of(name)} is of another job, expected a folder without such files",
                 "a job with checkpoints adds files to its folder: give it another one",
             )
         if of_epoch is not None and int(of_epoch[1:]) > epoch:
             raise CheckpointError(
-                f"{path} has output behind epoch {epoch}, which the job goes on from, expected "
-                "none: it would be there twice",
+                f"{self._place.of(name)} has output behind epoch {epoch}, which the job goes on "
+                "from, expected none: it would be there twice",
                 f"move the files of epochs behind {epoch} away, or go on from the last one",
             )
 
     def abort(self) -> None:
-        if self._file is not None:
-            with contextlib.suppress(OSError):  # what cannot be flushed is removed all the same
-                self._file.close()
-        self._temporary.unlink(missing_ok=True)
+        if self._draft is not None:
+            self._draft.close()
+        self._place.drop([self._temporary])
 
     def _is_ours(self, index: int) -> bool:
         return index % self._parallelism == self._index
 
-    def _final(self, path: Path) -> re.Match[str] | None:
-        return re.fullmatch(rf"part-(\d{{5,}})(-\d{{8,}})?{re.escape(self._suffix)}", path.name)
+    def _final(self, name: str) -> re.Match[str] | None:
+        return re.fullmatch(rf"part-(\d{{5,}})(-\d{{8,}})?{re.escape(self._suffix)}", name)
 
     def _remove_parts_beyond(self) -> None:
         """Parts that an earlier job with more tasks left would else pass for this job's."""
-        for path in self._folder.iterdir():
-            found = self._final(path)
-            if found and (found[2] or int(found[1]) >= self._parallelism):
-                path.unlink(missing_ok=True)
+        found = [(name, self._final(name)) for name in self._place.names()]
+        self._place.drop(
+            name for name, part in found if part and (part[2] or int(part[1]) >= self._parallelism)
+        )
 
 
 def _prepared(name: str, generation: int | None) -> str:
@@ -308,16 +286,10 @@ def _prepared(name: str, generation: int | None) -> str:
     return f".{name}{'' if generation is None else f'.{generation}'}.prepared"
 
 
+_UNKNOWN: tuple[Any, ...] = ("", None, None, "")
+"""Name, generation, place and token, where nothing says them."""
 _NAME = re.compile(r"part-\d{5,}-\d{8,}[^/\0]*")
 _LEFT = re.compile(
     r"\.part-(\d{5,})(?:-\d{8,})?(\.[a-z]+)(?:\.[0-9a-f]{32})?(?:\.(\d+))?\.(?:prepared|tmp)"
 )
 """What is not final, of an index, with a suffix, and of a generation."""
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)  # makes the new name last
-    finally:
-        os.close(handle)

@@ -5,8 +5,6 @@ Run it with `oka run pipelines/nexmark/run.py query=q5 api=per_record events=300
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import engine
 from operators import Pipeline
 from operators.sinks import Discard, JsonLines
@@ -30,7 +28,7 @@ def pipeline(
     """
     chosen = Events(events, rate, disorder) if folder is None else Events.read(folder)
     results = query_of(query).of(Tables(chosen, api))
-    return results.sink(Discard() if output is None else JsonLines(Path(output)))
+    return results.sink(Discard() if output is None else JsonLines(output))
 
 
 if __name__ == "__main__":

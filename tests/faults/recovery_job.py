@@ -63,9 +63,8 @@ def expected() -> dict[str, list[Any]]:
 
 def main() -> None:
     """Run the job, or go on with it."""
-    folder, checkpoints, runtime, transport = sys.argv[1:]
-    out = Path(folder)
-    jobfolders.announce(out.with_name("job").open("a"))
+    folder, out, checkpoints, runtime, transport = sys.argv[1:]
+    jobfolders.announce((Path(folder) / "job").open("a"))
     numbers = source(Collection(range(RECORDS), rate=RECORDS / SECONDS))
     records = numbers.map(lambda n: (n % KEYS, n, n * STEP_US))
     keyed = records.key_by(0)
@@ -75,12 +74,12 @@ def main() -> None:
     spread = numbers.map(lambda n: (n % MANY, n)).key_by(0)
     result = engine.execute(
         [
-            keyed.process(Numbered()).sink(JsonLines(out / "counted")),
-            windows.sink(JsonLines(out / "windows")),
-            records.map_async(answer, max_in_flight=64).sink(JsonLines(out / "answers")),
-            summed.sink(JsonLines(out / "summed")),
-            spread.process(Numbered()).sink(JsonLines(out / "each")),
-            spread.count(emit="final").sink(JsonLines(out / "tally")),
+            keyed.process(Numbered()).sink(JsonLines(f"{out}/counted")),
+            windows.sink(JsonLines(f"{out}/windows")),
+            records.map_async(answer, max_in_flight=64).sink(JsonLines(f"{out}/answers")),
+            summed.sink(JsonLines(f"{out}/summed")),
+            spread.process(Numbered()).sink(JsonLines(f"{out}/each")),
+            spread.count(emit="final").sink(JsonLines(f"{out}/tally")),
             keyed.count(emit="final").sink(Collect()).named("final"),
             keyed.count().sink(Counts()).named("counts"),
         ],

@@ -55,15 +55,15 @@ class Runs:
     ) -> None:
         self.folder = folder
         self._checkpoints = folder / "checkpoints"
-        """Where their files are; an S3 server keeps them below the bucket."""
+        """Where their files are; an S3 server keeps them below the bucket, and those of sinks."""
         self._environment = {"RAY_ADDRESS": ray_address()} if runtime == "ray" else {}
-        checkpoints = str(self._checkpoints)
+        out, checkpoints = str(folder / "out"), str(self._checkpoints)
         if s3 is not None:
-            checkpoints = "s3://checkpoints"
+            out, checkpoints = "s3://out", "s3://checkpoints"
             self._environment |= {**S3_CREDENTIALS, "AWS_ENDPOINT_URL": s3.endpoint}
         self._command = [
             *(sys.executable, "-m", "tests.faults.recovery_job"),
-            *(str(folder / "out"), checkpoints, runtime, transport),
+            *(str(folder), out, checkpoints, runtime, transport),
         ]
         self._runtime = runtime
         self._chance = chance
@@ -132,24 +132,31 @@ def kill(process: psutil.Process) -> None:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", seeds("0-1"))
-@pytest.mark.parametrize("runtime", ["local", pytest.param("ray", marks=pytest.mark.ray)])
+@pytest.mark.parametrize(
+    ("runtime", "storage"),
+    [
+        ("local", "folder"),
+        ("local", "s3"),
+        pytest.param("ray", "folder", marks=pytest.mark.ray),
+    ],
+)
 def test_what_was_killed_has_lost_and_doubled_nothing(
-    runtime: str, seed: int, tmp_path: Path, request: pytest.FixtureRequest
+    runtime: str, storage: str, seed: int, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     if runtime == "ray":
         request.getfixturevalue("ray_cluster")
-    chance = random.Random(f"recovery {runtime} {seed}")
+    chance = random.Random(f"recovery {runtime} {storage} {seed}")
     transport = chance.choice(["shm", "tcp"]) if runtime == "local" else "auto"
     moments = [
         (chance.choice(["worker", "driver"]), chance.choice(["any time", "a new file"]))
         for _ in range(chance.randint(1, MOST_KILLS))
     ]
-    storage = chance.choice(["folder", "s3"]) if runtime == "local" else "folder"
     print(f"seed {seed}: {runtime}, {transport}, {storage}, {moments}")
     with ExitStack() as stack:
         s3 = None
         if storage == "s3":
-            (tmp_path / "checkpoints").mkdir()
+            for bucket in ("checkpoints", "out"):
+                (tmp_path / bucket).mkdir()
             s3 = stack.enter_context(S3Server(tmp_path, **S3_KEYS))
         runs = Runs(tmp_path, runtime, transport, chance, s3)
         stack.callback(runs.close)
@@ -160,6 +167,9 @@ def test_what_was_killed_has_lost_and_doubled_nothing(
         told = runs.end()
         runs.driver.wait_nothing_left()
         wait_until(lambda: not job_folders(runs.driver))
+        if s3 is not None:  # who is killed as an upload begins leaves one without parts
+            uploads = tmp_path / ".oka-s3" / "uploads"
+            assert {each.name for each in uploads.glob("*/*")} <= {"target"}
     assert told.pop("late") == 0
     check(tmp_path / "out", told)
 

@@ -207,6 +207,47 @@ impl S3Client {
         call(py, |interrupted| self.0.put_file(key, &path, interrupted))
     }
 
+    /// Begins an upload and gives its id; nobody sees the object until it is completed.
+    #[pyo3(signature = (key: "str"))]
+    fn begin_upload(&self, py: Python<'_>, key: &str) -> PyResult<String> {
+        call(py, |interrupted| self.0.begin_upload(key, interrupted))
+    }
+
+    /// Sends a file's content to an upload; the tags that complete it.
+    #[pyo3(signature = (key: "str", id: "str", path: "str"))]
+    #[allow(clippy::needless_pass_by_value, reason = "converted anyway")]
+    fn fill_upload(
+        &self,
+        py: Python<'_>,
+        key: &str,
+        id: &str,
+        path: PathBuf,
+    ) -> PyResult<Vec<String>> {
+        call(py, |interrupted| {
+            self.0.fill_upload(key, id, &path, interrupted)
+        })
+    }
+
+    /// Makes the object of an upload.
+    #[pyo3(signature = (key: "str", id: "str", tags: "list[str]"))]
+    fn complete_upload(
+        &self,
+        py: Python<'_>,
+        key: &str,
+        id: &str,
+        tags: Vec<String>,
+    ) -> PyResult<()> {
+        call(py, |interrupted| {
+            self.0.complete_upload(key, id, tags, interrupted)
+        })
+    }
+
+    /// Forgets an upload; one that is not there does not matter.
+    #[pyo3(signature = (key: "str", id: "str"))]
+    fn abort_upload(&self, py: Python<'_>, key: &str, id: &str) -> PyResult<()> {
+        call(py, |interrupted| self.0.abort_upload(key, id, interrupted))
+    }
+
     /// Removes objects; those that there are not do not matter.
     #[pyo3(signature = (keys: "list[str]"))]
     #[allow(clippy::needless_pass_by_value, reason = "converted anyway")]

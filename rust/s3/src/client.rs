@@ -16,12 +16,12 @@ use crate::client::profile::{Profiles, chosen, variable};
 use crate::client::upload::Source;
 use crate::stop::unless;
 use bytes::Bytes;
-use futures::{StreamExt, TryStreamExt};
+use futures::{StreamExt, TryFutureExt, TryStreamExt};
 use object_store::aws::{AmazonS3, AmazonS3Builder};
+use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
 use object_store::{BackoffConfig, ObjectStore, RetryConfig};
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -185,20 +185,7 @@ impl Client {
         path: &std::path::Path,
         interrupted: Interrupt<'_>,
     ) -> Result<(), Failure> {
-        let failed = |error| Failure::File {
-            path: path.display().to_string(),
-            error,
-        };
-        let file = File::open(path).map_err(failed)?;
-        let about = file.metadata().map_err(failed)?;
-        if !about.is_file() {
-            return Err(failed(std::io::Error::other("it is not a file")));
-        }
-        let source = Source::File {
-            file: Arc::new(file),
-            size: about.len(),
-            path: path.display().to_string(),
-        };
+        let source = Source::of_file(path)?;
         self.upload(key, source, interrupted)
     }
 
@@ -228,6 +215,66 @@ impl Client {
                     object_store::Error::NotFound { .. } if !is_bucket_missing(&error) => Ok(()),
                     error => Err(Failure::of(error)),
                 })
+        };
+        self.wait(work, interrupted)
+    }
+
+    /// Begins an upload and gives its id. Nobody sees the object until the upload is completed.
+    pub fn begin_upload(&self, key: &str, interrupted: Interrupt<'_>) -> Result<String, Failure> {
+        let path = self.path(key)?;
+        let work = async { self.store.create_multipart(&path).await };
+        self.wait(work.map_err(Failure::of), interrupted)
+    }
+
+    /// Sends a file's content to an upload, and gives what completes it: a tag of each part.
+    pub fn fill_upload(
+        &self,
+        key: &str,
+        id: &str,
+        file: &std::path::Path,
+        interrupted: Interrupt<'_>,
+    ) -> Result<Vec<String>, Failure> {
+        let path = self.path(key)?;
+        let source = Source::of_file(file)?;
+        let part_bytes = source.part_bytes(self.part_bytes);
+        let id = id.to_owned();
+        let parts = upload::parts(&self.store, &path, &id, &source, part_bytes, self.parallel);
+        let tags = parts.map_ok(|parts| parts.into_iter().map(|part| part.content_id).collect());
+        self.wait(tags, interrupted)
+    }
+
+    /// Makes the object of an upload, in place of one that there was. After an error nobody knows.
+    pub fn complete_upload(
+        &self,
+        key: &str,
+        id: &str,
+        tags: Vec<String>,
+        interrupted: Interrupt<'_>,
+    ) -> Result<(), Failure> {
+        let path = self.path(key)?;
+        let id = id.to_owned();
+        let parts = tags.into_iter().map(|content_id| PartId { content_id });
+        let work = self
+            .store
+            .complete_multipart(&path, &id, parts.collect())
+            .map_ok(drop);
+        self.wait(work.map_err(Failure::of), interrupted)
+    }
+
+    /// Forgets an upload and what was sent to it; one that is not there does not matter.
+    pub fn abort_upload(
+        &self,
+        key: &str,
+        id: &str,
+        interrupted: Interrupt<'_>,
+    ) -> Result<(), Failure> {
+        let path = self.path(key)?;
+        let id = id.to_owned();
+        let work = async {
+            match self.store.abort_multipart(&path, &id).await {
+                Err(error) if error.to_string().contains("NoSuchUpload") => Ok(()),
+                done => done.map_err(Failure::of),
+            }
         };
         self.wait(work, interrupted)
     }

@@ -37,9 +37,7 @@ pub(crate) async fn object(
     unfinished: &Unfinished,
 ) -> Result<(), Failure> {
     let size = source.size();
-    let part_bytes = (part_bytes as u64)
-        .max(LEAST_PART)
-        .max(size.div_ceil(MOST_PARTS));
+    let part_bytes = source.part_bytes(part_bytes);
     if size <= 2 * part_bytes {
         let data = source.read(0..size).await?;
         let done = store
@@ -49,11 +47,29 @@ pub(crate) async fn object(
     }
     let id = store.create_multipart(path).await.map_err(Failure::of)?;
     unfinished.set(Some(id.clone()));
-    let (source, id) = (&source, &id);
+    let parts = parts(store, path, &id, &source, part_bytes, parallel).await?;
+    store
+        .complete_multipart(path, &id, parts)
+        .await
+        .map_err(Failure::of)?;
+    unfinished.set(None);
+    Ok(())
+}
+
+/// Sends all bytes as parts of an upload that has begun.
+pub(crate) async fn parts(
+    store: &AmazonS3,
+    path: &Path,
+    id: &MultipartId,
+    source: &Source,
+    part_bytes: u64,
+    parallel: usize,
+) -> Result<Vec<PartId>, Failure> {
+    let size = source.size();
     let ranges = (0..size)
         .step_by(part_bytes as usize)
         .map(|at| at..(at + part_bytes).min(size));
-    let parts: Vec<PartId> = futures::stream::iter(ranges.enumerate())
+    futures::stream::iter(ranges.enumerate())
         .map(|(number, range)| async move {
             let data = source.read(range).await?;
             let payload = PutPayload::from(data);
@@ -62,13 +78,7 @@ pub(crate) async fn object(
         })
         .buffered(parallel)
         .try_collect()
-        .await?;
-    store
-        .complete_multipart(path, id, parts)
         .await
-        .map_err(Failure::of)?;
-    unfinished.set(None);
-    Ok(())
 }
 
 /// Writes the object in one request unless there is one, and says whether it did.
@@ -116,6 +126,31 @@ impl Source {
             Self::Memory(data) => data.len() as u64,
             Self::File { size, .. } => *size,
         }
+    }
+
+    /// Bytes of a part, as S3's limits have it.
+    pub fn part_bytes(&self, wanted: usize) -> u64 {
+        (wanted as u64)
+            .max(LEAST_PART)
+            .max(self.size().div_ceil(MOST_PARTS))
+    }
+
+    /// The content of a file, as long as it is now.
+    pub fn of_file(path: &std::path::Path) -> Result<Self, Failure> {
+        let failed = |error| Failure::File {
+            path: path.display().to_string(),
+            error,
+        };
+        let file = File::open(path).map_err(failed)?;
+        let about = file.metadata().map_err(failed)?;
+        if !about.is_file() {
+            return Err(failed(io::Error::other("it is not a file")));
+        }
+        Ok(Self::File {
+            file: Arc::new(file),
+            size: about.len(),
+            path: path.display().to_string(),
+        })
     }
 
     async fn read(&self, range: Range<u64>) -> Result<Bytes, Failure> {

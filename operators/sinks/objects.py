@@ -1,0 +1,141 @@
+"""Files of a sink as objects in S3: multipart uploads, which nobody sees until they are completed.
+
+An upload whose task was killed would stay for good, and cost money: it is in no listing of objects.
+So each has a small object beside where its own will be, of the name by which it is staged, which
+says what upload that is. Who finds one that nobody will finish aborts the upload. A task that is
+killed between the beginning and that leaves an upload without parts, which costs nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import cached_property
+from typing import Any
+
+from engine.checkpoint.storage import is_missing
+from engine.errors import ConfigError, GraphError, StorageError
+from engine.s3 import S3, split_url
+from operators.sinks.places import Draft, Place
+
+
+class S3Prefix(Place):
+    """Objects right below s3://bucket/prefix; endpoint and credentials are those of each task."""
+
+    def __init__(self, url: str) -> None:
+        try:
+            self._where = split_url(url)
+        except ConfigError as error:
+            raise GraphError(error.message, error.hint) from None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return S3Prefix, (self.url,)
+
+    @property
+    def url(self) -> str:
+        """As people write it, without a slash at its end."""
+        return "s3://" + "/".join(filter(None, self._where))
+
+    @cached_property
+    def s3(self) -> S3:
+        """The client of this process."""
+        return S3.open(self.url)
+
+    def validate(self) -> None:
+        """Ask nobody: the driver may have no credentials, and need none."""
+
+    def is_same(self, other: Place) -> bool:
+        """As the base says."""
+        return isinstance(other, S3Prefix) and self._where == other._where
+
+    def make(self) -> None:
+        """Raise StorageError now where the bucket or the credentials do not suit."""
+        self.names()
+
+    def names(self) -> Iterable[str]:
+        """As the base says, but for uploads that have no object yet."""
+        return [key for key, _ in self.s3.list() if key and "/" not in key]
+
+    def has(self, name: str) -> bool:
+        """As the base says."""
+        return self._size(name) is not None
+
+    def open(self, temporary: str) -> Draft:
+        """As the base says: in a file of this machine, without a name."""
+        return _ObjectDraft(self)
+
+    def finish(self, staged: str, final: str, token: str) -> bool:
+        """As the base says; also if a completion before has come through without its answer."""
+        if not token:
+            return False
+        upload, size, *tags = json.loads(token)
+        is_done = True
+        try:
+            self.s3.complete_upload(final, upload, tags)
+        except StorageError as error:
+            if error.code != "NoSuchUpload":
+                raise
+            is_done = self._size(final) == size
+        self.s3.delete([staged])
+        return is_done
+
+    def drop(self, names: Iterable[str]) -> None:
+        """As the base says; uploads are aborted."""
+        found = list(names)
+        for name in found:
+            if name.startswith("."):
+                self._abort(name)
+        if found:
+            self.s3.delete(found)
+
+    def gone(self) -> OSError:
+        """As the base says."""
+        return FileNotFoundError(
+            f"an upload to {self.url} was aborted or removed while the job runs, expected it to "
+            "stay until the job has ended\n\n"
+            "hint: does a rule of the bucket abort uploads after a time? Run the job again"
+        )
+
+    def _abort(self, staged: str) -> None:
+        try:
+            final, upload = json.loads(self.s3.get(staged))
+        except StorageError as error:
+            if not is_missing(error):
+                raise
+        else:
+            self.s3.abort_upload(final, upload)
+
+    def _size(self, name: str) -> int | None:
+        try:
+            return self.s3.size(name)
+        except StorageError as error:
+            if not is_missing(error):
+                raise
+            return None
+
+
+class _ObjectDraft(Draft):
+    """A file without a name: the key of an object has its epoch, which is not known before."""
+
+    def __init__(self, prefix: S3Prefix) -> None:
+        self._s3 = prefix.s3
+        self.file = tempfile.TemporaryFile("w", encoding="utf-8", newline="\n")  # noqa: SIM115
+
+    def stage(self, staged: str, final: str) -> str:
+        self.file.flush()
+        descriptor = self.file.fileno()
+        upload = self._s3.begin_upload(final)
+        self._s3.put(staged, json.dumps([final, upload]).encode())
+        try:
+            tags = self._s3.fill_upload(final, upload, f"/proc/self/fd/{descriptor}")
+        except BaseException:
+            with suppress(StorageError):  # else who goes on does it
+                self._s3.abort_upload(final, upload)
+                self._s3.delete([staged])
+            raise
+        size = os.fstat(descriptor).st_size
+        self.file.close()
+        return json.dumps([upload, size, *tags])

@@ -1,0 +1,214 @@
+"""Where the files of a sink go: a folder, or a prefix in S3.
+
+Both take a file in two steps. What was staged outlives the machine, and nobody sees it by its final
+name; `finish` gives it that, and may come again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TextIO
+
+from engine.errors import GraphError
+
+
+class Place(ABC):
+    """A place for files by name. It can be pickled."""
+
+    @property
+    @abstractmethod
+    def url(self) -> str:
+        """As people write it."""
+
+    @abstractmethod
+    def validate(self) -> None:
+        """Raise GraphError where nothing can be written to. Called on the driver."""
+
+    @abstractmethod
+    def is_same(self, other: Place) -> bool:
+        """Whether a name is one file in both, however they are spelt."""
+
+    @abstractmethod
+    def make(self) -> None:
+        """Have it be there, for a task that will write."""
+
+    @abstractmethod
+    def names(self) -> Iterable[str]:
+        """What is there right now, final and not."""
+
+    @abstractmethod
+    def has(self, name: str) -> bool:
+        """Whether there is such a file."""
+
+    @abstractmethod
+    def open(self, temporary: str) -> Draft:
+        """Begin a file; the name is that of nobody else."""
+
+    @abstractmethod
+    def finish(self, staged: str, final: str, token: str) -> bool:
+        """Make a file final that was staged as this, in place of one that there was.
+
+        False if there is nothing by this name: it has been finished, or dropped. `token` is what
+        `Draft.stage` gave here; that of another place is "".
+        """
+
+    @abstractmethod
+    def drop(self, names: Iterable[str]) -> None:
+        """Remove what has these names, final or not; what there is not does not matter."""
+
+    @abstractmethod
+    def gone(self) -> OSError:
+        """What a task raises that finds what it has written there gone."""
+
+    def of(self, name: str) -> str:
+        """The file of this name as people write it."""
+        return f"{self.url}/{name}"
+
+
+class Draft(ABC):
+    """A file that is being written."""
+
+    file: TextIO
+
+    def write(self, text: str) -> None:
+        """Add the text."""
+        self.file.write(text)
+
+    @abstractmethod
+    def stage(self, staged: str, final: str) -> str:
+        """Make it last under the first name, to be finished under the other; what that takes."""
+
+    def close(self) -> None:
+        """Write no more, staged or not."""
+        with contextlib.suppress(OSError):  # what cannot be flushed is dropped all the same
+            self.file.close()
+
+
+def place_of(where: str | os.PathLike[str]) -> Place:
+    """The place of a folder or of s3://bucket/prefix; GraphError for what is none."""
+    text = os.fspath(where)
+    if text.startswith("s3://"):
+        from operators.sinks.objects import S3Prefix  # here: most jobs never talk to S3
+
+        return S3Prefix(text)
+    if text.startswith("s3:/"):
+        raise GraphError(
+            f"the folder is {where!r}, expected a folder or s3://bucket/prefix",
+            "give s3://… as a text: a Path has one slash where there were two",
+        )
+    if "://" in text or not text:
+        raise GraphError(f"the folder is {text!r}, expected a folder or s3://bucket/prefix")
+    return Folder(Path(text))
+
+
+class Folder(Place):
+    """A folder of the machine that a task is on; several may share it."""
+
+    def __init__(self, path: Path) -> None:
+        # Absolute, since a worker may have another working directory.
+        self.path = path.absolute()
+
+    @property
+    def url(self) -> str:
+        """The folder."""
+        return str(self.path)
+
+    def validate(self) -> None:
+        """Make the folder on this machine, too."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise GraphError(
+                f"folder {self.url!r} cannot be made: {error.strerror}, expected a folder"
+            ) from None
+        if not os.access(self.path, os.W_OK | os.X_OK):
+            raise GraphError(f"folder {self.url!r} may not be written to")
+
+    def is_same(self, other: Place) -> bool:
+        """As the base says; links do not matter."""
+        return isinstance(other, Folder) and self.path.samefile(other.path)
+
+    def make(self) -> None:
+        """As the base says; the driver's may be another machine's."""
+        self.path.mkdir(parents=True, exist_ok=True)
+
+    def names(self) -> Iterable[str]:
+        """As the base says."""
+        try:
+            return [path.name for path in self.path.iterdir()]
+        except FileNotFoundError:
+            return []
+
+    def has(self, name: str) -> bool:
+        """As the base says."""
+        return (self.path / name).exists()
+
+    def open(self, temporary: str) -> Draft:
+        """As the base says: there, under that name."""
+        return _FileDraft(self, temporary)
+
+    def finish(self, staged: str, final: str, token: str) -> bool:
+        """As the base says."""
+        try:
+            (self.path / staged).replace(self.path / final)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        self.sync()
+        return True
+
+    def drop(self, names: Iterable[str]) -> None:
+        """As the base says."""
+        for name in names:
+            (self.path / name).unlink(missing_ok=True)
+
+    def gone(self) -> OSError:
+        """As the base says."""
+        what = "what this task has written there" if self.path.is_dir() else "it"
+        return FileNotFoundError(
+            f"the folder {self.url!r} was deleted or moved while the job runs: {what} is "
+            "gone, expected it to stay until the job has ended\n\n"
+            "hint: run the job again, without that"
+        )
+
+    def sync(self) -> None:
+        """Make names that were given last."""
+        handle = os.open(self.path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+class _FileDraft(Draft):
+    def __init__(self, folder: Folder, temporary: str) -> None:
+        self._folder = folder
+        self._path = folder.path / temporary
+        try:
+            self.file = self._path.open("x", encoding="utf-8", newline="\n")
+        except FileNotFoundError:
+            raise folder.gone() from None
+
+    def write(self, text: str) -> None:
+        self._check()
+        self.file.write(text)
+
+    def stage(self, staged: str, final: str) -> str:
+        self.file.flush()
+        self._check()
+        os.fsync(self.file.fileno())
+        self.file.close()
+        if staged != self._path.name:
+            try:
+                self._path.rename(self._folder.path / staged)
+            except FileNotFoundError:
+                raise self._folder.gone() from None
+            self._folder.sync()
+        return ""
+
+    def _check(self) -> None:
+        if not os.fstat(self.file.fileno()).st_nlink:
+            raise self._folder.gone()
