@@ -25,7 +25,7 @@ from engine.graph.execution import ExecutionGraph, expand
 from engine.graph.logical import LogicalGraph
 from engine.graph.operator import FIRST_EPOCH, SinkOperator
 from engine.late import LateRecords
-from engine.metrics import JobResult, JobStatistics
+from engine.metrics import JobResult, JobStatistics, SinkFiles
 from engine.placement import Placement, place
 from engine.progress import ProgressLine, telling
 from engine.resources import SHARED_ANYWAY
@@ -310,8 +310,8 @@ class JobHandle:
         except BaseException as error:  # noqa: BLE001 - it is raised by wait_finished
             self._progress.clear()
             if self._config.checkpoints is None:  # else it may go on from what they prepared
-                for sink in self._sinks.values():
-                    sink.abort()
+                for name, sink in self._sinks.items():
+                    _abort(name, sink)
             self._ended = time.monotonic()
             self._finished.set_exception(error)
         else:
@@ -335,7 +335,18 @@ class JobHandle:
                 for name, result in committed.items()
                 if self._sinks[name].properties.driver
             },
+            files=self._files(report),
         )
+
+    def _files(self, report: JobReport) -> dict[str, SinkFiles]:
+        """Where files are; the log has it, too."""
+        found: dict[str, SinkFiles] = {}
+        for name, sink in self._sinks.items():
+            if (url := sink.files) is not None:
+                is_everywhere = "://" in url or self._config.runtime == "local"
+                found[name] = SinkFiles(url, () if is_everywhere else report.hosts[name])
+                logger.info(f"the files of sink {name!r} are in {found[name]}")
+        return found
 
 
 def _committed(name: str, sink: SinkOperator[Any], results: list[Any]) -> Any:
@@ -346,6 +357,15 @@ def _committed(name: str, sink: SinkOperator[Any], results: list[Any]) -> Any:
         text, _, hint = text_of(error).partition("\n\nhint: ")
         what = f"its result cannot be read by the driver: {type(error).__name__}: {text}"
         raise OperatorError(name, "driver", None, what, "", hint or None) from None
+
+
+def _abort(name: str, sink: SinkOperator[Any]) -> None:
+    """Have a sink remove what is left. It may be the user's, and the job has failed anyway."""
+    try:
+        sink.abort()
+    except Exception as error:  # noqa: BLE001 - the job's own error is the one to raise
+        what = f"{type(error).__name__}: {text_of(error)}"
+        logger.warning(f"sink {name!r} may have left something behind: {what}")
 
 
 def _check_pickling(logical: LogicalGraph, config: JobConfig) -> None:

@@ -7,7 +7,7 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -135,6 +135,19 @@ class JobStatistics(Metrics):
         )
 
 
+@dataclass(frozen=True)
+class SinkFiles:
+    """Where the files of a sink are."""
+
+    url: str
+    """A folder, or s3://bucket/prefix."""
+    hosts: tuple[str, ...]
+    """Whose folder that is: those that its tasks ran on; none where it is the same everywhere."""
+
+    def __str__(self) -> str:
+        return f"{self.url} on {', '.join(self.hosts)}" if self.hosts else self.url
+
+
 @dataclass(frozen=True, repr=False)
 class JobResult:
     """How a job that ran to its end went. `print(result)` shows a table, as does a notebook."""
@@ -145,6 +158,8 @@ class JobResult:
     statistics: JobStatistics
     outputs: dict[str, Any]
     """What each sink of the driver gathered, by operator name."""
+    files: Mapping[str, SinkFiles] = field(default_factory=dict)
+    """Where the files of each sink that writes some are, by operator name."""
 
     @property
     def output(self) -> Any:
@@ -200,6 +215,7 @@ class JobResult:
             **in_json(statistics),
             "cpu_seconds_per_million": self.cpu_seconds_per_million,
             "operators": [dataclasses.asdict(operator) for operator in statistics.operators],
+            "files": {name: dataclasses.asdict(files) for name, files in self.files.items()},
         }
 
     def to_json(self) -> str:

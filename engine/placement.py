@@ -34,11 +34,13 @@ class Node:
     id: str
     address: str
     resources: Mapping[str, float]
+    title: str = ""
+    """What people call it, where that is more than its address."""
 
     @property
     def name(self) -> str:
         """What to call it in a message: where it is, which says more than its id."""
-        return self.address or self.id
+        return self.title or self.address or self.id
 
 
 @dataclass(frozen=True)

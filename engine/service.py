@@ -26,6 +26,7 @@ class Site:
     name: str
     """Of the task."""
     node: str
+    """What to call where it runs."""
     config: JobConfig
     folder: str
     """Of the job, on this node, for local sockets."""
@@ -33,6 +34,8 @@ class Site:
     """To listen on over TCP."""
     listen_on: Callable[[Callable[[str], Opened]], Opened]
     """What the function given opens at `tcp://address:port`, at a port that the job may use."""
+    say: Callable[[str], None] = lambda _what: None
+    """Writes a line to the job's log, on the driver."""
 
 
 @dataclass(frozen=True)

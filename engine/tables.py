@@ -149,6 +149,7 @@ def _summary(result: JobResult) -> list[tuple[str, str]]:
             failed = counted(operator.errors, "record")
             told = f"{operator.name}: {failed}, such as {operator.first_error}"
             rows.append(("errors", told))
+    rows += [("files", f"{name}: {files}") for name, files in result.files.items()]
     return rows
 
 

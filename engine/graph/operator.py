@@ -597,6 +597,11 @@ class SinkWriter(ABC):
 class SinkOperator(Operator, ABC, Generic[Consumed]):
     """The end of a stream. What a driver sink commits is the job's output."""
 
+    @property
+    def files(self) -> str | None:
+        """Where its tasks write files, if they do: a folder of their machines, or a URL."""
+        return None
+
     def validate(self) -> None:
         """Fail now if no task could run. Called once on the driver before any worker starts."""
 

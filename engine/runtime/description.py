@@ -52,6 +52,8 @@ class TaskDescription:
     """Its part in what runs beside the channels."""
     node: str = ""
     """Where it runs."""
+    host: str = ""
+    """What to call that node in a message."""
 
     @property
     def name(self) -> str:
@@ -153,6 +155,13 @@ class TaskStatistics(Metrics):
     """The steady window of a task with a sink; `records_out` are those whose write returned."""
     latency: bytes | None
     """Serialized histogram of the markers that this task's sinks have observed."""
+
+
+@dataclass(frozen=True)
+class Remark:
+    """A line for the job's log."""
+
+    text: str
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,13 @@ class WorkerHandle(ABC):
         not call it.
         """
 
+    def last_words(self) -> str:
+        """What it last wrote to its log, where that was not known when it died.
+
+        It is asked once, of a worker that has died, and takes a few seconds at most.
+        """
+        return ""
+
 
 class Launcher(ABC):
     """Starts the workers of one job, and leaves nothing of them behind."""

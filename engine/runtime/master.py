@@ -10,7 +10,7 @@ import pickle
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
 from functools import partial
@@ -53,6 +53,7 @@ from engine.runtime.coordinator import (
 )
 from engine.runtime.description import (
     LimitReached,
+    Remark,
     SnapshotFailed,
     SnapshotWritten,
     SourceProgress,
@@ -73,7 +74,7 @@ from engine.runtime.imports import ImportPath
 from engine.runtime.launcher import Launcher, WorkerDied, WorkerHandle
 from engine.runtime.pickling import Pickled, pickle_descriptions
 from engine.runtime.reply import CallFailed, open_reply, text_of
-from engine.runtime.wiring import channel_peers, describe_tasks, service_peers
+from engine.runtime.wiring import channel_in_words, channel_peers, describe_tasks, service_peers
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,8 @@ class JobReport:
     statistics: tuple[TaskStatistics, ...]
     outputs: dict[str, list[Any]]
     """What the tasks of each driver sink gathered, by operator name, in the order of index."""
+    hosts: Mapping[str, tuple[str, ...]]
+    """Where the tasks of each sink were at the end, by operator name."""
 
 
 class JobMaster:
@@ -141,6 +144,7 @@ class JobMaster:
         try:
             self._launch()
             self._drive()
+            self._hear_last_words()
         finally:
             self._launcher.shutdown()
             if self._checkpoints is not None:
@@ -154,7 +158,22 @@ class JobMaster:
             for name, result in outputs[worker.task.id].items():
                 found.setdefault(name, []).append(_unpickle(worker, name, result))
         measured = self._measured(statistics[worker.task.id] for worker in self._workers)
-        return JobReport(tuple(measured), found)
+        return JobReport(tuple(measured), found, self._hosts())
+
+    def _hear_last_words(self) -> None:
+        """Have the error say what a worker wrote last that died on another host."""
+        error = self._coordinator.error
+        if isinstance(error, WorkerLost) and not error.log:
+            (worker,) = (each for each in self._workers if each.task.name == error.task)
+            if log := worker.last_words():
+                told = WorkerLost(error.task, error.node, error.status, log)
+                self._coordinator.error = told
+
+    def _hosts(self) -> dict[str, tuple[str, ...]]:
+        found: dict[str, dict[str, None]] = {}
+        for worker in self._workers:
+            found.setdefault(worker.task.operators[-1].name, {})[worker.node.name] = None
+        return {name: tuple(hosts) for name, hosts in found.items()}
 
     def stop(self) -> None:
         """End all sources: `run` then comes to its end as if they had no more; idempotent."""
@@ -289,7 +308,7 @@ class JobMaster:
                 refused = StartError(f"task {task.name}{intent}: {answer}")
                 return Failed(task.id, step, attempt, refused)
             case TaskFailure():
-                return Failed(task.id, step, attempt, _told(worker, answer))
+                return Failed(task.id, step, attempt, self._error(worker, answer))
         if attempt == self._coordinator.attempt and step in self._answers:
             self._answers[step][task.id] = answer
             if step == "run":
@@ -308,7 +327,7 @@ class JobMaster:
                 refused = StartError(f"task {worker.task.name} could not commit: {failed}")
                 return Failed(task, "run", attempt, refused)
             case TaskFailure() as failure:
-                return Failed(task, "run", attempt, _told(worker, failure))
+                return Failed(task, "run", attempt, self._error(worker, failure))
         return Committed(task, attempt, command.epoch)
 
     def _replace(self, task: int) -> None:
@@ -316,7 +335,8 @@ class JobMaster:
         before, told = self._workers[task], self._tasks[task]
         node = self._launcher.replacement(told, before.node)
         if node.id != told.node:
-            self._tasks[task] = told = replace(told, node=node.id)
+            self._warn(f"task {told.name} moves from {before.node.name} to {node.name}")
+            self._tasks[task] = told = replace(told, node=node.id, host=node.name)
             self._pickled = self._pickle()
         worker = self._workers[task] = self._launcher.add(told, node)
         with self._asking:
@@ -328,7 +348,7 @@ class JobMaster:
         """That a worker is gone; nothing, if another has its place."""
         if self._workers[worker.task.id] is not worker:
             return None
-        lost = WorkerLost(worker.task.name, worker.node.id, died.status, died.log)
+        lost = WorkerLost(worker.task.name, worker.node.name, died.status, died.log)
         return Died(worker.task.id, lost)
 
     def _listen(self, worker: WorkerHandle) -> None:
@@ -346,6 +366,9 @@ class JobMaster:
             case LimitReached(attempt, operator):
                 self._listen(worker)
                 return Reached(task.id, attempt, operator)
+            case Remark(text):
+                self._listen(worker)
+                self._warn(text)
             case SourceProgress(attempt, watermark_us):
                 self._listen(worker)
                 return Progressed(task.id, attempt, watermark_us)
@@ -356,6 +379,13 @@ class JobMaster:
                 self._listen(worker)
                 return CheckpointFailed(task.id, attempt, epoch, error)
         return None
+
+    def _error(self, worker: WorkerHandle, failure: TaskFailure) -> EngineError:
+        """The error that a user is told."""
+        if failure.kind == "channel_lost":
+            text = channel_in_words(failure.error, self._graph, self._tasks)
+            return ChannelLost(f"task {worker.task.name} on {worker.node.name}: {text}")
+        return _told(worker, failure)
 
     def _of_deploy(self, worker: WorkerHandle) -> tuple[Any, ...]:
         pickled = self._pickled[worker.task.id]
@@ -384,8 +414,6 @@ def _outcome(call: Future[bytes]) -> Any:
 def _told(worker: WorkerHandle, failure: TaskFailure) -> EngineError:
     """The error that a user is told."""
     name = worker.task.name
-    if failure.kind == "channel_lost":
-        return ChannelLost(f"task {name}: {failure.error}")
     if failure.kind == "checkpoint":
         told = "\n\n".join(filter(None, (failure.error, failure.traceback.rstrip())))
         told = told.removeprefix("CheckpointError: ")

@@ -6,7 +6,7 @@ import re
 import shutil
 import threading
 import uuid
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
@@ -22,10 +22,11 @@ from engine.errors import LEFT, PlacementError
 from engine.placement import Node
 from engine.runtime.description import TaskDescription
 from engine.runtime.launcher import Launcher, WorkerDied, WorkerHandle
+from engine.runtime.ray_actor import Worker, last_lines
 from engine.runtime.ray_address import by_client
 from engine.runtime.ray_connection import RAY_NAMES, Connection
+from engine.runtime.ray_prints import Prints
 from engine.runtime.reply import CallFailed, open_reply, text_of
-from engine.runtime.worker import Worker
 
 
 class RayLauncher(Launcher):
@@ -37,9 +38,12 @@ class RayLauncher(Launcher):
         """Join or start Ray; `needed` is what all tasks take together."""
         self.folder = f"/tmp/oka-job-{uuid.uuid4().hex[:12]}"  # noqa: S108 - made with mode 0700
         self._workers: list[RayWorker] = []
+        self._started = 0
+        """Actors, so far."""
         self._connection = Connection(config.ray_address, needed)
         self._connection.watch(self._lose)
         self._logs = _logs()
+        self._prints = Prints()
 
     def nodes(self, resources: Collection[str]) -> Sequence[Node]:
         """The living nodes of the cluster, in the order of their addresses and ids."""
@@ -52,6 +56,7 @@ class RayLauncher(Launcher):
                 node["NodeID"],
                 node["NodeManagerAddress"],
                 {name: node["Resources"].get(ours, 0.0) for name, ours in names.items()},
+                _title(node, alive),
             )
             for node in alive
         ]
@@ -64,7 +69,11 @@ class RayLauncher(Launcher):
         for worker in [each for each in self._workers if each.task.id == task.id]:
             worker.kill()
             self._workers.remove(worker)
-        self._workers.append(RayWorker(task, node, self._connection, self._logs))
+        self._started += 1
+        # Names are unique in a namespace, and free some time after their actor has ended.
+        namespace = f"{Path(self.folder).name}-{self._started}"
+        logs = self._logs if node.address == _own_address() else None
+        self._workers.append(RayWorker(task, node, self._connection, logs, namespace))
         return self._workers[-1]
 
     def replacement(self, task: TaskDescription, node: Node) -> Node:
@@ -81,8 +90,8 @@ class RayLauncher(Launcher):
         ]
         if not fits:
             raise PlacementError(
-                f"task {task.name} ran on node {node.id}, and none of {len(nodes)} nodes has what "
-                f"it takes: {dict(task.resources)}"
+                f"task {task.name} ran on node {node.name}, and none of {len(nodes)} nodes has "
+                f"what it takes: {dict(task.resources)}"
             )
         return min(fits, key=lambda each: (each.id != node.id, tasks[each.id]))
 
@@ -92,6 +101,8 @@ class RayLauncher(Launcher):
         Workers remove the folder on their nodes when they close. Those that were killed before
         cannot; on the driver's own node it is removed here.
         """
+        ended = [each.end_prints(self._prints.mark) for each in self._workers]
+        self._prints.wait(filter(None, ended))
         for worker in self._workers:
             worker.kill()
         self._workers = []
@@ -111,7 +122,8 @@ class RayWorker(WorkerHandle):
         task: TaskDescription,
         node: Node,
         connection: Connection,
-        logs: Path | None = None,
+        logs: Path | None,
+        namespace: str,
     ) -> None:
         self.task = task
         self.node = node
@@ -120,10 +132,13 @@ class RayWorker(WorkerHandle):
         self._unanswered: set[Future[bytes]] = set()
         self._calling = threading.Lock()
         needed = {RAY_NAMES.get(name, name): amount for name, amount in task.resources.items()}
+        title = f"{task.config.name}: {task.name}"
         with connection.calling():
             self._actor: Any = (
                 ray.remote(Worker)
                 .options(
+                    name=title,
+                    namespace=namespace,
                     num_cpus=needed.pop("CPU", 0.0),
                     num_gpus=needed.pop("GPU", 0.0),
                     memory=needed.pop("memory", None),
@@ -132,7 +147,7 @@ class RayWorker(WorkerHandle):
                     max_concurrency=_CONCURRENT_CALLS,
                     max_restarts=0,
                 )
-                .remote()
+                .remote(title)
             )
         self._process_id = self.call("process_id")
 
@@ -180,18 +195,51 @@ class RayWorker(WorkerHandle):
             with suppress(InvalidStateError):
                 answer.set_exception(WorkerDied(LEFT))
 
+    def end_prints(self, mark: str) -> Future[bytes] | None:
+        """Have it write a mark behind what it has printed, if it has come to life."""
+        return self.call("end_prints", mark) if self._process_id.done() else None
+
+    def last_words(self) -> str:
+        """As the base says: a task on its node reads its log there."""
+        if (process_id := self._known_process_id()) is None:
+            return ""
+        here = NodeAffinitySchedulingStrategy(self.node.id, soft=False)
+        reader = ray.remote(last_lines).options(
+            num_cpus=0, max_retries=0, scheduling_strategy=here, name="last words of a worker"
+        )
+        try:
+            with self._connection.calling():
+                return str(ray.get(reader.remote(process_id), timeout=_READING_SECONDS))
+        except Exception:  # noqa: BLE001 - whatever Ray raises: the node may be gone, too
+            return ""
+
     def _last_log_lines(self) -> str:
         """What the worker last wrote, where its log is on this machine."""
-        if self._logs is None or not self._process_id.done():
+        process_id = self._known_process_id()
+        if self._logs is None or process_id is None:
             return ""
-        if self._process_id.exception() is not None:
-            return ""
-        process_id = open_reply(self._process_id.result())
-        for path in self._logs.glob(f"worker-*-{process_id}.err"):
-            with path.open(errors="replace") as lines:
-                written = (line for line in lines if not line.startswith(":"))  # Ray's own marks
-                return "".join(deque(written, maxlen=20))
-        return ""
+        return last_lines(process_id, self._logs)
+
+    def _known_process_id(self) -> int | None:
+        if not self._process_id.done() or self._process_id.exception() is not None:
+            return None
+        return int(open_reply(self._process_id.result()))
+
+
+def _title(node: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]]) -> str:
+    """What to call a node of these: by address and by the name that it was given.
+
+    Several of one machine differ in the first digits of their ids.
+    """
+    address, name = node["NodeManagerAddress"], node.get("NodeName")
+    alike = [each for each in nodes if each["NodeManagerAddress"] == address]
+    if name not in (None, "", address):
+        return f"{address} ({name})"
+    return address if len(alike) == 1 else f"{address} ({node['NodeID'][:6]})"
+
+
+def _own_address() -> str:
+    return str(ray.util.get_node_ip_address())  # type: ignore[no-untyped-call]
 
 
 def _logs() -> Path | None:
@@ -211,6 +259,8 @@ def _status(error: RayActorError) -> str:
     return text.strip().splitlines()[-1].strip()
 
 
+_READING_SECONDS = 3.0
+"""A task on another host begins and reads a few lines of a file."""
 _CONCURRENT_CALLS = 9
 """`run`, and beside it `listen`, `statistics`, `end_source`, `raise_limit`, `barrier`,
 `commit_epoch`, `cancel`, and the `deploy` of the next attempt."""

@@ -19,6 +19,7 @@ from ray.exceptions import AuthenticationError
 
 from engine.errors import HINT_LEFT, LEFT, StartError
 from engine.runtime.ray_address import HOW_TO_BE_LET_IN, by_client, check_ray_address, client
+from engine.runtime.ray_prints import show_all
 
 RAY_NAMES = {"cpus": "CPU", "gpus": "GPU", "memory": "memory"}
 """What Ray calls the resources that have a name in both."""
@@ -128,6 +129,7 @@ def _init(address: str | None, is_there: bool, needed: Mapping[str, float]) -> N
             "resources": {name: n for name, n in amounts.items() if name not in RAY_NAMES} or None,
         }
     ray.init(address=address, logging_level=logging.WARNING, **size)
+    show_all()
 
 
 _lock = threading.Lock()

@@ -10,6 +10,7 @@ from engine.broadcast.service import plan_models
 from engine.gateway.service import plan_gateways
 from engine.graph.execution import ExecutionGraph
 from engine.placement import Placement
+from engine.runtime.folders import plan_folders
 from engine.service import Peer, Service, ServicePlan, Site
 
 
@@ -107,4 +108,4 @@ class Services:
             service.close()
 
 
-_PLANNERS = (plan_models, plan_gateways)
+_PLANNERS = (plan_models, plan_gateways, plan_folders)

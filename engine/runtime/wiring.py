@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -51,6 +52,7 @@ def describe_tasks(
             second_inputs=tuple(channel.id for channel in graph.second_inputs(vertex)),
             services=services.get(vertex.id, ()),
             node=placement.node(vertex).id,
+            host=placement.node(vertex).name,
         )
         for vertex in graph.vertices
     ]
@@ -74,12 +76,29 @@ def channel_peers(
     return peers
 
 
+def channel_in_words(error: str, graph: ExecutionGraph, tasks: Sequence[TaskDescription]) -> str:
+    """The error with the tasks at both ends of a channel that it names by number and endpoint."""
+    found = _CHANNEL.search(error)
+    channels = () if found is None else graph.channels
+    for channel in channels:
+        if found is not None and channel.id == int(found[1]):
+            source, target = (
+                f"task {tasks[end].name} on {tasks[end].host}"
+                for end in (channel.source, channel.target)
+            )
+            return error.replace(found[0], f"the channel from {source} to {target}")
+    return error
+
+
 def service_peers(
     task: TaskDescription, tasks: Sequence[TaskDescription], endpoints: Endpoints
 ) -> dict[int, Peer]:
     """The tasks that the task's services have to know."""
     return {
-        other: Peer(f"task {tasks[other].name} on node {tasks[other].node}", endpoints[other])
+        other: Peer(f"task {tasks[other].name} on node {tasks[other].host}", endpoints[other])
         for service in task.services
         for other in service.peers
     }
+
+
+_CHANNEL = re.compile(r"channel (\d+) to \S+(?= was lost)")

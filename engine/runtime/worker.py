@@ -21,12 +21,14 @@ from typing import Any, TypeAlias
 
 from engine import code_pickle, console, record_registry
 from engine.columns import import_pyarrow
+from engine.errors import CheckpointError
 from engine.graph.failing import Failing
 from engine.network import Cancelled, Network
 from engine.runtime.chain import Around
 from engine.runtime.clock import SYSTEM_CLOCK, Clock
 from engine.runtime.description import (
     LimitReached,
+    Remark,
     SnapshotFailed,
     SnapshotWritten,
     SourceProgress,
@@ -48,7 +50,7 @@ from engine.runtime.snapshots import Snapshots
 from engine.runtime.task import Task
 from engine.service import Peer, Site
 
-Word: TypeAlias = LimitReached | SourceProgress | SnapshotWritten | SnapshotFailed
+Word: TypeAlias = LimitReached | Remark | SourceProgress | SnapshotWritten | SnapshotFailed
 
 
 class Worker:
@@ -166,11 +168,12 @@ class Worker:
             Site(
                 task.id,
                 task.name,
-                task.node,
+                task.host,
                 config,
                 folder,
                 address,
                 lambda open_at: listen(address, config.ports, task.id, open_at),
+                lambda what: self._words.put(lambda: Remark(what)),
             ),
         )
         if start is not None:
@@ -185,7 +188,9 @@ class Worker:
         self._tasks = {attempt: made}
         return endpoints
 
-    def connect(self, attempt: int, peers: Mapping[int, str], others: Mapping[int, Peer]) -> None:
+    def connect(
+        self, attempt: int, peers: Mapping[int, str], others: Mapping[int, Peer]
+    ) -> TaskFailure | None:
         """Connect every channel of the task to the endpoint of its other end.
 
         From then on the task knows the keys of its peers, and talks to no one else over tcp.
@@ -202,7 +207,11 @@ class Worker:
                 ),
                 side=[SIDE] if description.has_side_input else [],
             )
-            self._services.connect(others)
+            try:
+                self._services.connect(others)
+            except CheckpointError as error:  # the job cannot go on, however often it is tried
+                return describe(error, description, Failing())
+        return None
 
     def run(self, attempt: int) -> TaskStatistics | TaskFailure:
         """Run the task to its end. Local sockets lose their names first: all are connected."""

@@ -1,0 +1,160 @@
+"""What people read of a job on real Ray: names of actors and hosts, prints, last words."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+import engine
+from engine.runtime import ray as runtime
+from operators import source
+from operators.sinks import Discard
+from operators.sources import Collection, RandomWords
+from tests.waiting import wait_until
+
+ROOT = Path(__file__).parents[2]
+HEX_ID = re.compile("[0-9a-f]{56}")
+pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster", "nothing_left")]
+
+
+def endless(name: str) -> engine.JobHandle:
+    words = source(RandomWords()).rebalance().map(len).named("lengths").sink(Discard())
+    placement = "parallelism_first"
+    return engine.submit(words, runtime="ray", parallelism=2, name=name, placement=placement)
+
+
+def actors() -> list[tuple[str, str]]:
+    """Name and namespace of those that live and have a name."""
+    import ray
+
+    return [(each["name"], each["namespace"]) for each in ray.util.list_named_actors(True)]
+
+
+def test_actors_are_called_by_job_operator_and_index_also_of_jobs_of_one_name() -> None:
+    jobs = [endless("lengths of words") for _ in range(2)]
+    tasks = [
+        f"{each}[{index}]" for each in ("random_words", "lengths -> discard") for index in (0, 1)
+    ]
+    expected = sorted(2 * [f"lengths of words: {task}" for task in tasks])
+    wait_until(lambda: sorted(name for name, _ in actors()) == expected, seconds=60)
+    assert len(set(actors())) == len(expected)
+    for job in jobs:
+        job.cancel()
+        job.wait_stopped()
+
+
+TALKING = """
+import os, sys
+import engine
+from operators import source
+from operators.sinks import Collect
+from operators.sources import Collection
+
+def talk(n):
+    print("record", n)
+    if n == 19 or n == 39:
+        print("the last of all", file=sys.stderr)
+        sys.stdout.write("without an end")
+    return n
+
+if __name__ == "__main__":
+    numbers = source(Collection(range(40)))
+    silent = numbers.sink(Collect())
+    engine.execute(silent, runtime="ray")
+    talking = numbers.map(talk).sink(Collect())
+    for name in ("first", "second"):
+        engine.execute(talking, runtime="ray", parallelism=2, name=name)
+"""
+
+
+def test_all_that_functions_print_arrives_with_the_task_that_printed_it(tmp_path: Path) -> None:
+    import ray
+
+    program = tmp_path / "talking.py"
+    program.write_text(TALKING)
+    done = subprocess.run(
+        [sys.executable, str(program)],
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "RAY_ADDRESS": ray.get_runtime_context().gcs_address,
+        },
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    printed = [_plain(line) for line in done.stdout.splitlines()]
+    told = [_plain(line) for line in done.stderr.splitlines()]
+    for job in ("first", "second"):
+        task = rf"\({job}: collection -> map -> collect\[{{}}\] pid=\d+.*\) "
+        for n in range(40):
+            line = re.compile(task.format(n // 20) + f"record {n}")
+            assert any(line.fullmatch(each) for each in printed), (job, n, printed)
+        for index in (0, 1):
+            last = re.compile(task.format(index) + "without an end")
+            assert any(last.fullmatch(each) for each in printed), (job, printed)
+            last = re.compile(task.format(index) + "the last of all")
+            assert any(last.fullmatch(each) for each in told), (job, told)
+    assert ":oka_end:" not in done.stdout + done.stderr
+
+
+def _plain(line: str) -> str:
+    return re.sub(r"\x1b\[\d+m", "", line)
+
+
+def dies(_record: object) -> NoReturn:
+    print("these are my last words", file=sys.stderr, flush=True)
+    os._exit(3)
+
+
+def test_last_words_are_fetched_from_another_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime, "_own_address", lambda: "192.0.2.1")
+    monkeypatch.setattr(runtime, "_READING_SECONDS", 60.0)  # a busy machine starts nothing in 3
+    pipeline = source(Collection([1])).map(dies).sink(Discard())
+    with pytest.raises(engine.WorkerLost) as caught:
+        engine.execute(pipeline, runtime="ray")
+    assert caught.value.log == "these are my last words\n"
+    assert not HEX_ID.search(str(caught.value))
+
+
+def test_last_words_that_cannot_be_read_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime, "_own_address", lambda: "192.0.2.1")
+    monkeypatch.setattr(runtime, "last_lines", _never)
+    monkeypatch.setattr(runtime, "_READING_SECONDS", 0.2)
+    pipeline = source(Collection([1])).map(dies).sink(Discard())
+    with pytest.raises(engine.WorkerLost) as caught:
+        engine.execute(pipeline, runtime="ray")
+    assert caught.value.log == ""
+
+
+def _never(_process_id: int, _logs: object = None) -> str:
+    import time
+
+    time.sleep(20)
+    return "too late"
+
+
+def test_hosts_are_called_by_address_and_name(ray_cluster: Any) -> None:
+    named = ray_cluster.add_node(num_cpus=1, resources={"rack": 1}, node_name="rack-7")
+    try:
+        ray_cluster.wait_for_nodes()
+        pinned = source(Collection([1])).map(dies).with_resources(rack=1).sink(Discard())
+        with pytest.raises(engine.WorkerLost, match=r"on node [\d.]+ \(rack-7\) was lost"):
+            engine.execute(pinned, runtime="ray")
+        many = source(Collection([1])).map(abs).with_resources(slot=100).sink(Discard())
+        with pytest.raises(engine.PlacementError, match=r"[\d.]+ \(rack-7\)") as caught:
+            engine.execute(many, runtime="ray")
+        assert not HEX_ID.search(str(caught.value))
+        names = re.findall(r"[\d.]+ \([0-9a-f]{6}\)", str(caught.value))
+        assert len(set(names)) == len(names) >= 3
+    finally:
+        ray_cluster.remove_node(named)
