@@ -26,8 +26,10 @@ from engine.runtime.reply import CallFailed, open_reply
 
 
 def show_all() -> None:
-    """Have Ray show each line. By itself it keeps back what differs in numbers alone, as the prints
-    of two tasks often do. For whom a job has connected to Ray, and who says nothing else."""
+    """Have Ray show each line, for whom a job has connected to it, and who says nothing else.
+
+    By itself it keeps back what differs in numbers alone, as the prints of two tasks often do.
+    """
     if "RAY_DEDUP_LOGS" not in os.environ:
         ray_logging.RAY_DEDUP_LOGS = False  # type: ignore[attr-defined]
 
