@@ -4,6 +4,7 @@ from engine.config import JobConfig
 from engine.errors import (
     ChannelLost,
     ConfigError,
+    DriverLost,
     EngineError,
     GraphError,
     JobCancelled,
@@ -21,6 +22,7 @@ from engine.shadows import refuse_operators
 __all__ = [
     "ChannelLost",
     "ConfigError",
+    "DriverLost",
     "EngineError",
     "GraphError",
     "JobCancelled",

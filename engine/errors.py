@@ -94,6 +94,10 @@ class WorkerLost(EngineError):
         self.log = log
 
 
+class DriverLost(EngineError):
+    """The node of the driver has left the cluster, and the job's workers end with it."""
+
+
 class ChannelLost(EngineError):
     """A connection between two tasks broke, or a frame on it was missing."""
 

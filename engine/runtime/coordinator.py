@@ -8,7 +8,8 @@ All steps up to `commit` are those of an attempt. They may begin anew in the sam
 attempt before was at is cancelled, and what comes of it is for nobody. So a job with checkpoints
 goes on after a failure, as far as `Restarts` lets it: who died is replaced, and all begin behind
 the last epoch that `Epochs` knows to be stored. Its step `run` is over when the epoch is stored in
-which all tasks have finished.
+which all tasks have finished. An attempt also begins anew when tasks are to leave a node that is
+about to go (`Moves`); they are replaced as if they had died, and no failure is counted.
 
 Invariants: no command to a worker that died, but that it be replaced; each of the others is told to
 close exactly once, and before that to cancel, once in each attempt, if the attempt or the job
@@ -48,6 +49,7 @@ from engine.runtime.epochs import (
 )
 from engine.runtime.last_checkpoint import LastCheckpoint
 from engine.runtime.limits import Limits
+from engine.runtime.moves import Leaving, Moves
 from engine.runtime.needed import unneeded_sources
 from engine.runtime.restarts import Restarts
 from engine.runtime.source_alignment import SourceAlignment
@@ -118,6 +120,13 @@ class Cancelled:
 
 
 @dataclass(frozen=True)
+class Draining:
+    """These nodes are about to go: all that are, each time anew."""
+
+    nodes: tuple[Leaving, ...]
+
+
+@dataclass(frozen=True)
 class Broken:
     """The master itself cannot go on."""
 
@@ -133,6 +142,7 @@ Event: TypeAlias = (
     | Progressed
     | Stopped
     | Cancelled
+    | Draining
     | Broken
     | EpochEvent
 )
@@ -166,7 +176,7 @@ class RaiseLimit:
 
 @dataclass(frozen=True)
 class Replace:
-    """Start a worker in the place of that of a task, which died."""
+    """Start a worker in the place of that of a task, which died, or is to leave its node."""
 
     task: int
 
@@ -220,6 +230,7 @@ class Coordinator:
             else Epochs(graph, config.checkpoint_interval_seconds, first_epoch)
         )
         """None of a job without checkpoints, which fails with its first attempt."""
+        self._moves = Moves(has_checkpoints=config.checkpoints is not None)
         self._last_checkpoint = LastCheckpoint(config.checkpoint_timeout_seconds)
         self._next_word = 0.0
         self._words: list[Command] = []
@@ -232,10 +243,13 @@ class Coordinator:
         for event in events:
             if isinstance(event, EpochEvent):
                 self._note_epoch(event, now)
+            elif isinstance(event, Draining):
+                self._moves.note(event.nodes, now)
             else:
                 self._note(event)
         self._look_at_storage(now)
-        commands = self._start(now) if self._is_due() else []
+        commands: list[Command] = [*self._moves.say()]
+        commands += self._start(now) if self._is_due(now) else []
         while self.step is not None and (following := self._following(now)) != self.step:
             commands += self._begin(following, now)
         commands += self._go_on(now)
@@ -243,20 +257,32 @@ class Coordinator:
             self.wake = now
         return commands
 
-    def _is_due(self) -> bool:
+    def _is_due(self, now: float) -> bool:
         """Whether another attempt begins: not without a worker that died."""
         deaths = (error for error in self._failures.values() if isinstance(error, WorkerLost))
         is_storing = self.epochs is not None and self.epochs.is_storing
-        return self._is_started and self.error is None and not any(deaths) and not is_storing
+        is_wanted = self._is_started or self._moves_now(now)
+        return is_wanted and self.error is None and not any(deaths) and not is_storing
+
+    def _moves_now(self, now: float) -> bool:
+        """Whether tasks leave nodes that are about to go; sees to the checkpoint before that."""
+        epochs = self.epochs
+        if epochs is None or not self._is_running or epochs.is_over or epochs.stopped is not None:
+            return False
+        if self._moves.want_checkpoint(now, epochs.stored):
+            epochs.hurry()
+        return self._moves.is_due(now, epochs.stored)
 
     def _start(self, now: float) -> list[Command]:
         """The first step of a new attempt. No task is cancelled later than it is called anew."""
         before = [] if self.step is None else self._call("cancel")
+        if self.epochs is not None and self.step is not None:
+            self.epochs.interrupt()
         self._is_started = False
         return [*before, *self._begin("process_id", now)]
 
     def _begin_attempt(self, now: float) -> list[Command]:
-        """Forget what the tasks were at; who died is replaced.
+        """Forget what the tasks were at; who died, or is to leave its node, is replaced.
 
         Another driver may have been what they failed on.
         """
@@ -269,7 +295,8 @@ class Coordinator:
         self._sources = {each.id for each in self._graph.vertices if each.job_vertex.is_source}
         if self.epochs is not None:
             self.epochs.begin_attempt(self.attempt, now)
-        alive, self._alive = self._alive, [task.id for task in self._graph.vertices]
+        alive = set(self._alive) - self._moves.begin(now)
+        self._alive = [task.id for task in self._graph.vertices]
         is_again = self.epochs is not None and self.attempt > 0
         first: list[Command] = [Verify()] if is_again else []
         return first + [Replace(task) for task in self._alive if task not in alive]
@@ -450,7 +477,7 @@ class Coordinator:
             commands += self._of_epochs(self.epochs, now)
         due = [self._deadline, self._grace, self._restart, self._last_checkpoint.deadline]
         if self.epochs is not None:
-            due.append(self.epochs.wake)
+            due += [self.epochs.wake, self._moves.wake(now)]
         wakes = [each for each in due if each is not None and each > now]
         if self._is_running:
             commands += self._steer()

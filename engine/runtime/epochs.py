@@ -163,6 +163,8 @@ class Epochs:
         """When the next begins that nobody waits for."""
         self._earliest = 0.0
         """When the next begins at the earliest: a while behind one that was given up."""
+        self._is_urgent = False
+        """Whether the next begins as soon as it can, until one is stored."""
         self._told = float("-inf")
         """When the user was told last that a task cannot write."""
         self._names = {each.id: each.name for each in graph.vertices}
@@ -213,6 +215,10 @@ class Epochs:
         self._next = now if attempt > 0 else now + self._interval
         self._earliest = now
 
+    def hurry(self) -> None:
+        """Begin one at once, and again until one is stored; one that is under way will do."""
+        self._is_urgent = True
+
     def interrupt(self) -> None:
         """The attempt is over, whatever its tasks were at."""
         self._is_interrupted = True
@@ -245,7 +251,7 @@ class Epochs:
                     self._told = now
                     self._say(f"task {self._names[task]} cannot write what it keeps", error)
             case Stored(epoch) if self.is_storing and epoch == self.last:
-                self.stored, self.failure = epoch, None
+                self.stored, self.failure, self._is_urgent = epoch, None, False
                 self._begin_commit()
             case StoreFailed(epoch, error) if self.is_storing and epoch == self.last:
                 self._again, self.failure = now + _AGAIN_SECONDS, error
@@ -298,7 +304,7 @@ class Epochs:
     @property
     def _due(self) -> float:
         """When the next epoch begins."""
-        if self._have_all_finished or self._asked is not None:
+        if self._is_urgent or self._have_all_finished or self._asked is not None:
             return self._earliest
         return max(self._next, self._earliest)
 

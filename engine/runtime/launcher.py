@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any
 
 from engine.placement import Node, Placement
@@ -42,6 +43,18 @@ class WorkerHandle(ABC):
         return ""
 
 
+@dataclass(frozen=True)
+class DrainingNode:
+    """A node that is about to go, and where nothing is started any more."""
+
+    id: str
+    address: str
+    until: float | None
+    """When, by `time.monotonic`; None: nobody has said."""
+    has_driver: bool = False
+    """Whether this process is on it, without which nothing of the job lives."""
+
+
 class Launcher(ABC):
     """Starts the workers of one job, and leaves nothing of them behind."""
 
@@ -49,6 +62,8 @@ class Launcher(ABC):
     """Path of the job's folder for local sockets, on every node."""
     takes_of_ray = False
     """Whether its workers get ObjectRefs and handles of actors, beside what is pickled."""
+    has_draining = False
+    """Whether nodes may go one by one, of which `draining` knows."""
 
     @abstractmethod
     def nodes(self, resources: Collection[str]) -> Sequence[Node]:
@@ -67,6 +82,13 @@ class Launcher(ABC):
     def replacement(self, task: TaskDescription, node: Node) -> Node:  # noqa: ARG002 - as there
         """Where the task can run whose worker on this node died."""
         return node
+
+    def draining(self) -> Sequence[DrainingNode]:
+        """The nodes that are about to go, the first to go first; from any thread.
+
+        Raises DriverLost once that of this process is gone.
+        """
+        return ()
 
     @abstractmethod
     def shutdown(self) -> None:

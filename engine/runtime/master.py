@@ -10,7 +10,7 @@ import pickle
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,6 +24,7 @@ from engine.errors import (
     CheckpointError,
     EngineError,
     OperatorError,
+    PlacementError,
     StartError,
     StorageError,
     WorkerLost,
@@ -39,6 +40,7 @@ from engine.runtime.coordinator import (
     Coordinator,
     Died,
     Done,
+    Draining,
     EndSource,
     Event,
     Failed,
@@ -71,7 +73,9 @@ from engine.runtime.epochs import (
     Store,
 )
 from engine.runtime.imports import ImportPath
-from engine.runtime.launcher import Launcher, WorkerDied, WorkerHandle
+from engine.runtime.launcher import DrainingNode, Launcher, WorkerDied, WorkerHandle
+from engine.runtime.moves import Leaving
+from engine.runtime.node_watch import NodeWatch
 from engine.runtime.pickling import Pickled, pickle_descriptions
 from engine.runtime.reply import CallFailed, open_reply, text_of
 from engine.runtime.wiring import channel_in_words, channel_peers, describe_tasks, service_peers
@@ -141,11 +145,17 @@ class JobMaster:
 
     def run(self) -> JobReport:
         """Start, run to the end, tear down. Raises the EngineError that ended the job."""
+        watch = NodeWatch(
+            self._launcher,
+            lambda nodes: self._news.put(partial(self._draining, nodes)),
+            lambda error: self._news.put(lambda: Broken(error)),
+        )
         try:
             self._launch()
             self._drive()
             self._hear_last_words()
         finally:
+            watch.close()
             self._launcher.shutdown()
             if self._checkpoints is not None:
                 is_away = isinstance(self._coordinator.error, StorageError)
@@ -343,6 +353,27 @@ class JobMaster:
             self._asked.pop(before, None)
             self._last_statistics.pop(before, None)
         self._listen(worker)
+
+    def _draining(self, nodes: Sequence[DrainingNode]) -> Draining:
+        """What the job has on nodes that are about to go, the first to go first."""
+        moving: set[int] = set()
+        found = []
+        for node in nodes:
+            tasks = frozenset(each.task.id for each in self._workers if each.node.id == node.id)
+            if not node.has_driver:
+                moving |= tasks
+            has_room = self._has_room(moving)
+            found.append(Leaving(node.address, tasks, node.until, has_room, node.has_driver))
+        return Draining(tuple(found))
+
+    def _has_room(self, tasks: Collection[int]) -> bool:
+        """Whether other nodes have room for these tasks, which leave theirs."""
+        try:
+            for task in tasks:
+                self._launcher.replacement(self._tasks[task], self._workers[task].node)
+        except PlacementError:
+            return False
+        return True
 
     def _lost(self, worker: WorkerHandle, died: WorkerDied) -> Died | None:
         """That a worker is gone; nothing, if another has its place."""

@@ -21,10 +21,11 @@ from engine.config import JobConfig
 from engine.errors import LEFT, PlacementError
 from engine.placement import Node
 from engine.runtime.description import TaskDescription
-from engine.runtime.launcher import Launcher, WorkerDied, WorkerHandle
+from engine.runtime.launcher import DrainingNode, Launcher, WorkerDied, WorkerHandle
 from engine.runtime.ray_actor import Worker, last_lines
 from engine.runtime.ray_address import by_client
 from engine.runtime.ray_connection import RAY_NAMES, Connection
+from engine.runtime.ray_draining import draining_nodes
 from engine.runtime.ray_prints import Prints
 from engine.runtime.reply import CallFailed, open_reply, text_of
 
@@ -32,6 +33,7 @@ from engine.runtime.reply import CallFailed, open_reply, text_of
 class RayLauncher(Launcher):
     """Actors of one job on the connected cluster; a local Ray is started if there is none."""
 
+    has_draining = True
     takes_of_ray = True
 
     def __init__(self, config: JobConfig, needed: Mapping[str, float]) -> None:
@@ -46,10 +48,15 @@ class RayLauncher(Launcher):
         self._prints = Prints()
 
     def nodes(self, resources: Collection[str]) -> Sequence[Node]:
-        """The living nodes of the cluster, in the order of their addresses and ids."""
+        """The living nodes of the cluster, in the order of their addresses and ids.
+
+        Those that are about to go are left out.
+        """
         names = {name: RAY_NAMES.get(name, name) for name in resources}
         with self._connection.calling():
+            goes = {node.id for node in draining_nodes()}
             alive = [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
+        alive = [node for node in alive if node["NodeID"] not in goes]
         alive.sort(key=lambda node: (node["NodeManagerAddress"], node["NodeID"]))
         return [
             Node(
@@ -94,6 +101,11 @@ class RayLauncher(Launcher):
                 f"what it takes: {dict(task.resources)}"
             )
         return min(fits, key=lambda each: (each.id != node.id, tasks[each.id]))
+
+    def draining(self) -> Sequence[DrainingNode]:
+        """As the GCS knows them."""
+        with self._connection.calling():
+            return draining_nodes()
 
     def shutdown(self) -> None:
         """Kill the actors; leave Ray if it was joined for jobs, and this is the last.

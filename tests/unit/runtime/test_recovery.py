@@ -29,6 +29,7 @@ from engine.runtime.coordinator import (
     Coordinator,
     Died,
     Done,
+    Draining,
     EndSource,
     Failed,
     Replace,
@@ -48,6 +49,7 @@ from engine.runtime.epochs import (
     StoreFailed,
     Wanted,
 )
+from engine.runtime.moves import Leaving
 from engine.runtime.restarts import Restarts
 from operators import source
 from operators.sinks import Collect
@@ -123,9 +125,18 @@ class World:
         """What is final, by sink and the epoch for which it was prepared."""
         self.wanted: set[str] = set()
         self.savepoints: set[str] = set()
+        self.failures = 0
+        """What the job may count as a restart."""
+        self.nodes = {task: task % 3 for task in range(2 * self.width)}
+        """Where the tasks are; there are others, without end."""
+        self.draining: dict[int, float] = {}
+        """When nodes go that have been told to."""
+        self.has_room = self.random.random() < 0.8
 
     def run(self) -> None:
         self.carry_out(self.coordinator.handle([Started()], self.now))
+        for _ in range(self.random.choice([0, 0, 1, 2, 5])):
+            self.later(self.drain, 3.0)
         for name in "abc"[: self.random.randint(0, 3)]:
             self.later(partial(self.want, name), 10.0)
         for _ in range(20_000):
@@ -153,6 +164,35 @@ class World:
         self.wanted.add(name)
         return [Wanted(name, self.random.choice(["no", "drain"]))]
 
+    def drain(self) -> list[Any]:
+        """A node, with tasks or without, is about to go."""
+        node = self.random.choice([*set(self.nodes.values()), -1])
+        seconds = self.random.choice([0.5, 3.0, 6.0])
+        self.draining.setdefault(node, self.now + seconds)
+        is_certain = self.failures + self.trouble == 0 and seconds == 6.0
+        self.later(partial(self.go, node, is_certain), 2 * seconds)
+        return self.look_at_nodes()
+
+    def look_at_nodes(self) -> list[Any]:
+        """What the master finds out each second."""
+        if self.coordinator.step is None:
+            return []
+        self.later(self.look_at_nodes, 2.0)
+        self.has_room = self.has_room or self.random.random() < 0.1
+        return [Draining(tuple(self.leaving(node) for node in sorted(self.draining)))]
+
+    def leaving(self, node: int) -> Leaving:
+        tasks = frozenset(task for task, on in self.nodes.items() if on == node)
+        return Leaving(str(node), tasks, self.draining[node], self.has_room)
+
+    def go(self, node: int, is_certain: bool) -> list[Any]:
+        """The node is gone, sooner or later than it was told."""
+        until = self.draining.pop(node, self.now)
+        lost = [task for task, on in self.nodes.items() if on == node]
+        if is_certain and self.failures == 0 and self.now >= until:
+            assert not lost, "it is empty when it goes"
+        return [event for task in lost for event in self.die(task)]
+
     def later(self, event: Any, seconds: float = 0.5) -> None:
         self.order += 1
         self.coming.append((self.now + seconds * self.random.random(), self.order, event))
@@ -163,7 +203,8 @@ class World:
             assert task not in self.dead or isinstance(command, Replace), command
             match command:
                 case Replace():
-                    assert task in self.dead
+                    assert task in self.dead or self.nodes[task] in self.draining
+                    self.nodes[task] = max(self.nodes.values()) + 1
                     self.dead.discard(task)
                     self.workers.pop(task, None)
                 case Call(_, step, attempt):
@@ -196,6 +237,7 @@ class World:
         if task in self.dead or task not in range(2 * self.width):
             return []
         self.dead.add(task)
+        self.failures += 1
         return [Died(task, WorkerLost(f"t[{task}]", "n", "killed"))]
 
     def at_work(self, task: int, attempt: int) -> Worker | None:
@@ -219,6 +261,7 @@ class World:
                 error: EngineError = ChannelLost("cut off")
                 if kind == "raises":
                     error = OperatorError("map", f"t[{task}]", None, "ValueError", "")
+                self.failures += 1
                 self.later(Failed(task, step, attempt, error), 3.0)
         if step == "run":
             self.workers[task].runs = True
@@ -357,6 +400,7 @@ def check(world: World) -> None:
     sinks = range(world.width, 2 * world.width)
     assert found == Counter((task, record) for task in sinks for record in range(RECORDS))
     assert world.savepoints == world.wanted
+    assert world.coordinator.restarts.count <= world.failures
     assert world.marked == sorted(set(world.marked))
     assert world.marked[-1] == max(world.log)
     assert all(entry.finished for entry in world.log[max(world.log)].values())

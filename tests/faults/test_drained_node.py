@@ -1,0 +1,135 @@
+"""A host that is about to go: the job's tasks leave it before, and its output is exact."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+from benchmarks.testbed.cluster import Cluster, running_cluster
+from benchmarks.testbed.network import Host, exists
+from tests.drivers import ROOT
+from tests.hosts import NAME, needs_hosts
+from tests.integration import checkpointed
+from tests.integration.checkpointed import expected, found, held, left_over, newest
+from tests.waiting import wait_until
+
+pytestmark = [needs_hosts, pytest.mark.ray, pytest.mark.timeout(300)]
+
+OWN = f"{NAME}e"
+RECORDS = 4000
+SECONDS = 20
+"""From the notice to the end of the host."""
+
+DRAIN = """
+import sys, time, ray
+from ray._raylet import GcsClient
+ray.init(logging_level="ERROR", log_to_driver=False)
+nodes = {node["NodeManagerAddress"]: node["NodeID"] for node in ray.nodes() if node["Alive"]}
+gcs = GcsClient(address=ray.get_runtime_context().gcs_address)
+for address in sys.argv[2:]:
+    until_ms = int(1000 * (time.time() + float(sys.argv[1])))
+    print(*gcs.drain_node(nodes[address], 2, "the machine is taken back", until_ms))
+"""
+"""`ray drain-node` for several hosts at once. 2 is a preemption."""
+
+
+@dataclass
+class Job:
+    """A job whose tasks take slots of hosts."""
+
+    folder: Path
+    cluster: Cluster
+    driver: subprocess.Popen[str]
+
+    def log(self) -> str:
+        return (self.folder / "log").read_text()
+
+    def drain(self, *hosts: Host) -> None:
+        """Ray hears that these go."""
+        addresses = [host.address for host in hosts]
+        command = [sys.executable, "-c", DRAIN, str(SECONDS), *addresses]
+        drained = self.cluster.head.start(
+            *command, env=self.cluster.environment(), stdout=subprocess.PIPE, text=True
+        )
+        told, _ = drained.communicate(timeout=60)
+        assert told.split() == ["True"] * len(hosts), told
+
+    def wait_epochs(self, seconds: float = 60.0) -> None:
+        """Output is final that was not when this was called."""
+        before = newest(self.folder)
+        wait_until(lambda: newest(self.folder) >= before + 2, seconds)
+
+    def end(self) -> None:
+        """Let the job come to its end, which is exact."""
+        (self.folder / checkpointed.HOLD).unlink()
+        assert self.driver.wait(60) == 0, self.log()
+        assert found(self.folder / "out") == expected(RECORDS)
+        assert left_over(self.folder / "out") == []
+
+
+@contextmanager
+def running(folder: Path, slots: Mapping[int, int], driver_on: int = 1) -> Iterator[Job]:
+    """A job of four tasks on three hosts with so many slots, by their number from 1."""
+    resources = {number: {"slot": count} for number, count in slots.items()}
+    settings = {"runtime": "ray", "resources": {"*": {"slot": 1, "cpus": 0}}}
+    program = (sys.executable, "-m", checkpointed.__name__)
+    arguments = (str(folder), str(RECORDS), json.dumps(settings))
+    with (
+        running_cluster(3, cpus=1, resources=resources, name=OWN) as cluster,
+        held(folder),
+        (folder / "log").open("w") as log,
+        cluster.network.hosts[driver_on - 1].start(
+            *program, *arguments, env=cluster.environment(), cwd=ROOT, stderr=log, text=True
+        ) as driver,
+    ):
+        job = Job(folder, cluster, driver)
+        try:
+            job.wait_epochs()
+            yield job
+        finally:
+            driver.kill()
+    assert not exists(OWN)
+
+
+def workers(host: Host) -> list[int]:
+    """The processes with a task of the job on the host."""
+    return [each for each in host.processes() if _title(each).startswith("ray::Worker")]
+
+
+def _title(process: int) -> str:
+    try:
+        return " ".join(psutil.Process(process).cmdline())
+    except psutil.NoSuchProcess:
+        return ""
+
+
+def test_a_host_that_drains_is_empty_before_it_goes(tmp_path: Path) -> None:
+    with running(tmp_path, {1: 2, 2: 2, 3: 2}) as job:
+        _, second, third = job.cluster.network.hosts
+        assert (len(workers(second)), len(workers(third))) == (2, 0)
+        job.drain(second)
+        noticed = time.monotonic()
+        wait_until(lambda: not workers(second), SECONDS)
+        empty = time.monotonic()
+        job.wait_epochs()
+        final = time.monotonic()
+        print(f"empty after {empty - noticed:.1f} s, output after {final - noticed:.1f} s")
+        assert len(workers(third)) == 2
+        job.end()
+        (told,) = re.findall(r"^host .*$", job.log(), re.MULTILINE)
+        assert re.fullmatch(
+            rf"host {second.address} goes in (1\d|20) s: 2 tasks on it move to other hosts, "
+            "behind a checkpoint",
+            told,
+        )
+        assert "restart" not in job.log()

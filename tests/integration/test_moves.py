@@ -1,0 +1,123 @@
+"""Nodes that go under a job, in this process: its tasks leave them, and its output is exact."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from engine.errors import DriverLost, PlacementError
+from engine.job import JobHandle, Plan
+from engine.placement import Node
+from engine.runtime.description import TaskDescription
+from engine.runtime.launcher import DrainingNode, WorkerHandle
+from engine.runtime.threads import ThreadLauncher
+from tests.integration import checkpointed
+from tests.integration.checkpointed import expected, found, held, left_over, newest
+from tests.waiting import wait_until
+
+RECORDS = 1000
+
+
+class Nodes(ThreadLauncher):
+    """Some that have room for all tasks, of which each may go."""
+
+    has_draining = True
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.there = [f"n{number}" for number in range(count)]
+        self.going: dict[str, float | None] = {}
+        self.is_lost = False
+
+    def nodes(self, resources: Collection[str]) -> Sequence[Node]:
+        return [
+            Node(each, "127.0.0.1", dict.fromkeys(resources, math.inf))
+            for each in self.there
+            if each not in self.going
+        ]
+
+    def draining(self) -> Sequence[DrainingNode]:
+        if self.is_lost:
+            raise DriverLost("the node of the driver is gone")
+        return [DrainingNode(each, each, until) for each, until in self.going.items()]
+
+    def add(self, task: TaskDescription, node: Node) -> WorkerHandle:
+        assert node.id not in self.going
+        for worker in self._workers:
+            if worker.task.id == task.id:
+                worker.cancel()
+        return super().add(task, node)
+
+    def replacement(self, task: TaskDescription, node: Node) -> Node:
+        found = self.nodes(task.resources)
+        if not found:
+            raise PlacementError(f"no node for {task.name}, which was on {node.id}")
+        return found[0]
+
+
+def at(job: JobHandle) -> set[str]:
+    return {worker.node.id for worker in job._master._workers}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_tasks_leave_one_node_after_another(
+    seed: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    random = Random(seed)
+    with held(tmp_path):
+        launcher = Nodes(5)
+        pipeline, config = checkpointed.job(tmp_path, RECORDS, progress="none")
+        job = JobHandle(Plan.of(pipeline, config), launcher)
+        first = random.choice([1, 2, 3])
+        wait_until(lambda: newest(tmp_path) >= first)
+        for _ in range(2):
+            leaving = random.sample(sorted(at(job)), random.randint(1, len(at(job))))
+            launcher.going |= dict.fromkeys(leaving, time.monotonic() + 30.0)
+            wait_until(lambda: at(job).isdisjoint(launcher.going))
+            before = newest(tmp_path)
+            wait_until(lambda before=before: newest(tmp_path) > before)
+    assert job.wait_finished(60).statistics.restarts == 0
+    job.wait_stopped()
+    assert found(tmp_path / "out") == expected(RECORDS)
+    assert left_over(tmp_path / "out") == []
+    told = [each.message for each in caplog.records if each.levelno == logging.WARNING]
+    hosts = [each for each in told if each.startswith("host ")]
+    assert len(hosts) == len(set(hosts)) == len(launcher.going), "each is told once"
+    assert all(each.endswith("to other hosts, behind a checkpoint") for each in hosts)
+    assert not any("restart" in each for each in told)
+
+
+def test_a_job_whose_driver_is_lost_ends_at_once_and_goes_on_elsewhere(tmp_path: Path) -> None:
+    with held(tmp_path):
+        launcher = Nodes(2)
+        pipeline, config = checkpointed.job(tmp_path, RECORDS, progress="none")
+        job = JobHandle(Plan.of(pipeline, config), launcher)
+        wait_until(lambda: newest(tmp_path) >= 2)
+        launcher.is_lost = True
+        with pytest.raises(DriverLost):
+            job.wait_finished(60)
+        job.wait_stopped()
+    checkpointed.run(tmp_path, RECORDS, progress="none", resume="latest")
+    assert found(tmp_path / "out") == expected(RECORDS)
+
+
+def test_a_job_without_checkpoints_goes_on_where_it_is(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with held(tmp_path):
+        launcher = Nodes(3)
+        pipeline, config = checkpointed.job(tmp_path, RECORDS, progress="none", checkpoints=None)
+        job = JobHandle(Plan.of(pipeline, config), launcher)
+        wait_until(lambda: job.statistics().source_records)
+        launcher.going = dict.fromkeys(at(job))
+        wait_until(lambda: len(caplog.records) == len(at(job)))
+    job.wait_finished(60)
+    job.wait_stopped()
+    assert all("since the job has no checkpoints" in each.message for each in caplog.records)
+    assert found(tmp_path / "out") == expected(RECORDS)
