@@ -133,7 +133,9 @@ class Host:
 
     def _make(self, rate: int | None) -> None:
         for path, own in self._own().items():
-            Path(path).mkdir(exist_ok=True)
+            if not Path(path).exists():
+                Path(path).mkdir()
+                Path(path).chmod(0o777)  # as Ray makes its folder: other users have theirs in it
             own.mkdir(mode=0o700)
         switch = _switch(self.network)
         _run("ip", "netns", "add", self.namespace)

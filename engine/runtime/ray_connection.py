@@ -51,6 +51,8 @@ class Connection:
                         "start one with `ray start --head`, or leave ray_address out for a local "
                         "one",
                     ) from error
+                except OSError as error:
+                    raise StartError(f"Ray does not start: {error}", _HINT_FOLDER) from error
                 _opened = _current()
             self._ours = _current()
             self._left = threading.Event()
@@ -132,6 +134,10 @@ def _init(address: str | None, is_there: bool, needed: Mapping[str, float]) -> N
     show_all()
 
 
+_HINT_FOLDER = (
+    "Ray keeps its files in /tmp/ray, or in a folder `ray` of RAY_TMPDIR: let that name one that "
+    "you may write, by a short path"
+)
 _lock = threading.Lock()
 _connections: set[Connection] = set()
 """Those of the jobs that are not over."""

@@ -89,3 +89,13 @@ def test_one_that_was_there_keeps_its_say(temporary: Path) -> None:
             assert "cpus 4" in done.stderr
         finally:
             head.terminate()  # it ends the others; told all at once, it waits half a minute
+
+
+def test_a_folder_that_ray_cannot_have_is_named(temporary: Path) -> None:
+    (temporary / "ray").write_text("no folder")
+    done = run(temporary, "run", cpus=1)
+    assert done.returncode == 1
+    assert "Ray does not start" in done.stderr
+    assert str(temporary / "ray") in done.stderr
+    assert "RAY_TMPDIR" in done.stderr.strip().splitlines()[-1]
+    assert "Traceback" not in done.stderr
