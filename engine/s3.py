@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
@@ -297,7 +298,23 @@ def _told(endpoint: str | None, bucket: str, key: str | None) -> Iterator[None]:
                 code=code,
             ) from None
         at = f" at {endpoint}" if endpoint is not None else ""
-        raise StorageError(f"{place}{at}: {message}", _HINTS.get(code), code=code) from None
+        raise StorageError(f"{place}{at}: {message}", _hint(code), code=code) from None
+
+
+def _hint(code: str) -> str | None:
+    hint, host = _HINTS.get(code), _host_of_ray()
+    if hint is None or host is None or code not in _OF_ENVIRONMENT:
+        return hint
+    return f"{hint}. {_ON_RAY.format(host=host)}"
+
+
+def _host_of_ray() -> str | None:
+    """Where this process is, if it is a worker of Ray's."""
+    ray = sys.modules.get("ray")
+    if ray is None or not ray.is_initialized() or ray.util.client.ray.is_connected():
+        return None
+    worker = ray._private.worker.global_worker
+    return str(worker.node.node_ip_address) if worker.mode == ray.WORKER_MODE else None
 
 
 def _start_hint(error: OSError) -> str | None:
@@ -331,3 +348,15 @@ _HINTS = {
     "PermanentRedirect": "the bucket is in another region: set AWS_REGION",
     "AuthorizationHeaderMalformed": "the bucket is in another region: set AWS_REGION",
 }
+_OF_ENVIRONMENT = frozenset(_HINTS) - {
+    "InvalidBucketName",
+    "NoSuchKey",
+    "Changed",
+    "InsufficientStorage",
+}
+"""What another environment, or another role, may answer differently."""
+_ON_RAY = (
+    "On Ray, the worker on host {host} has the environment and the role of its node, not the "
+    "driver's: give nodes a role (IRSA, an instance profile), or call "
+    "ray.init(runtime_env={{'env_vars': {{…}}}}) before the job"
+)

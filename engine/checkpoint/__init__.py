@@ -7,6 +7,7 @@ Nothing here knows how a job runs.
 
 from engine.checkpoint.log import CheckpointLog, Claim
 from engine.checkpoint.manifest import Manifest, SnapshotEntry, SnapshotFile
+from engine.checkpoint.reach import check_reach
 from engine.checkpoint.requests import Answer, Request, Requests
 from engine.checkpoint.restore import RestoredTask, plan_restore
 from engine.checkpoint.snapshot import SnapshotWriter, TaskSnapshot, read_snapshot
@@ -25,6 +26,7 @@ __all__ = [
     "SnapshotWriter",
     "Storage",
     "TaskSnapshot",
+    "check_reach",
     "open_storage",
     "plan_restore",
     "read_snapshot",

@@ -80,6 +80,11 @@ class CheckpointLog:
         self._requests.refuse_all("the job's driver began anew meanwhile: ask again")
         return Claim(generation, 1 + self._highest_epoch(view), manifest)
 
+    @property
+    def claimed(self) -> str:
+        """The file that says so, which whoever works for this driver has to see."""
+        return entry(self._claimed)
+
     def store(self, manifest: Manifest) -> None:
         """Make an epoch what later drivers go on from. Raises Fenced, StorageError.
 

@@ -77,6 +77,9 @@ class Checkpoints:
         self._stored = 0
         self._ended: float | None = None
         """When the last was stored."""
+        by_node = {task.node: task.id for task in reversed(tasks)}
+        self._first = set(by_node.values()) if config.runtime == "ray" else set()
+        """The first task of each node, until it is told to look whether it reaches the storage."""
         self._is_closed = False
         self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="oka-checkpoints", daemon=True)
@@ -89,10 +92,15 @@ class Checkpoints:
         return {} if self._manifest is None else self._manifest.classes
 
     def start(self, task: int, last: int) -> Start:
-        """Where a task begins: behind the last epoch that is stored; `last` has begun."""
+        """Where a task begins: behind the last epoch that is stored; `last` has begun.
+
+        When the job starts, one task of each node looks whether checkpoints can be written there.
+        """
+        seen = self._log.claimed if task in self._first else None
+        self._first.discard(task)
         manifest = self._manifest
         if manifest is None:
-            return Start(self._url, self._generation, 0, last)
+            return Start(self._url, self._generation, 0, last, seen=seen)
         planned = self._plan(manifest)
         own = planned[task]
         first = self._tasks[task].operators[0]
@@ -116,6 +124,7 @@ class Checkpoints:
             },
             self._is_trusted,
             self._modules(manifest),
+            seen,
         )
 
     def _modules(self, manifest: Manifest) -> frozenset[str]:

@@ -207,6 +207,8 @@ class Start:
     """Whether the job pickles records, and so trusts whoever can write to its checkpoints."""
     modules: frozenset[str] = frozenset()
     """Those of classes in state that may be imported for it all the same."""
+    seen: str | None = None
+    """A file of the driver's, to be found by the first task of a node where checkpoints are."""
 
 
 @dataclass(frozen=True)

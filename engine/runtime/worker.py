@@ -20,6 +20,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from engine import code_pickle, console, record_registry
+from engine.checkpoint import check_reach
 from engine.columns import import_pyarrow
 from engine.errors import CheckpointError
 from engine.graph.failing import Failing
@@ -99,7 +100,7 @@ class Worker:
         address: str,
         imports: ImportPath,
         start: Start | None = None,
-    ) -> dict[str, str]:
+    ) -> dict[str, str] | TaskFailure:
         """Take a task and open its endpoints; each kind's address, for the tasks that will connect.
 
         May come again, with a new attempt, task, network and services: it waits until what was
@@ -110,8 +111,11 @@ class Worker:
         The endpoint of tcp has the public key of the task in it, which is made here; the secret key
         never leaves the process. `description` is that of the task, `folder`
         the job's folder for local sockets, `address` the host to listen on for tcp, `imports`
-        where the driver imports from, `start` where a task of a job with checkpoints begins.
+        where the driver imports from, `start` where a task of a job with checkpoints begins. A
+        TaskFailure is returned where checkpoints cannot be written from here.
         """
+        if start is not None and (refusal := _refusal(start, address)) is not None:
+            return refusal
         # A job that is cancelled now closes its workers from another thread.
         with self._working, self._lock:
             if self._closed:
@@ -359,6 +363,16 @@ class Worker:
                 "was ended\n\nhint: end it with os._exit, or use subprocess or multiprocessing\n"
             )
             os._exit(1)
+
+
+def _refusal(start: Start, address: str) -> TaskFailure | None:
+    """Why the job cannot have checkpoints, if this worker is to find that out, and does."""
+    if start.seen is not None:
+        try:
+            check_reach(start.url, start.seen, address)
+        except CheckpointError as error:
+            return TaskFailure("checkpoint", "", None, error.message, "", error.hint)
+    return None
 
 
 def _progress(attempt: int, drift: Drift) -> SourceProgress:

@@ -146,3 +146,37 @@ def test_functions_use_what_the_program_has_in_ray() -> None:
         .sink(Collect())
     )
     assert engine.execute(pipeline, runtime="ray").output == [1_000_060, 1_000_061]
+
+
+def test_workers_need_credentials_of_their_own(tmp_path: Path) -> None:
+    printed = program(f"""
+import os, engine.errors
+from engine.s3 import S3, S3Server
+os.mkdir({str(tmp_path / "bucket")!r})
+server = S3Server({str(tmp_path)!r}, access_key="mine", secret_key="secret")
+mine = {{"AWS_ENDPOINT_URL_S3": server.endpoint, "AWS_ACCESS_KEY_ID": "mine",
+        "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1"}}
+os.environ.update(mine)                      # the driver's alone
+def run(variables):
+    ray.init(logging_level="WARNING", log_to_driver=False, runtime_env={{"env_vars": variables}})
+    host = ray.util.get_node_ip_address()
+    try:
+        job = engine.submit(numbers, runtime="ray", checkpoints="s3://bucket/job", resume="latest")
+        assert job.wait_finished(60).output == [0, 1, 2, 3, 4]
+    except engine.errors.CheckpointError as error:
+        assert f"the worker on host {{host}} cannot write checkpoints: s3://bucket" in str(error)
+        print(error)
+    finally:
+        job.wait_stopped()
+        ray.shutdown()
+    assert S3.open("s3://bucket/job").list("reach") == []
+run({{**mine, "AWS_ACCESS_KEY_ID": "other"}})
+assert S3.open("s3://bucket/job").list("data") == []
+run(mine)
+assert S3.open("s3://bucket/job").list("committed")
+print("done")
+""")
+    assert "S3 answered InvalidAccessKeyId" in printed
+    assert "has the environment and the role of its node, not the driver's" in printed
+    assert "runtime_env" in printed
+    assert printed.endswith("done\n")
