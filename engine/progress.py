@@ -74,9 +74,12 @@ class ProgressLine:
             self._words.put(what)
 
     def warn(self, what: str) -> None:
-        """Write a line to the log, whatever else is shown; nobody waits for who reads that."""
+        """Write a line to the log, whatever else is shown; nobody waits for who reads that.
+
+        It is one line: whoever collects logs of many takes each for a word of its own.
+        """
         self._start()
-        self._words.put(_Warning(what))
+        self._words.put(_Warning(" ".join(what.split())))
 
     def say(self, what: str) -> None:
         """Write a line that stays, also where no progress is shown; from signal handlers, too."""

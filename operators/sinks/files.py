@@ -150,12 +150,28 @@ class _FileWriter(SinkWriter):
         self._generation = context.generation
         self._committed = context.committed
         self._identity = context.identity
+        self._job = sink.job
         whose = f"{sink.job}.{context.generation}"
         self._temporary = f".part-{context.index:05}{sink.suffix}.{whose}.tmp"
         self._draft: Draft | None = None
         """Not yet staged; an epoch without records has none."""
         if not self._by_epoch:
+            self._check_alone()
             self._draft = self._place.open(self._temporary)
+
+    def _check_alone(self) -> None:
+        """Raise FileExistsError where a task of another job writes such files there right now."""
+        others = [
+            name
+            for name in self._place.names()
+            if (left := _LEFT.fullmatch(name)) and left[2] == self._suffix and self._job not in name
+        ]
+        if at_work := self._place.at_work(others):
+            raise FileExistsError(
+                f"another job is writing part-*{self._suffix} into {self._place.url!r} "
+                f"({at_work[0]}), expected none: they would replace each other's files\n\n"
+                "hint: give each job a folder of its own, or wait until the other has ended"
+            )
 
     def write(self, records: Any) -> None:
         if not len(records):
@@ -184,8 +200,8 @@ class _FileWriter(SinkWriter):
             name = f"part-{self._index:05}-{epoch:08}{self._suffix}"
             staged = _prepared(name, self._generation)  # `abort` removes none of this name
         token = self._draft.stage(staged, name)
-        self._draft = None
-        # Without checkpoints, `abort` has the upload aborted whose name is the temporary one.
+        if self._by_epoch:
+            self._draft = None
         return name, self._generation, self._place.url, token
 
     def commit(self, epoch: int, prepared: Any) -> str | None:
@@ -196,6 +212,8 @@ class _FileWriter(SinkWriter):
         name, _, _, token = prepared
         if not self._place.finish(self._temporary, name, token):
             raise self._place.gone()
+        if self._draft is not None:
+            self._draft.close()
         if self._index == 0:
             self._remove_parts_beyond()
         return self._place.of(name)
@@ -238,6 +256,8 @@ class _FileWriter(SinkWriter):
 
         Raises CheckpointError where there is output behind the epoch, which would come again.
         """
+        if epoch == 0:
+            self._check_alone()
         super().restore(epoch, prepared)
         dropped = []
         for name in self._place.names():

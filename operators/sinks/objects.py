@@ -91,6 +91,10 @@ class S3Prefix(Place):
         if found:
             self.s3.delete(found)
 
+    def at_work(self, names: Iterable[str]) -> list[str]:
+        """As the base says: a prefix knows nothing of it."""
+        return []
+
     def gone(self) -> OSError:
         """As the base says."""
         return FileNotFoundError(

@@ -7,6 +7,7 @@ name; `finish` gives it that, and may come again.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
@@ -61,6 +62,10 @@ class Place(ABC):
         """Remove what has these names, final or not; what there is not does not matter."""
 
     @abstractmethod
+    def at_work(self, names: Iterable[str]) -> list[str]:
+        """Those of these drafts that a task still writes to, as far as the place knows."""
+
+    @abstractmethod
     def gone(self) -> OSError:
         """What a task raises that finds what it has written there gone."""
 
@@ -83,7 +88,7 @@ class Draft(ABC):
         """Make it last under the first name, to be finished under the other; what that takes."""
 
     def close(self) -> None:
-        """Write no more, staged or not."""
+        """Let go of it, staged or not; idempotent."""
         with contextlib.suppress(OSError):  # what cannot be flushed is dropped all the same
             self.file.close()
 
@@ -165,6 +170,10 @@ class Folder(Place):
         for name in names:
             (self.path / name).unlink(missing_ok=True)
 
+    def at_work(self, names: Iterable[str]) -> list[str]:
+        """As the base says: who writes holds a lock, which ends with the process."""
+        return [name for name in names if _is_locked(self.path / name)]
+
     def gone(self) -> OSError:
         """As the base says."""
         what = "what this task has written there" if self.path.is_dir() else "it"
@@ -191,6 +200,8 @@ class _FileDraft(Draft):
             self.file = self._path.open("x", encoding="utf-8", newline="\n")
         except FileNotFoundError:
             raise folder.gone() from None
+        with contextlib.suppress(OSError):  # file systems without locks
+            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def write(self, text: str) -> None:
         self._check()
@@ -200,8 +211,8 @@ class _FileDraft(Draft):
         self.file.flush()
         self._check()
         os.fsync(self.file.fileno())
-        self.file.close()
         if staged != self._path.name:
+            self.file.close()
             try:
                 self._path.rename(self._folder.path / staged)
             except FileNotFoundError:
@@ -212,3 +223,14 @@ class _FileDraft(Draft):
     def _check(self) -> None:
         if not os.fstat(self.file.fileno()).st_nlink:
             raise self._folder.gone()
+
+
+def _is_locked(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # it has just gone, or there are no locks here
+        return False
+    return False

@@ -1,4 +1,4 @@
-"""What people read of a job on real Ray: names of actors and hosts, prints, last words."""
+"""What people read of a job on real Ray: names of actors and hosts, prints, where files are."""
 
 from __future__ import annotations
 
@@ -6,15 +6,20 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
+import psutil
 import pytest
 
 import engine
+from benchmarks.testbed.network import missing
+from engine.errors import CheckpointError
 from engine.runtime import ray as runtime
 from operators import source
-from operators.sinks import Discard
+from operators.sinks import Discard, JsonLines
 from operators.sources import Collection, RandomWords
 from tests.waiting import wait_until
 
@@ -158,3 +163,66 @@ def test_hosts_are_called_by_address_and_name(ray_cluster: Any) -> None:
         assert len(set(names)) == len(names) >= 3
     finally:
         ray_cluster.remove_node(named)
+
+
+@contextmanager
+def apart(folder: Path, cluster: Any) -> Iterator[Path]:
+    """One more node of the cluster, which has this folder for itself; the folder as seen from here.
+
+    It is pinned by the resource `apart`, of which a node that sees ours has one, too.
+    """
+    import ray
+
+    folder.mkdir()
+    ours = cluster.add_node(num_cpus=2, resources={"apart": 1})
+    address = ray.get_runtime_context().gcs_address
+    mount = f"mount -t tmpfs apart {folder}"
+    start = (
+        f"exec {sys.executable} -m ray.scripts.scripts start --block --num-cpus 2 "
+        f"--address {address} --object-store-memory 100000000 --resources '{{\"apart\": 1}}'"
+    )
+    program = subprocess.Popen(
+        ["unshare", "--mount", "--propagation", "private", "bash", "-c", f"{mount} && {start}"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        wait_until(lambda: ray.cluster_resources().get("apart") == 2, seconds=90)
+        yield Path(f"/proc/{program.pid}/root/{folder}")
+    finally:
+        for process in reversed([psutil.Process(program.pid), *_below(program.pid)]):
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        program.wait()
+        cluster.remove_node(ours)
+        wait_until(lambda: "apart" not in ray.cluster_resources(), seconds=60)
+
+
+def _below(pid: int) -> list[psutil.Process]:
+    return psutil.Process(pid).children(recursive=True)
+
+
+@pytest.mark.skipif(missing() is not None, reason=str(missing()))
+def test_a_folder_that_only_some_hosts_see(
+    ray_cluster: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    out = tmp_path / "out"
+    with apart(out, ray_cluster) as elsewhere:
+        sink = source(Collection(range(10))).rebalance().sink(JsonLines(out))
+        settings: dict[str, Any] = {
+            "runtime": "ray",
+            "parallelism": 2,
+            "resources": {"json_lines": {"apart": 1}},
+        }
+        with pytest.raises(CheckpointError, match=f"the folder '{out}' of sink") as caught:
+            engine.execute(sink, checkpoints=str(tmp_path / "kept"), **settings)
+        assert "s3://bucket/prefix" in str(caught.value)
+        assert not list(out.iterdir())
+        assert not list(elsewhere.iterdir())
+        result = engine.execute(sink, **settings)
+        (told,) = (each for each in caplog.messages if "that all hosts see" in each)
+        files = result.files["json_lines"]
+        assert len(files.hosts) == 2
+        assert ", ".join(files.hosts) in told
+        names = [{path.name for path in each.iterdir()} for each in (out, elsewhere)]
+        assert sorted(names, key=sorted) == [{"part-00000.jsonl"}, {"part-00001.jsonl"}]

@@ -113,3 +113,10 @@ def sink(seconds: float, records: int) -> TaskStatistics:
         sink_window=Window(0, int(seconds * 1e9), records, records),
         latency=LatencyHistogram().to_bytes(),
     )
+
+
+def test_a_warning_is_one_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    line = ProgressLine("none")
+    line.warn("operator 'w': 3 of 9 records came too late\n\nhint: wait\nfor them")
+    line.clear()
+    assert caplog.messages == ["operator 'w': 3 of 9 records came too late hint: wait for them"]

@@ -453,6 +453,23 @@ def test_the_driver_commits_once_or_aborts() -> None:
     assert failing.calls == ["abort"]
 
 
+class Stubborn(Once):
+    """A sink that cannot remove what it left."""
+
+    def abort(self) -> None:
+        raise OSError("it does not go away")
+
+
+def test_a_sink_whose_abort_raises_leaves_the_jobs_own_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with pytest.raises(OperatorError, match="AssertionError"):
+        run(source(Collection([7])).sink(Stubborn()))
+    assert caplog.messages == [
+        "sink 'stubborn' may have left something behind: OSError: it does not go away"
+    ]
+
+
 # --- a folder that is deleted while the job runs ----------------------------------------------
 
 
@@ -493,6 +510,56 @@ def test_a_job_tells_that_its_folder_was_deleted(tmp_path: Path) -> None:
     with pytest.raises(OperatorError, match=f"the folder '{folder}' was deleted or moved"):
         run(numbers.sink(JsonLines(folder)), batch_size=10)
     assert not folder.exists()
+
+
+# --- two jobs that run at once ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("first_keeps", [False, True])
+@pytest.mark.parametrize("second_keeps", [False, True])
+@pytest.mark.parametrize("ends", ["final", "aborted"])
+def test_a_folder_that_another_job_writes_to_is_refused(
+    tmp_path: Path, task: Task, first_keeps: bool, second_keeps: bool, ends: str
+) -> None:
+    def started(kind: type[LineFiles | JsonLines], keeps: bool, index: int = 0) -> Any:
+        sink = kind(tmp_path)
+        sink.validate()
+        writer = sink.open(replace(task(index, 2), checkpoints=keeps, generation=1))
+        if keeps:
+            writer.restore(0, [])
+        return writer
+
+    first = started(LineFiles, first_keeps)
+    first.write(["a"])
+    if not first_keeps:  # else it is final soon, and refused for that
+        prepared = first.prepare(1)
+    for index in (0, 1):
+        with pytest.raises(FileExistsError, match=rf"another job is writing .*'{tmp_path}'"):
+            started(LineFiles, second_keeps, index)
+    started(JsonLines, second_keeps).abort()
+    if ends == "final" and not first_keeps:
+        first.commit(1, prepared)
+    else:
+        first.abort()
+    if ends == "final" and not first_keeps and second_keeps:
+        with pytest.raises(CheckpointError, match="of another job"):
+            started(LineFiles, second_keeps)
+    else:
+        started(LineFiles, second_keeps).abort()
+
+
+def test_jobs_that_run_at_once_do_not_replace_each_others_files(tmp_path: Path) -> None:
+    with pytest.raises(OperatorError, match="another job is writing part-"):
+        run(source(Collection([1, 2])).map(runs_beside(tmp_path)).sink(LineFiles(tmp_path)))
+    assert not list(tmp_path.iterdir())
+
+
+def runs_beside(folder: Path) -> Callable[[int], int]:
+    def function(number: int) -> int:
+        run(source(Collection([3])).sink(LineFiles(folder)))
+        return number
+
+    return function
 
 
 def deletes(folder: Path) -> Callable[[int], int]:

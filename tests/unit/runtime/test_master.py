@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from engine.errors import JobCancelled, OperatorError, StartError, WorkerLost
 from engine.job import Plan
 from engine.placement import Node, Placement
 from engine.runtime.coordinator import Started
-from engine.runtime.description import LimitReached, TaskDescription, TaskFailure
+from engine.runtime.description import LimitReached, Remark, TaskDescription, TaskFailure
 from engine.runtime.launcher import Launcher, WorkerDied, WorkerHandle
 from engine.runtime.master import JobMaster
 from engine.runtime.reply import CallFailed, pack
@@ -93,6 +94,7 @@ def usual(worker: FakeWorker, method: str) -> Any:
 def master(
     answer: Answer = usual,
     tell: Any = print,
+    warn: Any = print,
     parallelism: int = 2,
     limit: int | None = None,
     **settings: Any,
@@ -103,7 +105,7 @@ def master(
     graph = Plan.of(stream.sink(Collect()), config).execution
     placement = Placement(dict.fromkeys(range(len(graph.vertices)), HERE))
     launcher = FakeLauncher(answer)
-    return JobMaster(graph, placement, config, launcher, tell), launcher
+    return JobMaster(graph, placement, config, launcher, tell, warn), launcher
 
 
 def test_a_job_from_launch_to_report() -> None:
@@ -172,6 +174,58 @@ def test_whoever_died_is_told_nothing_more() -> None:
     ended = [*start, "cancel", "close"]
     assert told(launcher) == [ended, start, ended, ended]
     assert launcher.was_shut_down == 1
+
+
+def test_a_worker_that_died_elsewhere_is_asked_for_its_last_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(FakeWorker, "last_words", lambda worker: f"said by {worker.task.id}")
+
+    def answer(worker: FakeWorker, method: str) -> Any:
+        is_dead = (worker.task.id, method) == (1, "connect")
+        return WorkerDied("killed") if is_dead else usual(worker, method)
+
+    with pytest.raises(WorkerLost) as caught:
+        master(answer)[0].run()
+    assert caught.value.log == "said by 1"
+    assert "on node 127.0.0.1 was lost: killed\nlast log lines:\nsaid by 1" in str(caught.value)
+
+
+def test_a_restart_and_a_move_are_a_line_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = Node("there", "10.0.0.9", {}, "10.0.0.9 (rack-1)")
+    monkeypatch.setattr(FakeLauncher, "replacement", lambda *_: there)
+
+    def answer(worker: FakeWorker, method: str) -> Any:
+        is_dead = (worker.task.id, method) == (1, "connect")
+        return WorkerDied("killed", "last words") if is_dead else usual(worker, method)
+
+    said: list[str] = []
+    job, _ = master(answer, warn=said.append, checkpoints=str(tmp_path), restarts=1)
+    with pytest.raises(WorkerLost):
+        job.run()
+    name = job._tasks[1].name
+    assert said == [
+        f"restart 1 of 1 in 0.1 s: worker of task {name} on node 127.0.0.1 was lost: killed",
+        f"task {name} moves from 127.0.0.1 to 10.0.0.9 (rack-1)",
+    ]
+
+
+def test_what_a_worker_remarks_is_a_line() -> None:
+    said: list[str] = []
+    job, launcher = master(warn=said.append)
+    launch = launcher.add
+
+    def add(task: TaskDescription, node: Node) -> WorkerHandle:
+        worker = launch(task, node)
+        assert isinstance(worker, FakeWorker)
+        worker.words = [Remark(f"task {task.id} has seen it")]
+        return worker
+
+    launcher.add = add  # type: ignore[method-assign]
+    job.run()
+    assert said == [f"task {n} has seen it" for n in range(len(launcher.workers))]
 
 
 def test_what_cannot_be_called_or_does_not_answer_fails_the_start() -> None:
