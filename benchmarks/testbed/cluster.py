@@ -73,8 +73,7 @@ class Cluster:
         head, *others = self.network.hosts
         further = resources or {}
         tell("starting the Ray head")
-        options = ("--head", "--port", str(_PORT), "--include-dashboard", "false")
-        self._start_nodes([head], cpus, further, options)
+        self.start_head(cpus, further)
         tell(f"starting {len(others)} more Ray nodes")
         self._start_nodes(others, cpus, further, ("--address", self.address))
         tell("waiting until all Ray nodes have joined")
@@ -82,6 +81,18 @@ class Cluster:
         for host in (head, *others):
             if host.address not in alive:
                 raise _failed(host, "did not join: it is not among the living nodes of the cluster")
+
+    def start_head(
+        self, cpus: int = 1, resources: Mapping[int, Mapping[str, float]] | None = None
+    ) -> None:
+        """Start the head's node alone; raises StartError as `start` does."""
+        options = ("--head", "--port", str(_PORT), "--include-dashboard", "false")
+        self._start_nodes([self.head], cpus, resources or {}, options)
+
+    def join(self, host: Host, cpus: int = 1, resources: Mapping[str, float] | None = None) -> None:
+        """Start one more node, on a host of the network; it has joined when this returns."""
+        further = {host.number: resources or {}}
+        self._start_nodes([host], cpus, further, ("--address", self.address))
 
     def nodes(self, wait: bool = False) -> dict[str, dict[str, float]]:
         """The resources of each living node, by its address; with `wait` once all have joined.

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 PLURALS = {
     "v1": ["Pod pods", "ConfigMap configmaps", "Secret secrets", "ServiceAccount serviceaccounts",
-           "Namespace namespaces", "Service services"],
+           "Namespace namespaces", "Service services", "Node nodes"],
     "apps/v1": ["Deployment deployments"],
     "policy/v1": ["PodDisruptionBudget poddisruptionbudgets"],
     "autoscaling/v2": ["HorizontalPodAutoscaler horizontalpodautoscalers"],
@@ -89,7 +89,7 @@ def _read(path: str) -> Any:
         verbs = ["get", "list", "watch", "delete", "create", "patch"]
         resources = [
             {"name": plural, "kind": kind, "singularName": kind.lower(), "verbs": verbs,
-             "namespaced": kind != "Namespace"}
+             "namespaced": kind not in ("Namespace", "Node")}
             for plural, kind in kinds.items()
         ]  # fmt: skip
         listed = {"groupVersion": version, "resources": resources}

@@ -41,6 +41,8 @@ elif program != "kubectl":
     words.append("--help")
 elif words[0] in ("apply", "create"):
     words += ["--dry-run=client", *(["--validate=false"] if words[0] == "apply" else [])]
+elif words[0] in ("drain", "taint"):
+    words.append("--dry-run=client")
 elif words[0] == "exec":
     subprocess.run([*words[words.index("--") + 1:], "--help"], check=True, stdout=sys.stderr)
     words = [*words[:words.index("--")], "--help"]
