@@ -106,13 +106,15 @@ _IN_SECTIONS = {each for names in _SECTIONS.values() for each in names}
     type=click.IntRange(0),
     default=0,
     metavar="N",
-    help="GPUs (nvidia.com/gpu) of each worker pod; tasks take them by `resources` [0].",
+    help="GPUs (nvidia.com/gpu) of each worker pod, where tasks take them by `resources`, or of "
+    "each that serves [0].",
 )
 @click.option("--priority", metavar="CLASS", help="PriorityClass of its pods.")
 @click.option(
     "--spot",
     is_flag=True,
-    help="Workers go to spot nodes where there are any; the head does not. Needs checkpoints.",
+    help="Workers, and pods that serve, go to spot nodes where there are any; the head does not. A "
+    "job on Ray needs checkpoints then.",
 )
 @click.option(
     "--toleration",

@@ -71,6 +71,14 @@ def prefer_spot(pod: Pod) -> None:
     spec["tolerations"] = [*spec.get("tolerations", ()), *taints]
 
 
+def give_gpus(pod: Any, container: Any, gpus: int) -> None:
+    """So many GPUs for the container, on a node that only takes pods which ask for them."""
+    for kind in ("requests", "limits"):
+        container["resources"][kind][_GPU] = str(gpus)
+    taint = {"key": _GPU, "operator": "Exists", "effect": "NoSchedule"}
+    pod["tolerations"] = [*pod.get("tolerations", ()), taint]
+
+
 def _in(label: str, values: Sequence[str]) -> dict[str, Any]:
     return {"key": label, "operator": "In", "values": list(values)}
 
@@ -162,6 +170,7 @@ def asked(options: Options, names: Sequence[str]) -> Iterator[str]:
             yield f"--{each.replace('_', '-')}"
 
 
+_GPU = "nvidia.com/gpu"
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _RESERVED = {
     "RAY_AUTH_MODE": "KubeRay sets it by the cluster's authOptions",

@@ -20,7 +20,7 @@ from k8s.jobs import plan, settings, settings_path, settings_volume
 from k8s.lifetime import check_lifetime, set_lifetime
 from k8s.manifests import Cluster, Document, Group, clusters, component, name, of_kind
 from k8s.manifests import pods as pods_of
-from k8s.options import Options, asked, dress, prefer_spot
+from k8s.options import Options, asked, dress, give_gpus, prefer_spot
 from k8s.quantity import bytes_text, parse
 from k8s.size import most_channels, pod_memory, pods_needed
 
@@ -157,10 +157,7 @@ def _set_gpus(cluster: Cluster, planned: Plan, gpus: int) -> None:
     for group in cluster.groups[1:]:
         spec: Any = group.spec
         spec.setdefault("resources", {})["GPU"] = str(gpus)
-        _set_resource(group, _GPU, str(gpus))
-        pod: Any = group.pod
-        taint = {"key": _GPU, "operator": "Exists", "effect": "NoSchedule"}
-        pod["tolerations"] = [*pod.get("tolerations", ()), taint]
+        give_gpus(group.pod, group.container, gpus)
 
 
 def _set_size(cluster: Cluster, planned: Plan, spare: int) -> int:
@@ -252,7 +249,6 @@ def _entrypoint(job: Document, parameters: Mapping[str, Any]) -> str:
     )
 
 
-_GPU = "nvidia.com/gpu"
 _TEMPLATE = "word-count"
 _CLUSTER = "cluster"  # the cluster that stays
 _NAME_LENGTH = 43  # KubeRay takes RayJobs of up to 47 characters, `oka-` included

@@ -18,8 +18,8 @@ from engine.gateway import GatewaySettings
 from engine.job import Plan
 from engine.program import load_pipeline
 from k8s.jobs import located, plan
-from k8s.manifests import Document, component, name, of_kind, spec
-from k8s.options import Options, asked, dress, one
+from k8s.manifests import Document, component, name, of_kind, pods, spec
+from k8s.options import Options, asked, dress, give_gpus, one, prefer_spot
 from k8s.quantity import bytes_text, parse
 from k8s.render import check_name, pipeline_name, renamed
 from k8s.size import TASK_BYTES, most_channels
@@ -29,7 +29,7 @@ def is_serving(parameters: Mapping[str, Any]) -> bool:
     """Whether the pipeline begins with requests; raises ConfigError if it cannot be loaded."""
     with _stand_ins(parameters["arguments"]) as arguments:
         found, _ = load_pipeline(located(parameters["target"]), arguments)
-        return _gateway(Plan.of(found, JobConfig())) is not None
+        return bool(_gateways(Plan.of(found, JobConfig())))
 
 
 def render(
@@ -54,22 +54,25 @@ def render(
     with _stand_ins(parameters["arguments"]) as arguments:
         options_of_it = {"config": None, "more": (), "insecure": False}
         planned = plan({**options_of_it, **parameters, "arguments": arguments})
-    gateway = _gateway(planned)
-    assert gateway is not None
-    _check_host(gateway, parameters["target"])
+    gateway = _the_gateway(planned, parameters["target"])
     container = spec(spec(deployment)["template"])["containers"][0]
     container["args"] = _words(parameters, planned.config, gateway)
     _set_gateway(found, deployment, gateway)
     _set_size(container, planned)
+    if options.gpu:
+        give_gpus(spec(spec(deployment)["template"]), container, options.gpu)
     _set_replicas(found, deployment, options)
     if options.host is not None:
         _set_host(found, options.host)
+    if options.spot:
+        for pod in pods(found):
+            prefer_spot(pod)
     dress(found, options)
     return found
 
 
 def _refuse(parameters: Mapping[str, Any], slots: int | None, options: Options) -> None:
-    given = list(asked(options, ("endless", "deadline", "retries", "spare", "gpu", "spot")))
+    given = list(asked(options, ("endless", "deadline", "retries", "spare")))
     given += ["--slots"] * (slots is not None)
     given += [f"--{each}" for each in ("checkpoints", "resume") if parameters.get(each) is not None]
     for option in given:
@@ -83,13 +86,25 @@ def _refuse(parameters: Mapping[str, Any], slots: int | None, options: Options) 
         )
 
 
-def _gateway(planned: Plan) -> GatewaySettings | None:
+def _gateways(planned: Plan) -> list[GatewaySettings]:
     operators = (each for vertex in planned.execution.job.vertices for each in vertex.operators)
-    found = (each.operator.properties.gateway for each in operators)
-    return next((each for each in found if each is not None), None)
+    return [
+        each.operator.properties.gateway
+        for each in operators
+        if each.operator.properties.gateway is not None
+    ]
 
 
-def _check_host(gateway: GatewaySettings, target: str) -> None:
+def _the_gateway(planned: Plan, target: str) -> GatewaySettings:
+    """The one that the Service leads to; raises ConfigError where it could not."""
+    gateways = _gateways(planned)
+    if len(gateways) != 1:
+        raise ConfigError(
+            f"{target} listens on ports {', '.join(str(each.port) for each in gateways)}, expected "
+            "one HttpSource",
+            "a Service leads to one port and its probes to one gateway: a pipeline for each",
+        )
+    (gateway,) = gateways
     if gateway.host in ("127.0.0.1", "localhost", "::1"):
         raise ConfigError(
             f"{target} listens on {gateway.host}, expected an address that other pods reach",
@@ -101,6 +116,7 @@ def _check_host(gateway: GatewaySettings, target: str) -> None:
             f"{target} listens on port {gateway.port}, expected {_LEAST_PORT} or more",
             "pods do not run as root; the Service has port 80",
         )
+    return gateway
 
 
 def _words(parameters: Mapping[str, Any], config: JobConfig, gateway: GatewaySettings) -> list[str]:
@@ -127,9 +143,8 @@ def _set_gateway(
     for port in container["ports"]:
         if port["name"] == "http":
             port["containerPort"] = gateway.port
-    for probe in ("readinessProbe", "livenessProbe", "startupProbe"):
-        if gateway.certificate is not None and "httpGet" in container.get(probe, {}):
-            container[probe]["httpGet"]["scheme"] = "HTTPS"
+    if gateway.certificate is not None:
+        _set_https(documents, container)
     sleep = container.get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
     pod["terminationGracePeriodSeconds"] = _drain(gateway) + sleep + _END_SECONDS
     for policy in of_kind(documents, "NetworkPolicy"):
@@ -146,6 +161,18 @@ def _set_gateway(
             if metric["type"] == "Pods":
                 half = str(max(1, gateway.max_in_flight // 2))
                 metric["pods"]["target"]["averageValue"] = half
+
+
+def _set_https(documents: Sequence[Document], container: Any) -> None:
+    """Whoever comes to the pods speaks TLS, and believes their certificate."""
+    for probe in ("readinessProbe", "livenessProbe", "startupProbe"):
+        if "httpGet" in container.get(probe, {}):
+            container[probe]["httpGet"]["scheme"] = "HTTPS"
+    for ingress in of_kind(documents, "Ingress"):
+        ingress["metadata"]["annotations"]["nginx.ingress.kubernetes.io/backend-protocol"] = "HTTPS"
+    for monitor in of_kind(documents, "PodMonitor"):
+        for endpoint in spec(monitor)["podMetricsEndpoints"]:
+            endpoint.update(scheme="https", tlsConfig={"insecureSkipVerify": True})
 
 
 def _set_size(container: Any, planned: Plan) -> None:

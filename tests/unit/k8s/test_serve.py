@@ -28,6 +28,14 @@ from operators.sources import HttpSource
 def echo(host: str = "0.0.0.0", port: int = 9000, timeout: float = 12.5, path: str = "/echo"):
     requests = source(HttpSource(port, path, host, token="x", timeout=timeout, max_in_flight=100))
     return requests.map(lambda request: request.reply(request.body)).respond()
+
+def secured():
+    certificate = ("/etc/oka/tls.crt", "/etc/oka/tls.key")
+    requests = source(HttpSource(9000, "/", "0.0.0.0", token="x", certificate=certificate))
+    return requests.map(lambda request: request.reply(request.body)).respond()
+
+def two():
+    return [echo(), echo(port=9002, path="/b")]
 """
 
 
@@ -108,10 +116,32 @@ def test_two_pipelines_share_no_object_and_pass_the_check(echo: str) -> None:
     assert not names[0] & names[1]
     (deployment,) = of_kind(found[1], "Deployment")
     assert deployment["spec"]["replicas"] == 3
-    public = rendered(echo, "serving-public", host="a.b", max_replicas=5)
+    public = rendered(f"{echo}:secured", "serving-public", host="a.b", max_replicas=5, gpu=1)
     files = [found[0], found[1], [*found[0], *found[1]], public]
     subjects = [Subject(str(n), dump(each), scaled=True) for n, each in enumerate(files)]
     assert [str(mistake) for each in check(subjects) for mistake in each] == []
+
+
+def test_whoever_comes_to_a_gateway_with_a_certificate_speaks_tls(echo: str) -> None:
+    found = rendered(f"{echo}:secured", "serving-public", host="a.b")
+    (container,) = pod_of(found)["containers"]
+    probes = ("readinessProbe", "livenessProbe", "startupProbe")
+    assert {container[each]["httpGet"]["scheme"] for each in probes} == {"HTTPS"}
+    (ingress,) = of_kind(found, "Ingress")
+    assert "HTTPS" in ingress["metadata"]["annotations"].values()
+    (monitor,) = of_kind(found, "PodMonitor")
+    assert monitor["spec"]["podMetricsEndpoints"][0]["scheme"] == "https"
+
+
+def test_gpus_and_spot_nodes_are_for_pods_that_serve_too(echo: str) -> None:
+    pod = pod_of(rendered(echo, gpu=1, spot=True, env=["A=b"], env_from=["keys"], image="r/oka"))
+    (container,) = pod["containers"]
+    assert container["resources"]["limits"]["nvidia.com/gpu"] == "1"
+    assert container["image"] == "r/oka:0.1.0-ray2.60.0"
+    assert {"name": "A", "value": "b"} in container["env"]
+    assert container["envFrom"] == [{"secretRef": {"name": "keys"}}]
+    assert {"nodeAffinity", "podAntiAffinity"} == pod["affinity"].keys()
+    assert "nvidia.com/gpu" in {each["key"] for each in pod["tolerations"]}
 
 
 @pytest.mark.parametrize(
@@ -119,6 +149,7 @@ def test_two_pipelines_share_no_object_and_pass_the_check(echo: str) -> None:
     [
         ("{echo} host=127.0.0.1", "serving", {}, "listens on 127.0.0.1", "host=0.0.0.0"),
         ("{echo} port=80", "serving", {}, "port 80, expected 1024 or more", "Service"),
+        ("{echo}:two", "serving", {}, "listens on ports 9000, 9002, expected one", "for each"),
         ("{echo}", "eks", {}, "expected an overlay with a Deployment", "--overlay serving"),
         (
             "{echo}",
