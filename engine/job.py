@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, NoReturn
 from uuid import uuid4
 
-from engine import broadcast
+from engine import broadcast, forked  # noqa: F401 - looks whether processes fork from now on
 from engine.checkpoint import Request
 from engine.checkpoint.requests import Stop
 from engine.config import JobConfig

@@ -18,6 +18,7 @@ import ray
 from ray.exceptions import AuthenticationError
 
 from engine.errors import HINT_LEFT, LEFT, StartError
+from engine.forked import has_dead_connection
 from engine.runtime.ray_address import HOW_TO_BE_LET_IN, by_client, check_ray_address, client
 from engine.runtime.ray_prints import show_all
 
@@ -38,6 +39,12 @@ class Connection:
         Raises StartError, and ConfigError where the process is connected to another.
         """
         global _opened
+        if has_dead_connection():
+            raise StartError(
+                "this process was forked from one that was connected to Ray, and Ray does not work "
+                "in it",
+                "start it by multiprocessing.get_context('spawn'), or connect to Ray in it alone",
+            )
         with _lock:
             is_there = check_ray_address(address)
             if not ray.is_initialized():

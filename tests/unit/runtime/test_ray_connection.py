@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -125,3 +126,27 @@ def test_a_token_that_is_missing_is_told(fake: FakeRay, monkeypatch: pytest.Monk
     monkeypatch.setattr(ray_connection.ray, "init", fake.init)
     Connection(None, {}).leave()  # nobody has been counted
     assert fake.told[-1] == "shutdown"
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_a_forked_process_is_not_connected(fake: FakeRay, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refusal() -> str:
+        """What a forked process is told that would run a job."""
+        reading, writing = os.pipe()
+        if (child := os.fork()) == 0:
+            try:
+                Connection(None, {}).leave()
+            except StartError as error:
+                os.write(writing, str(error).encode())
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+        os.close(writing)
+        with os.fdopen(reading, encoding="utf-8") as told:
+            return told.read()
+
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: True))
+    assert "forked from one that was connected to Ray" in refusal()
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: False))
+    assert refusal() == ""
+    Connection(None, {}).leave()

@@ -1,0 +1,24 @@
+"""Whether this process was forked from one that was connected to Ray.
+
+A connection has threads, which are not in a forked process: whoever calls Ray there waits for ever.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def has_dead_connection() -> bool:
+    """Whether Ray takes this process to be connected, and it is not."""
+    return _has_dead_connection
+
+
+def _note() -> None:
+    global _has_dead_connection
+    ray = sys.modules.get("ray")
+    _has_dead_connection = ray is not None and ray.is_initialized()
+
+
+_has_dead_connection = False
+os.register_at_fork(after_in_child=_note)
