@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -113,6 +114,9 @@ def _title(process: int) -> str:
         return ""
 
 
+chaos = pytest.mark.skipif("CHAOS_SEEDS" not in os.environ, reason="`make chaos` drains more hosts")
+
+
 def test_a_host_that_drains_is_empty_before_it_goes(tmp_path: Path) -> None:
     with running(tmp_path, {1: 2, 2: 2, 3: 2}) as job:
         _, second, third = job.cluster.network.hosts
@@ -132,4 +136,41 @@ def test_a_host_that_drains_is_empty_before_it_goes(tmp_path: Path) -> None:
             "behind a checkpoint",
             told,
         )
+        assert "restart" not in job.log()
+
+
+@chaos
+def test_two_hosts_that_drain_are_empty_before_they_go(tmp_path: Path) -> None:
+    with running(tmp_path, {1: 2, 2: 2, 3: 4}, driver_on=3) as job:
+        first, second, third = job.cluster.network.hosts
+        assert (len(workers(first)), len(workers(second))) == (2, 2)
+        job.drain(first, second)
+        wait_until(lambda: not workers(first) and not workers(second), SECONDS)
+        job.wait_epochs()
+        assert len(workers(third)) == 4
+        job.end()
+        assert len(re.findall(r"^host .* behind a checkpoint$", job.log(), re.MULTILINE)) == 2
+        assert "restart" not in job.log()
+
+
+@chaos
+def test_a_job_whose_driver_is_on_a_host_that_drains_ends_with_that(tmp_path: Path) -> None:
+    with running(tmp_path, {1: 2, 2: 2}, driver_on=3) as job:
+        job.drain(job.cluster.network.hosts[2])  # Ray takes it away at once: it is empty
+        assert job.driver.wait(30) == 1
+        assert "DriverLost: the Ray node of " in job.log()
+        wait_until(lambda: not any(map(workers, job.cluster.network.hosts)), 30)
+    checkpointed.run(tmp_path, RECORDS, resume="latest")
+    assert found(tmp_path / "out") == expected(RECORDS)
+
+
+@chaos
+def test_tasks_stay_where_the_driver_is_as_long_as_they_can(tmp_path: Path) -> None:
+    with running(tmp_path, {1: 2, 2: 2, 3: 2}, driver_on=2) as job:
+        second = job.cluster.network.hosts[1]
+        job.drain(second)
+        wait_until(lambda: "whose driver is there" in job.log())
+        job.wait_epochs()
+        assert len(workers(second)) == 2
+        job.end()
         assert "restart" not in job.log()
