@@ -1,13 +1,14 @@
 """Whether the hosts of a sink see one folder: looked at before records flow.
 
 A task on each host writes a marker into the folder, a file of a name that nobody had before, and
-looks for those of the others. Where one is missing, the hosts have a folder each. A job with
-checkpoints is refused then: what a task has prepared on a host that is lost would be lost, too. Any
-other is told where its files will be.
+all look for those. So does one that begins again, maybe elsewhere. Where one is missing, the hosts
+have a folder each. A job with checkpoints is refused then: what a task has prepared on a host that
+is lost would be lost, too. Any other is told where its files will be.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -24,14 +25,16 @@ from engine.service import Peer, Service, Site
 
 @dataclass(frozen=True)
 class FolderPlan:
-    """The part of the first task of a sink on a host, if there are several hosts."""
+    """The part of a task of a sink, if its tasks are on several hosts."""
 
     sink: str
     folder: str
     peers: tuple[int, ...]
-    """Those of the other hosts."""
+    """The first tasks on each host, but for this one: they write markers."""
     hosts: tuple[str, ...]
     """What to call all hosts."""
+    is_marked: bool
+    """Whether it is the first on its host, and so writes one."""
     tells: bool
     """Whether it is this one to tell where files are."""
     listeners: int = 0
@@ -49,16 +52,17 @@ def plan_folders(graph: ExecutionGraph, placement: Placement) -> dict[int, Folde
         folder = sink.operator.files if isinstance(sink.operator, SinkOperator) else None
         if folder is None or "://" in folder:
             continue
-        tasks = (task for task in graph.vertices if task.job_vertex.id == vertex.id)
+        tasks = [task for task in graph.vertices if task.job_vertex.id == vertex.id]
         first: dict[str, int] = {}
         for task in tasks:
             first.setdefault(placement.node(task).id, task.id)
         if len(first) > 1:
             hosts = tuple(dict.fromkeys(placement.nodes[task].name for task in first.values()))
-            for task_id in first.values():
-                others = tuple(other for other in first.values() if other != task_id)
-                tells = task_id == min(first.values())
-                planned[task_id] = FolderPlan(sink.name, folder, others, hosts, tells)
+            marked = list(first.values())
+            for task in tasks:
+                others = tuple(other for other in marked if other != task.id)
+                is_marked, tells = task.id in marked, task.id == marked[0]
+                planned[task.id] = FolderPlan(sink.name, folder, others, hosts, is_marked, tells)
     return planned
 
 
@@ -68,10 +72,15 @@ class _Folder(Service):
     def __init__(self, plan: FolderPlan, site: Site) -> None:
         self._plan = plan
         self._site = site
-        self._marker = Path(plan.folder) / f".oka-host-{uuid4().hex}"
+        self._folder = Path(plan.folder)
+        whose = f".oka-host-{Path(site.folder).name}-{site.task}-"
+        self._marker = self._folder / f"{whose}{uuid4().hex}"
         with suppress(OSError):  # of which the sink will tell, as it opens
-            self._marker.parent.mkdir(parents=True, exist_ok=True)
-            self._marker.touch(exist_ok=False)
+            self._folder.mkdir(parents=True, exist_ok=True)
+            for left in self._folder.glob(f"{whose}*"):  # the task has been killed before
+                left.unlink(missing_ok=True)
+            if plan.is_marked:
+                self._marker.touch(exist_ok=False)
 
     @property
     def endpoints(self) -> Mapping[str, str]:
@@ -82,7 +91,7 @@ class _Folder(Service):
         """Look for the markers of the other hosts. Raises CheckpointError."""
         plan = self._plan
         others = [self._marker.with_name(peer.endpoints[_KIND]) for peer in peers.values()]
-        if not self._marker.exists() or _are_there(others):
+        if not os.access(self._folder, os.W_OK) or _are_there(others):
             return
         what = f"the folder {plan.folder!r} of sink {plan.sink!r} is not one that all hosts see"
         where = ", ".join(plan.hosts)

@@ -263,14 +263,15 @@ def _logs() -> Path | None:
 
 
 def _status(error: RayActorError) -> str:
-    """How the actor ended, in Ray's words without its advice."""
-    text = str(error)
+    """How the actor ended, in Ray's words without its advice and with no more of ids than helps."""
+    text = _ID.sub(r"\1…", str(error))
     detail = re.search(r"Worker exit type: (\w+) Worker exit detail: (.*?\.)(?: |$)", text)
     if detail:
         return f"died, {detail.group(1)}: {detail.group(2)}"
     return text.strip().splitlines()[-1].strip()
 
 
+_ID = re.compile("([0-9a-f]{6})[0-9a-f]{26,}")
 _READING_SECONDS = 3.0
 """A task on another host begins and reads a few lines of a file."""
 _CONCURRENT_CALLS = 9

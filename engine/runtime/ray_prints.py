@@ -20,6 +20,7 @@ import ray
 from ray._private import ray_logging
 from ray._private.ray_logging import global_worker_stdstream_dispatcher as dispatcher
 
+from engine.runtime.launcher import WorkerDied
 from engine.runtime.ray_actor import END_OF_PRINTS
 from engine.runtime.ray_address import by_client
 from engine.runtime.reply import CallFailed, open_reply
@@ -50,6 +51,8 @@ class Prints:
         """
         calls = list(told)
         wait(calls, timeout=_ANSWER_SECONDS)
+        if any(isinstance(each.exception(), WorkerDied) for each in calls if each.done()):
+            time.sleep(_DEAD_SECONDS)  # for what it printed before: the dead make no marks
         expected = sum(_streams(each) for each in calls if each.done())
         if not expected:
             return
@@ -118,6 +121,7 @@ def _is_shown() -> bool:
 
 _HEARD = _Heard()
 _ANSWER_SECONDS = 0.5
+_DEAD_SECONDS = 0.5
 _SILENCE_SECONDS = 1.0
 _LONGEST_SECONDS = 10.0
 _CLIENT_SECONDS = 0.6

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 import psutil
 import pytest
+from ray.exceptions import RayActorError
 
 import engine
 from benchmarks.testbed.network import missing
@@ -68,6 +69,10 @@ def talk(n):
         sys.stdout.write("without an end")
     return n
 
+def die(n):
+    print("the last of a worker")
+    os._exit(1)
+
 if __name__ == "__main__":
     numbers = source(Collection(range(40)))
     silent = numbers.sink(Collect())
@@ -75,6 +80,10 @@ if __name__ == "__main__":
     talking = numbers.map(talk).sink(Collect())
     for name in ("first", "second"):
         engine.execute(talking, runtime="ray", parallelism=2, name=name)
+    try:
+        engine.execute(numbers.map(die).sink(Collect()), runtime="ray")
+    except engine.WorkerLost:
+        pass
 """
 
 
@@ -109,6 +118,7 @@ def test_all_that_functions_print_arrives_with_the_task_that_printed_it(tmp_path
             assert any(last.fullmatch(each) for each in printed), (job, printed)
             last = re.compile(task.format(index) + "the last of all")
             assert any(last.fullmatch(each) for each in told), (job, told)
+    assert any(line.endswith("the last of a worker") for line in printed), printed
     assert ":oka_end:" not in done.stdout + done.stderr
 
 
@@ -139,6 +149,20 @@ def test_last_words_that_cannot_be_read_are_not_waited_for(monkeypatch: pytest.M
     with pytest.raises(engine.WorkerLost) as caught:
         engine.execute(pipeline, runtime="ray")
     assert caught.value.log == ""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "The actor is dead because its node has died. Node Id: {}",
+        "x. Worker exit type: SYSTEM_ERROR Worker exit detail: {} left. Some causes are: none.",
+    ],
+)
+def test_how_a_worker_ended_is_told_without_long_ids(words: str) -> None:
+    error = RayActorError(error_msg=words.format("5c0ffee4" * 7))
+    told = runtime._status(error)
+    assert "5c0ffe…" in told
+    assert not HEX_ID.search(told)
 
 
 def _never(_process_id: int, _logs: object = None) -> str:

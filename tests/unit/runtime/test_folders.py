@@ -31,10 +31,13 @@ def planned(sink: Any, parallelism: int) -> Any:
 
 def test_the_first_task_on_each_host_looks(tmp_path: Path) -> None:
     plans = planned(JsonLines(tmp_path), 4)
-    assert [(task, plan.peers, plan.tells) for task, plan in plans.items()] == [
-        (1, (3,), True),
-        (3, (1,), False),
-    ]
+    told = {t: (plan.peers, plan.is_marked, plan.tells) for t, plan in plans.items()}
+    assert told == {
+        1: ((3,), True, True),
+        2: ((1, 3), False, False),
+        3: ((1,), True, False),
+        4: ((1, 3), False, False),
+    }
     assert {plan.hosts for plan in plans.values()} == {("host 0", "host 1")}
 
 
@@ -45,7 +48,7 @@ def test_nobody_looks_on_one_host_or_without_a_folder(tmp_path: Path) -> None:
 
 
 def bound(plans: dict[int, Any], folders: list[Path], said: list[str], **config: Any) -> Any:
-    """The services of two tasks whose hosts have these folders."""
+    """The services of four tasks whose hosts have these folders."""
     settings = JobConfig(**config)
     services: dict[int, Service] = {}
     for (task, plan), folder in zip(plans.items(), folders, strict=True):
@@ -74,7 +77,7 @@ def test_markers_tell_whether_hosts_see_one_folder(
     plans, said = planned(JsonLines(tmp_path), 4), list[str]()
     one, other = tmp_path / "one", tmp_path / ("one" if is_shared else "other")
     config = {"checkpoints": "kept"} if checkpoints else {}
-    services = bound(plans, [one, other], said, **config)
+    services = bound(plans, [one, one, other, other], said, **config)
     told = rf"the folder '{one}' of sink 'json_lines' is not one that all hosts see"
     if checkpoints and not is_shared:
         with pytest.raises(CheckpointError, match=f"{told}, .*: its tasks are on host 0, host 1"):
@@ -91,10 +94,21 @@ def test_markers_tell_whether_hosts_see_one_folder(
     assert not list(other.iterdir())
 
 
+def test_a_task_that_moved_to_a_host_without_the_folder_is_refused(tmp_path: Path) -> None:
+    plans, said = planned(JsonLines(tmp_path), 4), list[str]()
+    one, other = tmp_path / "one", tmp_path / "other"
+    services = bound(plans, [one, one, one, one], said, checkpoints="kept")
+    connect(plans, services)
+    again = bound(plans, [one, one, one, other], said, checkpoints="kept")
+    assert len(list(one.iterdir())) == 2  # those of tasks that were killed before are gone
+    with pytest.raises(CheckpointError, match="not one that all hosts see"):
+        connect(plans, again)
+
+
 def test_a_folder_that_cannot_be_written_is_the_sinks_to_tell(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     plans, said = planned(JsonLines(tmp_path), 4), list[str]()
-    services = bound(plans, [tmp_path / "file" / "a", tmp_path / "file" / "b"], said)
+    services = bound(plans, 2 * [tmp_path / "file" / "a", tmp_path / "file" / "b"], said)
     connect(plans, services)
     assert said == []
 
