@@ -17,7 +17,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
@@ -179,7 +179,7 @@ class S3:
         with self._told(keys[0] if len(keys) == 1 else None):
             self._client.delete(list(keys))
 
-    def _told(self, key: str | None) -> AbstractContextManager[None]:
+    def _told(self, key: str | None) -> _told:
         whole = "/".join(part for part in (self.prefix, key) if part) if key is not None else None
         return _told(self.endpoint, self.bucket, whole)
 
@@ -283,22 +283,31 @@ def _flat(buffer: Buffer) -> Iterator[memoryview]:
             yield flat
 
 
-@contextmanager
-def _told(endpoint: str | None, bucket: str, key: str | None) -> Iterator[None]:
+class _told:  # noqa: N801 - it is used as a function, and leaves no frame of contextlib's behind
     """Turns what fails into StorageError that names where it did."""
-    try:
-        yield
-    except StorageFailed as failed:
+
+    def __init__(self, endpoint: str | None, bucket: str, key: str | None) -> None:
+        self._place = f"s3://{bucket}" + (f"/{key}" if key is not None else "")
+        self._at = f" at {endpoint}" if endpoint is not None else ""
+
+    def __enter__(self) -> None:
+        """Nothing is to be done."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, failed: BaseException | None, _traceback: object
+    ) -> None:
+        """Raise the error of ours in place of the other."""
+        if not isinstance(failed, StorageFailed):
+            return
         message, code = failed.args
-        place = f"s3://{bucket}" + (f"/{key}" if key is not None else "")
         if code == "File":
             raise StorageError(
-                f"a file of this machine, to be written to {place}, cannot be read: {message}",
+                f"a file of this machine, to be written to {self._place}, cannot be read: "
+                f"{message}",
                 "check the path; S3 had no part in it",
                 code=code,
             ) from None
-        at = f" at {endpoint}" if endpoint is not None else ""
-        raise StorageError(f"{place}{at}: {message}", _hint(code), code=code) from None
+        raise StorageError(f"{self._place}{self._at}: {message}", _hint(code), code=code) from None
 
 
 def _hint(code: str) -> str | None:
