@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
 
-from engine.checkpoint import CheckpointLog, check_reach, open_storage
+from engine.checkpoint import CheckpointLog, check_reach, open_storage, reach
+from engine.checkpoint.storage import FolderStorage
 from engine.errors import CheckpointError
 
 
@@ -41,3 +43,17 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(CheckpointError, match=r"10\.0\.0\.3 cannot write checkpoints: .*file"):
         check_reach(str(tmp_path / "file" / "job"), "log/00000001", "10.0.0.3")
+
+
+def test_one_that_never_answers_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    hangs = threading.Event()
+
+    class Silent(FolderStorage):
+        def put(self, name: str, *parts: bytes | memoryview) -> None:
+            hangs.wait(60)
+
+    monkeypatch.setattr(reach, "open_storage", lambda url: Silent(Path(url)))
+    monkeypatch.setattr(reach, "_PATIENCE_SECONDS", 0.1)
+    with pytest.raises(CheckpointError, match=r"to s3://b/x: there was no answer for 0\.1 s"):
+        check_reach("s3://b/x", "log/00000001", "10.0.0.3")
+    hangs.set()
