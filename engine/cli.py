@@ -26,7 +26,7 @@ from engine.cli_pipeline import PipelineCommand
 from engine.cli_stop import SIGTERM_STATUS, stopped_by_signals
 from engine.config import JobConfig, Progress, Runtime, Strategy, Transport
 from engine.distribution import DISTRIBUTION
-from engine.errors import ConfigError, EngineError, JobStopped, is_debugging
+from engine.errors import ConfigError, EngineError, JobCancelled, JobStopped, is_debugging
 from engine.job import Plan, finished, open_launcher, submit
 from engine.program import load_pipeline
 
@@ -148,9 +148,7 @@ def job_options(command: Command) -> Command:
             click.option("--parallelism", "-p", type=int, help="Tasks per operator [1]."),
             click.option("--batch-size", "-b", type=int, help="Most records in a batch [1000]."),
             click.option("--runtime", type=click.Choice(get_args(Runtime)), help="[local]"),
-            click.option(
-                "--placement", type=click.Choice(get_args(Strategy)), help="[operator_first]"
-            ),
+            click.option("--placement", type=click.Choice(get_args(Strategy)), help="[auto]"),
             click.option(
                 "--strict-placement",
                 is_flag=True,
@@ -223,12 +221,16 @@ def run(
     try:
         with stopped_by_signals(handle := submit(pipeline, config), drain_seconds) as by:
             result = finished(handle)
-    except (JobStopped, KeyboardInterrupt) as stopped:
+    except (JobCancelled, KeyboardInterrupt) as stopped:
         if isinstance(stopped, JobStopped) and not by:
             console.write(f"{stopped}\n")
             return
+        if isinstance(stopped, JobCancelled) and not by:
+            raise
         if config.checkpoints is not None:
             console.write("--resume latest goes on behind its last checkpoint\n")
+        if signal.SIGTERM in by:
+            sys.exit(SIGTERM_STATUS)
         raise KeyboardInterrupt from None
     if by and not console.is_ready(1.0, sys.stdout):  # nobody reads
         pass

@@ -27,6 +27,9 @@ def stopped_by_signals(handle: JobHandle, drain_seconds: float) -> Iterator[list
 
     def stop(number: signal.Signals, what: str) -> None:
         found.append(number)
+        if handle.is_waiting:
+            handle.cancel()
+            return
         handle.say(what)
         handle.stop()
 
@@ -37,6 +40,9 @@ def stopped_by_signals(handle: JobHandle, drain_seconds: float) -> Iterator[list
     def at_interrupt_with_checkpoints(_number: int, _frame: object) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         found.append(signal.SIGINT)
+        if handle.is_waiting:  # for nodes: its last checkpoint is all that there is
+            handle.cancel()
+            return
         handle.say("stopping behind a checkpoint; Ctrl-C again ends at once")
         threading.Thread(target=_stop_behind_checkpoint, args=[handle], daemon=True).start()
 

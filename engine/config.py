@@ -15,7 +15,7 @@ from engine.errors import ConfigError, did_you_mean
 from engine.resources import check_names
 
 Runtime = Literal["local", "ray"]
-Strategy = Literal["operator_first", "parallelism_first"]
+Strategy = Literal["auto", "operator_first", "parallelism_first"]
 Transport = Literal["auto", "shm", "ipc", "tcp"]
 Progress = Literal["auto", "line", "json", "none"]
 
@@ -35,9 +35,10 @@ class JobConfig:
     linger_ms: longest a record may wait for company in a channel over a socket, in ms. 0: it leaves
     at once. In shared memory it always does.
 
-    placement: `operator_first`: a node runs one operator; `parallelism_first`: tasks i share one.
+    placement: `operator_first`: a node runs one operator; `parallelism_first`: tasks i share one;
+    `auto`: the first where there are nodes enough for it, else the second.
 
-    strict_placement: fail rather than fall back to one node where `operator_first` needs several.
+    strict_placement: fail rather than fall back where `operator_first` needs more nodes.
 
     transport: channels by shm on one node and by tcp between nodes (`auto`), or all by one kind.
 
@@ -57,6 +58,9 @@ class JobConfig:
     little slower.
 
     warmup_seconds: seconds after a task's first record that its throughput and latency leave out.
+
+    start_timeout_seconds: longest that tasks may wait for a node that has room for them, when the
+    job starts and after each failure. 0: they do not wait. For the runtime `ray` alone.
 
     connect_timeout_seconds: longest that starting the workers and connecting their channels may
     take.
@@ -107,7 +111,7 @@ class JobConfig:
     parallelism: int = 1
     batch_size: int = 1000
     linger_ms: float = 0.0
-    placement: Strategy = "operator_first"
+    placement: Strategy = "auto"
     strict_placement: bool = False
     transport: Transport = "auto"
     encryption: bool = True
@@ -116,6 +120,7 @@ class JobConfig:
     max_record_bytes: int = 256 * 1024 * 1024
     marker_interval: int = 100
     warmup_seconds: float = 0.0
+    start_timeout_seconds: float = 300.0
     connect_timeout_seconds: float = 30.0
     reconnect_timeout_seconds: float = 10.0
     port_range: str | None = None
@@ -281,6 +286,7 @@ _LIMITS: dict[str, tuple[Any, str, Any]] = {
     "marker_interval": _AT_LEAST_ONE,
     "linger_ms": _NOT_NEGATIVE,
     "warmup_seconds": _NOT_NEGATIVE,
+    "start_timeout_seconds": _NOT_NEGATIVE,
     "connect_timeout_seconds": _POSITIVE,
     "checkpoint_interval_seconds": _POSITIVE,
     "checkpoint_timeout_seconds": _POSITIVE,

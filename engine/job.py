@@ -17,7 +17,13 @@ from engine.checkpoint import Request
 from engine.checkpoint.requests import Stop
 from engine.config import JobConfig
 from engine.distribution import install_hint
-from engine.errors import ConfigError, JobCancelled, OperatorError, without_frames
+from engine.errors import (
+    ConfigError,
+    JobCancelled,
+    OperatorError,
+    PlacementError,
+    without_frames,
+)
 from engine.graph.chaining import chain
 from engine.graph.checks import check_integer
 from engine.graph.declaration import Sunk, logical_graph
@@ -26,6 +32,7 @@ from engine.graph.logical import LogicalGraph
 from engine.graph.operator import FIRST_EPOCH, SinkOperator
 from engine.late import LateRecords
 from engine.metrics import JobResult, JobStatistics, SinkFiles
+from engine.nodes import Node
 from engine.placement import Placement, place
 from engine.progress import ProgressLine, telling
 from engine.resources import SHARED_ANYWAY
@@ -33,6 +40,7 @@ from engine.runtime.launcher import Launcher
 from engine.runtime.master import JobMaster, JobReport
 from engine.runtime.ports import check_ports
 from engine.runtime.reply import text_of
+from engine.shortage import too_large
 
 Pipelines = Sunk | Sequence[Sunk]
 Config = JobConfig | Mapping[str, Any]
@@ -132,7 +140,23 @@ class Plan:
 
     def place(self, launcher: Launcher) -> Placement:
         """Give every task a node of the launcher's; raises PlacementError."""
-        nodes = launcher.nodes(self.resources)
+        return self.place_on(launcher.nodes(self.resources))
+
+    def check_place(self, launcher: Launcher) -> None:
+        """Raise PlacementError if no wait could give every task a node of the launcher's."""
+        nodes = [node.whole for node in launcher.nodes(self.resources)]
+        try:
+            self.place_on(nodes)
+        except PlacementError as error:
+            kinds = launcher.kinds(self.resources)
+            if kinds is None or not self.config.start_timeout_seconds:
+                raise
+            larger = too_large(self.execution, nodes, kinds)
+            if larger is not None:
+                raise larger from error
+
+    def place_on(self, nodes: Sequence[Node]) -> Placement:
+        """Give every task one of the nodes; raises PlacementError."""
         placement = place(
             self.execution, nodes, self.config.placement, self.config.strict_placement
         )
@@ -217,6 +241,11 @@ class JobHandle:
         """Whether the job writes checkpoints."""
         return self._config.checkpoints is not None
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether no task works, since there is no room on the cluster for some of them."""
+        return self._master.is_waiting
+
     def say(self, what: str) -> None:
         """Write a line to stderr, beside the job's progress."""
         self._progress.say(what)
@@ -263,16 +292,23 @@ class JobHandle:
 
     def _made(self, plan: Plan, launcher: Launcher) -> JobMaster:
         try:
-            placement = plan.place(launcher)
-            for note in placement.notes:
-                logger.log(logging.WARNING if note == plan.in_vain else logging.INFO, note)
+            plan.check_place(launcher)
+            noted: set[str] = set()
+
+            def place(nodes: Sequence[Node]) -> Placement:
+                placement = plan.place_on(nodes)
+                for note in placement.notes:
+                    if note not in noted:
+                        logger.log(logging.WARNING if note == plan.in_vain else logging.INFO, note)
+                noted.update(placement.notes)
+                return placement
 
             def check_parallelism(parallelism: int) -> None:
                 plan.rescaled(parallelism, "latest").place(launcher)
 
             return JobMaster(
                 plan.execution,
-                placement,
+                place,
                 plan.config,
                 launcher,
                 self._progress.tell,

@@ -7,40 +7,27 @@ strategies are pure: the same graph and nodes give the same placement.
   vertices crosses the network.
 - `parallelism_first`: tasks of the same index share a node where they fit, so that traffic stays
   local.
+- `auto`: `operator_first` where there are nodes enough for it, else `parallelism_first`.
 
-Both fill a node before they take the next, nodes in the order given. Tasks that are pinned
-(`Stream.on_nodes`) are placed first, where they say; a strategy then places the others.
+All fill a node before they take the next, nodes in the order given, doubtful ones last. Tasks that
+are pinned (`Stream.on_nodes`) are placed first, where they say; a strategy then places the others.
 """
 
+from __future__ import annotations
+
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from engine.errors import PlacementError
 from engine.graph.execution import ExecutionGraph, ExecutionVertex
 from engine.graph.job import JobVertex
+from engine.nodes import Node as Node
+from engine.nodes import Room, listed, needs, tasks_that_fit, there_is, total
 
-Strategy: TypeAlias = Literal["operator_first", "parallelism_first"]
-
-
-@dataclass(frozen=True)
-class Node:
-    """A machine: `resources` are what tasks may use in all, such as `{"cpus": 8.0}`.
-
-    A resource that is not listed is not there; `math.inf` is one that does not run out.
-    """
-
-    id: str
-    address: str
-    resources: Mapping[str, float]
-    title: str = ""
-    """What people call it, where that is more than its address."""
-
-    @property
-    def name(self) -> str:
-        """What to call it in a message: where it is, which says more than its id."""
-        return self.title or self.address or self.id
+Strategy: TypeAlias = Literal["auto", "operator_first", "parallelism_first"]
 
 
 @dataclass(frozen=True)
@@ -64,16 +51,18 @@ def place(
     """Give every task a node.
 
     Without `strict`, `operator_first` on a single node places everything there, and
-    `parallelism_first` divides tasks of one index that fit no node together; both with a note.
+    `parallelism_first` divides tasks of one index that fit no node together; both with a note. With
+    it, `auto` is `operator_first`; its note says which it took.
     Raises `PlacementError` that says what is needed and what there is.
     """
     names = [node.id for node in nodes]
     if len(set(names)) < len(names):
         raise PlacementError(f"node ids are {names}, expected them to be unique")
+    if strategy == "auto":
+        return _auto(graph, nodes, strict)
     if strategy not in _STRATEGIES:
-        raise PlacementError(
-            f"placement is {strategy!r}, expected 'operator_first' or 'parallelism_first'"
-        )
+        expected = "'operator_first', 'parallelism_first' or 'auto'"
+        raise PlacementError(f"placement is {strategy!r}, expected {expected}")
     whole = {node.id: node for node in nodes}
     pinned, left, notes = _pinned(graph, nodes, strict)
     if pinned:
@@ -85,10 +74,72 @@ def place(
         taken = {node.id for node in pinned.values()}
         free = [node for node in left if node.id not in taken]
         nodes = free if strategy == "operator_first" and free else left
-    rest = _STRATEGIES[strategy](graph, nodes, strict)
+    # Behind the pinned tasks, whose nodes are counted in the order given.
+    rest = _STRATEGIES[strategy](graph, sorted(nodes, key=lambda node: node.doubtful), strict)
     # What a task is placed on is the node itself, not one that has less left.
     loose_nodes = {task: whole[node.id] for task, node in rest.nodes.items()}
     return Placement({**pinned, **loose_nodes}, (*notes, *rest.notes))
+
+
+def place_again(
+    tasks: Sequence[ExecutionVertex],
+    nodes: Sequence[Node],
+    kept: Sequence[tuple[ExecutionVertex, str]],
+    before: Mapping[int, str],
+) -> dict[int, Node]:
+    """Nodes for tasks of a job whose others keep theirs, by the task's id.
+
+    `kept` are the others with the ids of their nodes, `before` those on which the tasks were. A
+    task stays where it was, unless that node is doubtful; else it goes where the job has the
+    fewest tasks, of the nodes with room. Raises PlacementError if a task has no place.
+    """
+    room = Room(nodes)
+    count = Counter(node_id for _, node_id in kept)
+    for task, node_id in kept:
+        room.give(task, node_id)
+    placed: dict[int, Node] = {}
+    for task in sorted(tasks, key=lambda task: -sum(needs(task).values())):
+        fits = room.with_room(task)
+        if not fits:
+            raise PlacementError(
+                f"no node has room for task {task.name}; needed: {listed(needs(task))}; "
+                f"there is: {there_is(room.left())}",
+                _MORE_ROOM,
+            )
+        node = min(
+            fits, key=lambda node: (node.doubtful, node.id != before.get(task.id), count[node.id])
+        )
+        room.give(task, node.id)
+        count[node.id] += 1
+        placed[task.id] = node
+    return placed
+
+
+def _auto(graph: ExecutionGraph, nodes: Sequence[Node], strict: bool) -> Placement:
+    try:
+        placement = place(graph, nodes, "operator_first", strict=True)
+    except PlacementError:
+        if strict:
+            raise
+        placement = place(graph, nodes, "parallelism_first")
+        needed, there = _nodes_for_operator_first(graph, nodes) or 0, len(nodes)
+        why = f"operator_first takes {needed} nodes like the largest, and there "
+        why += (
+            "is 1" if there == 1 else f"are {there}" + ", with too little free" * (there >= needed)
+        )
+        return replace(placement, notes=(f"auto took parallelism_first: {why}", *placement.notes))
+    return replace(placement, notes=("auto took operator_first", *placement.notes))
+
+
+def _nodes_for_operator_first(graph: ExecutionGraph, nodes: Sequence[Node]) -> int | None:
+    """How many nodes like the largest `operator_first` takes; None where a task fits none."""
+    needed = 0
+    for vertex in graph.job.vertices:
+        most = max((tasks_that_fit(node.whole, vertex) for node in nodes), default=0)
+        if not most:
+            return None
+        needed += math.ceil(vertex.parallelism / most)
+    return needed
 
 
 def _pinned(
@@ -98,11 +149,12 @@ def _pinned(
 
     Number k is the k-th of the nodes that could run a task of that vertex.
     """
-    room, placed, notes = _Room(nodes), {}, []
+    room, placed, notes = Room(nodes), {}, []
     for vertex in graph.job.vertices:
         if not vertex.nodes:
             continue
-        able = [node for node in nodes if _tasks_that_fit(node, vertex)]
+        # By what they have: a node keeps its number, however much others use of it.
+        able = [node for node in nodes if tasks_that_fit(node.whole, vertex)]
         alone = len(able) == 1 and not strict
         if alone and max(vertex.nodes):
             notes.append(f"{vertex.name!r} is pinned to several nodes; it shares {able[0].name}")
@@ -113,13 +165,13 @@ def _pinned(
             if number >= len(able):
                 raise PlacementError(
                     f"task {task.name} is pinned to node {number}, counted from 0; there are "
-                    f"{len(able)} that could run it ({_listed(vertex.resources)} needed)",
+                    f"{len(able)} that could run it ({listed(vertex.resources)} needed)",
                     "add nodes, or ask for less by .with_resources(...)",
                 )
             if not room.take(task, able[number]):
                 raise PlacementError(
                     f"task {task.name} is pinned to node {able[number].name}, which has no room "
-                    f"left for it; needed: {_listed(vertex.resources)}",
+                    f"left for it; needed: {listed(vertex.resources)}",
                     _MORE_ROOM,
                 )
             placed[task.id] = able[number]
@@ -129,7 +181,7 @@ def _pinned(
 def _operator_first(graph: ExecutionGraph, nodes: Sequence[Node], strict: bool) -> Placement:
     vertices = graph.job.vertices
     if len(nodes) == 1 and len(vertices) > 1 and not strict:
-        shared = _Room(nodes).fill(graph.vertices)
+        shared = Room(nodes).fill(graph.vertices)
         if shared is None:
             raise _error("operator_first", graph, nodes, "", _MORE_ROOM)
         note = f"operator_first needs a node for each of {len(vertices)} vertices; all of them "
@@ -137,11 +189,11 @@ def _operator_first(graph: ExecutionGraph, nodes: Sequence[Node], strict: bool) 
     hosts = _Division(vertices, nodes).hosts()
     if hosts is None:
         own = ", no node shared by two vertices"
-        raise _error("operator_first", graph, nodes, own, _MORE_NODES)
+        raise _error("operator_first", graph, nodes, own, _more_nodes(graph, nodes))
     placed: dict[int, Node] = {}
     for vertex, its_nodes in zip(vertices, hosts, strict=True):
         tasks = [task for task in graph.vertices if task.job_vertex.id == vertex.id]
-        placed |= _Room(its_nodes).fill(tasks) or {}
+        placed |= Room(its_nodes).fill(tasks) or {}
     return Placement(placed)
 
 
@@ -149,7 +201,7 @@ def _parallelism_first(graph: ExecutionGraph, nodes: Sequence[Node], strict: boo
     groups: dict[int, list[ExecutionVertex]] = {}
     for task in graph.vertices:
         groups.setdefault(task.index, []).append(task)
-    room = _Room(nodes)
+    room = Room(nodes)
     placed: dict[int, Node] = {}
     divided: list[ExecutionVertex] = []
     for group in groups.values():
@@ -165,8 +217,8 @@ def _parallelism_first(graph: ExecutionGraph, nodes: Sequence[Node], strict: boo
     if rest is not None:
         placed |= rest
     else:
-        largest_first = sorted(graph.vertices, key=lambda task: -sum(_needs(task).values()))
-        singly = _Room(nodes).fill(largest_first)
+        largest_first = sorted(graph.vertices, key=lambda task: -sum(needs(task).values()))
+        singly = Room(nodes).fill(largest_first)
         if singly is None:
             raise _error("parallelism_first", graph, nodes, "", _MORE_ROOM)
         placed = singly
@@ -177,51 +229,6 @@ def _parallelism_first(graph: ExecutionGraph, nodes: Sequence[Node], strict: boo
         return Placement(placed)
     note = f"parallelism_first: the tasks of {len(apart)} of {len(groups)} indexes fit no node "
     return Placement(placed, (f"{note}together and are divided over several",))
-
-
-class _Room:
-    """What nodes still have to give while tasks are placed on them, first fit."""
-
-    def __init__(self, nodes: Sequence[Node]) -> None:
-        self._left = [(node, dict(node.resources)) for node in nodes]
-
-    def fill(self, tasks: Sequence[ExecutionVertex]) -> dict[int, Node] | None:
-        """A node for every task, or None."""
-        placed: dict[int, Node] = {}
-        for task in tasks:
-            node = self.take_together([task])
-            if node is None:
-                return None
-            placed[task.id] = node
-        return placed
-
-    def take(self, task: ExecutionVertex, wanted: Node) -> bool:
-        """Whether that node has room for the task, which then takes it."""
-        for node, left in self._left:
-            if node is wanted and all(
-                left.get(name, 0.0) >= amount - _ROUNDING for name, amount in _needs(task).items()
-            ):
-                for name, amount in _needs(task).items():
-                    left[name] = left.get(name, 0.0) - amount
-                return True
-        return False
-
-    def left(self) -> list[Node]:
-        """The nodes with what they still have to give."""
-        return [replace(node, resources=left) for node, left in self._left]
-
-    def take_together(self, tasks: Sequence[ExecutionVertex]) -> Node | None:
-        """The first node that has room for all of the tasks, which take it; or None."""
-        needed: dict[str, float] = {}
-        for task in tasks:
-            for resource, amount in _needs(task).items():
-                needed[resource] = needed.get(resource, 0.0) + amount
-        for node, left in self._left:
-            if all(left.get(name, 0.0) >= amount - _ROUNDING for name, amount in needed.items()):
-                for name, amount in needed.items():
-                    left[name] = left.get(name, 0.0) - amount
-                return node
-        return None
 
 
 class _Division:
@@ -243,7 +250,7 @@ class _Division:
             else:
                 self._kinds.append([node])
         self._rooms = [
-            [_tasks_that_fit(kind[0], vertex) for vertex in vertices] for kind in self._kinds
+            [tasks_that_fit(kind[0], vertex) for vertex in vertices] for kind in self._kinds
         ]
         self._failed: set[tuple[int, int, int, tuple[int, ...]]] = set()
 
@@ -297,57 +304,33 @@ class _Division:
         return nodes < 0
 
 
-def _tasks_that_fit(node: Node, vertex: JobVertex) -> int:
-    fits = min(
-        (
-            (node.resources.get(name, 0.0) + _ROUNDING) / amount
-            for name, amount in vertex.resources.items()
-            if amount > 0
-        ),
-        default=math.inf,
-    )
-    return int(min(fits, vertex.parallelism))
-
-
-def _needs(task: ExecutionVertex) -> Mapping[str, float]:
-    return task.job_vertex.resources
-
-
 def _error(
     strategy: Strategy, graph: ExecutionGraph, nodes: Sequence[Node], also: str, hint: str
 ) -> PlacementError:
     needed = ", ".join(
-        f"{vertex.parallelism} x ({vertex.name}: {_listed(vertex.resources)})"
+        f"{vertex.parallelism} x ({vertex.name}: {listed(vertex.resources)})"
         for vertex in graph.job.vertices
     )
-    in_all = _listed(_sum(_needs(task) for task in graph.vertices))
-    there_is = [f"{node.name} ({_listed(node.resources)})" for node in nodes[:_MOST_NAMED]]
-    there_is += [f"{len(nodes) - _MOST_NAMED} more"] * (len(nodes) > _MOST_NAMED)
+    in_all = listed(total(needs(task) for task in graph.vertices))
     return PlacementError(
         f"{strategy} found no place for all tasks; needed: {needed}, in all {in_all}{also}; "
-        f"there is: {', '.join(there_is) or 'no node'}, in all "
-        f"{_listed(_sum(node.resources for node in nodes))}",
+        f"there is: {there_is(nodes)}",
         hint=hint,
     )
 
 
-def _sum(amounts: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    total: dict[str, float] = {}
-    for each in amounts:
-        for name, amount in each.items():
-            total[name] = total.get(name, 0.0) + amount
-    return total
-
-
-def _listed(resources: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {amount:g}" for name, amount in resources.items()) or "nothing"
+def _more_nodes(graph: ExecutionGraph, nodes: Sequence[Node]) -> str:
+    needed = _nodes_for_operator_first(graph, nodes)
+    if needed is None:
+        return _MORE_ROOM
+    return (
+        f"it takes {needed} nodes like the largest: add nodes, lower the parallelism, or use "
+        "placement='auto' (--placement auto), which places what fits"
+    )
 
 
 _MORE_ROOM = "lower the parallelism, ask for less by .with_resources(...), or add nodes"
-_MORE_NODES = "add nodes, lower the parallelism, or use placement='parallelism_first'"
 _NOT_STRICT = "lower the resources of a task, or allow dividing with strict_placement=False"
 
 _STRATEGIES = {"operator_first": _operator_first, "parallelism_first": _parallelism_first}
-_MOST_NAMED = 8
-_ROUNDING = 1e-9  # sums of fractions such as 10 x 0.1
 _SEARCH_STEPS = 20_000

@@ -77,8 +77,7 @@ class Checkpoints:
         self._stored = 0
         self._ended: float | None = None
         """When the last was stored."""
-        by_node = {task.node: task.id for task in reversed(tasks)}
-        self._first = set(by_node.values()) if config.runtime == "ray" else set()
+        self._first: set[int] = set()
         """The first task of each node, until it is told to look whether it reaches the storage."""
         self._is_closed = False
         self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -90,6 +89,10 @@ class Checkpoints:
     def classes(self) -> record_registry.Classes:
         """Those in the state that the job goes on from."""
         return {} if self._manifest is None else self._manifest.classes
+
+    def look_from(self, tasks: Sequence[TaskDescription]) -> None:
+        """Have the first of these tasks on each node look whether it reaches the storage."""
+        self._first = set({task.node: task.id for task in reversed(tasks)}.values())
 
     def start(self, task: int, last: int) -> Start:
         """Where a task begins: behind the last epoch that is stored; `last` has begun.

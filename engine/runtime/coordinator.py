@@ -6,16 +6,20 @@ failure decides how it ends: what is then still alive is cancelled and closed.
 
 All steps up to `commit` are those of an attempt. They may begin anew in the same workers: what the
 attempt before was at is cancelled, and what comes of it is for nobody. So a job with checkpoints
-goes on after a failure, as far as `Restarts` lets it: who died is replaced, and all begin behind
-the last epoch that `Epochs` knows to be stored. Its step `run` is over when the epoch is stored in
-which all tasks have finished. An attempt also begins anew when tasks are to leave a node that is
-about to go (`Moves`); they are replaced as if they had died, and no failure is counted.
+goes on after a failure, as far as `Restarts` lets it: who died, or does not even answer that, gets
+another worker, and all begin behind the last epoch that `Epochs` knows to be stored. Its step `run`
+is over when the epoch is stored in which all tasks have finished. An attempt also begins anew when
+tasks are to leave a node that is about to go (`Moves`); they get other workers as if theirs had
+died, and no failure is counted.
 
-Invariants: no command to a worker that died, but that it be replaced; each of the others is told to
-close exactly once, and before that to cancel, once in each attempt, if the attempt or the job
-failed; of the failures that are known when the job ends, the error is a death before a user's error
-before a broken channel; a job ends, whatever its workers do or leave undone once they are told to
-cancel.
+The first step of an attempt, `place`, is over when all tasks have workers. Nobody works meanwhile,
+so that it may take as long as it takes, and a further death costs no further restart.
+
+Invariants: no command to a worker that died, but that its task be placed; each of the others is
+told to close exactly once, and before that to cancel, once in each attempt, if the attempt or the
+job failed; of the failures that are known when the job ends, the error is a death before a user's
+error before a broken channel; a job ends, whatever its workers do or leave undone once they are
+told to cancel.
 """
 
 from __future__ import annotations
@@ -51,12 +55,15 @@ from engine.runtime.last_checkpoint import LastCheckpoint
 from engine.runtime.limits import Limits
 from engine.runtime.moves import Leaving, Moves
 from engine.runtime.needed import unneeded_sources
+from engine.runtime.placing import Place, Placed, Placing, Waits
 from engine.runtime.restarts import Restarts
 from engine.runtime.source_alignment import SourceAlignment
 
-Step: TypeAlias = Literal["process_id", "deploy", "connect", "run", "commit", "cancel", "close"]
-"""A method of the worker. Only a worker that lives is given work: `process_id` asks whether it
-does, so that one that is killed while it starts leaves nothing."""
+Step: TypeAlias = Literal[
+    "place", "process_id", "deploy", "connect", "run", "commit", "cancel", "close"
+]
+"""A method of the worker, but for `place`. Only a worker that lives is given work: `process_id`
+asks whether it does, so that one that is killed while it starts leaves nothing."""
 
 
 @dataclass(frozen=True)
@@ -135,6 +142,8 @@ class Broken:
 
 Event: TypeAlias = (
     Started
+    | Placed
+    | Waits
     | Done
     | Failed
     | Died
@@ -175,18 +184,11 @@ class RaiseLimit:
 
 
 @dataclass(frozen=True)
-class Replace:
-    """Start a worker in the place of that of a task, which died, or is to leave its node."""
-
-    task: int
-
-
-@dataclass(frozen=True)
 class Verify:
     """Look whether the job is still this driver's; it is `Broken` if not."""
 
 
-Command: TypeAlias = Call | EndSource | RaiseLimit | Replace | Verify | EpochCommand
+Command: TypeAlias = Place | Call | EndSource | RaiseLimit | Verify | EpochCommand
 
 
 class Coordinator:
@@ -212,7 +214,10 @@ class Coordinator:
         """How far sources may read, of those that were not told."""
         self._sources: set[int] = set()
         """The tasks whose source was not told to end."""
-        self._alive = [task.id for task in graph.vertices]
+        self._alive: list[int] = []
+        self._new: set[int] = set()
+        """Those whose worker is none of an earlier attempt."""
+        self._placing = Placing(config.start_timeout_seconds, config.connect_timeout_seconds)
         self._awaited: set[int] = set()
         """The tasks that are not done with the step."""
         self._failures: dict[int, EngineError] = {}
@@ -257,6 +262,11 @@ class Coordinator:
             self.wake = now
         return commands
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether nobody works, since there is no place for some tasks."""
+        return self._placing.is_waiting
+
     def _is_due(self, now: float) -> bool:
         """Whether another attempt begins: not without a worker that died."""
         deaths = (error for error in self._failures.values() if isinstance(error, WorkerLost))
@@ -279,27 +289,20 @@ class Coordinator:
         if self.epochs is not None and self.step is not None:
             self.epochs.interrupt()
         self._is_started = False
-        return [*before, *self._begin("process_id", now)]
+        return [*before, *self._begin("place", now)]
 
     def _begin_attempt(self, now: float) -> list[Command]:
-        """Forget what the tasks were at; who died, or is to leave its node, is replaced.
-
-        Another driver may have been what they failed on.
-        """
+        """Forget what the tasks were at. Another driver may have been what they failed on."""
         self.attempt += 1
         self._restart = None
-        self._next_word = now + _TICK_SECONDS
+        self._placing.begin(now)
         self._limits = Limits(self._graph)
         self._alignment, self._raised = SourceAlignment(self._graph), {}
         self._unwanted = set()
         self._sources = {each.id for each in self._graph.vertices if each.job_vertex.is_source}
         if self.epochs is not None:
             self.epochs.begin_attempt(self.attempt, now)
-        alive = set(self._alive) - self._moves.begin(now)
-        self._alive = [task.id for task in self._graph.vertices]
-        is_again = self.epochs is not None and self.attempt > 0
-        first: list[Command] = [Verify()] if is_again else []
-        return first + [Replace(task) for task in self._alive if task not in alive]
+        return [Verify()] if self.epochs is not None and self.attempt > 0 else []
 
     def _call(self, step: Step) -> list[Command]:
         return [Call(task, step, self.attempt) for task in self._alive]
@@ -311,7 +314,7 @@ class Coordinator:
         if self.step in _ENDING:
             is_over |= self._deadline is not None and now >= self._deadline
             if self._restart is not None and not self._is_cancelled and self.error is None:
-                return "process_id" if is_over and self._is_ready(now) else self.step
+                return "place" if is_over and self._is_ready(now) else self.step
             if self._restart is not None:
                 self.error = self.error or self._cancelled()
         else:
@@ -325,6 +328,8 @@ class Coordinator:
                 if self.epochs.stopped is not None and not self.epochs.is_over:
                     self.error = self._stopped(self.epochs.stopped)
                     return "cancel"
+            if self.step == "process_id" and len(self._alive) < len(self._graph.vertices):
+                return "place"
         return _NEXT.get(self.step) if is_over else self.step
 
     def _look_at_storage(self, now: float) -> None:
@@ -360,7 +365,14 @@ class Coordinator:
     def _begin(self, step: Step | None, now: float) -> list[Command]:
         commands = self._words
         self._words = []
-        if step == "process_id":
+        if self.step == "place":
+            commands += self._placing.end(now, placed=step == "process_id")
+            self._next_word = now + _TICK_SECONDS
+        if step == "place":
+            # Who does not even answer that it is cancelled is of no use any more.
+            silent = self._awaited if self.step == "cancel" else set()
+            left = silent | self._moves.begin(now)
+            self._alive = [task for task in self._alive if task not in left]
             commands += self._begin_attempt(now)
         elif self.epochs is not None and step == "cancel":
             self.epochs.interrupt()
@@ -370,12 +382,18 @@ class Coordinator:
         self._awaited = set() if step is None else set(self._alive)
         self._failures = {}
         self._deadline = self._grace = None
+        if step == "place":
+            self._awaited = {task.id for task in self._graph.vertices}.difference(self._alive)
+            self._new |= self._awaited
+            return commands
         if step in _ENDING:
-            self._deadline = now + _GRACE_SECONDS
+            self._deadline = now + (_GRACE_SECONDS if self._restart is None else _SILENT_SECONDS)
         elif step in _STARTING:
             self._deadline = now + self._config.connect_timeout_seconds
         elif step in _WORDS:
             self._next_word = now + _TICK_SECONDS
+        elif step == "run":
+            self._new = set()
         return commands if step is None else commands + self._call(step)
 
     def _note_epoch(self, event: EpochEvent, now: float) -> None:
@@ -395,6 +413,11 @@ class Coordinator:
         match event:
             case Started() if self.step not in _FINAL:
                 self._is_started = True
+            case Placed(tasks):
+                self._awaited.difference_update(tasks)
+                self._alive = sorted({*self._alive, *tasks})
+            case Waits():
+                self._placing.note(event)
             case Done(task, step, attempt) if (step, attempt) == (self.step, self.attempt):
                 self._awaited.discard(task)
             case Failed(task, step, attempt, error) if (step, attempt) == (
@@ -405,10 +428,16 @@ class Coordinator:
                 self._fail(task, error)
             case Died(task, error):
                 is_done = self.step == "commit" and task not in {*self._awaited, *self._failures}
-                self._awaited.discard(task)
+                # Nobody is at work: it is one more to be placed, of the failure that is known.
+                is_of_before = self.step == "process_id" and task not in self._new
+                is_of_before &= self.epochs is not None
+                if self.step != "place":
+                    self._awaited.discard(task)
                 if task in self._alive:
                     self._alive.remove(task)
-                    if not is_done:
+                    if self.step == "place":
+                        self._awaited.add(task)
+                    elif not is_done and not is_of_before:
                         self._fail(task, error)
             case Reached(task, attempt, operator) if (self.step, self.attempt) == ("run", attempt):
                 self._unwanted |= self._limits.reached(task, operator)
@@ -435,6 +464,8 @@ class Coordinator:
             return error
         if self._is_cancelled:
             return self._cancelled()
+        if self.step == "place":
+            return self._placing.error(now) if self._awaited else None
         if self._awaited and self._deadline is not None and now >= self._deadline:
             return self._late()
         return None
@@ -479,7 +510,10 @@ class Coordinator:
         if self.epochs is not None:
             due += [self.epochs.wake, self._moves.wake(now)]
         wakes = [each for each in due if each is not None and each > now]
-        if self._is_running:
+        if self.step == "place":
+            commands += self._placing.following(self._awaited, now)
+            wakes.append(self._placing.wake)
+        elif self._is_running:
             commands += self._steer()
         elif self.step in _WORDS:
             if now >= self._next_word:
@@ -530,6 +564,7 @@ _ENDING: tuple[Step | None, ...] = ("cancel", "close")
 _FINAL: tuple[Step | None, ...] = ("commit", "cancel", "close")
 """No attempt begins in these: what sinks have made final would come twice, or the job is over."""
 _NEXT: dict[Step, Step] = {
+    "place": "process_id",
     "process_id": "deploy",
     "deploy": "connect",
     "connect": "run",
@@ -546,3 +581,5 @@ _WORDS: dict[Step | None, str] = {
 """What steps are to the user."""
 _TICK_SECONDS = 1.0
 _GRACE_SECONDS = 0.8
+_SILENT_SECONDS = 1.5
+"""So long a task that lives may take to answer that it is cancelled."""

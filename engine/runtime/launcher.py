@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from engine.placement import Node, Placement
+from engine.errors import PlacementError
+from engine.nodes import Node
+from engine.placement import Placement
 from engine.runtime.description import TaskDescription
 
 
@@ -55,6 +57,17 @@ class DrainingNode:
     """Whether this process is on it, without which nothing of the job lives."""
 
 
+@dataclass(frozen=True)
+class Unplaced:
+    """Tasks have no place yet: `words` say what they wait for.
+
+    `error` is why there is none; None where nodes were chosen and have not answered yet.
+    """
+
+    words: str
+    error: PlacementError | None = None
+
+
 class Launcher(ABC):
     """Starts the workers of one job, and leaves nothing of them behind."""
 
@@ -67,7 +80,29 @@ class Launcher(ABC):
 
     @abstractmethod
     def nodes(self, resources: Collection[str]) -> Sequence[Node]:
-        """Where tasks can run, with what each node has of these resources."""
+        """Where tasks can run, with what each has of these resources that no other job has taken.
+
+        A node that is about to go is left out.
+        """
+
+    def kinds(self, resources: Collection[str]) -> Sequence[Mapping[str, float]] | None:  # noqa: ARG002
+        """What nodes have of these that the cluster can start by itself.
+
+        None: no further node will ever join.
+        """
+        return None
+
+    def reserve(
+        self,
+        tasks: Sequence[TaskDescription],
+        choose: Callable[[Sequence[Node]], Mapping[int, Node]],
+    ) -> Mapping[int, Node] | Unplaced:
+        """Nodes for these tasks, of which none has a worker that is of use; or why not yet.
+
+        `choose` gives the node of each among those that there are, or raises PlacementError.
+        Returns at once, and is called again until there are nodes.
+        """
+        return choose(self.nodes({name for task in tasks for name in task.resources}))
 
     def launch(
         self, tasks: Sequence[TaskDescription], placement: Placement
@@ -77,11 +112,7 @@ class Launcher(ABC):
 
     @abstractmethod
     def add(self, task: TaskDescription, node: Node) -> WorkerHandle:
-        """Start one more worker for a task; also beside those of `launch`, while they work."""
-
-    def replacement(self, task: TaskDescription, node: Node) -> Node:  # noqa: ARG002 - as there
-        """Where the task can run whose worker on this node died."""
-        return node
+        """Start one more worker for a task, also while others work; the one before is ended."""
 
     def draining(self) -> Sequence[DrainingNode]:
         """The nodes that are about to go, the first to go first; from any thread.

@@ -32,6 +32,7 @@ class LocalLauncher(Launcher):
         self._links: list[Links] = []
         """Those to the fork server that starts workers are the last; others have lost theirs."""
         self._modules: list[str] = []
+        self._workers: dict[int, LocalWorker] = {}
 
     def nodes(self, resources: Collection[str]) -> Sequence[Node]:
         """One node, this machine: processes share what it has, however many there are."""
@@ -48,11 +49,17 @@ class LocalLauncher(Launcher):
         return super().launch(tasks, placement)
 
     def add(self, task: TaskDescription, node: Node) -> WorkerHandle:
-        """Start one more process, forked like the others; by a new server where that has ended."""
+        """Start one more process, forked like the others; by a new server where that has ended.
+
+        The one before is killed: it may live, and not answer.
+        """
+        if task.id in self._workers:
+            self._workers.pop(task.id).kill()
         with _standard_descriptors_taken():
             if not self._links or self._links[-1].has_ended:
                 self._links.append(Links(self.folder, self._modules))
-            return LocalWorker(task, node, self._links[-1])
+            self._workers[task.id] = LocalWorker(task, node, self._links[-1])
+        return self._workers[task.id]
 
     def shutdown(self) -> None:
         """Kill what still lives, wait for it, and remove the folder."""
@@ -89,6 +96,11 @@ class LocalWorker(WorkerHandle):
             future.set_exception(WorkerDied("the job has ended"))
         return future
 
+    def kill(self) -> None:
+        """End the process, if it lives."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._links.soon(self._kill)
+
     def replied(self, number: int, reply: bytes) -> None:
         """Complete the future of a call."""
         if number in self._pending:
@@ -113,6 +125,10 @@ class LocalWorker(WorkerHandle):
         self._pending[number] = future
         self._replies.send(number, message)
 
+    def _kill(self) -> None:
+        if self._status is None:
+            self._links.kill_worker(self._number)
+
     def _look_if_ended(self) -> None:
         if self._status is not None and self._replies.is_closed and self._log.is_closed:
             self._fail_pending()
@@ -121,8 +137,7 @@ class LocalWorker(WorkerHandle):
         """Fail every call, now and later, with how the process ended and its last words."""
         if self._died is not None:
             return
-        if self._status is None:
-            self._links.kill_worker(self._number)
+        self._kill()
         self._died = WorkerDied(self._status or "closed its connection", self._log.last_lines())
         pending, self._pending = self._pending, {}
         for future in pending.values():

@@ -30,7 +30,8 @@ from engine.errors import (
     WorkerLost,
 )
 from engine.graph.execution import ExecutionGraph
-from engine.placement import Placement
+from engine.nodes import Node
+from engine.placement import Placement, place_again
 from engine.runtime.checkpoints import Checkpoints
 from engine.runtime.coordinator import (
     Broken,
@@ -47,7 +48,6 @@ from engine.runtime.coordinator import (
     Progressed,
     RaiseLimit,
     Reached,
-    Replace,
     Started,
     Step,
     Stopped,
@@ -73,10 +73,11 @@ from engine.runtime.epochs import (
     Store,
 )
 from engine.runtime.imports import ImportPath
-from engine.runtime.launcher import DrainingNode, Launcher, WorkerDied, WorkerHandle
+from engine.runtime.launcher import DrainingNode, Launcher, Unplaced, WorkerDied, WorkerHandle
 from engine.runtime.moves import Leaving
 from engine.runtime.node_watch import NodeWatch
 from engine.runtime.pickling import Pickled, pickle_descriptions
+from engine.runtime.placing import Place, Placed, Waits
 from engine.runtime.reply import CallFailed, open_reply, text_of
 from engine.runtime.wiring import channel_in_words, channel_peers, describe_tasks, service_peers
 
@@ -95,15 +96,16 @@ class JobReport:
 class JobMaster:
     """Runs one job. `run` blocks; `stop`, `cancel` and `statistics` may come from any thread.
 
-    `tell` is given words where starting or ending tasks takes longer than a second, `warn` those of
-    failures that the job goes on after;
+    `place` gives the tasks nodes, of those that there are, or raises PlacementError. `tell` is
+    given words where starting or ending tasks takes longer than a second, `warn` those of failures
+    that the job goes on after;
     `check_parallelism` raises EngineError where the job cannot be rescaled to so many tasks.
     """
 
     def __init__(
         self,
         graph: ExecutionGraph,
-        placement: Placement,
+        place: Callable[[Sequence[Node]], Placement],
         config: JobConfig,
         launcher: Launcher,
         tell: Callable[[str], None] = lambda _what: None,
@@ -111,8 +113,11 @@ class JobMaster:
         check_parallelism: Callable[[int], object] = lambda _parallelism: None,
     ) -> None:
         self._graph = graph
-        self._placement = placement
-        self._tasks = describe_tasks(graph, placement, config)
+        self._config = config
+        self._place_all = place
+        nowhere = Placement(dict.fromkeys((task.id for task in graph.vertices), Node("", "", {})))
+        self._tasks = describe_tasks(graph, nowhere, config)
+        """As they are on the nodes that they have, once they have some."""
         self._launcher = launcher
         self._tell, self._warn = tell, warn
         self._news: queue.SimpleQueue[Callable[[], Event | None]] = queue.SimpleQueue()
@@ -151,7 +156,7 @@ class JobMaster:
             lambda error: self._news.put(lambda: Broken(error)),
         )
         try:
-            self._launch()
+            record_registry.trust(True)  # the driver takes records from its own workers alone
             self._drive()
             self._hear_last_words()
         finally:
@@ -204,6 +209,11 @@ class JobMaster:
         is_stopped = self._coordinator.epochs is not None and self._coordinator.epochs.stopped
         return self._checkpoints.rescaled if self._checkpoints and is_stopped else None
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether nobody works, since there is no place for some tasks."""
+        return self._coordinator.is_waiting
+
     def cancel(self) -> None:
         """Stop the job: `run` raises JobCancelled within two seconds; idempotent."""
         self._news.put(Cancelled)
@@ -232,13 +242,6 @@ class JobMaster:
     def _pickle(self) -> list[Pickled]:
         kept = {} if self._checkpoints is None else self._checkpoints.classes
         return pickle_descriptions(self._tasks, kept, of_ray=self._launcher.takes_of_ray)
-
-    def _launch(self) -> None:
-        self._pickled = self._pickle()
-        record_registry.trust(True)  # the driver takes records from its own workers alone
-        self._workers = list(self._launcher.launch(self._tasks, self._placement))
-        for worker in self._workers:
-            self._listen(worker)
 
     def _drive(self) -> None:
         """Carry out what the coordinator says, until it has no step left."""
@@ -285,8 +288,8 @@ class JobMaster:
                 case Verify():
                     assert self._checkpoints is not None
                     self._checkpoints.verify(lambda outcome: self._news.put(lambda: outcome))
-                case Replace(task):
-                    self._replace(task)
+                case Place(tasks):
+                    return self._place(tasks)
                 case Say(text, is_warning):
                     (self._warn if is_warning else self._tell)(text)
         except BaseException as error:  # noqa: BLE001 - the workers are ended all the same
@@ -340,19 +343,48 @@ class JobMaster:
                 return Failed(task, "run", attempt, self._error(worker, failure))
         return Committed(task, attempt, command.epoch)
 
-    def _replace(self, task: int) -> None:
-        """Start a worker in the place of the one that died."""
-        before, told = self._workers[task], self._tasks[task]
-        node = self._launcher.replacement(told, before.node)
-        if node.id != told.node:
-            self._warn(f"task {told.name} moves from {before.node.name} to {node.name}")
-            self._tasks[task] = told = replace(told, node=node.id, host=node.name)
-            self._pickled = self._pickle()
-        worker = self._workers[task] = self._launcher.add(told, node)
-        with self._asking:
-            self._asked.pop(before, None)
-            self._last_statistics.pop(before, None)
-        self._listen(worker)
+    def _place(self, tasks: Sequence[int]) -> Event:
+        """Start a worker for each of these tasks, in the place of the one before, if there is room.
+
+        What the others are told of their nodes and services changes with it.
+        """
+        choose = partial(self._choose, tasks)
+        found = self._launcher.reserve([self._tasks[task] for task in tasks], choose)
+        if isinstance(found, Unplaced):
+            return Waits(found.words, found.error)
+        nodes = {worker.task.id: worker.node for worker in self._workers} | dict(found)
+        placement = Placement(nodes)
+        self._tasks = describe_tasks(self._graph, placement, self._config)
+        is_first = not self._workers
+        if is_first and self._checkpoints is not None and self._config.runtime == "ray":
+            self._checkpoints.look_from(self._tasks)
+        self._pickled = self._pickle()
+        if is_first:
+            self._workers = list(self._launcher.launch(self._tasks, placement))
+        else:
+            with self._asking:
+                for task in tasks:
+                    before, node = self._workers[task], nodes[task]
+                    if before.node.id != node.id:
+                        told = f"moves from {before.node.name} to {node.name}"
+                        self._warn(f"task {before.task.name} {told}")
+                    self._asked.pop(before, None)
+                    self._last_statistics.pop(before, None)
+                    self._workers[task] = self._launcher.add(self._tasks[task], node)
+        for task in tasks:
+            self._listen(self._workers[task])
+        return Placed(tuple(tasks))
+
+    def _choose(self, tasks: Sequence[int], nodes: Sequence[Node]) -> Mapping[int, Node]:
+        """A node for each of the tasks; all others keep theirs."""
+        if len(tasks) == len(self._tasks):
+            return self._place_all(nodes).nodes
+        before = {worker.task.id: worker.node.id for worker in self._workers}
+        if self._config.transport in ("shm", "ipc"):  # which reach no other node
+            nodes = [node for node in nodes if node.id in before.values()]
+        again = [task for task in self._graph.vertices if task.id in tasks]
+        kept = [(task, before[task.id]) for task in self._graph.vertices if task.id not in tasks]
+        return place_again(again, nodes, kept, before)
 
     def _draining(self, nodes: Sequence[DrainingNode]) -> Draining:
         """What the job has on nodes that are about to go, the first to go first."""
@@ -369,8 +401,8 @@ class JobMaster:
     def _has_room(self, tasks: Collection[int]) -> bool:
         """Whether other nodes have room for these tasks, which leave theirs."""
         try:
-            for task in tasks:
-                self._launcher.replacement(self._tasks[task], self._workers[task].node)
+            names = {name for task in tasks for name in self._tasks[task].resources}
+            self._choose(sorted(tasks), self._launcher.nodes(names))
         except PlacementError:
             return False
         return True

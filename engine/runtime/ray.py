@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 import threading
 import uuid
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from pathlib import Path
@@ -15,18 +15,22 @@ from typing import Any
 
 import ray
 from ray.exceptions import RayActorError
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+from ray.util.scheduling_strategies import (
+    NodeAffinitySchedulingStrategy,
+    PlacementGroupSchedulingStrategy,
+)
 
 from engine.config import JobConfig
-from engine.errors import LEFT, PlacementError
-from engine.placement import Node
+from engine.errors import LEFT
+from engine.nodes import Node
 from engine.runtime.description import TaskDescription
-from engine.runtime.launcher import DrainingNode, Launcher, WorkerDied, WorkerHandle
+from engine.runtime.launcher import DrainingNode, Launcher, Unplaced, WorkerDied, WorkerHandle
 from engine.runtime.ray_actor import Worker, last_lines
 from engine.runtime.ray_address import by_client
 from engine.runtime.ray_connection import RAY_NAMES, Connection
 from engine.runtime.ray_draining import draining_nodes
 from engine.runtime.ray_prints import Prints
+from engine.runtime.ray_reservations import Reservations, add_to, free, kinds, ray_amounts
 from engine.runtime.reply import CallFailed, open_reply, text_of
 
 
@@ -46,6 +50,7 @@ class RayLauncher(Launcher):
         self._connection.watch(self._lose)
         self._logs = _logs()
         self._prints = Prints()
+        self._reservations = Reservations()
 
     def nodes(self, resources: Collection[str]) -> Sequence[Node]:
         """The living nodes of the cluster, in the order of their addresses and ids.
@@ -54,19 +59,61 @@ class RayLauncher(Launcher):
         """
         names = {name: RAY_NAMES.get(name, name) for name in resources}
         with self._connection.calling():
+            there_is = free()
             goes = {node.id for node in draining_nodes()}
             alive = [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
         alive = [node for node in alive if node["NodeID"] not in goes]
+        for node_id, task in self._reservations.held():
+            add_to(there_is.setdefault(node_id, {}), ray_amounts(task.resources))
         alive.sort(key=lambda node: (node["NodeManagerAddress"], node["NodeID"]))
         return [
             Node(
                 node["NodeID"],
                 node["NodeManagerAddress"],
-                {name: node["Resources"].get(ours, 0.0) for name, ours in names.items()},
+                {
+                    name: min(
+                        there_is.get(node["NodeID"], {}).get(ours, 0.0),
+                        node["Resources"].get(ours, 0.0),
+                    )
+                    for name, ours in names.items()
+                },
                 _title(node, alive),
+                total={name: node["Resources"].get(ours, 0.0) for name, ours in names.items()},
+                doubtful=node["NodeID"] in self._reservations.doubtful,
             )
             for node in alive
         ]
+
+    def kinds(self, resources: Collection[str]) -> Sequence[Mapping[str, float]] | None:
+        """Those of the autoscaler; None where this process has started Ray for itself.
+
+        Where it is not known what the autoscaler can start, that is whatever is asked for.
+        """
+        node = ray._private.worker._global_node
+        if node is not None and node.head:
+            return None
+        with self._connection.calling():
+            found = kinds()
+        if found is None:
+            return [dict.fromkeys(resources, math.inf)]
+        names = {name: RAY_NAMES.get(name, name) for name in resources}
+        return [{name: kind.get(ours, 0.0) for name, ours in names.items()} for kind in found]
+
+    def reserve(
+        self,
+        tasks: Sequence[TaskDescription],
+        choose: Callable[[Sequence[Node]], Mapping[int, Node]],
+    ) -> Mapping[int, Node] | Unplaced:
+        """Nodes where what the tasks need is reserved for them."""
+        resources = {name for task in tasks for name in task.resources}
+        told = {each.task.id for each in self._workers if each.was_told_of}
+        with self._connection.calling():
+            return self._reservations.reserve(
+                tasks,
+                lambda: self.nodes(resources),
+                choose,
+                {task.id for task in tasks} - told,
+            )
 
     def add(self, task: TaskDescription, node: Node) -> WorkerHandle:
         """Start an actor; the task's resources are reserved while it lives.
@@ -80,27 +127,9 @@ class RayLauncher(Launcher):
         # Names are unique in a namespace, and free some time after their actor has ended.
         namespace = f"{Path(self.folder).name}-{self._started}"
         logs = self._logs if node.address == _own_address() else None
-        self._workers.append(RayWorker(task, node, self._connection, logs, namespace))
+        strategy = self._reservations.strategy(task.id)
+        self._workers.append(RayWorker(task, node, strategy, self._connection, logs, namespace))
         return self._workers[-1]
-
-    def replacement(self, task: TaskDescription, node: Node) -> Node:
-        """The same node if it lives, else the one with the fewest tasks of those that have room.
-
-        Raises PlacementError where there is none.
-        """
-        nodes = self.nodes(task.resources)
-        tasks = Counter(each.node.id for each in self._workers)
-        fits = [
-            each
-            for each in nodes
-            if all(each.resources[name] >= amount for name, amount in task.resources.items())
-        ]
-        if not fits:
-            raise PlacementError(
-                f"task {task.name} ran on node {node.name}, and none of {len(nodes)} nodes has "
-                f"what it takes: {dict(task.resources)}"
-            )
-        return min(fits, key=lambda each: (each.id != node.id, tasks[each.id]))
 
     def draining(self) -> Sequence[DrainingNode]:
         """As the GCS knows them."""
@@ -118,6 +147,8 @@ class RayLauncher(Launcher):
         for worker in self._workers:
             worker.kill()
         self._workers = []
+        if self._connection.is_open:
+            self._reservations.release()
         shutil.rmtree(self.folder, ignore_errors=True)
         self._connection.leave()
 
@@ -133,12 +164,15 @@ class RayWorker(WorkerHandle):
         self,
         task: TaskDescription,
         node: Node,
+        strategy: PlacementGroupSchedulingStrategy,
         connection: Connection,
         logs: Path | None,
         namespace: str,
     ) -> None:
         self.task = task
         self.node = node
+        self.was_told_of = False
+        """Whether its node has told that it died: the node itself lives."""
         self._connection = connection
         self._logs = logs
         self._unanswered: set[Future[bytes]] = set()
@@ -155,7 +189,7 @@ class RayWorker(WorkerHandle):
                     num_gpus=needed.pop("GPU", 0.0),
                     memory=needed.pop("memory", None),
                     resources=needed,
-                    scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False),
+                    scheduling_strategy=strategy,
                     max_concurrency=_CONCURRENT_CALLS,
                     max_restarts=0,
                 )
@@ -174,6 +208,7 @@ class RayWorker(WorkerHandle):
                 if error is None:
                     answer.set_result(reply.result())
                 elif isinstance(error, RayActorError):
+                    self.was_told_of = _EXIT.search(str(error)) is not None
                     answer.set_exception(WorkerDied(_status(error), self._last_log_lines()))
                 else:
                     answer.set_exception(CallFailed(type(error).__name__, text_of(error)))
@@ -265,7 +300,7 @@ def _logs() -> Path | None:
 def _status(error: RayActorError) -> str:
     """How the actor ended, in Ray's words without its advice and with no more of ids than helps."""
     text = _ID.sub(r"\1…", str(error))
-    detail = re.search(r"Worker exit type: (\w+) Worker exit detail: (.*?\.)(?: |$)", text)
+    detail = _EXIT.search(text)
     if detail:
         return f"died, {detail.group(1)}: {detail.group(2)}"
     return text.strip().splitlines()[-1].strip()
@@ -274,6 +309,7 @@ def _status(error: RayActorError) -> str:
 _ID = re.compile("([0-9a-f]{6})[0-9a-f]{26,}")
 _READING_SECONDS = 3.0
 """A task on another host begins and reads a few lines of a file."""
+_EXIT = re.compile(r"Worker exit type: (\w+) Worker exit detail: (.*?\.)(?: |$)")
 _CONCURRENT_CALLS = 9
 """`run`, and beside it `listen`, `statistics`, `end_source`, `raise_limit`, `barrier`,
 `commit_epoch`, `cancel`, and the `deploy` of the next attempt."""

@@ -40,7 +40,10 @@ class ThreadLauncher(Launcher):
         return [Node("local", "127.0.0.1", dict.fromkeys(resources, math.inf))]
 
     def add(self, task: TaskDescription, node: Node) -> WorkerHandle:
-        """Make a worker."""
+        """Make a worker; the one before is cancelled."""
+        for worker in self._workers:
+            if worker.task.id == task.id:
+                worker.cancel()
         self._workers.append(ThreadWorker(task, node, self._clock, self._around))
         return self._workers[-1]
 

@@ -88,6 +88,7 @@ def test_another_size(eks: Documents) -> None:
         "runtime": "ray",
         "parallelism": 30,
         "batch_size": 100,
+        "placement": "operator_first",
         "strict_placement": True,
         "port_range": "20000-20999",
         "resources": {"*": {"operator_slot": 1}},

@@ -39,6 +39,7 @@ from engine.runtime.coordinator import (
     Step,
     Stopped,
 )
+from engine.runtime.placing import Place, Placed
 from operators import source
 from operators.sinks import Collect
 from operators.sources import Collection
@@ -75,7 +76,9 @@ class Job:
         self.coordinator = Coordinator(self.graph, CONFIG)
         self.now = 100.0
         self.tasks = range(len(self.graph.vertices))
-        self.said: list[Any] = self.coordinator.handle([Started()], self.now)
+        placing = self.coordinator.handle([Started()], self.now)
+        assert placing == [Place(tuple(self.tasks))]
+        self.said: list[Any] = self.coordinator.handle([Placed(tuple(self.tasks))], self.now)
 
     def handle(self, *events: Event, after: float = 0.0) -> list[Any]:
         self.now += after

@@ -105,7 +105,7 @@ def master(
     graph = Plan.of(stream.sink(Collect()), config).execution
     placement = Placement(dict.fromkeys(range(len(graph.vertices)), HERE))
     launcher = FakeLauncher(answer)
-    return JobMaster(graph, placement, config, launcher, tell, warn), launcher
+    return JobMaster(graph, lambda _nodes: placement, config, launcher, tell, warn), launcher
 
 
 def test_a_job_from_launch_to_report() -> None:
@@ -262,7 +262,7 @@ def test_a_job_that_is_cancelled_before_it_starts_does_nothing() -> None:
     job.cancel()
     with pytest.raises(JobCancelled):
         job.run()
-    assert told(launcher) == [["process_id", "cancel", "close"]] * 4
+    assert told(launcher) == [["cancel", "close"]] * 4
 
 
 def test_a_master_that_fails_leaves_no_worker_behind(monkeypatch: pytest.MonkeyPatch) -> None:

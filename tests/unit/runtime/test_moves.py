@@ -16,7 +16,6 @@ from engine.runtime.coordinator import (
     Done,
     Draining,
     Failed,
-    Replace,
     Started,
 )
 from engine.runtime.epochs import (
@@ -32,6 +31,7 @@ from engine.runtime.epochs import (
     Wanted,
 )
 from engine.runtime.moves import Leaving
+from engine.runtime.placing import Place, Placed
 from tests.unit.runtime.test_recovery import Entry, config, graph
 
 ONE_STEP = ("process_id", "deploy", "connect")
@@ -49,16 +49,18 @@ class Job:
         self.now = 100.0
         self.nodes = {0: "a", 1: "b", 2: "a", 3: "b"}
         self.all: list[Command] = []
-        self.handle(Started())
+        self.coordinator.handle([Started()], self.now)
+        self.handle(Placed(tuple(TASKS)))
         self.start()
 
     def handle(self, *events: Any, after: float = 0.0) -> list[Any]:
         self.now += after
         self.said = self.coordinator.handle(events, self.now)
+        for each in [*self.said]:
+            if isinstance(each, Place):
+                self.nodes |= dict.fromkeys(each.tasks, "c")
+                self.said += self.coordinator.handle([Placed(each.tasks)], self.now)
         self.all += self.said
-        for each in self.said:
-            if isinstance(each, Replace):
-                self.nodes[each.task] = "c"
         return self.said
 
     def start(self, steps: tuple[str, ...] = ONE_STEP) -> None:
@@ -100,7 +102,7 @@ def begun(said: list[Any]) -> set[int]:
 
 
 def replaced(said: list[Any]) -> list[int]:
-    return [each.task for each in said if isinstance(each, Replace)]
+    return [task for each in said if isinstance(each, Place) for task in each.tasks]
 
 
 def test_tasks_move_behind_a_checkpoint_that_is_made_at_once() -> None:

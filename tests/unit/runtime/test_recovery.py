@@ -17,6 +17,7 @@ from engine.errors import (
     EngineError,
     JobCancelled,
     OperatorError,
+    PlacementError,
     StorageError,
     WorkerLost,
 )
@@ -32,7 +33,6 @@ from engine.runtime.coordinator import (
     Draining,
     EndSource,
     Failed,
-    Replace,
     Started,
     Verify,
 )
@@ -50,6 +50,7 @@ from engine.runtime.epochs import (
     Wanted,
 )
 from engine.runtime.moves import Leaving
+from engine.runtime.placing import Place, Placed, Waits
 from engine.runtime.restarts import Restarts
 from operators import source
 from operators.sinks import Collect
@@ -200,13 +201,10 @@ class World:
     def carry_out(self, commands: list[Any]) -> None:
         for command in commands:
             task = getattr(command, "task", None)
-            assert task not in self.dead or isinstance(command, Replace), command
+            assert task not in self.dead, command
             match command:
-                case Replace():
-                    assert task in self.dead or self.nodes[task] in self.draining
-                    self.nodes[task] = max(self.nodes.values()) + 1
-                    self.dead.discard(task)
-                    self.workers.pop(task, None)
+                case Place(tasks):
+                    self.place(tasks)
                 case Call(_, step, attempt):
                     self.take(task, step, attempt)
                 case Barrier(_, attempt, epoch):
@@ -226,6 +224,22 @@ class World:
                     pass
                 case _:
                     raise AssertionError(command)
+
+    def place(self, tasks: tuple[int, ...]) -> None:
+        """There is room, or there is none, or another dies before it is known."""
+        assert self.dead <= set(tasks)
+        event: Placed | Waits = Placed(tasks)
+        if self.random.random() < 0.3:
+            error = None if self.random.random() < 0.3 else PlacementError("no room")
+            event = Waits("0 of 1 workers, waiting for room", error)
+            if self.fails():
+                self.later(partial(self.die, self.random.randrange(2 * self.width)), 0.2)
+        else:
+            self.dead.difference_update(tasks)
+            for task in tasks:
+                self.nodes[task] = max(self.nodes.values()) + 1
+                self.workers.pop(task, None)
+        self.carry_out(self.coordinator.handle([event], self.now))
 
     def fails(self) -> bool:
         if self.trouble and self.random.random() < 0.15:
@@ -252,6 +266,8 @@ class World:
             self.restored(task)
         if step == "cancel" and (worker := self.workers.get(task)) is not None:
             worker.runs = False
+        if step == "cancel" and self.fails():
+            return  # nothing is heard of it any more
         if step in ("deploy", "connect", "run") and self.fails():
             kind = self.random.choice(["dies", "cut off", "raises"])
             if kind == "dies":
@@ -424,6 +440,7 @@ class Job:
         self.coordinator = Coordinator(graph(1), config(**settings))
         self.now = 100.0
         self.said: list[Any] = self.coordinator.handle([Started()], self.now)
+        self.handle(Placed((0, 1)))
         self.start()
 
     def start(self) -> None:

@@ -1,0 +1,304 @@
+"""What a job has reserved of a Ray cluster: placement groups, one for its tasks of each node.
+
+A group is there as a whole or not at all, so that two jobs that start at once do not get half of
+their actors each; and it is only there once its node has answered, so that no task is started on a
+node that is gone without Ray knowing it yet. Where there is no room, a group without nodes stands
+for the tasks: Ray's autoscaler sees it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+from ray._private.ray_constants import DEBUG_AUTOSCALING_STATUS
+from ray._private.state import available_resources_per_node, state
+from ray.experimental import internal_kv
+from ray.util.placement_group import (
+    PlacementGroup,
+    placement_group,
+    placement_group_table,
+    remove_placement_group,
+)
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+from engine.errors import PlacementError
+from engine.nodes import Node
+from engine.runtime.description import TaskDescription
+from engine.runtime.launcher import Unplaced
+from engine.runtime.ray_address import by_client
+from engine.runtime.ray_connection import RAY_NAMES
+from engine.shortage import shortage, waiting_for
+
+
+class Reservations:
+    """Those of one job. `reserve` is called until there are some for all tasks."""
+
+    def __init__(self) -> None:
+        self.doubtful: set[str] = set()
+        """Ids of nodes that were out of reach when something was last asked of them."""
+        self._groups: list[_Group] = []
+        self._pending: list[_Group] = []
+        """Those whose nodes have not answered yet."""
+        self._demand: PlacementGroup | None = None
+        self._vain: frozenset[str] | None = None
+        """The nodes with which Ray found room for a demand that the placement had no use of."""
+        self._patience = _PATIENCE_SECONDS
+        self._until = self._resume = 0.0
+
+    def held(self) -> Iterator[tuple[str, TaskDescription]]:
+        """The tasks for which something is reserved, each with the id of its node."""
+        return ((each.node.id, task) for each in self._groups for task in each.users)
+
+    def strategy(self, task: int) -> PlacementGroupSchedulingStrategy:
+        """How Ray starts the actor of a task in what is reserved for it."""
+        group = self._group_of(task)
+        assert group is not None
+        return PlacementGroupSchedulingStrategy(group.group, group.numbers[task])
+
+    def reserve(
+        self,
+        tasks: Sequence[TaskDescription],
+        nodes: Callable[[], Sequence[Node]],
+        choose: Callable[[Sequence[Node]], Mapping[int, Node]],
+        in_doubt: Collection[int],
+    ) -> Mapping[int, Node] | Unplaced:
+        """Nodes for the tasks, where what they need is reserved; or what it waits for.
+
+        `in_doubt` are those of which nobody knows whether their last node still answers.
+        """
+        wanted = {task.id for task in tasks}
+        if self._pending and (answer := self._look(wanted)) is not None:
+            return answer
+        if time.monotonic() < self._resume:
+            return Unplaced("waiting for room")
+        self._leave_doubtful(wanted, in_doubt)
+        there = nodes()
+        try:
+            chosen = choose(there)
+        except PlacementError as error:
+            self._ask_for(tasks, there)
+            return Unplaced(self._words(tasks, there), error)
+        self._drop_demand()
+        self._begin(tasks, chosen)
+        return self._look(wanted) or Unplaced("waiting for room")
+
+    def release(self) -> None:
+        """Give everything back; it is free for the next job when this returns."""
+        self._drop_demand()
+        held = [(node_id, ray_amounts(task.resources)) for node_id, task in self.held()]
+        before = free() if held else {}
+        for group in (*self._groups, *self._pending):
+            group.remove()
+        self._groups, self._pending = [], []
+        for node_id, amounts in held:
+            add_to(before.get(node_id, {}), amounts)
+        deadline = time.monotonic() + _RELEASE_SECONDS
+        while held and time.monotonic() < deadline:
+            now = free()
+            held = [
+                (node_id, amounts)
+                for node_id, amounts in held
+                if node_id in now and not _has(now[node_id], before[node_id], amounts)
+            ]
+            time.sleep(0.01 if held else 0.0)
+
+    def _look(self, wanted: set[int]) -> Mapping[int, Node] | Unplaced | None:
+        """What has become of the pending ones; None where others are to be chosen."""
+        if not wanted <= {*self._users(self._groups), *self._users(self._pending)}:
+            self._give_up()  # one more has lost its worker meanwhile
+            return None
+        deadline, pause = time.monotonic() + _ANSWER_SECONDS, 0.005
+        late = self._pending
+        while (late := [each for each in late if not _is_ready(each.group)]) and (
+            time.monotonic() < deadline
+        ):
+            time.sleep(pause)
+            pause *= 2
+        if not late:
+            self._groups += self._pending
+            self._pending, self._patience = [], _PATIENCE_SECONDS
+            nodes = {task.id: each.node for each in self._groups for task in each.users}
+            self.doubtful -= {nodes[task].id for task in wanted}
+            return {task: nodes[task] for task in wanted}
+        there_is = free()
+        if any(not _has(there_is.get(each.node.id, {}), each.needed()) for each in late):
+            # Another job was faster. Whoever tries again at once may meet it again.
+            self._resume = time.monotonic() + random.uniform(0.0, 0.3)
+            self._give_up()
+        elif time.monotonic() >= self._until:
+            self.doubtful |= {each.node.id for each in late}
+            self._patience *= 2
+            self._give_up()
+        return Unplaced(_waits_for(late))
+
+    def _give_up(self) -> None:
+        for group in self._pending:
+            group.remove()
+        self._pending = []
+
+    def _users(self, groups: Sequence[_Group]) -> Iterator[int]:
+        return (task.id for each in groups for task in each.users)
+
+    def _group_of(self, task: int) -> _Group | None:
+        return next((each for each in self._groups if task in self._users([each])), None)
+
+    def _leave_doubtful(self, wanted: set[int], in_doubt: Collection[int]) -> None:
+        """Give back what is on nodes where no other task of the job shows that they answer."""
+        proven = {each.node.id for each in self._groups if {*self._users([each])} - wanted}
+        for group in [*self._groups]:
+            if group.node.id not in proven and not {*self._users([group])}.isdisjoint(in_doubt):
+                self.doubtful.add(group.node.id)
+                self._groups.remove(group)
+                group.remove()
+
+    def _begin(self, tasks: Sequence[TaskDescription], chosen: Mapping[int, Node]) -> None:
+        """Reserve what the tasks need, where they do not have it yet."""
+        there: dict[str, list[TaskDescription]] = {}
+        for task in tasks:
+            group = self._group_of(task.id)
+            if group is not None and group.node.id == chosen[task.id].id:
+                continue
+            if group is not None:
+                group.users = [each for each in group.users if each.id != task.id]
+            there.setdefault(chosen[task.id].id, []).append(task)
+        for group in [each for each in self._groups if not each.users]:
+            self._groups.remove(group)
+            group.remove()
+        self._until = time.monotonic() + self._patience
+        self._pending = [_Group.of(chosen[tasks[0].id], tasks) for tasks in there.values()]
+
+    def _ask_for(self, tasks: Sequence[TaskDescription], nodes: Sequence[Node]) -> None:
+        """Let Ray's autoscaler know what is needed, as long as Ray itself finds no room for it."""
+        ids = frozenset(node.id for node in nodes)
+        if self._demand is None and ids != self._vain:
+            needed = [bundle for task in tasks if (bundle := ray_amounts(task.resources))]
+            self._demand = placement_group(needed, "PACK") if needed else None
+        elif self._demand is not None and _is_ready(self._demand):
+            self._drop_demand()
+            self._vain = ids
+
+    def _drop_demand(self) -> None:
+        if self._demand is not None:
+            remove_placement_group(self._demand)
+            self._demand = None
+
+    def _words(self, tasks: Sequence[TaskDescription], nodes: Sequence[Node]) -> str:
+        """How many workers there could be, and what is lacking for the others."""
+        wanted = {task.id for task in tasks}
+        others = [(node_id, task) for node_id, task in self.held() if task.id not in wanted]
+        left = {node.id: dict(node.resources) for node in nodes}
+        for node_id, task in others:
+            add_to(left.get(node_id, {}), task.resources, -1.0)
+        placed, lacking = shortage([task.resources for task in tasks], list(left.values()))
+        count = f"{len(others) + placed} of {len(others) + len(tasks)} workers"
+        return f"{count}, waiting for {waiting_for(lacking) if lacking else 'another node'}"
+
+
+@dataclass(eq=False)
+class _Group:
+    """What is reserved on one node, a bundle for each task."""
+
+    group: PlacementGroup
+    node: Node
+    numbers: Mapping[int, int]
+    """Of the bundles, by the task's id."""
+    users: list[TaskDescription]
+    """The tasks that still use it."""
+
+    @classmethod
+    def of(cls, node: Node, tasks: Sequence[TaskDescription]) -> _Group:
+        # No bundle is empty: that of a task which needs nothing has a little of the node itself.
+        bundles = [ray_amounts(task.resources) or {f"node:{node.address}": 0.001} for task in tasks]
+        there = [{_NODE_ID: node.id}] * len(tasks)
+        group = placement_group(bundles, "PACK", bundle_label_selector=there)
+        return cls(group, node, {task.id: n for n, task in enumerate(tasks)}, list(tasks))
+
+    def needed(self) -> dict[str, float]:
+        """What it takes of the node."""
+        amounts: dict[str, float] = {}
+        for task in self.users:
+            add_to(amounts, ray_amounts(task.resources))
+        return amounts
+
+    def remove(self) -> None:
+        """Give it back; what runs in it ends."""
+        remove_placement_group(self.group)
+
+
+def add_to(amounts: dict[str, float], more: Mapping[str, float], times: float = 1.0) -> None:
+    """Count these in, by the name of the resource."""
+    for name, amount in more.items():
+        amounts[name] = amounts.get(name, 0.0) + times * amount
+
+
+def ray_amounts(resources: Mapping[str, float]) -> dict[str, float]:
+    """The amounts that are not zero, by Ray's names."""
+    return {RAY_NAMES.get(name, name): amount for name, amount in resources.items() if amount}
+
+
+def free() -> dict[str, dict[str, float]]:
+    """What nobody has taken of each living node, by its id."""
+    return dict(_there(_free))
+
+
+def kinds() -> list[dict[str, float]] | None:
+    """What nodes have that may be started by themselves; None where it is not known which may."""
+    found: list[dict[str, float]] | None = _there(_kinds)
+    return found
+
+
+def _there(function: Callable[[], Any]) -> Any:
+    """What the function gives in a process of the cluster; Ray's client is none."""
+    return ray.get(ray.remote(num_cpus=0)(function).remote()) if by_client() else function()
+
+
+def _free() -> dict[str, dict[str, float]]:
+    found: dict[str, dict[str, float]] = available_resources_per_node()  # type: ignore[no-untyped-call]
+    return found
+
+
+def _kinds() -> list[dict[str, float]] | None:
+    config = state.get_cluster_config()
+    if config is not None and config.node_group_configs:
+        return [dict(group.resources) for group in config.node_group_configs if group.max_count]
+    # A head may be there before its workers, and an autoscaler that tells no types may run.
+    if "KUBERNETES_SERVICE_HOST" in os.environ:
+        return None
+    status = internal_kv._internal_kv_get(DEBUG_AUTOSCALING_STATUS)
+    report = json.loads(status).get("autoscaler_report") if status else None
+    types = [] if report is None else report["active_nodes"]
+    # Where nothing is started, each node is a type of its own, of this name.
+    return [] if all(name.startswith("node_") for name in types) else None
+
+
+def _has(
+    there_is: Mapping[str, float], needed: Mapping[str, float], names: Collection[str] = ()
+) -> bool:
+    """Whether it is as much; where names are given, of these."""
+    return all(
+        there_is.get(name, 0.0) >= needed.get(name, 0.0) - _ROUNDING for name in names or needed
+    )
+
+
+def _waits_for(groups: Sequence[_Group]) -> str:
+    return f"waiting for {', '.join(sorted({each.node.name for each in groups}))} to answer"
+
+
+def _is_ready(group: PlacementGroup) -> bool:
+    return bool(placement_group_table(group)["state"] == "CREATED")
+
+
+_NODE_ID = "ray.io/node-id"
+_ANSWER_SECONDS = 0.3
+"""Longest to look at once whether nodes have answered: they do in some 20 ms."""
+_PATIENCE_SECONDS = 3.0
+"""So long nodes may take to answer, at first."""
+_RELEASE_SECONDS = 0.5
+_ROUNDING = 1e-6
