@@ -41,7 +41,7 @@ class GraphError(EngineError):
 
 
 class PlacementError(EngineError):
-    """The tasks do not fit the nodes; raised before any worker starts."""
+    """The tasks do not fit the nodes, or still do not after `start_timeout_seconds`."""
 
 
 class OperatorError(EngineError):

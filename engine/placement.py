@@ -58,6 +58,12 @@ def place(
     names = [node.id for node in nodes]
     if len(set(names)) < len(names):
         raise PlacementError(f"node ids are {names}, expected them to be unique")
+    sound = [node for node in nodes if not node.doubtful]
+    if 0 < len(sound) < len(nodes) and not any(vertex.nodes for vertex in graph.job.vertices):
+        try:
+            return place(graph, sound, strategy, strict or strategy == "operator_first")
+        except PlacementError:
+            pass
     if strategy == "auto":
         return _auto(graph, nodes, strict)
     if strategy not in _STRATEGIES:

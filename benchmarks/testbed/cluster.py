@@ -30,8 +30,10 @@ class Cluster:
         network: Network,
         object_store_bytes: int = LEAST_OBJECT_STORE_BYTES,
         variables: Mapping[str, str] | None = None,
+        spare: int = 0,
     ) -> None:
         self.network = network
+        self._spare = spare
         self._object_store_bytes = object_store_bytes
         self._variables = dict(variables or {})
 
@@ -70,7 +72,7 @@ class Cluster:
         `resources` are further ones of a node, by the number of its host. Raises StartError with
         the last lines of its logs if a node does not join.
         """
-        head, *others = self.network.hosts
+        head, *others = self.network.hosts[: len(self.network.hosts) - self._spare]
         further = resources or {}
         tell("starting the Ray head")
         self.start_head(cpus, further)
@@ -101,7 +103,8 @@ class Cluster:
         """
         if not self.head.processes():
             raise _failed(self.head, "does not answer: no process of it is there")
-        expected, seconds = (len(self.network.hosts), _JOIN_SECONDS) if wait else (0, 0)
+        all_of_them = len(self.network.hosts) - self._spare
+        expected, seconds = (all_of_them, _JOIN_SECONDS) if wait else (0, 0)
         arguments = ("-m", "benchmarks.testbed.nodes", str(expected), str(seconds))
         asked = self.head.start(
             *(sys.executable, *arguments),
@@ -180,17 +183,18 @@ def running_cluster(
     resources: Mapping[int, Mapping[str, float]] | None = None,
     object_store_bytes: int = LEAST_OBJECT_STORE_BYTES,
     variables: Mapping[str, str] | None = None,
+    spare: int = 0,
     name: str = USUAL_NAME,
     tell: Callable[[str], None] = lambda _line: None,
 ) -> Iterator[Cluster]:
     """A testbed of so many hosts with a Ray node on each; all of it is gone at the end.
 
     `object_store_bytes` is what each node's object store may hold; `variables` are in the
-    environment of all processes of Ray, workers included.
+    environment of all processes of Ray, workers included. `spare` hosts more have no node yet.
     """
-    check_nodes(nodes)
-    with Network.create(name, hosts=nodes, rate=rate) as network:
-        cluster = Cluster(network, object_store_bytes, variables)
+    check_nodes(nodes + spare)
+    with Network.create(name, hosts=nodes + spare, rate=rate) as network:
+        cluster = Cluster(network, object_store_bytes, variables, spare)
         cluster.start(cpus, resources, tell)
         yield cluster
 

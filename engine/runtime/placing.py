@@ -49,6 +49,8 @@ class Placing:
         self._longest_answer = connect_timeout_seconds
         self.is_waiting = False
         """Whether there was no place for a task, and it has none yet."""
+        self._is_told = False
+        """Whether the log tells that it waits."""
         self._waits: Waits | None = None
         self._words: list[Say] = []
         self._begun = self._next_place = self._next_word = 0.0
@@ -57,22 +59,24 @@ class Placing:
         """Begin the step."""
         self._begun = self._next_place = now
         self._next_word = now + _TICK_SECONDS
-        self.is_waiting, self._waits = False, None
+        self.is_waiting = self._is_told = False
+        self._waits = None
 
     def note(self, waits: Waits) -> None:
         """Take in that there is no place yet."""
         error = waits.error
-        if error is not None and not self.is_waiting and self._longest:
+        if error is not None and not self._is_told and self._longest:
+            self._is_told = True
             hint = "" if error.hint is None else f" (hint: {error.hint})"
             told = f"{waits.words}, for at most {self._longest:g} s: {error.message}{hint}"
             self._words.append(Say(told, is_warning=True))
-        self.is_waiting |= error is not None
+        self.is_waiting = True
         self._waits = waits
 
     def end(self, now: float, *, placed: bool) -> list[Say]:
         """End the step, with workers or without."""
         words, self._words = self._words, []
-        if self.is_waiting and placed:
+        if self._is_told and placed:
             words.append(Say(f"waited {now - self._begun:.1f} s for a place", is_warning=True))
         self.is_waiting = False
         return words

@@ -74,7 +74,8 @@ class Reservations:
         `in_doubt` are those of which nobody knows whether their last node still answers.
         """
         wanted = {task.id for task in tasks}
-        if self._pending and (answer := self._look(wanted)) is not None:
+        answer = self._look(wanted) if self._pending else None
+        if answer is not None and not self._is_on_doubtful():
             return answer
         if time.monotonic() < self._resume:
             return Unplaced("waiting for room")
@@ -83,8 +84,14 @@ class Reservations:
         try:
             chosen = choose(there)
         except PlacementError as error:
+            self._give_up()
             self._ask_for(tasks, there)
             return Unplaced(self._words(tasks, there), error)
+        if answer is not None and all(
+            chosen[task.id].id == each.node.id for each in self._pending for task in each.users
+        ):
+            return answer  # there is still no better one
+        self._give_up()
         self._drop_demand()
         self._begin(tasks, chosen)
         return self._look(wanted) or Unplaced("waiting for room")
@@ -110,8 +117,9 @@ class Reservations:
             time.sleep(0.01 if held else 0.0)
 
     def _look(self, wanted: set[int]) -> Mapping[int, Node] | Unplaced | None:
-        """What has become of the pending ones; None where others are to be chosen."""
-        if not wanted <= {*self._users(self._groups), *self._users(self._pending)}:
+        """What has become of the pending ones; None where nodes are to be chosen."""
+        all_of_them = {*self._users(self._groups), *self._users(self._pending)}
+        if not wanted <= all_of_them:
             self._give_up()  # one more has lost its worker meanwhile
             return None
         deadline, pause = time.monotonic() + _ANSWER_SECONDS, 0.005
@@ -127,16 +135,22 @@ class Reservations:
             nodes = {task.id: each.node for each in self._groups for task in each.users}
             self.doubtful -= {nodes[task].id for task in wanted}
             return {task: nodes[task] for task in wanted}
+        names = ", ".join(sorted({each.node.name for each in late}))
+        count = f"{len(all_of_them - {*self._users(late)})} of {len(all_of_them)} workers"
         there_is = free()
         if any(not _has(there_is.get(each.node.id, {}), each.needed()) for each in late):
             # Another job was faster. Whoever tries again at once may meet it again.
             self._resume = time.monotonic() + random.uniform(0.0, 0.3)
             self._give_up()
-        elif time.monotonic() >= self._until:
+        elif time.monotonic() >= self._until and not self._is_on_doubtful():
             self.doubtful |= {each.node.id for each in late}
             self._patience *= 2
             self._give_up()
-        return Unplaced(_waits_for(late))
+        return Unplaced(f"{count}, waiting for {names} to answer")
+
+    def _is_on_doubtful(self) -> bool:
+        """Whether a pending one is where nobody may answer: any other place would be better."""
+        return any(each.node.id in self.doubtful for each in self._pending)
 
     def _give_up(self) -> None:
         for group in self._pending:
@@ -285,10 +299,6 @@ def _has(
     return all(
         there_is.get(name, 0.0) >= needed.get(name, 0.0) - _ROUNDING for name in names or needed
     )
-
-
-def _waits_for(groups: Sequence[_Group]) -> str:
-    return f"waiting for {', '.join(sorted({each.node.name for each in groups}))} to answer"
 
 
 def _is_ready(group: PlacementGroup) -> bool:

@@ -23,6 +23,7 @@ from operators.sinks import Collect, Counts
 from operators.sources import Collection
 from pipelines.word_count import count, random_word_count, word_count
 from tests.integration.test_word_count import expected_counts
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster", "nothing_left")]
@@ -92,9 +93,41 @@ def test_shared_memory_between_nodes_is_refused() -> None:
 
 def test_a_cluster_that_is_too_small_is_named_before_anything_starts() -> None:
     with pytest.raises(engine.PlacementError) as caught:
-        engine.execute(word_count(), runtime="ray", parallelism=50)
+        engine.execute(word_count(), runtime="ray", parallelism=50, start_timeout_seconds=0)
     assert "hint:" in str(caught.value)
     assert "50" in str(caught.value)
+
+
+def test_a_task_that_is_larger_than_any_node_does_not_wait() -> None:
+    with pytest.raises(engine.PlacementError) as caught:
+        engine.execute(word_count(), runtime="ray", resources={"*": {"cpus": 64}})
+    assert caught.value.message.endswith("takes cpus 64, and the largest node has cpus 8")
+    assert "more of these do not help" in str(caught.value)
+
+
+def test_a_job_that_waits_says_for_what_and_is_cancelled(caplog: pytest.LogCaptureFixture) -> None:
+    handle = engine.submit(random_word_count(60, 8), runtime="ray", parallelism=15, progress="none")
+    wait_until(lambda: handle.is_waiting)
+    (told,) = wait_until(lambda: [each for each in caplog.messages if "waiting for" in each])
+    assert told.startswith("24 of 30 workers, waiting for 6 CPUs, for at most 300 s: ")
+    handle.cancel()
+    with pytest.raises(engine.JobCancelled):
+        handle.wait_finished(5)
+
+
+def test_jobs_that_start_at_once_share_what_is_free() -> None:
+    """Each node has room for two of their tasks, and each job would rather have the first two."""
+    settings = {"runtime": "ray", "resources": {"*": {"cpus": 4}}, "progress": "none"}
+    jobs = [engine.submit(random_word_count(60, 8), **settings) for _ in range(3)]
+    wait_until(lambda: all(job.statistics().records for job in jobs), 60)
+    found = Counter(worker.node.id for job in jobs for worker in job._master._workers)
+    assert sorted(found.values()) == [2, 2, 2]
+    with pytest.raises(engine.PlacementError, match="cpus 0 free of 8"):
+        engine.execute(word_count(), runtime="ray", start_timeout_seconds=0)
+    for job in jobs:
+        job.stop()
+        result = job.wait_finished(30)
+        assert sum(result.output.values()) == result.statistics.source_records
 
 
 def test_custom_resources_pin_tasks() -> None:

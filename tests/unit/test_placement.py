@@ -7,7 +7,9 @@ import pytest
 
 from engine.errors import GraphError, PlacementError
 from engine.graph import ExecutionGraph, chain, expand, logical_graph
-from engine.placement import Node, Placement, Strategy, place
+from engine.nodes import Node
+from engine.placement import Placement, Strategy, place, place_again
+from engine.shortage import too_large
 from operators import source
 from operators.sinks import Collect
 from operators.sources import Collection
@@ -224,3 +226,123 @@ def test_a_chain_is_pinned_once() -> None:
         chain(logical_graph(two), 1)
     with pytest.raises(GraphError, match=r"on_nodes\(\) got -1, expected integers >= 0"):
         source(Collection(["a"])).on_nodes(-1)
+
+
+@pytest.mark.parametrize(
+    ("cpus", "expected", "note"),
+    [
+        ([2, 2], ["n0", "n0", "n1", "n1"], "auto took operator_first"),
+        (
+            [2, 1, 1],
+            ["n0", "n0", "n1", "n2"],
+            "auto took operator_first",
+        ),
+        (
+            [4],
+            ["n0"] * 4,
+            "auto took parallelism_first: operator_first takes 2 nodes like the largest, and there "
+            "is 1",
+        ),
+        (
+            [3, 1],
+            ["n0", "n0", "n0", "n1"],
+            "auto took parallelism_first: operator_first takes 2 nodes like the largest, and there "
+            "are 2, with too little free",
+        ),
+    ],
+)
+def test_auto_is_operator_first_where_it_can_be(
+    cpus: list[float], expected: list[str], note: str
+) -> None:
+    graph = two_vertices(2)
+    placement = place(graph, nodes(*cpus), "auto")
+    assert hosts(graph, placement) == expected
+    assert placement.notes[0] == note
+    assert note != "auto took operator_first" or placement.notes == (note,)
+
+
+def test_auto_strict_is_operator_first() -> None:
+    with pytest.raises(PlacementError, match="no node shared by two vertices") as caught:
+        place(two_vertices(2), nodes(4), "auto", strict=True)
+    assert "it takes 2 nodes like the largest: add nodes" in str(caught.value)
+    assert "placement='auto'" in str(caught.value)
+
+
+def used(node: str, free: float, total: float, doubtful: bool = False) -> Node:
+    return Node(node, "", {"cpus": free}, {"cpus": total}, doubtful)
+
+
+@pytest.mark.parametrize("strategy", ["auto", "operator_first", "parallelism_first"])
+def test_tasks_go_to_what_is_free_and_to_doubtful_nodes_last(strategy: Strategy) -> None:
+    graph = two_vertices(1)
+    there = [used("full", 0, 4), used("doubtful", 4, 4, True), used("a", 1, 4), used("b", 1, 4)]
+    assert hosts(graph, place(graph, there, strategy)) == ["a", "b"]
+    assert "doubtful" in hosts(graph, place(graph, there[:3], strategy))
+    with pytest.raises(PlacementError, match=r"full \(cpus 0 free of 4\)"):
+        place(graph, there[:1], strategy)
+
+
+def test_pins_count_full_and_doubtful_nodes() -> None:
+    graph = pinned(1, (2,), (2,), cpus=1)
+    there = [used("full", 0, 4), used("doubtful", 4, 4, True), used("a", 4, 4)]
+    assert hosts(graph, place(graph, there)) == ["a", "a"]
+    with pytest.raises(PlacementError, match=r"pinned to node full, which has no room left"):
+        place(pinned(1, (1,), (0,), cpus=1), there)
+
+
+@pytest.mark.parametrize(
+    ("there", "expected"),
+    [
+        # Where it was; what is free there is its own.
+        ([used("n0", 4, 4), used("n1", 2, 2)], ["n1", "n1"]),
+        # Doubtful: where the job has the fewest tasks.
+        ([used("n0", 4, 4), used("n1", 2, 2, True), used("n2", 4, 4)], ["n2", "n2"]),
+        # Nowhere else, since all that is free of n0 are the tasks that live there.
+        ([used("n0", 2, 4), used("n1", 2, 2, True)], ["n1", "n1"]),
+        # Another job has taken its place.
+        ([used("n0", 3, 4), used("n1", 1, 2)], ["n1", "n0"]),
+    ],
+)
+def test_a_task_that_lost_its_worker_is_placed_anew(there: list[Node], expected: list[str]) -> None:
+    graph = two_vertices(2)
+    kept = [(task, "n0") for task in graph.vertices[:2]]
+    found = place_again(graph.vertices[2:], there, kept, {2: "n1", 3: "n1"})
+    assert [found[2].id, found[3].id] == expected
+
+
+def test_a_task_that_finds_no_room_again_says_what_is_left() -> None:
+    graph = two_vertices(2)
+    kept = [(task, "n0") for task in graph.vertices[:2]]
+    with pytest.raises(PlacementError) as caught:
+        place_again(graph.vertices[2:], [used("n0", 3, 4)], kept, {2: "n1", 3: "n1"})
+    assert "no node has room for task count -> collect[1]; needed: cpus 1; " in str(caught.value)
+    assert "there is: n0 (cpus 0 free of 4)" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("cpus", "there", "kinds", "told"),
+    [
+        (64, [4, 8], [], "takes cpus 64, and the largest node has cpus 8"),
+        (64, [4, 8], [{"cpus": 16.0}], "takes cpus 64, and the largest node has cpus 16"),
+        (64, [4, 8], [{"cpus": 64.0}], None),
+        (4, [4, 8], [], None),
+        (4, [0], [], None),  # its workers may be on their way
+        (4, [], [], None),
+        (4, [0], [{"cpus": 2.0}], "takes cpus 4, and the largest node has cpus 2"),
+    ],
+)
+def test_a_task_that_is_larger_than_any_node_could_be(
+    cpus: float, there: list[float], kinds: list[dict[str, float]], told: str | None
+) -> None:
+    error = too_large(two_vertices(1, cpus), nodes(*there), kinds)
+    assert (error is None) == (told is None)
+    assert error is None or error.message.endswith(str(told))
+
+
+def test_a_task_of_which_each_node_lacks_something() -> None:
+    there = [Node("a", "", {"cpus": 1, "gpus": 1}), Node("b", "", {"cpus": 8, "gpus": 0})]
+    stream = source(Collection([1])).with_resources(gpus=1, cpus=4).sink(Collect())
+    graph = expand(chain(logical_graph(stream), 1))
+    error = too_large(graph, there, [])
+    assert error is not None
+    assert error.message.endswith("and no node has cpus 4, gpus 1 at once")
