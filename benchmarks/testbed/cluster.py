@@ -30,10 +30,8 @@ class Cluster:
         network: Network,
         object_store_bytes: int = LEAST_OBJECT_STORE_BYTES,
         variables: Mapping[str, str] | None = None,
-        spare: int = 0,
     ) -> None:
         self.network = network
-        self._spare = spare
         self._object_store_bytes = object_store_bytes
         self._variables = dict(variables or {})
 
@@ -72,7 +70,7 @@ class Cluster:
         `resources` are further ones of a node, by the number of its host. Raises StartError with
         the last lines of its logs if a node does not join.
         """
-        head, *others = self.network.hosts[: len(self.network.hosts) - self._spare]
+        head, *others = self.network.hosts
         further = resources or {}
         tell("starting the Ray head")
         self.start_head(cpus, further)
@@ -103,8 +101,7 @@ class Cluster:
         """
         if not self.head.processes():
             raise _failed(self.head, "does not answer: no process of it is there")
-        all_of_them = len(self.network.hosts) - self._spare
-        expected, seconds = (all_of_them, _JOIN_SECONDS) if wait else (0, 0)
+        expected, seconds = (len(self.network.hosts), _JOIN_SECONDS) if wait else (0, 0)
         arguments = ("-m", "benchmarks.testbed.nodes", str(expected), str(seconds))
         asked = self.head.start(
             *(sys.executable, *arguments),
@@ -183,18 +180,17 @@ def running_cluster(
     resources: Mapping[int, Mapping[str, float]] | None = None,
     object_store_bytes: int = LEAST_OBJECT_STORE_BYTES,
     variables: Mapping[str, str] | None = None,
-    spare: int = 0,
     name: str = USUAL_NAME,
     tell: Callable[[str], None] = lambda _line: None,
 ) -> Iterator[Cluster]:
     """A testbed of so many hosts with a Ray node on each; all of it is gone at the end.
 
     `object_store_bytes` is what each node's object store may hold; `variables` are in the
-    environment of all processes of Ray, workers included. `spare` hosts more have no node yet.
+    environment of all processes of Ray, workers included.
     """
-    check_nodes(nodes + spare)
-    with Network.create(name, hosts=nodes + spare, rate=rate) as network:
-        cluster = Cluster(network, object_store_bytes, variables, spare)
+    check_nodes(nodes)
+    with Network.create(name, hosts=nodes, rate=rate) as network:
+        cluster = Cluster(network, object_store_bytes, variables)
         cluster.start(cpus, resources, tell)
         yield cluster
 

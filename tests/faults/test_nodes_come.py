@@ -86,8 +86,8 @@ DELAYS = [5.0, 15.0, 30.0, 120.0] if "CHAOS_SEEDS" in os.environ else [1.0]
 def test_a_job_waits_for_a_host_to_join_and_for_another_when_that_is_lost(
     tmp_path: Path, delay: float
 ) -> None:
-    with running_cluster(2, cpus=CPUS, spare=2, name=OWN) as cluster:
-        _, _, third, fourth = cluster.network.hosts
+    with running_cluster(2, cpus=CPUS, name=OWN) as cluster:
+        third, fourth = cluster.network.add_host(), cluster.network.add_host()
         with running(cluster, tmp_path, RECORDS, parallelism=3) as (job, told):
             wait_until(lambda: "4 of 6 workers, waiting for 2 CPUs" in told.read_text(), 60)
             time.sleep(delay)

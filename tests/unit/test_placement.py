@@ -269,7 +269,7 @@ def test_auto_strict_is_operator_first() -> None:
 
 
 def used(node: str, free: float, total: float, doubtful: bool = False) -> Node:
-    return Node(node, "", {"cpus": free}, {"cpus": total}, doubtful)
+    return Node(node, "", {"cpus": free}, total={"cpus": total}, doubtful=doubtful)
 
 
 @pytest.mark.parametrize("strategy", ["auto", "operator_first", "parallelism_first"])
