@@ -400,7 +400,7 @@ def _abort(name: str, sink: SinkOperator[Any]) -> None:
     try:
         sink.abort()
     except Exception as error:  # noqa: BLE001 - the job's own error is the one to raise
-        what = f"{type(error).__name__}: {text_of(error)}"
+        what = f"{type(error).__name__}: {text_of(error)}".partition("\n")[0]
         logger.warning(f"sink {name!r} may have left something behind: {what}")
 
 

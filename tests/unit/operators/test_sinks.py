@@ -457,7 +457,7 @@ class Stubborn(Once):
     """A sink that cannot remove what it left."""
 
     def abort(self) -> None:
-        raise OSError("it does not go away")
+        raise OSError("it does not go away\n\nhint: wait")
 
 
 def test_a_sink_whose_abort_raises_leaves_the_jobs_own_error(
