@@ -43,6 +43,20 @@ for address in sys.argv[2:]:
 """
 """`ray drain-node` for several hosts at once. 2 is a preemption."""
 
+OCCUPY = """
+import sys, ray
+ray.init(logging_level="ERROR", log_to_driver=False)
+
+@ray.remote(num_cpus=0, resources={"slot": 2})
+class Another:
+    def work(self): ...
+
+another = Another.remote()
+ray.get(another.work.remote())
+print("there", flush=True)
+sys.stdin.read()
+"""
+
 
 @dataclass
 class Job:
@@ -64,6 +78,20 @@ class Job:
         )
         told, _ = drained.communicate(timeout=60)
         assert told.split() == ["True"] * len(hosts), told
+
+    @contextmanager
+    def without_room(self) -> Iterator[None]:
+        """Somebody else has what other hosts have left."""
+        with self.cluster.head.start(
+            *(sys.executable, "-c", OCCUPY), env=self.cluster.environment(),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        ) as another:  # fmt: skip
+            try:
+                assert another.stdout is not None
+                assert another.stdout.readline() == "there\n"
+                yield
+            finally:
+                another.kill()
 
     def wait_epochs(self, seconds: float = 60.0) -> None:
         """Output is final that was not when this was called."""
@@ -172,5 +200,33 @@ def test_tasks_stay_where_the_driver_is_as_long_as_they_can(tmp_path: Path) -> N
         wait_until(lambda: "whose driver is there" in job.log())
         job.wait_epochs()
         assert len(workers(second)) == 2
+        job.end()
+        assert "restart" not in job.log()
+
+
+@chaos
+def test_tasks_that_no_other_host_has_room_for_wait_for_one(tmp_path: Path) -> None:
+    with running(tmp_path, {1: 2, 2: 2, 3: 2}) as job:
+        second = job.cluster.network.hosts[1]
+        with job.without_room():
+            job.drain(second)
+            wait_until(lambda: "wait for room" in job.log())
+            job.wait_epochs()
+            assert len(workers(second)) == 2
+        wait_until(lambda: not workers(second), SECONDS)
+        job.wait_epochs()
+        job.end()
+        assert "restart" not in job.log()
+
+
+@chaos
+def test_tasks_that_no_other_host_has_room_for_leave_all_the_same(tmp_path: Path) -> None:
+    with running(tmp_path, {1: 2, 2: 2, 3: 2}) as job:
+        second = job.cluster.network.hosts[1]
+        with job.without_room():
+            job.drain(second)
+            wait_until(lambda: not workers(second), SECONDS)
+            assert "wait for room" in job.log()
+        job.wait_epochs()
         job.end()
         assert "restart" not in job.log()
