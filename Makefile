@@ -56,7 +56,11 @@ K8S_TOOLS := $(patsubst %,.k8s/bin/%,kubectl-validate kube-score $(if $(shell co
 # Lints and tests of the crates share what `make build` has compiled.
 CHECKED := --quiet --locked --release --config rust/checked.toml
 
-test: lint rust-test k8s-check python-test ## everything that must pass: lint, types, Rust and Python tests
+# The tests of the packages wait for half of their time: what compiles goes on meanwhile, and lets them go first.
+test: $(BUILT) $(PROGRAMS) $(K8S_TOOLS) ## everything that must pass: lint, types, Rust and Python tests
+	@nice $(MAKE) --no-print-directory lint rust-test k8s-check & checked=$$!; \
+		$(MAKE) --no-print-directory python-test; tested=$$?; \
+		wait $$checked && exit $$tested
 
 lint: $(BUILT) ## formatting, lints, types, direction of imports
 	cargo fmt --check
