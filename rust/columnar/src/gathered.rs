@@ -8,6 +8,7 @@ use arrow_schema::{ArrowError, DataType, Field, Fields};
 use oka_compute::{Accumulated, Aggregation, quantiles};
 
 use crate::AggregateError;
+use crate::build::unchecked;
 use crate::cells::{decoded, each_cell, kind};
 
 /// Values by the number of their key; `None` where a key had only nulls.
@@ -62,7 +63,8 @@ impl Gathered {
         column: &ArrayRef,
     ) -> Result<(), AggregateError> {
         let (aggregation, mut numbers, mut wrong) = (self.aggregation, numbers.iter(), None);
-        each_cell(column, |cell| {
+        // Texts are bytes in a column that was read in place, and texts out of a dictionary or runs.
+        each_cell(&unchecked(column), |cell| {
             let (Some(number), Some(cell)) = (numbers.next(), cell) else {
                 return;
             };
