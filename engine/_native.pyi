@@ -77,6 +77,12 @@ class Batch:
         Pickles records as they are encoded. Raises ValueError for columns and released batches.
         """
     def __repr__(self, /) -> str: ...
+    def apart(self, /) -> "list[Batch]":
+        """
+        Each record as a batch of its own, by which those are found that cannot be decoded. Raises
+        DecodeError where it cannot be told where they end, ValueError for columns and released
+        batches.
+        """
     @property
     def channel(self, /) -> int:
         """

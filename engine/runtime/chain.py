@@ -91,12 +91,14 @@ class Chain:
         encoded: bool,
         side_outputs: Mapping[str, SideOutputs] | None = None,
         rescuers: Mapping[str, Rescuer] | None = None,
+        decoding: Callable[[Run], Run] | None = None,
     ) -> None:
         """Open the operators, in order; called once, in the task's process.
 
         `encoded` tells that batches come from the network; they are decoded if the first operator
-        needs records. The others are by operator name: where side outputs go, and what takes the
-        records that fail where they do not fail the job.
+        needs records, by what `decoding` makes of the function that does it. The others are by
+        operator name: where side outputs go, and what takes the records that fail where they do not
+        fail the job.
         """
         runs = self._runs
         self._rescuers = rescuers or {}
@@ -106,7 +108,8 @@ class Chain:
         self._columns_hint = first.columns_hint
         if encoded and not first.accepts_encoded:
             may_be_columns |= self._columns_hint is not None  # which the decoder does not know
-            runs.append(Batch.decode if may_be_columns else Batch.to_list)
+            decode: Run = Batch.decode if may_be_columns else Batch.to_list
+            runs.append(decode if decoding is None else decoding(decode))
         gives_pairs, in_step = False, not encoded
         before = None
         for operator in operators:

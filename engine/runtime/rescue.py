@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from engine.columns import is_columns, rows
 from engine.graph.failing import Failing
 from engine.graph.operator import RecordOperator
-from engine.network import Cancelled, ChannelLost
+from engine.network import Cancelled, ChannelLost, DecodeError
 from engine.runtime.failure import in_words, shortened
 
 if TYPE_CHECKING:
@@ -174,6 +174,8 @@ class ServiceRescuer(Rescuer):
                 raise
             except BaseException as error:
                 records = _records(batch)
+                if records is None and isinstance(error, DecodeError):
+                    records = [None] * len(batch)  # whose they were is not known
                 if records is None or not self._services.rescue(records, in_words(error)):
                     raise
                 self.errors += len(records)
@@ -210,6 +212,30 @@ def emitting(emit: Emit, services: Services) -> Emit:
                     raise
 
     return emit_rescued
+
+
+def decoding(decode: Run, services: Services) -> Run:
+    """What decodes batches, where services deal with records that cannot be decoded.
+
+    Such is an object whose class does not take its own pickle. Whose it was is not known.
+    """
+    if not services.has_rescue:
+        return decode
+
+    def decode_rescued(batch: Any) -> Any:
+        try:
+            return decode(batch)
+        except DecodeError:
+            found = []
+            for record in batch.apart():
+                try:
+                    found += record.to_list()
+                except DecodeError as error:
+                    if not services.rescue([None], in_words(error)):
+                        raise
+            return found
+
+    return decode_rescued
 
 
 def _records(batch: Any) -> list[Any] | None:

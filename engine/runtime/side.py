@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
 from engine.network import Batch, Cancelled, ChannelLost, Control, Network
 from engine.runtime.clock import Receive
@@ -39,7 +38,7 @@ class SideInput:
         if self._held:
             network.pause(self._records, _REASON)
 
-    def around(self, receive: Receive, take: Callable[[list[Any]], None]) -> Receive:
+    def around(self, receive: Receive, take: Callable[[Batch], None]) -> Receive:
         """As `receive`, but what comes of the side input is taken by this function."""
 
         def receive_main() -> Batch | Control | None:
@@ -52,7 +51,7 @@ class SideInput:
                     self._records_ended = True
                     self._network.include_side_inputs()
                 elif isinstance(element, Batch) and element.input == SIDE:
-                    take(element.to_list())
+                    take(element)
                 elif self._records_ended and _tells_time(element):
                     continue  # the side's, which is nobody's
                 else:

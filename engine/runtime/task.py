@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
@@ -25,6 +26,7 @@ from engine.graph.operator import (
 )
 from engine.metric import together
 from engine.network import (
+    Batch,
     Cancelled,
     Control,
     LatencyHistogram,
@@ -44,7 +46,7 @@ from engine.runtime.description import (
 from engine.runtime.drift import Drift
 from engine.runtime.heap import fill_gaps
 from engine.runtime.measured import measured
-from engine.runtime.rescue import Rescuer, ServiceRescuer, emitting
+from engine.runtime.rescue import Rescuer, ServiceRescuer, decoding, emitting
 from engine.runtime.scheduling import take_turns
 from engine.runtime.services import Services
 from engine.runtime.shares import ENDED
@@ -186,6 +188,7 @@ class Task:
             encoded=self._source is None,
             side_outputs=side_outputs,
             rescuers=_rescuers(self._chained, side_outputs, self.chain.failing, self._services),
+            decoding=partial(decoding, services=self._services),
         )
         self._check_cancelled()  # from here on, `cancel` wakes what waits in the operators
         if holders := self.chain.holders:
@@ -475,9 +478,10 @@ class Task:
 
     def _run_beside(self, side: SideInput, receive: Receive) -> None:
         """As `_run_from_gate`, with a side input, whose records are not counted."""
+        to_list = decoding(Batch.to_list, self._services)
 
-        def take(records: list[Any]) -> None:
-            self._fire(self.chain.take_side(records))
+        def take(batch: Batch) -> None:
+            self._fire(self.chain.take_side(to_list(batch)))
 
         try:
             self._run_from_gate(side.around(receive, take))

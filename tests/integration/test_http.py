@@ -296,6 +296,34 @@ def test_what_cannot_travel_is_answered() -> None:
         assert is_running(job)
 
 
+class Refusal(Exception):
+    """Is pickled, and cannot be unpickled: it is made anew of its message alone."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+
+
+def test_what_cannot_be_read_where_it_arrives_is_left_out(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """Whose it was is not known, so that its client waits in vain; the others are answered."""
+
+    def checked(request: Request) -> tuple[Request, object]:
+        return request, Refusal(400, "bad") if request.body == b"bad" else None
+
+    def handled(requests: Stream[Request]) -> Stream[Response]:
+        made = requests.map(checked).with_pickle().rebalance()
+        return made.map(lambda pair: pair[0].reply("ok")).with_parallelism(2).on_nodes(0)
+
+    with served(handled, config={"parallelism": 2}, timeout=2.0) as (port, job):
+        with ThreadPoolExecutor(8) as many:
+            bodies = [b"bad", b"good", b"good"] * 8
+            found = list(many.map(lambda body: Client(port)("POST", "/", body)[0], bodies))
+        assert found == [504 if body == b"bad" else 200 for body in bodies]
+        assert is_running(job)
+    assert "records without their requests are left out" in capfd.readouterr().err
+
+
 DEEP = b"[" * 100_000 + b"]" * 100_000
 HOSTILE = [
     DEEP,

@@ -214,7 +214,7 @@ def test_a_pair_that_cannot_travel_leaves_the_ones_before_it(
         (-3, [1, 2], "no such key"),
         (0, "text", "the record is a str, expected a tuple or list"),
         ("a", {"b": 1}, "key 'a': the record has no such key"),
-        ("a", (1,), "the record is a tuple, expected a dict"),
+        ("a", (1,), "the record is a tuple, expected a dict or an object with fields"),
         (None, [1], "a list cannot be a key: it is not hashable"),
         (0, ({},), "a dict cannot be a key"),
         (0, (object(),), "object cannot be a key"),

@@ -1,12 +1,13 @@
 //! A batch of encoded records.
 
 use crate::columns;
-use crate::decode::Decoder;
+use crate::decode::{self, Decoder};
 use crate::encode::{self, Refused};
 use crate::error::DecodeError;
 use crate::extension::Pickling;
 use crate::gate::for_each;
 use oka_columnar::Columns;
+use oka_compute::value::Reader;
 use oka_transport::{Encoding, Received};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -85,12 +86,8 @@ impl Batch {
     /// Pickles records as they are encoded. Raises ValueError for columns and released batches.
     #[pyo3(signature = () -> "tuple[Any, ...]")]
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let Content::Records(received) = self.content()? else {
-            return Err(PyValueError::new_err(
-                "a batch of columns, expected records",
-            ));
-        };
-        let frames: Vec<_> = received
+        let frames: Vec<_> = self
+            .records()?
             .bodies()
             .map(|(count, body)| (count, PyBytes::new(py, body)))
             .collect();
@@ -122,6 +119,28 @@ impl Batch {
                  takes a function of a pyarrow.RecordBatch; to_records() makes a dict of each row",
             )),
         }
+    }
+
+    /// Each record as a batch of its own, by which those are found that cannot be decoded. Raises
+    /// DecodeError where it cannot be told where they end, ValueError for columns and released
+    /// batches.
+    #[pyo3(signature = () -> "list[Batch]")]
+    fn apart(&self) -> PyResult<Vec<Self>> {
+        let mut found = Vec::with_capacity(self.records);
+        for (count, body) in self.records()?.bodies() {
+            let mut reader = Reader::new(body);
+            for _ in 0..count {
+                let start = reader.position();
+                reader.skip().map_err(decode::unreadable)?;
+                let record = Received::of_body(Encoding::Msgpack, 1, reader.since(start));
+                found.push(Self {
+                    channel: self.channel,
+                    input: self.input,
+                    ..record.into()
+                });
+            }
+        }
+        Ok(found)
     }
 
     /// Id of the channel that it came from; where small batches of several came together, of the
@@ -186,6 +205,16 @@ impl Batch {
                 "the batch was released\n\nhint: decode it before the next one is received",
             )
         })
+    }
+
+    /// As `content`, of records alone.
+    fn records(&self) -> PyResult<&Received> {
+        match self.content()? {
+            Content::Records(received) => Ok(received),
+            Content::Columns(_) => Err(PyValueError::new_err(
+                "a batch of columns, expected records",
+            )),
+        }
     }
 
     /// Gives the memory back to the channel.

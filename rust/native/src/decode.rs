@@ -528,7 +528,7 @@ fn malformed(reason: &str) -> Raised {
 }
 
 #[cold]
-fn unreadable(error: ReadError) -> Raised {
+pub(crate) fn unreadable(error: ReadError) -> Raised {
     malformed(&error.to_string())
 }
 

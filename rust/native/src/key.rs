@@ -192,7 +192,7 @@ impl Key {
                     }
                     Err(PyErr::take(py).map_or(Missing::Absent, Missing::from))
                 }
-                Self::Field(_) => Err(Missing::Kind("a dict")),
+                Self::Field(_) => Err(Missing::Kind("a dict or an object with fields")),
             }
         }
     }

@@ -23,6 +23,10 @@ pub(crate) fn raise(
         Err(error) => return error,
     };
     let problem = &error.problem;
+    let of_numbers = wanted.iter().any(|each| {
+        let quantiles = [Aggregation::Quantile, Aggregation::Quantiles];
+        quantiles.contains(&each.aggregation)
+    });
     let hint = match problem {
         Problem::NoKey(_) | Problem::NoValue(_) | Problem::NoTime(_) => {
             "bring records into shape with map first".into()
@@ -42,8 +46,9 @@ pub(crate) fn raise(
             let inside = wanted
                 .iter()
                 .find_map(|each| inside(each.aggregation, path(&each.path).find(encoded).ok()?));
-            inside.unwrap_or_else(|| OF_NO_USE.into())
+            inside.unwrap_or_else(|| if of_numbers { OF_NUMBERS } else { OF_NO_USE }.into())
         }
+        _ if of_numbers => OF_NUMBERS.into(),
         _ => REDUCE.into(),
     };
     let mut words = problem.to_string();
@@ -94,6 +99,9 @@ fn inside(aggregation: Aggregation, value: &[u8]) -> Option<String> {
 
 const OF_NO_USE: &str = "filter leaves such records out, and so does on_error=\"skip\", which counts \
                          them; reduce takes any function of two values";
+
+const OF_NUMBERS: &str = "quantiles are of numbers: make one of each value by map first, such as \
+                          value.total_seconds() of a timedelta";
 
 const REDUCE: &str = "reduce takes any function of two values";
 

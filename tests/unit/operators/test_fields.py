@@ -152,13 +152,33 @@ def test_records_of_several_kinds_in_one_stream(way: str) -> None:
         (lambda s: s.with_event_time("att").key_by("user").reduce(max), "without the field 'att'"),
         (lambda s: s.rebalance().key_by("usr").count(), "which has no such field"),
         (lambda s: s.key_by("usr").reduce(max), "the record is a Plain"),
-        (lambda s: s.map(lambda _: [1]).key_by("count").reduce(max), "a list, expected a dict"),
+        (
+            lambda s: s.map(lambda _: [1]).key_by("count").reduce(max),
+            "a list, expected a dict or an object",
+        ),
     ],
 )
 def test_a_field_that_is_not_there(way: Callable[[Stream[Any]], Stream[Any]], told: str) -> None:
     with pytest.raises(OperatorError) as caught:
         engine.testing.run(way(source(Collection(records(Plain)))).sink(Collect()), parallelism=2)
     assert told in str(caught.value)
+
+
+class Priced(Plain):
+    @property
+    def price(self) -> float:
+        return 2 * self.amount
+
+
+def test_a_property_is_no_field_and_a_function_reads_it() -> None:
+    """Records are read in Rust as they travel, with their fields alone."""
+    stream = source(Collection(records(Priced)))
+    with pytest.raises(OperatorError, match='without the field "price": it has user, at, amount'):
+        engine.testing.run(stream.key_by("user").sum("price").sink(Collect()))
+    of_it = stream.map(lambda record: (record.user, record.price)).key_by(0).sum(1, emit="final")
+    expected = stream.key_by("user").sum("amount", emit="final")
+    found = engine.testing.run([of_it.sink(Collect()).named("it"), expected.sink(Collect())])
+    assert sorted(found["it"]) == sorted((key, 2 * value) for key, value in found["collect"])
 
 
 def test_a_class_that_takes_the_name_of_another() -> None:
@@ -186,5 +206,5 @@ def test_a_finder_finds_as_a_gate_does() -> None:
     with pytest.raises(TypeError, match="the record is a Plain without the field 'when'"):
         Finder("when").find(plain)
     for other in (1, "text", [1], None):
-        with pytest.raises(TypeError, match="expected a dict"):
+        with pytest.raises(TypeError, match="expected a dict or an object with fields"):
             Finder("count").find(other)

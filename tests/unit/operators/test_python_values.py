@@ -474,3 +474,10 @@ def test_windows_go_on_with_such_keys_in_other_tasks(
     for key in keys:
         of_key[dict_key(key)] = of_key.get(dict_key(key), 0) + 1
     assert len(shown[0]) == len(of_key) * (2 if assigner == "sliding" else 1)
+
+
+@pytest.mark.parametrize("value", [timedelta(1), 1j])
+def test_quantiles_of_what_is_no_number_say_how_to_make_one(value: Any) -> None:
+    windows = source(Collection([("a", value)])).key_by(0).window(CountWindow(1))
+    with pytest.raises(engine.OperatorError, match=r"hint: quantiles are of numbers: make one"):
+        run(windows.quantiles(1, [0.5]).sink(Collect()))
