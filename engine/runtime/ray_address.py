@@ -184,12 +184,17 @@ def _problem(host: str, port: int, is_client: bool, token: str) -> str | None:
     """Why no cluster is there; None if there is one.
 
     Both kinds of server speak gRPC, over HTTP/2: they tell their settings when they are greeted. A
-    GCS is asked what its clients ask first, too.
+    GCS is asked what its clients ask first, too; a server for clients for the log of nobody, which
+    only one that knows the token refuses.
     """
     try:
         with socket.create_connection((host, port), _PATIENCE_SECONDS) as plain:
+            if is_client:  # its settings are enough
+                plain.settimeout(_PATIENCE_SECONDS / 2)
             connection = _secured(plain) if _uses_tls() else plain
-            connection.sendall(_GREETING if is_client else _GREETING + _question(token))
+            connection.sendall(
+                _GREETING + _question(_OF_CLIENTS if is_client else _OF_A_GCS, token)
+            )
             return _judged(connection, is_client)
     except TimeoutError:
         return _NOTHING
@@ -212,20 +217,30 @@ def _judged(connection: socket.socket, is_client: bool) -> str | None:
             if len(received) < end:
                 break
             settings = True
-            if is_client:
-                return None
             if stream == 1:
-                answer = received[_HEAD_BYTES:end]
-                if _UNAUTHENTICATED in answer:
-                    return _REFUSED
-                unknown = _UNIMPLEMENTED in answer
-                return "another server with gRPC listens there" if unknown else None
+                return _answered(received[_HEAD_BYTES:end], is_client)
             received = received[end:]
-        more = connection.recv(65536)
+        try:
+            more = connection.recv(65536)
+        except TimeoutError:
+            if settings and is_client:
+                return None
+            raise
         if not more:
+            if settings and is_client:
+                return None
             said = f", which says {received[:20]!r}" if received and not settings else ""
             return f"something else listens there{said} and closes the connection"
         received += more
+
+
+def _answered(answer: bytes, is_client: bool) -> str | None:
+    """What is wrong with the answer to the question."""
+    if _UNAUTHENTICATED in answer:
+        return _REFUSED
+    if _UNIMPLEMENTED in answer and not is_client:
+        return "another server with gRPC listens there"
+    return None
 
 
 def _uses_tls() -> bool:
@@ -249,10 +264,11 @@ def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
     return head + payload
 
 
-def _question(token: str) -> bytes:
-    """An empty message to a GCS, with the token if there is one."""
+def _question(path: bytes, token: str) -> bytes:
+    """An empty message to a method, with the token if there is one."""
     bearer = b"\x0f\x08" + _text(f"Bearer {token}".encode()) if token else b""  # authorization
-    headers = _frame(_HEADERS, 4, 1, _HEADERS_OF_QUESTION + bearer)  # END_HEADERS
+    method = b"\x04" + _text(path)  # :path
+    headers = _frame(_HEADERS, 4, 1, _SCHEME + method + _OTHERS + bearer)  # END_HEADERS
     return headers + _frame(_DATA, 1, 1, bytes(5))  # END_STREAM
 
 
@@ -271,10 +287,12 @@ _NOTHING = f"nothing was heard for {_PATIENCE_SECONDS:g} s"
 _CLIENT = "ray://"
 _HEAD_BYTES, _DATA, _HEADERS, _SETTINGS = 9, 0, 1, 4
 _GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _frame(_SETTINGS, 0, 0, b"")
-_HEADERS_OF_QUESTION = (
-    b"\x83\x86"  # :method POST, :scheme http
-    + (b"\x04" + _text(b"/ray.rpc.NodeInfoGcsService/GetClusterId"))  # :path
-    + (b"\x01" + _text(b"gcs"))  # :authority
+_OF_A_GCS = b"/ray.rpc.NodeInfoGcsService/GetClusterId"
+_OF_CLIENTS = b"/ray.rpc.RayletLogStreamer/Logstream"
+_SCHEME = b"\x83\x86"  # :method POST, :scheme http
+_OTHERS = (
+    b"\x01"  # :authority
+    + _text(b"gcs")
     + (b"\x00" + _text(b"te") + _text(b"trailers"))
     + (b"\x0f\x10" + _text(b"application/grpc"))  # content-type
 )

@@ -219,6 +219,24 @@ def test_a_server_for_clients_tells_its_settings(answering: Callable[[bytes], st
     assert check_ray_address("ray://" + answering(SETTINGS))
 
 
+def test_a_server_for_clients_may_know_no_such_question(answering: Callable[[bytes], str]) -> None:
+    assert check_ray_address("ray://" + answering(SETTINGS + UNIMPLEMENTED))
+
+
+def test_a_server_for_clients_need_not_answer(listening: socket.socket) -> None:
+    def greet() -> None:
+        connection, _ = listening.accept()
+        with connection:
+            connection.sendall(SETTINGS)
+            while connection.recv(1 << 16):
+                continue
+
+    thread = threading.Thread(target=greet)
+    thread.start()
+    assert check_ray_address("ray://" + address(listening))
+    thread.join()
+
+
 @pytest.mark.parametrize(
     ("environment", "told"),
     [
@@ -231,8 +249,10 @@ def test_a_server_for_clients_tells_its_settings(answering: Callable[[bytes], st
         ({"RAY_AUTH_MODE": "disabled"}, "asks for a token: RAY_AUTH_MODE is 'disabled' here"),
     ],
 )
+@pytest.mark.parametrize("scheme", ["", "ray://"])
 def test_a_token_that_is_refused(
     answering: Callable[[bytes], str],
+    scheme: str,
     environment: dict[str, str],
     told: str,
     monkeypatch: pytest.MonkeyPatch,
@@ -243,7 +263,7 @@ def test_a_token_that_is_refused(
         monkeypatch.setenv(name, value)
     token = environment.get("RAY_AUTH_TOKEN", "") if "RAY_AUTH_MODE" in environment else ""
     monkeypatch.setattr(ray_address, "_token", lambda _found: token)  # Ray remembers its own
-    address = answering(SETTINGS + REFUSED)
+    address = scheme + answering(SETTINGS + REFUSED)
     said = refusal(address)
     assert f"the Ray cluster at {address}, the address in the setting ray_address, {told}" in said
     assert "hint: set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN" in said
@@ -251,7 +271,7 @@ def test_a_token_that_is_refused(
 
 @pytest.mark.parametrize("length", [1, 119, 120, 200, 20_000])
 def test_the_question_has_a_token_of_any_length(length: int) -> None:
-    question = ray_address._question("t" * length)
+    question = ray_address._question(b"/a", "t" * length)
     assert b"Bearer " + b"t" * length in question
     size = int.from_bytes(question[:3], "big")
     assert question[9 + size + 3] == 0  # DATA follows
