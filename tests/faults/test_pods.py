@@ -149,7 +149,9 @@ class Job:
 
     def wait_for_output(self, since: int, seconds: float) -> float:
         """When files of an epoch are final that began behind the epoch `since`, and the next."""
-        wait_until(lambda: newest(self.out) >= since + 2, seconds)
+        wait_until(lambda: newest(self.out) >= since + 2 or self.driver.poll(), seconds)
+        self._errors.seek(0)
+        assert not self.driver.poll(), self._errors.read()
         return time.monotonic()
 
     def wait_finished(self, seconds: float) -> dict[str, Any]:
