@@ -156,11 +156,6 @@ def _set_gateway(
         for rule in spec(ingress)["rules"]:
             for path in rule["http"]["paths"]:
                 path["path"] = gateway.path
-    for autoscaler in of_kind(documents, "HorizontalPodAutoscaler"):
-        for metric in spec(autoscaler)["metrics"]:
-            if metric["type"] == "Pods":
-                half = str(max(1, gateway.max_in_flight // 2))
-                metric["pods"]["target"]["averageValue"] = half
 
 
 def _set_https(documents: Sequence[Document], container: Any) -> None:
@@ -170,9 +165,6 @@ def _set_https(documents: Sequence[Document], container: Any) -> None:
             container[probe]["httpGet"]["scheme"] = "HTTPS"
     for ingress in of_kind(documents, "Ingress"):
         ingress["metadata"]["annotations"]["nginx.ingress.kubernetes.io/backend-protocol"] = "HTTPS"
-    for monitor in of_kind(documents, "PodMonitor"):
-        for endpoint in spec(monitor)["podMetricsEndpoints"]:
-            endpoint.update(scheme="https", tlsConfig={"insecureSkipVerify": True})
 
 
 def _set_size(container: Any, planned: Plan) -> None:
