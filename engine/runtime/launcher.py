@@ -50,7 +50,8 @@ class DrainingNode:
     """A node that is about to go, and where nothing is started any more."""
 
     id: str
-    address: str
+    name: str
+    """What to call it in a message."""
     until: float | None
     """When, by `time.monotonic`; None: nobody has said."""
     has_driver: bool = False

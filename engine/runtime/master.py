@@ -395,7 +395,7 @@ class JobMaster:
             if not node.has_driver:
                 moving |= tasks
             has_room = self._has_room(moving)
-            found.append(Leaving(node.address, tasks, node.until, has_room, node.has_driver))
+            found.append(Leaving(node.name, tasks, node.until, has_room, node.has_driver))
         return Draining(tuple(found))
 
     def _has_room(self, tasks: Collection[int]) -> bool:

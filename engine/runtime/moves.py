@@ -19,7 +19,7 @@ class Leaving:
     """A node that is about to go, and what the job has on it."""
 
     node: str
-    """Its address."""
+    """What to call it."""
     tasks: frozenset[int]
     until: float | None = None
     """When it goes; None: nobody has said."""

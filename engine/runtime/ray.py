@@ -27,7 +27,7 @@ from engine.runtime.description import TaskDescription
 from engine.runtime.launcher import DrainingNode, Launcher, Unplaced, WorkerDied, WorkerHandle
 from engine.runtime.ray_actor import Worker, last_lines
 from engine.runtime.ray_address import by_client
-from engine.runtime.ray_connection import RAY_NAMES, Connection
+from engine.runtime.ray_connection import RAY_NAMES, Connection, title
 from engine.runtime.ray_draining import draining_nodes
 from engine.runtime.ray_prints import Prints
 from engine.runtime.ray_reservations import Reservations, add_to, free, kinds, ray_amounts
@@ -77,7 +77,7 @@ class RayLauncher(Launcher):
                     )
                     for name, ours in names.items()
                 },
-                _title(node, alive),
+                title(node, alive),
                 total={name: node["Resources"].get(ours, 0.0) for name, ours in names.items()},
                 doubtful=node["NodeID"] in self._reservations.doubtful,
             )
@@ -271,18 +271,6 @@ class RayWorker(WorkerHandle):
         if not self._process_id.done() or self._process_id.exception() is not None:
             return None
         return int(open_reply(self._process_id.result()))
-
-
-def _title(node: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]]) -> str:
-    """What to call a node of these: by address and by the name that it was given.
-
-    Several of one machine differ in the first digits of their ids.
-    """
-    address, name = node["NodeManagerAddress"], node.get("NodeName")
-    alike = [each for each in nodes if each["NodeManagerAddress"] == address]
-    if name not in (None, "", address):
-        return f"{address} ({name})"
-    return address if len(alike) == 1 else f"{address} ({node['NodeID'][:6]})"
 
 
 def _own_address() -> str:

@@ -10,7 +10,7 @@ import logging
 import math
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -112,6 +112,18 @@ class Connection:
             ours, _opened = _opened, None
             if _current() == ours:  # else the program has done so itself
                 ray.shutdown()
+
+
+def title(node: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]]) -> str:
+    """What to call a node of these: by address and by the name that it was given.
+
+    Several of one machine differ in the first digits of their ids.
+    """
+    address, name = node["NodeManagerAddress"], node.get("NodeName")
+    alike = [each for each in nodes if each["NodeManagerAddress"] == address]
+    if name not in (None, "", address):
+        return f"{address} ({name})"
+    return address if len(alike) == 1 else f"{address} ({node['NodeID'][:6]})"
 
 
 def _current() -> object:

@@ -13,6 +13,7 @@ from ray._private.state import state
 from engine.errors import DriverLost
 from engine.runtime.launcher import DrainingNode
 from engine.runtime.ray_address import by_client
+from engine.runtime.ray_connection import title
 
 
 def draining_nodes() -> list[DrainingNode]:
@@ -25,9 +26,9 @@ def draining_nodes() -> list[DrainingNode]:
         return []
     own = ray.get_runtime_context().get_node_id()
     nodes = {node["NodeID"]: node for node in ray.nodes()}  # type: ignore[no-untyped-call]
-    alive = {each: node["NodeManagerAddress"] for each, node in nodes.items() if node["Alive"]}
+    alive = {each: title(node, [*nodes.values()]) for each, node in nodes.items() if node["Alive"]}
     if own not in alive:
-        there = nodes[own]["NodeManagerAddress"] if own in nodes else "this host"
+        there = title(nodes[own], [*nodes.values()]) if own in nodes else "this host"
         raise DriverLost(
             f"the Ray node of {there} is gone, and the job's driver is there: Ray ends its workers",
             "start the job again where a Ray node lives; with checkpoints, `--resume latest` "
