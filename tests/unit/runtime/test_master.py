@@ -194,8 +194,8 @@ def test_a_worker_that_died_elsewhere_is_asked_for_its_last_words(
 def test_a_restart_and_a_move_are_a_line_each(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    there = Node("there", "10.0.0.9", {}, "10.0.0.9 (rack-1)")
-    monkeypatch.setattr(FakeLauncher, "replacement", lambda *_: there)
+    there = Node("there", "10.0.0.9", {"cpus": 8.0}, "10.0.0.9 (rack-1)")
+    monkeypatch.setattr(FakeLauncher, "nodes", lambda *_: [there])
 
     def answer(worker: FakeWorker, method: str) -> Any:
         is_dead = (worker.task.id, method) == (1, "connect")
