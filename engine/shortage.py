@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from engine.errors import PlacementError
 from engine.graph.execution import ExecutionGraph
 from engine.graph.job import JobVertex
-from engine.nodes import Node, listed, tasks_that_fit
+from engine.nodes import Node, listed, tasks_that_fit, there_is
 
 
 def shortage(
@@ -61,21 +61,25 @@ def too_large(
             for name in needed
         }
         if kinds or all(largest.values()):
-            return _error(vertex, needed, largest)
+            return _error(vertex, needed, largest, own)
     return None
 
 
 def _error(
-    vertex: JobVertex, needed: Mapping[str, float], largest: Mapping[str, float]
+    vertex: JobVertex,
+    needed: Mapping[str, float],
+    largest: Mapping[str, float],
+    nodes: Sequence[Node],
 ) -> PlacementError:
     short = {name: amount for name, amount in largest.items() if amount < needed[name]}
-    there_is = (
+    most = (
         f"the largest node has {listed(short)}"
         if short
         else f"no node has {listed(needed)} at once"
     )
     return PlacementError(
-        f"a task of {vertex.name!r} takes {listed(needed)}, and {there_is}",
+        f"a task of {vertex.name!r} takes {listed(needed)}, and {most}; there is: "
+        f"{there_is(nodes)}",
         "ask for less by .with_resources(...) or the setting `resources`, or start nodes that are "
         "large enough before the job: more of these do not help",
     )

@@ -581,5 +581,5 @@ _WORDS: dict[Step | None, str] = {
 """What steps are to the user."""
 _TICK_SECONDS = 1.0
 _GRACE_SECONDS = 0.8
-_SILENT_SECONDS = 1.5
+_SILENT_SECONDS = 1.0
 """So long a task that lives may take to answer that it is cancelled."""

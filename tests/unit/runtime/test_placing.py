@@ -162,7 +162,7 @@ def test_a_task_that_does_not_answer_that_it_is_cancelled_is_placed_anew() -> No
     job.handle(after=0.9)  # nobody died of it
     assert job.coordinator.step == "cancel"
     job.done("cancel", 0, 1, 2)
-    job.handle(after=1.4)
+    job.handle(after=0.9)
     assert job.coordinator.step == "cancel"
     job.handle(after=0.2)
     assert job.placed() == [(3,)]
