@@ -15,7 +15,7 @@ export RAY_USAGE_STATS_ENABLED := 0
 # of one task took 0.78 CPU seconds rather than 0.40 (Intel Xeon, 2026-11-23).
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help build wordcount test lint format rust-test loom python-test stubs fuzz soak chaos tables rescales nexmark load bench bench-check peers first-hour k8s-check k8s-tools clean
+.PHONY: help build wordcount test lint format rust-test loom python-test stubs fuzz soak chaos tables rescales nexmark load bench bench-check peers first-hour k8s-check k8s-tools k8s-kuberay clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
@@ -49,9 +49,8 @@ wordcount: $(BUILT) ## count the words of a real text, 20 times over, on this ma
 
 # What checks manifests without a cluster: Go modules, kustomize only where there is no kubectl.
 GO_MODULE_kubectl-validate := sigs.k8s.io/kubectl-validate@v0.0.4
-GO_MODULE_kube-score := github.com/zegl/kube-score/cmd/kube-score@v1.20.0
 GO_MODULE_kustomize := sigs.k8s.io/kustomize/kustomize/v5@v5.7.1
-K8S_TOOLS := $(patsubst %,.k8s/bin/%,kubectl-validate kube-score $(if $(shell command -v kubectl),,kustomize))
+K8S_TOOLS := $(patsubst %,.k8s/bin/%,kubectl-validate $(if $(shell command -v kubectl),,kustomize))
 
 # Lints and tests of the crates share what `make build` has compiled.
 CHECKED := --quiet --locked --release --config rust/checked.toml
@@ -165,6 +164,9 @@ k8s-check: $(BUILT) $(K8S_TOOLS) ## manifests of every overlay: schemas, scores,
 	$(BIN)/oka k8s check
 
 k8s-tools: $(K8S_TOOLS) ## install what k8s-check needs into .k8s: minutes the first time
+
+k8s-kuberay: ## build KubeRay's own validation, which a test compares with ours: minutes
+	cd tests/unit/k8s/kuberay && CGO_ENABLED=0 GOFLAGS=-mod=mod go build -gcflags='all=-N -l' -o $(CURDIR)/.k8s/bin/kuberay-validate .
 
 # Without optimization they take two thirds of the time to build, and a second longer to run; a compiler that collects
 # no garbage below 1 GiB takes four fifths of that.

@@ -35,6 +35,19 @@ def load_pipeline(target: str, arguments: Sequence[str]) -> tuple[Any, str]:
 
     Raises ConfigError where there is none, and with the user's traceback where the file raises.
     """
+    found, name, values = bind_pipeline(target, arguments)
+    if not callable(found):
+        return found, name
+    path, _ = _located(target)
+    with _user_errors(path, f"{getattr(found, '__name__', name)}() in {path} failed"):
+        return found(**values), name
+
+
+def bind_pipeline(target: str, arguments: Sequence[str]) -> tuple[Any, str, dict[str, Any]]:
+    """What FILE[:NAME] means, its name, and the values of its arguments; nothing is called.
+
+    Raises ConfigError for an argument that the function does not take.
+    """
     found, name = find_pipeline(target)
     path, _ = _located(target)
     given = split_assignments(arguments, "an argument")
@@ -44,7 +57,7 @@ def load_pipeline(target: str, arguments: Sequence[str]) -> tuple[Any, str]:
                 f"{name!r} in {path} is a pipeline and takes no arguments, got {', '.join(given)}",
                 "only functions take arguments",
             )
-        return found, name
+        return found, name, {}
     function = getattr(found, "__name__", name)
     signature = inspect.signature(found)
     try:
@@ -53,9 +66,7 @@ def load_pipeline(target: str, arguments: Sequence[str]) -> tuple[Any, str]:
         unknown = [each for each in given if each not in signature.parameters]
         meant = did_you_mean(unknown[0], signature.parameters) if unknown else ""
         raise ConfigError(f"{function}: {error}", f"{meant}it takes {signature}") from error
-    values = call_arguments(found, given)
-    with _user_errors(path, f"{function}() in {path} failed"):
-        return found(**values), name
+    return found, name, call_arguments(found, given)
 
 
 def find_pipeline(target: str) -> tuple[Any, str]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +15,9 @@ from engine.cli_help import Group
 from engine.cli_pipeline import PipelineCommand
 from k8s.jobs import located
 from k8s.manifests import FOLDER, build, dump, overlay_folder, overlays
+
+if TYPE_CHECKING:
+    from k8s.check.finding import Finding
 
 
 @click.group(cls=Group)
@@ -174,16 +179,17 @@ def render(overlay: str | None, slots: int | None, job_name: str | None, **param
 def check_manifests(targets: tuple[str, ...]) -> None:
     """Look for mistakes in overlays or files, without a cluster; in all of `k8s` by default.
 
-    The file `-` is standard input.
+    The file `-` is standard input. Errors are what surely breaks Oka, or what Kubernetes, KubeRay
+    or eksctl refuses; then the exit status is 1. All else is a note.
 
-    Needs kubectl-validate and kube-score, which `make k8s-tools` installs, and for the Dockerfile
-    hadolint, which comes with `make build`.
+    Needs kubectl-validate, which `make k8s-tools` installs, and for the Dockerfile hadolint, which
+    comes with `make build`.
     """
-    from k8s.check.report import check, check_folder, tell
-    from k8s.check.subject import Subject
+    from k8s.check.report import check, check_folder
+    from k8s.subject import Subject
 
     if not targets:
-        tell(check_folder(FOLDER), [path.name for path in overlays(FOLDER)])
+        _tell(check_folder(FOLDER), [path.name for path in overlays(FOLDER)])
         return
     subjects = [
         Subject.of_file(target)
@@ -191,7 +197,7 @@ def check_manifests(targets: tuple[str, ...]) -> None:
         else Subject.of_overlay(overlay_folder(target))
         for target in targets
     ]
-    tell([finding for found in check(subjects) for finding in found], targets)
+    _tell([finding for found in check(subjects) for finding in found], targets)
 
 
 @command.command()
@@ -208,3 +214,21 @@ def drain(seconds: int) -> None:
     from k8s.drain import drain as drained
 
     drained(seconds)
+
+
+def _tell(findings: Sequence[Finding], checked: Sequence[str]) -> None:
+    """Print the findings; exit with 1 if there are errors, and say that there are none if not."""
+    errors = [finding for finding in findings if not finding.is_note]
+    for finding in sorted(findings, key=lambda each: each.is_note):
+        click.echo(str(finding), err=True)
+    notes = len(findings) - len(errors)
+    told = (
+        f"{_counted(len(errors), 'mistake') if errors else 'no mistakes'} in {', '.join(checked)}"
+    )
+    click.echo(told + (f"; {_counted(notes, 'note')}" if notes else ""), err=bool(errors))
+    if errors:
+        sys.exit(1)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import shlex
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
+from engine.arguments import parameters_of
 from engine.cli import read_config, run
+from engine.config import JobConfig
 from engine.errors import ConfigError
 from engine.job import Plan
-from engine.program import load_pipeline
+from engine.program import bind_pipeline, load_pipeline
 from k8s.manifests import FOLDER, Document, clusters, of_kind, spec
+
+T = TypeVar("T")
+
+
+class NotHere(ConfigError):
+    """A pipeline that is in the image perhaps, and not on this machine."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +39,21 @@ class Job:
 
     def plan(self) -> Plan:
         """Its tasks and settings; raises an EngineError if it cannot be planned."""
+        return self._with_settings(plan)
+
+    def config(self) -> JobConfig:
+        """Its settings alone, for which its pipeline need not be here; raises an EngineError."""
+        return self._with_settings(
+            lambda options: read_config(
+                "job", {key: value for key, value in options.items() if key not in _NO_SETTINGS}
+            )
+        )
+
+    def _with_settings(self, read: Callable[[dict[str, Any]], T]) -> T:
         options = parsed(self.words)
         path = options["config"]
         if path is None:
-            return plan(options)
+            return read(options)
         if path not in self.files:
             raise ConfigError(
                 f"--config is {path}, expected a file of the job's ConfigMap",
@@ -42,7 +62,7 @@ class Job:
         with tempfile.TemporaryDirectory(prefix="oka-k8s-") as folder:
             file = Path(folder) / PurePosixPath(path).name
             file.write_text(self.files[path], encoding="utf-8")
-            return plan({**options, "config": str(file)})
+            return read({**options, "config": str(file)})
 
 
 def jobs(documents: Sequence[Document]) -> list[Job]:
@@ -72,11 +92,32 @@ def plan(parameters: dict[str, Any]) -> Plan:
     """The plan of what `oka run` would run with these parameters."""
     options = {key: value for key, value in parameters.items() if key not in _OF_THE_RUN}
     target, arguments = options.pop("target"), options.pop("arguments")
+    with _here(target) as path:
+        pipeline, function = load_pipeline(path, arguments)
+    return Plan.of(pipeline, read_config(function, options))
+
+
+def bound(target: str, arguments: Sequence[str]) -> dict[str, Any]:
+    """The arguments of a pipeline's function with their values, given or default; it is not called.
+
+    Raises NotHere where the pipeline is elsewhere, and ConfigError for what it does not take.
+    """
+    with _here(target) as path:
+        function, _, values = bind_pipeline(path, arguments)
+    takes = parameters_of(function) if callable(function) else []
+    return {each.name: each.default for each in takes if each.default is not each.empty} | values
+
+
+@contextmanager
+def _here(target: str) -> Iterator[str]:
+    """The target where it is on this machine; raises NotHere if it is not."""
+    path = located(target)
+    if not Path(path.partition(":")[0]).exists():
+        raise NotHere(f"pipeline file {target.partition(':')[0]!r} does not exist here")
     try:
-        pipeline, function = load_pipeline(located(target), arguments)
+        yield path
     except ImportError as error:
         raise ConfigError(f"{target} cannot be loaded: {error}") from error
-    return Plan.of(pipeline, read_config(function, options))
 
 
 def located(target: str) -> str:
@@ -122,3 +163,4 @@ def settings_volume(job: Document) -> dict[str, Any] | None:
 
 _OF_THE_RUN = ("as_json", "top", "drain_seconds")
 """Parameters of `oka run` that its plan does not depend on."""
+_NO_SETTINGS = (*_OF_THE_RUN, "target", "arguments")

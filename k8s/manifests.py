@@ -19,6 +19,7 @@ from k8s.tools import kustomize
 Document = dict[str, Any]
 
 FOLDER = Path(__file__).parent
+_SERVING = ("Deployment", "StatefulSet")
 COMPONENT = "app.kubernetes.io/component"
 """The label that says which job an object belongs to."""
 
@@ -116,7 +117,28 @@ class Pod:
         """How many there are; of a submitter none, which comes and goes."""
         if self.group is not None:
             return self.group.replicas
-        return int(spec(self.owner).get("replicas", 1)) if self.owner["kind"] == "Deployment" else 0
+        return int(spec(self.owner).get("replicas", 1)) if self.owner["kind"] in _SERVING else 0
+
+    @property
+    def containers(self) -> list[Mapping[str, Any]]:
+        """Those that Oka runs in; others, such as a proxy or a shipper of logs, are the user's."""
+        found = list(self.spec["containers"])
+        if self.owner["kind"] not in _SERVING:
+            return found[:1]
+        return [each for each in found if _runs_oka(each)] or found[:1]
+
+    @property
+    def account(self) -> str:
+        """Namespace and name of its service account."""
+        return f"{namespace(self.owner)}/{self.spec.get('serviceAccountName', 'default')}"
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """The ports of its containers by name, or by number where they have none."""
+        found = [port for each in self.spec["containers"] for port in each.get("ports", ())]
+        return {
+            each.get("name", str(each["containerPort"])): each["containerPort"] for each in found
+        }
 
     @property
     def document(self) -> Document:
@@ -152,9 +174,29 @@ def pods(documents: Sequence[Document]) -> Iterator[Pod]:
         if template := spec(document).get("submitterPodTemplate"):
             where = f"{name(document)} submitter"
             yield Pod(document, where, _labels(template), spec(template))
-    for document in of_kind(documents, "Deployment"):
+    for document in (each for kind in _SERVING for each in of_kind(documents, kind)):
         template = spec(document)["template"]
-        yield Pod(document, name(document), _labels(template), spec(template))
+        found = _labels(template)
+        runs = any(map(_runs_oka, spec(template).get("containers", ())))
+        if runs or found.get("app.kubernetes.io/name") == "oka":
+            yield Pod(document, name(document), found, spec(template))
+
+
+def templates(value: Any) -> Iterator[dict[str, Any]]:
+    """Every pod template in documents, whatever kind they have."""
+    if isinstance(value, dict):
+        if isinstance(value.get("spec"), dict) and "containers" in value["spec"]:
+            yield value
+        for each in value.values():
+            yield from templates(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from templates(each)
+
+
+def words(container: Mapping[str, Any]) -> list[str]:
+    """What a container runs; [] for what its image says."""
+    return [str(each) for key in ("command", "args") for each in container.get(key) or ()]
 
 
 def matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
@@ -250,6 +292,11 @@ def _set(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _set(each) for key, each in value.items() if each is not None}
     return [_set(each) for each in value] if isinstance(value, list) else value
+
+
+def _runs_oka(container: Mapping[str, Any]) -> bool:
+    image = str(container.get("image", "")).partition("@")[0].rpartition("/")[2]
+    return image.partition(":")[0] == "oka" or words(container)[:1] == ["oka"]
 
 
 def _holds(operator: str, value: str | None, values: Sequence[str]) -> bool:

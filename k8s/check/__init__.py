@@ -1,5 +1,5 @@
 """What is wrong with manifests, found without a cluster.
 
-Layers, each for what the one before cannot see: kustomize builds, `programs.py` runs the kept tools
-(kubectl-validate, kube-score, hadolint), and the lints in the other files know what only Oka knows.
+Layers: kustomize builds; `programs.py` runs kubectl-validate, with `schemas/rules.yaml` for what is
+true of one document, and hadolint; lints know how documents and Oka belong together.
 """

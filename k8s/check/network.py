@@ -1,8 +1,8 @@
-"""Network policies let through what is said between pods, and nothing else.
+"""Network policies let through what is said between pods.
 
 Who talks to whom is known: Ray's ports and the jobs', DNS, the operator, Prometheus, AWS. Each of
-these flows must pass, and each rule must be for one of them: a selector, namespace, port or address
-with a typo fails one or the other.
+these flows must pass. Those between Oka's own pods are all in the documents, so that one which does
+not pass is an error; of the others, and of rules for anybody else, there are notes.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from ipaddress import ip_network
 from typing import Any
 
-from engine.errors import EngineError
-from k8s.check.finding import Mistake
-from k8s.check.subject import Subject, node_of
+from k8s.check.finding import Finding, either, note
 from k8s.manifests import Document, Group, Pod, matches, name, namespace, of_kind, spec
+from k8s.subject import Subject, node_of
 
 
 @dataclass(frozen=True)
@@ -52,109 +51,96 @@ class Flow:
 
 @dataclass(frozen=True)
 class Pass:
-    """One peer and one port of a rule: what it lets through."""
+    """One peer and one port of a rule: what it lets through; {} is anybody, or any port."""
 
     policy: Document
     direction: str
-    peer: Any
-    port: Any
-
-    @property
-    def ports(self) -> range:
-        """Its ports; none for a name."""
-        first = self.port.get("port")
-        return range(first, self.port.get("endPort", first) + 1) if type(first) is int else range(0)
+    peer: Mapping[str, Any]
+    port: Mapping[str, Any]
+    ports: range
 
     def takes(self, flow: Flow) -> bool:
         """Whether the flow is between the policy's pods and the peer, by the protocol."""
-        return flow.protocol == self.port.get("protocol", "TCP") and any(
+        by = not self.port or flow.protocol == self.port.get("protocol", "TCP")
+        return by and any(
             direction == self.direction
             and _selects(self.policy, direction, own)
-            and _is(self.peer, other, own)
+            and (not self.peer or _is(self.peer, other, own))
             for direction, own, other in flow.sides
         )
 
 
-def policies(subject: Subject) -> Iterator[Mistake]:
+def policies(subject: Subject) -> Iterator[Finding]:
     """Every flow passes in both directions, and every rule is for flows."""
-    flows, passes = list(_flows(subject)), []
-    found = of_kind(subject.documents, "NetworkPolicy")
-    for policy in found:
-        for direction, key in _PEERS.items():
-            for rule in spec(policy).get(direction, []):
-                peers, listed = rule.get(key, []), rule.get("ports", [])
-                passes += [Pass(policy, direction, peer, port) for peer in peers for port in listed]
-                if not listed:
-                    yield f"{name(policy)} {direction}", "is for all ports"
-                if not peers or not all(each and all(each.values()) for each in peers):
-                    yield f"{name(policy)} {direction}", "is for everybody"
+    flows, found = list(_flows(subject)), of_kind(subject.documents, "NetworkPolicy")
+    passes = [each for policy in found for each in _passes(subject, policy)]
     for flow in flows:
-        takers = [each for each in passes if each.takes(flow) and _covers(each.ports, flow.ports)]
-        for direction, own, _ in flow.sides:
+        for direction, own, other in flow.sides:
             closed = any(_selects(policy, direction, own) for policy in found)
-            if closed and direction not in [each.direction for each in takers]:
-                problem = f"none lets through {flow}"
-                yield f"NetworkPolicy {direction}", problem, _IN_VAIN
+            takers = [each for each in passes if each.direction == direction and each.takes(flow)]
+            if closed and not _covered(flow.ports, [each.ports for each in takers]):
+                where = f"NetworkPolicy {direction}"
+                yield either(not other.ours, where, f"none lets through {flow}", _IN_VAIN)
     for each in passes:
-        where = f"{name(each.policy)} {each.direction}"
-        taken: set[int] = set().union(*{flow.ports for flow in flows if each.takes(flow)})
-        if not each.ports or not set(each.ports) <= taken:
-            problem = f"{each.peer} is nobody who says anything by {each.port}, or not by all of it"
-            yield where, problem
+        ours = any(_selects(each.policy, each.direction, _end(pod)) for pod in subject.pods)
+        if not ours or not each.peer or not each.port:
+            continue
+        if not _covered(each.ports, [flow.ports for flow in flows if each.takes(flow)]):
+            problem = f"{each.peer} is nobody of whom Oka's pods hear by {dict(each.port)}"
+            yield note(f"{name(each.policy)} {each.direction}", problem, "check labels and port")
 
 
-def ports(subject: Subject) -> Iterator[Mistake]:
-    """Ray's ports are set, and every job has a port_range that shares none of them."""
-    taken: set[int] = set()
-    for group in (group for cluster in subject.clusters for group in cluster.groups):
-        listens = _listens(group)
-        taken |= set().union(*listens.values())
-        for what in sorted(_SPANS.keys() - listens.keys()):
-            yield group.where, f"{what} is not set to a port", "no policy can name what Ray picks"
-    for where, port_range in _port_ranges(subject).items():
-        if not port_range:
-            yield where, "has no port_range in its settings"
-        elif not taken.isdisjoint(port_range):
-            yield where, f"port_range {_text(port_range)} has ports of Ray's"
+def ports(subject: Subject) -> Iterator[Finding]:
+    """Every job has ports of its own, and none of Ray's."""
+    for job, config in subject.configs:
+        (cluster,) = (each for each in subject.clusters if each.document is job.document)
+        listens = [each for group in cluster.groups for each in _listens(group).values()]
+        taken = set().union(*(each for each in listens if each is not _UNSET))
+        if config.ports and not taken.isdisjoint(config.ports):
+            problem = f"port_range {_text(config.ports)} has ports of Ray's"
+            yield Finding(name(job.document), problem)
 
 
-def monitors(subject: Subject) -> Iterator[Mistake]:
-    """Every PodMonitor selects Ray pods, by the port of Ray's metrics."""
-    for monitor in of_kind(subject.documents, "PodMonitor"):
-        named = {each.get("port") for each in spec(monitor).get("podMetricsEndpoints", [])}
-        selector = spec(monitor).get("selector")
-        others = [each for each in subject.pods if not each.group and _watches(monitor, each)]
-        pods = [each.group for each in subject.pods if matches(selector, each.labels)]
-        if not (any(pods) or others) or not named:
-            yield name(monitor), "selects no pod, or no port"
-        for group in filter(None, pods):
-            metrics = _listens(group).get("metrics-export-port", range(0))
-            listed = group.container.get("ports", [])
-            known = {each.get("name") for each in listed if each["containerPort"] in metrics}
-            if not named <= known:
-                problem = f"names ports {sorted(map(str, named))}, metrics are at {known or 'none'}"
-                yield f"{name(monitor)} of {group.where}", problem
+def listening(service: Document, pod: Pod) -> list[int]:
+    """The ports of a pod's containers that a Service sends to."""
+    selector = {"matchLabels": spec(service).get("selector") or {"": ""}}
+    if namespace(service) != namespace(pod.owner) or not matches(selector, pod.labels):
+        return []
+    wanted = {port.get("targetPort", port["port"]) for port in spec(service).get("ports", [])}
+    return [port for key, port in pod.ports.items() if {key, port} & wanted]
+
+
+def _passes(subject: Subject, policy: Document) -> Iterator[Pass]:
+    named = {key: port for pod in subject.pods for key, port in pod.ports.items()}
+    for direction, key in (("ingress", "from"), ("egress", "to")):
+        for rule in spec(policy).get(direction) or []:
+            for port in rule.get("ports") or [{}]:
+                first = port.get("port", 1)
+                first = named.get(first, 0) if isinstance(first, str) else first
+                last = port.get("endPort", first if "port" in port else 65535)
+                for peer in rule.get(key) or [{}]:
+                    yield Pass(policy, direction, peer, port, range(first, last + 1))
 
 
 def _flows(subject: Subject) -> Iterator[Flow]:
     ends = [(each, _end(each)) for each in subject.pods]
-    ranges = _port_ranges(subject)
+    ranges = {name(job.document): config.ports or _UNSET for job, config in subject.configs}
     vpc = End("AWS's endpoints", cidr=(subject.eks.get("vpc") or {}).get("cidr", _VPC))
     watched = of_kind(subject.documents, "PodMonitor")
-    for service in of_kind(subject.documents, "Service"):
-        for pod, end in ends:
+    for pod, end in ends:
+        for service in of_kind(subject.documents, "Service"):
+            client = End("clients", namespace(service), {"oka.dev/role": "client"})
             for port in listening(service, pod):
-                yield Flow(_client(service), end, name(service), range(port, port + 1))
+                yield Flow(client, end, name(service), range(port, port + 1))
                 if of_kind(subject.documents, "Ingress"):
-                    yield Flow(_INGRESS, end, "an Ingress", range(port, port + 1))
-    for pod, end in ends:
-        if pod.group is None and any(_watches(each, pod) for each in watched):
-            for port in _numbers(pod):
-                yield Flow(_PROMETHEUS, end, "metrics", range(port, port + 1))
-    for pod, end in ends:
-        yield from (
-            Flow(end, _DNS, "names", range(53, 54), protocol) for protocol in ("UDP", "TCP")
-        )
+                    yield Flow(_INGRESS, end, name(service), range(port, port + 1))
+        for monitor in watched if pod.group is None else ():
+            named = {each.get("port") for each in spec(monitor).get("podMetricsEndpoints", [])}
+            for port in (pod.ports[each] for each in pod.ports if each in named):
+                if matches(spec(monitor).get("selector"), pod.labels):
+                    yield Flow(_PROMETHEUS, end, "metrics", range(port, port + 1))
+        for protocol in ("UDP", "TCP"):
+            yield Flow(end, _DNS, "names", range(53, 54), protocol)
         if pod.group is not None and node_of(pod.owner) is None:
             yield Flow(end, vpc, "S3 and STS", range(443, 444))
         for other, target in ends:
@@ -174,44 +160,6 @@ def _flows(subject: Subject) -> Iterator[Flow]:
                 yield Flow(_PROMETHEUS, end, what, each)
 
 
-def listening(service: Document, pod: Pod) -> list[int]:
-    """The ports of a pod's containers that a Service sends to."""
-    said = spec(service)
-    if namespace(service) != namespace(pod.owner) or not matches(_selector(service), pod.labels):
-        return []
-    wanted = {port.get("targetPort", port["port"]) for port in said.get("ports", [])}
-    known = [each for container in pod.spec["containers"] for each in container.get("ports", [])]
-    return [
-        each["containerPort"]
-        for each in known
-        if each.get("name") in wanted or each["containerPort"] in wanted
-    ]
-
-
-def _watches(monitor: Document, pod: Pod) -> bool:
-    """Whether the PodMonitor selects the pod, and names a port of it."""
-    named = {each.get("port") for each in spec(monitor).get("podMetricsEndpoints", [])}
-    known = [each for container in pod.spec["containers"] for each in container.get("ports", [])]
-    selected = matches(spec(monitor).get("selector"), pod.labels)
-    return selected and any(each.get("name") in named for each in known)
-
-
-def _numbers(pod: Pod) -> list[int]:
-    return [
-        port["containerPort"]
-        for container in pod.spec["containers"]
-        for port in container.get("ports", [])
-    ]
-
-
-def _selector(service: Document) -> dict[str, Any]:
-    return {"matchLabels": spec(service).get("selector") or {"": ""}}
-
-
-def _client(service: Document) -> End:
-    return End("clients", namespace(service), {"oka.dev/role": "client"})
-
-
 def _end(pod: Pod) -> End:
     return End(pod.where, namespace(pod.owner), pod.labels, ours=True)
 
@@ -223,11 +171,13 @@ def _selects(policy: Document, direction: str, end: End) -> bool:
     return here and matches(said.get("podSelector", {}), end.labels)
 
 
-def _is(peer: Any, other: End, own: End) -> bool:
+def _is(peer: Mapping[str, Any], other: End, own: End) -> bool:
     """Whether the peer of a rule of one end's policy is the other end, or some of its addresses."""
     block = (peer.get("ipBlock") or {}).get("cidr")
     if block is not None or other.cidr is not None:
-        return block is not None and other.cidr is not None and _within(block, other.cidr)
+        both: list[Any] = [ip_network(each, strict=False) for each in (block, other.cidr) if each]
+        first, last = both[0], both[-1]
+        return len(both) > 1 and first.version == last.version and first.overlaps(last)
     there = other.namespace == own.namespace
     if "namespaceSelector" in peer:
         space = {"kubernetes.io/metadata.name": other.namespace}
@@ -235,43 +185,33 @@ def _is(peer: Any, other: End, own: End) -> bool:
     return there and matches(peer.get("podSelector") or {}, other.labels)
 
 
-def _within(inner: str, outer: str) -> bool:
-    try:
-        block: Any = ip_network(inner)
-        return bool(block.subnet_of(ip_network(outer)))
-    except (ValueError, TypeError):  # no network, or one of another version
-        return False
-
-
-def _port_ranges(subject: Subject) -> dict[str, range]:
-    """`port_range` of each job that has a plan; no port if it has none."""
-    planned = [(job, plan) for job, plan in subject.plans if not isinstance(plan, EngineError)]
-    return {name(job.document): plan.config.ports or range(0) for job, plan in planned}
+def _covered(wanted: range, found: list[range]) -> bool:
+    """Whether the ranges have all of it."""
+    reached = wanted.start
+    for each in sorted(found, key=lambda each: each.start):
+        reached = max(reached, each.stop) if each.start <= reached else reached
+    return reached >= wanted.stop
 
 
 def _listens(group: Group) -> dict[str, range]:
-    """What Ray listens on. Those that no one has set it picks at random: they are not there."""
+    """What Ray listens on. What no one has set it picks at random: that may be any port."""
     given = {"port": "6379", "dashboard-port": "8265", **group.parameters}
-    spans = {**_SPANS, **(_OF_HEAD if group.name == "head" else {})}
-    texts = {
-        what: (given.get(first, ""), given.get(last, "")) for what, (first, last) in spans.items()
-    }
+    spans = {option: (option, option) for option in _SINGLE}
+    spans["Ray workers"] = ("min-worker-port", "max-worker-port")
+    if group.name == "head":
+        spans |= {"GCS": ("port", "port"), "dashboard": ("dashboard-port", "dashboard-port")}
+    ends = {what: [str(given.get(each)) for each in pair] for what, pair in spans.items()}
     return {
-        what: range(int(first), int(last) + 1)
-        for what, (first, last) in texts.items()
-        if first.isdecimal() and last.isdecimal()
+        what: range(int(first), int(last) + 1) if (first + last).isdecimal() else _UNSET
+        for what, (first, last) in ends.items()
     }
-
-
-def _covers(outer: range, inner: range) -> bool:
-    return outer.start <= inner.start and inner.stop <= outer.stop
 
 
 def _text(found: range) -> str:
     return str(found[0]) if len(found) == 1 else f"{found[0]}-{found[-1]}"
 
 
-_PEERS = {"ingress": "from", "egress": "to"}
+_UNSET = range(1024, 65536)
 _DNS = End("DNS", "kube-system", {"k8s-app": "kube-dns"})
 _OPERATOR = End("the operator", "kuberay-system", {"app.kubernetes.io/name": "kuberay-operator"})
 _INGRESS = End("the ingress controller", "ingress-nginx")
@@ -282,8 +222,3 @@ _SINGLE = (
     "node-manager-port", "object-manager-port", "dashboard-agent-grpc-port",
     "runtime-env-agent-port", "dashboard-agent-listen-port", "metrics-export-port",
 )  # fmt: skip
-_SPANS = {
-    **{option: (option, option) for option in _SINGLE},
-    "Ray workers": ("min-worker-port", "max-worker-port"),
-}
-_OF_HEAD = {"GCS": ("port", "port"), "dashboard": ("dashboard-port", "dashboard-port")}

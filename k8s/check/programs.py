@@ -1,4 +1,4 @@
-"""Kept tools, for what is true of any manifest: kubectl-validate, kube-score and hadolint."""
+"""Kept tools, for what is true of any manifest: kubectl-validate and hadolint."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from textwrap import indent
 from typing import Any
@@ -15,9 +15,8 @@ from typing import Any
 import yaml
 
 from engine.errors import ConfigError
-from k8s.check.finding import Finding
-from k8s.check.subject import Subject
-from k8s.manifests import FOLDER, dump, name
+from k8s.check.finding import Finding, note
+from k8s.manifests import FOLDER, name
 from k8s.tools import tool
 
 _SCHEMAS = FOLDER / "schemas"
@@ -40,29 +39,11 @@ def eksctl_text(text: str) -> str:
     return head + indent(re.sub(r"\A((?:#.*)?\n)*---\n", "", text), "  ")
 
 
-def score(subject: Subject) -> Iterator[Finding]:
-    """What kube-score finds in the documents and in the pods that KubeRay would make."""
-    text = dump([*subject.documents, *(pod.document for pod in subject.pods)])
-    flags = [f"--enable-optional-test={test}" for test in _OPTIONAL]
-    flags += [f"--ignore-test={test}" for test in _IGNORED]
-    for scored in (
-        _json("kube-score", "score", "--output-format=json", *flags, "-", text=text) or ()
-    ):
-        where = f"{scored['type_meta']['kind']}/{scored['object_meta']['name']}"
-        for check in scored["checks"]:
-            if check["skipped"] or check["grade"] >= _ALL_OK:
-                continue
-            for said in check["comments"] or ():
-                problem = f"{check['check']['id']}: {said['path']}: {said['summary']}"
-                yield Finding("kube-score", where, problem, said["description"])
-
-
 def dockerfile(path: Path) -> list[Finding]:
     """What hadolint finds, such as an image without a version or a user that is root."""
     found = _json("hadolint", "--format=json", "--failure-threshold=none", str(path))
     return [
-        Finding("hadolint", f"{path.name}:{each['line']}", f"{each['code']} {each['message']}")
-        for each in found
+        note(f"{path.name}:{each['line']}", f"{each['code']} {each['message']}") for each in found
     ]
 
 
@@ -70,7 +51,7 @@ def _json(program: str, *arguments: str, text: str = "") -> Any:
     # Without a KUBECONFIG kubectl-validate asks no cluster.
     result = subprocess.run(
         [tool(program), *arguments], input=text, capture_output=True, text=True, check=False,
-        timeout=600, env={**os.environ, "KUBECONFIG": os.devnull},
+        timeout=600, env={**os.environ, "KUBECONFIG": os.devnull, "GOGC": "400"},
     )  # fmt: skip
     try:
         return json.loads(result.stdout)
@@ -84,9 +65,15 @@ def _refused(documents: Sequence[str]) -> dict[str, list[Finding]]:
         paths = {f"{folder}/{n}.yaml": document for n, document in enumerate(documents)}
         for path, document in paths.items():
             Path(path).write_text(document, encoding="utf-8")
+        rules = yaml.load((_SCHEMAS / "rules.yaml").read_text("utf-8"), yaml.CSafeLoader)
+        for version, patches in rules.items():
+            file = Path(folder, "rules", f"{version}.json")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(json.dumps({"components": {"schemas": patches}}), encoding="utf-8")
         answer = _json(
             "kubectl-validate", f"--local-crds={_SCHEMAS / 'crds'}",
-            f"--local-schemas={_SCHEMAS / 'openapi'}", "--output=json", *paths,
+            f"--local-schemas={_SCHEMAS / 'openapi'}", f"--schema-patches={folder}/rules",
+            "--output=json", *paths,
         )  # fmt: skip
     found: dict[str, list[Finding]] = {}
     for path, statuses in answer.items():
@@ -95,8 +82,18 @@ def _refused(documents: Sequence[str]) -> dict[str, list[Finding]]:
             causes = (status.get("details") or {}).get("causes") or [{"message": status["message"]}]
             for cause in causes:
                 said = re.sub(r" in body |, regex used for validation is .*", " ", cause["message"])
-                problem = f"{cause.get('field', '')}: {said}".strip(": ")
-                found.setdefault(paths[path], []).append(Finding("schema", where, problem))
+                rule = _RULE.search(said)
+                level, check, text = rule.groups() if rule else _ERROR
+                unknown = re.search(r"OpenAPI spec for GV: (\S+)|kind \S+ not found in (\S+)", said)
+                version = next(filter(None, unknown.groups())) if unknown else ""
+                if version and not _OF_KUBERNETES.match(f"{version} {where}"):
+                    text = f"is of a kind that is not known here ({version}), and not looked at"
+                    level = "note"
+                if "rules were not checked because" not in said:
+                    problem = text or f"{cause.get('field', '')}: {said}".strip(": ")
+                    found.setdefault(paths[path], []).append(
+                        Finding(where, problem, "", check, level)
+                    )
     return found
 
 
@@ -107,13 +104,11 @@ def _name(text: str) -> str:
         return "a document"
 
 
-_OPTIONAL = (
-    "container-ephemeral-storage-request-equals-limit",
-    "container-ports-check",
-    "container-resource-requests-equal-limits",
+_RULE = re.compile(r"(note|baseline|restricted) ([-a-z]+): (.*)")
+_ERROR = ("", "schema", "")
+_OF_KUBERNETES = re.compile(
+    r"(v1 |(apps|batch|policy|autoscaling|extensions|ray\.io)/(?!.* Ray(Service|CronJob)/)|"
+    r"(networking|rbac\.authorization|storage|scheduling|apiextensions|coordination|discovery|events"
+    r"|admissionregistration|certificates|node)\.k8s\.io/)"
 )
-# KubeRay makes the probes; user 1000 and images that a node has are what we want.
-_IGNORED = (
-    "container-image-pull-policy", "container-security-context-user-group-id", "pod-probes",
-)  # fmt: skip
-_ALL_OK = 10
+"""Groups whose kinds are all known here, so that any other is a mistake."""

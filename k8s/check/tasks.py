@@ -1,19 +1,24 @@
-"""Jobs that can run, and that no eviction ends: tasks have a place, budgets keep all pods."""
+"""Jobs that can run and go on: tasks have a place, settings agree with pods, budgets keep pods."""
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+import yaml
 
 from engine.errors import ConfigError, EngineError
-from engine.job import Plan
 from engine.placement import place
-from k8s.check.finding import Mistake
-from k8s.check.subject import Subject
-from k8s.manifests import Document, matches, name, namespace, of_kind, spec
+from k8s.check.finding import Finding, either, note
+from k8s.jobs import NotHere
+from k8s.manifests import Cluster, Document, matches, name, namespace, of_kind, spec
+from k8s.subject import Subject
 
 
-def tasks(subject: Subject) -> Iterator[Mistake]:
+def tasks(subject: Subject) -> Iterator[Finding]:
     """Every RayJob runs Oka on Ray, and its cluster has room for all of its tasks.
 
     The placement is the one that the job itself would compute on such a cluster.
@@ -23,59 +28,93 @@ def tasks(subject: Subject) -> Iterator[Mistake]:
     for document in of_kind(subject.documents, "RayJob"):
         plan, cluster = planned.get(id(document)), clusters.get(id(document))
         try:
-            if plan is None or cluster is None:
-                raise ConfigError("has no cluster, or an entrypoint that is not `oka run …`")
+            yaml.safe_load(spec(document).get("runtimeEnvYAML", ""))
+            if plan is None:
+                words = shlex.split(spec(document).get("entrypoint", ""))
+                is_slip = words[:1] in (["run"], ["oak"], ["oka"], [])
+                problem = f"an entrypoint that is not `oka run …`: {shlex.join(words)!r}"
+                raise (ConfigError if is_slip else NotHere)(problem)
             if isinstance(plan, EngineError):
                 raise plan
-            if plan.config.runtime != "ray":
-                raise ConfigError(f"runtime is {plan.config.runtime!r}, expected 'ray'")
-            config = plan.config
-            place(plan.execution, cluster.nodes(), config.placement, config.strict_placement)
-            if "activeDeadlineSeconds" not in spec(document) and config.resume is None:
-                raise ConfigError(
-                    "activeDeadlineSeconds is not set, expected it, or a job that resumes",
-                    "a job that hangs keeps its nodes for ever; `oka k8s render --endless`",
-                )
+            if cluster is None or plan.config.runtime != "ray":
+                raise NotHere(f"runtime is {plan.config.runtime!r}, expected 'ray' and a cluster")
+            config, nodes = plan.config, cluster.nodes()
+            placed = place(plan.execution, nodes, config.placement, config.strict_placement)
+            most = max(Counter(placed.node(each).id for each in plan.execution.vertices).values())
+            if config.ports and len(config.ports) < 2 * most:
+                there = f"port_range has {len(config.ports)} ports"
+                raise ConfigError(f"{there}, expected 2 for each of {most} tasks of a node")
+        except NotHere as error:
+            yield note(name(document), error.message, "what it needs is not looked at")
         except EngineError as error:
-            yield name(document), error.message, error.hint or ""
+            yield Finding(name(document), error.message, error.hint or "")
+        except (yaml.YAMLError, ValueError) as error:
+            yield Finding(name(document), f"entrypoint or runtimeEnvYAML does not parse: {error}")
 
 
-def budgets(subject: Subject) -> Iterator[Mistake]:
-    """Budgets keep a number of pods, at most those they select; each RayJob has one for all.
+def checkpoints(subject: Subject) -> Iterator[Finding]:
+    """What a job that fails goes on from is there, and it may go on as long as it takes."""
+    users: dict[str, str] = {}
+    for job, config in subject.configs:
+        if config.resume is None and spec(job.document).get("activeDeadlineSeconds") is None:
+            problem = "there is no activeDeadlineSeconds: if it hangs, it keeps its nodes"
+            yield note(name(job.document), problem, "a job that resumes needs none")
+        if config.checkpoints is None:
+            continue
+        url, where, said = config.checkpoints, name(job.document), spec(job.document)
+        (cluster,) = (each for each in subject.clusters if each.document is job.document)
+        bucket = re.fullmatch(r"s3://([^/]+)(/.*)?", url)
+        if bucket and not re.fullmatch(r"[a-z0-9][-a-z0-9.]{1,61}[a-z0-9]", bucket.group(1)):
+            yield Finding(where, f"checkpoints are {url}, which is no name of a bucket")
+        elif not bucket and not _is_kept(PurePosixPath(url), cluster):
+            problem = f"checkpoints are {url}, which pods take with them when they end"
+            yield Finding(where, problem, "s3://BUCKET/PREFIX, or a volume that all pods share")
+        if (other := users.setdefault(url.rstrip("/"), where)) != where:
+            yield Finding(where, f"checkpoints are {url}, as those of {other}")
+        if config.resume is None:
+            retries = said.get("backoffLimit") or 0
+            problem = f"writes checkpoints and does not resume; its {retries} retries are refused"
+            yield either(retries == 0, where, problem, "resume: latest")
+        if deadline := said.get("activeDeadlineSeconds"):
+            problem = f"ends after activeDeadlineSeconds, {deadline}, retries among them"
+            yield note(where, problem, "a job without an end has none; KubeRay does not retry then")
 
-    One less than all where the job has checkpoints: then it lives on without one pod.
-    """
+
+def _is_kept(path: PurePosixPath, cluster: Cluster) -> bool:
+    """Whether every pod has a volume there that stays when it ends."""
+    for group in cluster.groups:
+        volumes = {each["name"]: each.keys() for each in group.pod.get("volumes", [])}
+        mounts = group.container.get("volumeMounts", [])
+        kept = [each for each in mounts if not _PASSING & volumes.get(each["name"], _PASSING)]
+        if not any(path.is_relative_to(each["mountPath"]) for each in kept):
+            return False
+    return True
+
+
+def budgets(subject: Subject) -> Iterator[Finding]:
+    """Budgets keep a number of pods, at most those they select; each RayJob has one for all."""
     kept: dict[int, list[int]] = {}
-    goes_on = {
-        id(job.document)
-        for job, plan in subject.plans
-        if isinstance(plan, Plan) and plan.config.checkpoints
-    }
+    goes_on = [id(job.document) for job, config in subject.configs if config.checkpoints]
+    of_ray = [id(cluster.document) for cluster in subject.clusters]
     for budget in of_kind(subject.documents, "PodDisruptionBudget"):
         pods, available = _pods(subject, budget), spec(budget).get("minAvailable")
-        if not pods and available == 1 and _selects_submitter(subject, budget):
+        most = sum(pods.values())
+        if "maxUnavailable" in spec(budget) or (not pods and type(available) is int):
             continue
-        if type(available) is not int or not 1 <= available <= sum(pods.values()):
-            most = sum(pods.values())
+        if type(available) is not int or not 1 <= available <= most:
             problem = f"minAvailable is {available!r}, expected 1 to {most}, the pods it selects"
-            yield name(budget), problem, _NUMBER
+            yield note(name(budget), problem, _NUMBER)
             continue
         for owner in pods:
             kept.setdefault(owner, []).append(available)
+        if available == most > 1 and not pods.keys() & {*of_ray}:
+            yield note(name(budget), f"keeps all {most} pods: no node of theirs can be drained")
     for cluster in subject.clusters:
         found, pods_of_it = kept.get(id(cluster.document), []), len(cluster.nodes())
-        if id(cluster.document) in goes_on and found == [pods_of_it - 1]:
-            continue
-        if len(found) > 1 or (cluster.document["kind"] == "RayJob" and found != [pods_of_it]):
+        is_job = cluster.document["kind"] == "RayJob" and id(cluster.document) not in goes_on
+        if len(found) > 1 or (is_job and found != [pods_of_it]):
             problem = f"its budgets keep {found} pods, expected one that keeps {pods_of_it}"
-            yield cluster.owner, problem, "a pod that is evicted ends the job"
-
-
-def _selects_submitter(subject: Subject, budget: Document) -> bool:
-    return any(
-        pod.group is None and matches(spec(budget).get("selector"), pod.labels)
-        for pod in subject.pods
-    )
+            yield note(cluster.owner, problem, "a pod that is evicted ends the job")
 
 
 def _pods(subject: Subject, budget: Document) -> Counter[int]:
@@ -88,6 +127,7 @@ def _pods(subject: Subject, budget: Document) -> Counter[int]:
     return +counts
 
 
+_PASSING = {"emptyDir", "configMap", "secret"}
 _NUMBER = (
     "for what is no number Kubernetes asks the pods' controller how many there should be, which a "
     "RayCluster does not tell, and then allows no eviction at all"

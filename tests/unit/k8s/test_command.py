@@ -13,8 +13,8 @@ from engine.errors import ConfigError
 from k8s import tools
 from k8s.check.finding import Finding
 from k8s.check.report import check
-from k8s.check.subject import Subject
 from k8s.manifests import FOLDER, Document, build, built, dump, load, of_kind
+from k8s.subject import Subject
 
 
 def oka(*arguments: str, stdin: str = "") -> str:
@@ -34,8 +34,12 @@ def test_what_render_prints_passes_the_check(tmp_path: Path) -> None:
     path.write_text(text, encoding="utf-8")
     assert oka("check", str(path)) == f"0\nno mistakes in {path}\n"
     path.write_text(text.replace("ClusterIP", "NodePort"), encoding="utf-8")
+    noted = oka("check", str(path))
+    assert noted.startswith("0\nnote: closed-services: ")
+    assert f"no mistakes in {path}; 1 note\n" in noted
+    path.write_text(text.replace("kind: RayJob", "kind: RayJbo"), encoding="utf-8")
     failed = oka("check", str(path))
-    assert failed.startswith("1\nclosed-services: ")
+    assert failed.startswith("1\nschema: ")
     assert f"1 mistake in {path}" in failed
 
 
@@ -43,7 +47,7 @@ def test_what_render_prints_passes_the_check(tmp_path: Path) -> None:
     ("arguments", "old", "new", "found"),
     [
         ("repeat=2 -p 12 --slots 7", "", "", "nodes: "),
-        ("repeat=2 -p 12", "oka-word-count\n", f"oka-{'w' * 44}\n", "its name has 48 characters"),
+        ("repeat=2 -p 12", "oka-word-count\n", f"oka-{'w' * 44}\n", "name must have at most 47"),
         ("repeat=2 -p 80", "", "", "there are 12 nodes"),
         ("repeat=2", "kind: RayJob", "kind: RayJob\nkind: RayJob", "already set in map"),
         ("repeat=2", "kind: RayJob", "kind: [", "a document: "),
@@ -68,7 +72,7 @@ def test_a_file_that_was_rendered_is_checked(
         ("- a\n- b\n", "a document: failed to parse yaml"),
         ("a: 1\n", "GVK cannot be empty"),
         ("--- {apiVersion: v1, kind: ConfigMap, metadata: {name: a}, dta: {}}\n", "dta: "),
-        ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n", "immutable is not set"),
+        ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n", "immutable is not true"),
     ],
 )
 def test_what_is_no_job_is_told(tmp_path: Path, text: str, found: str) -> None:
@@ -91,7 +95,6 @@ def test_parts_that_are_missing_are_told(dev: list[Document]) -> None:
     pod = "spec rayClusterSpec headGroupSpec template spec"
     odd = []
     for kind, path in (
-        ("NetworkPolicy", "spec"),
         ("PodDisruptionBudget", "spec"),
         ("RayJob", "spec"),
         ("RayJob", "spec submitterPodTemplate spec"),
@@ -116,11 +119,10 @@ def test_parts_that_are_missing_are_told(dev: list[Document]) -> None:
     [
         ("apiVersion", "---\napiVersion", ""),
         ("managedNodeGroups:", "---\nmanagedNodeGroups:", "failed to parse yaml"),
-        ("managedNodeGroups:\n", "nodeGroups:\n", "there are 0 nodes"),
-        ("  maxSize: 12\n  availabilityZones: [eu-central-1a]", "  maxSize: 12", "eu-central-1b"),
-        ("  instanceType: c7i.2xlarge\n", "", "instance types are"),
+        ("  maxSize: 12\n  availabilityZones: [eu-central-1a]", "  maxSize: 12", "several zones"),
+        ("  instanceType: c7i.2xlarge\n", "", "an instanceType is not set"),
         ("desiredCapacity: 4", "desiredCapacity: 4 nodes", "must be of type integer"),
-        ("      name: oka\n", "      name:\n", "service accounts"),
+        ("      name: oka\n", "      name:\n", "makes no role"),
     ],
 )
 def test_nodes_of_a_cluster_that_is_odd(tmp_path: Path, old: str, new: str, found: str) -> None:
@@ -138,7 +140,7 @@ def test_without_a_name_every_overlay_is_checked() -> None:
 
 
 def test_a_finding_reads_as_check_place_problem_and_hint() -> None:
-    finding = Finding("token", "RayCluster/oka", "there is none", "make one")
+    finding = Finding("RayCluster/oka", "there is none", "make one", "token")
     assert str(finding) == "token: RayCluster/oka: there is none\n  hint: make one"
 
 

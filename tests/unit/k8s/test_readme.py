@@ -21,8 +21,8 @@ import yaml
 
 from k8s.check.nodes import demand, pods_of
 from k8s.check.report import check_folder
-from k8s.check.subject import Subject
 from k8s.manifests import FOLDER, component
+from k8s.subject import Subject
 from tests.unit.k8s.api_server import api_server
 
 README = (FOLDER / "README.md").read_text(encoding="utf-8")

@@ -12,10 +12,10 @@ import yaml
 from engine.config import JobConfig
 from engine.errors import ConfigError, PlacementError
 from k8s.check.report import check
-from k8s.check.subject import Subject
 from k8s.jobs import jobs, parsed
 from k8s.manifests import build, clusters, component, dump, load, name, of_kind
 from k8s.render import render
+from k8s.subject import Subject
 
 Documents: TypeAlias = list[dict[str, Any]]
 

@@ -7,13 +7,15 @@ import sys
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import click
 
+from engine.config import JobConfig
 from engine.errors import ConfigError, EngineError
 from engine.job import Plan
 from k8s.jobs import Job, jobs
-from k8s.manifests import FOLDER, Cluster, Document, Pod, built, clusters, load, pods
+from k8s.manifests import FOLDER, Cluster, Document, Pod, built, clusters, load, of_kind, pods
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,27 @@ class Subject:
         return [(job, _plan(job)) for job in jobs(self.documents)]
 
     @cached_property
+    def configs(self) -> list[tuple[Job, JobConfig]]:
+        """Jobs with a cluster and settings that can be read; their pipeline may be elsewhere."""
+        own = [id(cluster.document) for cluster in self.clusters]
+        found = [(job, _config(job)) for job in jobs(self.documents) if id(job.document) in own]
+        return [(job, config) for job, config in found if config is not None]
+
+    @property
+    def pod_security(self) -> str:
+        """The standard that the namespace enforces; nothing if none is here."""
+        label = "pod-security.kubernetes.io/enforce"
+        found = [
+            each["metadata"].get("labels", {}) for each in of_kind(self.documents, "Namespace")
+        ]
+        return next((each[label] for each in found if label in each), "")
+
+    @property
+    def groups(self) -> list[dict[str, Any]]:
+        """The groups of nodes that eksctl makes."""
+        return [*self.eks.get("managedNodeGroups", []), *self.eks.get("nodeGroups", [])]
+
+    @cached_property
     def eks(self) -> Document:
         """The ClusterConfig of eksctl."""
         (found,) = load(self.eks_text)
@@ -103,6 +126,13 @@ def _plan(job: Job) -> Plan | EngineError:
         return job.plan()
     except EngineError as error:
         return error
+
+
+def _config(job: Job) -> JobConfig | None:
+    try:
+        return job.config()
+    except EngineError:  # of which `tasks` tells
+        return None
 
 
 NODE = "oka.dev/node"
