@@ -115,6 +115,12 @@ class Launcher(ABC):
     def add(self, task: TaskDescription, node: Node) -> WorkerHandle:
         """Start one more worker for a task, also while others work; the one before is ended."""
 
+    def want(self, tasks: Sequence[TaskDescription]) -> None:  # noqa: B027 - most find none
+        """Have the runtime look for room for these tasks, which work where they cannot stay.
+
+        Said again and again; none: it need not look any more.
+        """
+
     def draining(self) -> Sequence[DrainingNode]:
         """The nodes that are about to go, the first to go first; from any thread.
 

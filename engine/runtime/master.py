@@ -386,22 +386,28 @@ class JobMaster:
         kept = [(task, before[task.id]) for task in self._graph.vertices if task.id not in tasks]
         return place_again(again, nodes, kept, before)
 
-    def _draining(self, nodes: Sequence[DrainingNode]) -> Draining:
+    def _draining(self, nodes: Sequence[DrainingNode]) -> Draining | None:
         """What the job has on nodes that are about to go, the first to go first."""
+        if self._coordinator.step == "place":  # what is free changes; it is told again
+            return None
         moving: set[int] = set()
+        lacking: set[int] = set()
         found = []
         for node in nodes:
             tasks = frozenset(each.task.id for each in self._workers if each.node.id == node.id)
             if not node.has_driver:
                 moving |= tasks
-            has_room = self._has_room(moving)
+            if not (has_room := self._has_room(moving)):
+                lacking = set(moving)
             found.append(Leaving(node.name, tasks, node.until, has_room, node.has_driver))
+        if self._checkpoints is not None:
+            self._launcher.want([self._tasks[task] for task in sorted(lacking)])
         return Draining(tuple(found))
 
     def _has_room(self, tasks: Collection[int]) -> bool:
         """Whether other nodes have room for these tasks, which leave theirs."""
+        names = {name for task in tasks for name in self._tasks[task].resources}
         try:
-            names = {name for task in tasks for name in self._tasks[task].resources}
             self._choose(sorted(tasks), self._launcher.nodes(names))
         except PlacementError:
             return False

@@ -131,6 +131,14 @@ class RayLauncher(Launcher):
         self._workers.append(RayWorker(task, node, strategy, self._connection, logs, namespace))
         return self._workers[-1]
 
+    def want(self, tasks: Sequence[TaskDescription]) -> None:
+        """Let Ray's autoscaler know."""
+        with self._connection.calling():
+            if tasks:
+                self._reservations.ask_for(tasks, self.nodes(()))
+            else:
+                self._reservations.drop_demand()
+
     def draining(self) -> Sequence[DrainingNode]:
         """As the GCS knows them."""
         with self._connection.calling():

@@ -85,20 +85,36 @@ class Reservations:
             chosen = choose(there)
         except PlacementError as error:
             self._give_up()
-            self._ask_for(tasks, there)
+            self.ask_for(tasks, there)
             return Unplaced(self._words(tasks, there), error)
         if answer is not None and all(
             chosen[task.id].id == each.node.id for each in self._pending for task in each.users
         ):
             return answer  # there is still no better one
         self._give_up()
-        self._drop_demand()
+        self.drop_demand()
         self._begin(tasks, chosen)
         return self._look(wanted) or Unplaced("waiting for room")
 
+    def ask_for(self, tasks: Sequence[TaskDescription], nodes: Sequence[Node]) -> None:
+        """Let Ray's autoscaler know what is needed, as long as Ray itself finds no room for it."""
+        ids = frozenset(node.id for node in nodes)
+        if self._demand is None and ids != self._vain:
+            needed = [bundle for task in tasks if (bundle := ray_amounts(task.resources))]
+            self._demand = placement_group(needed, "PACK") if needed else None
+        elif self._demand is not None and _is_ready(self._demand):
+            self.drop_demand()
+            self._vain = ids
+
+    def drop_demand(self) -> None:
+        """Nothing is lacking any more."""
+        if self._demand is not None:
+            remove_placement_group(self._demand)
+            self._demand = None
+
     def release(self) -> None:
         """Give everything back; it is free for the next job when this returns."""
-        self._drop_demand()
+        self.drop_demand()
         held = [(node_id, ray_amounts(task.resources)) for node_id, task in self.held()]
         before = free() if held else {}
         for group in (*self._groups, *self._pending):
@@ -187,21 +203,6 @@ class Reservations:
             group.remove()
         self._until = time.monotonic() + self._patience
         self._pending = [_Group.of(chosen[tasks[0].id], tasks) for tasks in there.values()]
-
-    def _ask_for(self, tasks: Sequence[TaskDescription], nodes: Sequence[Node]) -> None:
-        """Let Ray's autoscaler know what is needed, as long as Ray itself finds no room for it."""
-        ids = frozenset(node.id for node in nodes)
-        if self._demand is None and ids != self._vain:
-            needed = [bundle for task in tasks if (bundle := ray_amounts(task.resources))]
-            self._demand = placement_group(needed, "PACK") if needed else None
-        elif self._demand is not None and _is_ready(self._demand):
-            self._drop_demand()
-            self._vain = ids
-
-    def _drop_demand(self) -> None:
-        if self._demand is not None:
-            remove_placement_group(self._demand)
-            self._demand = None
 
     def _words(self, tasks: Sequence[TaskDescription], nodes: Sequence[Node]) -> str:
         """How many workers there could be, and what is lacking for the others."""

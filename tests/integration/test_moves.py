@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from engine.errors import DriverLost, PlacementError
+from engine.errors import DriverLost
 from engine.job import JobHandle, Plan
 from engine.placement import Node
 from engine.runtime.description import TaskDescription
@@ -53,12 +53,6 @@ class Nodes(ThreadLauncher):
             if worker.task.id == task.id:
                 worker.cancel()
         return super().add(task, node)
-
-    def replacement(self, task: TaskDescription, node: Node) -> Node:
-        found = self.nodes(task.resources)
-        if not found:
-            raise PlacementError(f"no node for {task.name}, which was on {node.id}")
-        return found[0]
 
 
 def at(job: JobHandle) -> set[str]:
