@@ -147,7 +147,7 @@ def test_placement_by_custom_resources() -> None:
     assert found == sorted([download, other, other])
     with pytest.raises(PlacementError, match="loader_slot 1"):
         run(model_broadcast("plasma", "memory:1KB", 4, "resources"), "ray",
-            placement="parallelism_first")  # fmt: skip
+            placement="parallelism_first", start_timeout_seconds=0)  # fmt: skip
 
 
 def nodes_with(resource: str) -> list[str]:

@@ -13,7 +13,7 @@ import pytest
 
 from engine.errors import DriverLost
 from engine.job import JobHandle, Plan
-from engine.placement import Node
+from engine.nodes import Node
 from engine.runtime.description import TaskDescription
 from engine.runtime.launcher import DrainingNode, WorkerHandle
 from engine.runtime.threads import ThreadLauncher
@@ -49,9 +49,6 @@ class Nodes(ThreadLauncher):
 
     def add(self, task: TaskDescription, node: Node) -> WorkerHandle:
         assert node.id not in self.going
-        for worker in self._workers:
-            if worker.task.id == task.id:
-                worker.cancel()
         return super().add(task, node)
 
 
