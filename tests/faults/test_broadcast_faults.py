@@ -197,7 +197,7 @@ def test_a_model_that_is_lost_is_a_lost_channel() -> None:
         source(Collection(["m"])).broadcast(), load, lambda model, batch: batch
     )
     with pytest.raises(
-        engine.ChannelLost, match=r"\[0\]: .*model 'm' version 1 .* on node n: gone"
+        engine.ChannelLost, match=r"\[0\] on \S+: .*model 'm' version 1 .* on node n: gone"
     ):
         engine.testing.run(served.sink(Collect()))
 
