@@ -20,7 +20,7 @@ def draining_nodes() -> list[DrainingNode]:
     """Those that live still, the first to go first; none by Ray's client, which is not told.
 
     Raises DriverLost once that of this process is gone. It asks the GCS twice, which takes about a
-    millisecond (2 cores, both busy; 0.4 ms of CPU).
+    millisecond.
     """
     if by_client():
         return []
