@@ -7,7 +7,7 @@ Times stay in the records, as numbers or datetimes; the engine's are integers, m
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone, tzinfo
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
@@ -48,7 +48,7 @@ class TimeSelector:
     paired: bool = False
     column: str | None = None
     before_us: int = 0
-    said_by: str | None = None
+    said_by: str | None = field(default=None, compare=False)
     """The method that was told where it is, if that is another than `with_event_time`."""
 
     @classmethod

@@ -193,8 +193,9 @@ def test_tasks_of_a_lost_pod_go_to_the_spare_one(tmp_path: Path) -> None:
         assert job.wait_finished(120)["restarts"] >= 1
 
 
+@chaos
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("seconds", [1, pytest.param(30, marks=chaos)])
+@pytest.mark.parametrize("seconds", [1, 30])
 def test_a_job_goes_on_after_its_head(tmp_path: Path, seconds: int) -> None:
     with running_pods(2) as pods, closing(Job(pods, tmp_path, 20)) as job:
         workers, before = pods.workers(), newest(job.out)

@@ -144,6 +144,8 @@ def test_what_was_killed_has_lost_and_doubled_nothing(
     runtime: str, storage: str, seed: int, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     if runtime == "ray":
+        if seed and "CHAOS_SEEDS" not in os.environ:
+            pytest.skip("`make chaos` kills more on Ray")
         request.getfixturevalue("ray_cluster")
     chance = random.Random(f"recovery {runtime} {storage} {seed}")
     transport = chance.choice(["shm", "tcp"]) if runtime == "local" else "auto"

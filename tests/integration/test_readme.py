@@ -20,6 +20,7 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -200,7 +201,8 @@ def parse(command: str) -> None:
         assert found is not None, f"there is no command {name!r}"
     if words:
         assert found is not None
-        found.make_context(found.name, words, parent=context)
+        with suppress(click.exceptions.Exit):  # --help
+            found.make_context(found.name, words, parent=context)
 
 
 RULES: dict[str, Callable[[str, pytest.FixtureRequest], None]] = {
