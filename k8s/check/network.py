@@ -59,33 +59,46 @@ class Pass:
     port: Mapping[str, Any]
     ports: range
 
-    def takes(self, flow: Flow) -> bool:
-        """Whether the flow is between the policy's pods and the peer, by the protocol."""
+    def lets(self, flow: Flow, other: End, own: End) -> bool:
+        """Whether it lets through what its policy's pods say to the other end, or hear from it."""
         by = not self.port or flow.protocol == self.port.get("protocol", "TCP")
-        return by and any(
-            direction == self.direction
-            and _selects(self.policy, direction, own)
-            and (not self.peer or _is(self.peer, other, own))
-            for direction, own, other in flow.sides
-        )
+        return by and (not self.peer or _is(self.peer, other, own))
 
 
 def policies(subject: Subject) -> Iterator[Finding]:
     """Every flow passes in both directions, and every rule is for flows."""
-    flows, found = list(_flows(subject)), of_kind(subject.documents, "NetworkPolicy")
+    found = of_kind(subject.documents, "NetworkPolicy")
     passes = [each for policy in found for each in _passes(subject, policy)]
-    for flow in flows:
+    selecting = {
+        (direction, end.name, end.namespace): {
+            id(policy) for policy in found if _selects(policy, direction, end)
+        }
+        for end in map(_end, subject.pods)
+        for direction in ("egress", "ingress")
+    }
+    used: dict[int, list[range]] = {}
+    """The ports of all flows that each of the passes lets through."""
+    for flow in _flows(subject):
         for direction, own, other in flow.sides:
-            closed = any(_selects(policy, direction, own) for policy in found)
-            takers = [each for each in passes if each.direction == direction and each.takes(flow)]
-            if closed and not _covered(flow.ports, [each.ports for each in takers]):
+            those = selecting[direction, own.name, own.namespace]
+            takers = [
+                (n, each)
+                for n, each in enumerate(passes)
+                if each.direction == direction
+                and id(each.policy) in those
+                and each.lets(flow, other, own)
+            ]
+            for n, _ in takers:
+                used.setdefault(n, []).append(flow.ports)
+            if those and not _covered(flow.ports, [each.ports for _, each in takers]):
                 where = f"NetworkPolicy {direction}"
                 yield either(not other.ours, where, f"none lets through {flow}", _IN_VAIN)
-    for each in passes:
-        ours = any(_selects(each.policy, each.direction, _end(pod)) for pod in subject.pods)
+    selected = {(key[0], policy) for key, those in selecting.items() for policy in those}
+    for n, each in enumerate(passes):
+        ours = (each.direction, id(each.policy)) in selected
         if not ours or not each.peer or not each.port:
             continue
-        if not _covered(each.ports, [flow.ports for flow in flows if each.takes(flow)]):
+        if not _covered(each.ports, used.get(n, [])):
             problem = f"{each.peer} is nobody of whom Oka's pods hear by {dict(each.port)}"
             yield note(f"{name(each.policy)} {each.direction}", problem, "check labels and port")
 
