@@ -140,7 +140,9 @@ def test_a_job_ends_whose_disk_has_become_read_only(tmp_path: Path) -> None:
         try:
             inside = Path(f"/proc/{job.pid}/root{disk}")
             wait_until(lambda: newest(inside) >= 2, seconds=60)
-            remount = ["nsenter", f"--target={job.pid}", "--user", "--mount", "mount"]
+            # An ordinary user may not change groups there, nor need to.
+            remount = ["nsenter", f"--target={job.pid}", "--user", "--preserve-credentials"]
+            remount += ["--mount", "mount"]
             remount += ["-o", "remount,ro", str(disk)]  # it is busy while a file is written
             wait_until(lambda: subprocess.run(remount, check=False).returncode == 0)
             (tmp_path / checkpointed.HOLD).unlink()

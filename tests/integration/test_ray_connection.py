@@ -150,7 +150,7 @@ def test_functions_use_what_the_program_has_in_ray() -> None:
 
 def test_workers_need_credentials_of_their_own(tmp_path: Path) -> None:
     printed = program(f"""
-import os, engine.errors
+import os, shlex, sys, engine.errors
 from engine.s3 import S3, S3Server
 os.mkdir({str(tmp_path / "bucket")!r})
 server = S3Server({str(tmp_path)!r}, access_key="mine", secret_key="secret")
@@ -158,7 +158,10 @@ mine = {{"AWS_ENDPOINT_URL_S3": server.endpoint, "AWS_ACCESS_KEY_ID": "mine",
         "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1"}}
 os.environ.update(mine)                      # the driver's alone
 def run(variables):
-    ray.init(logging_level="WARNING", log_to_driver=False, runtime_env={{"env_vars": variables}})
+    # Ray gives the path of Python to a shell as it is, which may have a space in it.
+    python = shlex.quote(sys.executable)
+    ray.init(logging_level="WARNING", log_to_driver=False,
+             runtime_env={{"env_vars": variables, "py_executable": python}})
     host = ray.util.get_node_ip_address()
     try:
         job = engine.submit(numbers, runtime="ray", checkpoints="s3://bucket/job", resume="latest")
