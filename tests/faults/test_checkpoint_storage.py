@@ -143,7 +143,7 @@ def test_a_job_ends_whose_disk_has_become_read_only(tmp_path: Path) -> None:
             # An ordinary user may not change groups there, nor need to.
             remount = ["nsenter", f"--target={job.pid}", "--user", "--preserve-credentials"]
             remount += ["--mount", "mount"]
-            remount += ["-o", "remount,ro", str(disk)]  # it is busy while a file is written
+            remount += ["-o", "remount,bind,ro", str(disk)]  # it is busy while a file is written
             wait_until(lambda: subprocess.run(remount, check=False).returncode == 0)
             (tmp_path / checkpointed.HOLD).unlink()
             assert job.wait(60) == 1, told.read_text()
