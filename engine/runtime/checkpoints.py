@@ -80,7 +80,7 @@ class Checkpoints:
         self._first: set[int] = set()
         """The first task of each node, until it is told to look whether it reaches the storage."""
         self._is_closed = False
-        self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._work: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="oka-checkpoints", daemon=True)
         self._plan(claim.manifest)
         self._thread.start()
@@ -144,7 +144,7 @@ class Checkpoints:
         if self._made is None or self._made.epoch != epoch.epoch:  # else it is tried again
             self._made = self._make(epoch)
         manifest = self._made
-        self._work.put(lambda: tell(self._store(manifest)))
+        self._put(lambda: tell(self._store(manifest)))
 
     def verify(self, tell: Callable[[Broken], None]) -> None:
         """Tell if another driver has taken the job over; returns at once.
@@ -158,7 +158,7 @@ class Checkpoints:
             except Fenced as error:
                 tell(Broken(error))
 
-        self._work.put(verify)
+        self._put(verify)
 
     def mark(self, epoch: int) -> None:
         """All sinks have committed the epoch: what is older can go."""
@@ -168,7 +168,7 @@ class Checkpoints:
             self._committed = {epoch}  # of those before it no task asks any more
             self._log.retain()
 
-        self._work.put(mark)
+        self._put(mark)
 
     def ask(self, request: Request, answer: Callable[[Answer], None]) -> None:
         """Have a savepoint made, and say what became of it; from any thread."""
@@ -222,6 +222,10 @@ class Checkpoints:
         why = "the job ended before" if is_over else "the job was rescaled before: ask again"
         for _, answer in self._asked.values():
             answer(Answer(error=why))
+
+    def _put(self, work: Callable[[], object]) -> None:
+        """Have the thread ask the storage, unless the job is over by then."""
+        self._work.put(lambda: None if self._is_closed else work())
 
     def _refuse(self) -> None:
         """Answer what came too late."""
