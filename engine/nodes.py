@@ -63,20 +63,13 @@ class Room:
 
     def with_room(self, task: ExecutionVertex) -> list[Node]:
         """The nodes that have room for the task."""
-        return [
-            node
-            for node, left in self._left
-            if all(
-                left.get(name, 0.0) >= amount - _ROUNDING for name, amount in needs(task).items()
-            )
-        ]
+        return [node for node, left in self._left if covers(left, needs(task))]
 
     def give(self, task: ExecutionVertex, node_id: str) -> None:
         """The task takes what it needs of that node, whatever there is."""
         for node, left in self._left:
             if node.id == node_id:
-                for name, amount in needs(task).items():
-                    left[name] = left.get(name, 0.0) - amount
+                add_to(left, needs(task), -1.0)
 
     def left(self) -> list[Node]:
         """The nodes with what they still have to give."""
@@ -84,14 +77,10 @@ class Room:
 
     def take_together(self, tasks: Sequence[ExecutionVertex]) -> Node | None:
         """The first node that has room for all of the tasks, which take it; or None."""
-        needed: dict[str, float] = {}
-        for task in tasks:
-            for resource, amount in needs(task).items():
-                needed[resource] = needed.get(resource, 0.0) + amount
+        needed = total(needs(task) for task in tasks)
         for node, left in self._left:
-            if all(left.get(name, 0.0) >= amount - _ROUNDING for name, amount in needed.items()):
-                for name, amount in needed.items():
-                    left[name] = left.get(name, 0.0) - amount
+            if covers(left, needed):
+                add_to(left, needed, -1.0)
                 return node
         return None
 
@@ -136,12 +125,22 @@ def _free(node: Node) -> str:
     )
 
 
+def covers(there_is: Mapping[str, float], needed: Mapping[str, float]) -> bool:
+    """Whether what there is is enough, but for the rounding of sums."""
+    return all(there_is.get(name, 0.0) >= amount - _ROUNDING for name, amount in needed.items())
+
+
+def add_to(amounts: dict[str, float], more: Mapping[str, float], times: float = 1.0) -> None:
+    """Count these in, so many times, by the name of the resource."""
+    for name, amount in more.items():
+        amounts[name] = amounts.get(name, 0.0) + times * amount
+
+
 def total(amounts: Iterable[Mapping[str, float]]) -> dict[str, float]:
     """The amounts together, by the name of the resource."""
     found: dict[str, float] = {}
     for each in amounts:
-        for name, amount in each.items():
-            found[name] = found.get(name, 0.0) + amount
+        add_to(found, each)
     return found
 
 

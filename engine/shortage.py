@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from engine.errors import PlacementError
 from engine.graph.execution import ExecutionGraph
 from engine.graph.job import JobVertex
-from engine.nodes import Node, listed, tasks_that_fit, there_is
+from engine.nodes import Node, add_to, covers, listed, tasks_that_fit, there_is
 
 
 def shortage(
@@ -22,14 +22,12 @@ def shortage(
     placed, lacking = 0, dict[str, float]()
     for need in sorted(needed, key=lambda each: -sum(each.values())):
         for room in left:
-            if all(room.get(name, 0.0) >= amount - _ROUNDING for name, amount in need.items()):
-                for name, amount in need.items():
-                    room[name] = room.get(name, 0.0) - amount
+            if covers(room, need):
+                add_to(room, need, -1.0)
                 placed += 1
                 break
         else:
-            for name, amount in need.items():
-                lacking[name] = lacking.get(name, 0.0) + amount
+            add_to(lacking, need)
     return placed, lacking
 
 
@@ -92,5 +90,3 @@ def _amount(name: str, amount: float) -> str:
         return f"{amount / 1e9:g} GB of memory"
     return f"{name} {amount:g}"
 
-
-_ROUNDING = 1e-9

@@ -22,7 +22,7 @@ from ray.util.scheduling_strategies import (
 
 from engine.config import JobConfig
 from engine.errors import LEFT
-from engine.nodes import Node
+from engine.nodes import Node, add_to
 from engine.runtime.description import TaskDescription
 from engine.runtime.launcher import DrainingNode, Launcher, Unplaced, WorkerDied, WorkerHandle
 from engine.runtime.ray_actor import Worker, last_lines
@@ -30,7 +30,7 @@ from engine.runtime.ray_address import by_client
 from engine.runtime.ray_connection import RAY_NAMES, Connection, title
 from engine.runtime.ray_draining import draining_nodes
 from engine.runtime.ray_prints import Prints
-from engine.runtime.ray_reservations import Reservations, add_to, free, kinds, ray_amounts
+from engine.runtime.ray_reservations import Reservations, free, kinds, ray_amounts
 from engine.runtime.reply import CallFailed, open_reply, text_of
 
 
@@ -185,7 +185,7 @@ class RayWorker(WorkerHandle):
         self._logs = logs
         self._unanswered: set[Future[bytes]] = set()
         self._calling = threading.Lock()
-        needed = {RAY_NAMES.get(name, name): amount for name, amount in task.resources.items()}
+        needed = ray_amounts(task.resources)
         title = f"{task.config.name}: {task.name}"
         with connection.calling():
             self._actor: Any = (

@@ -29,7 +29,7 @@ from ray.util.placement_group import (
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from engine.errors import PlacementError
-from engine.nodes import Node
+from engine.nodes import Node, add_to, total
 from engine.runtime.description import TaskDescription
 from engine.runtime.launcher import Unplaced
 from engine.runtime.ray_address import by_client
@@ -237,20 +237,11 @@ class _Group:
 
     def needed(self) -> dict[str, float]:
         """What it takes of the node."""
-        amounts: dict[str, float] = {}
-        for task in self.users:
-            add_to(amounts, ray_amounts(task.resources))
-        return amounts
+        return total(ray_amounts(task.resources) for task in self.users)
 
     def remove(self) -> None:
         """Give it back; what runs in it ends."""
         remove_placement_group(self.group)
-
-
-def add_to(amounts: dict[str, float], more: Mapping[str, float], times: float = 1.0) -> None:
-    """Count these in, by the name of the resource."""
-    for name, amount in more.items():
-        amounts[name] = amounts.get(name, 0.0) + times * amount
 
 
 def ray_amounts(resources: Mapping[str, float]) -> dict[str, float]:
