@@ -89,4 +89,3 @@ def _amount(name: str, amount: float) -> str:
     if name == "memory":
         return f"{amount / 1e9:g} GB of memory"
     return f"{name} {amount:g}"
-

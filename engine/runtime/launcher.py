@@ -8,10 +8,10 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from engine.errors import PlacementError
 from engine.nodes import Node
 from engine.placement import Placement
 from engine.runtime.description import TaskDescription
+from engine.runtime.placing import Waits
 
 
 class WorkerDied(Exception):
@@ -58,17 +58,6 @@ class DrainingNode:
     """Whether this process is on it, without which nothing of the job lives."""
 
 
-@dataclass(frozen=True)
-class Unplaced:
-    """Tasks have no place yet: `words` say what they wait for.
-
-    `error` is why there is none; None where nodes were chosen and have not answered yet.
-    """
-
-    words: str
-    error: PlacementError | None = None
-
-
 class Launcher(ABC):
     """Starts the workers of one job, and leaves nothing of them behind."""
 
@@ -97,7 +86,7 @@ class Launcher(ABC):
         self,
         tasks: Sequence[TaskDescription],
         choose: Callable[[Sequence[Node]], Mapping[int, Node]],
-    ) -> Mapping[int, Node] | Unplaced:
+    ) -> Mapping[int, Node] | Waits:
         """Nodes for these tasks, of which none has a worker that is of use; or why not yet.
 
         `choose` gives the node of each among those that there are, or raises PlacementError.

@@ -73,7 +73,7 @@ from engine.runtime.epochs import (
     Store,
 )
 from engine.runtime.imports import ImportPath
-from engine.runtime.launcher import DrainingNode, Launcher, Unplaced, WorkerDied, WorkerHandle
+from engine.runtime.launcher import DrainingNode, Launcher, WorkerDied, WorkerHandle
 from engine.runtime.moves import Leaving
 from engine.runtime.node_watch import NodeWatch
 from engine.runtime.pickling import Pickled, pickle_descriptions
@@ -350,8 +350,8 @@ class JobMaster:
         """
         choose = partial(self._choose, tasks)
         found = self._launcher.reserve([self._tasks[task] for task in tasks], choose)
-        if isinstance(found, Unplaced):
-            return Waits(found.words, found.error)
+        if isinstance(found, Waits):
+            return found
         nodes = {worker.task.id: worker.node for worker in self._workers} | dict(found)
         placement = Placement(nodes)
         self._tasks = describe_tasks(self._graph, placement, self._config)

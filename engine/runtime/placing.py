@@ -28,7 +28,7 @@ class Waits:
     """
 
     words: str
-    error: PlacementError | None
+    error: PlacementError | None = None
 
 
 @dataclass(frozen=True)

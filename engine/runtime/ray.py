@@ -24,7 +24,8 @@ from engine.config import JobConfig
 from engine.errors import LEFT
 from engine.nodes import Node, add_to
 from engine.runtime.description import TaskDescription
-from engine.runtime.launcher import DrainingNode, Launcher, Unplaced, WorkerDied, WorkerHandle
+from engine.runtime.launcher import DrainingNode, Launcher, WorkerDied, WorkerHandle
+from engine.runtime.placing import Waits
 from engine.runtime.ray_actor import Worker, last_lines
 from engine.runtime.ray_address import by_client
 from engine.runtime.ray_connection import RAY_NAMES, Connection, title
@@ -103,7 +104,7 @@ class RayLauncher(Launcher):
         self,
         tasks: Sequence[TaskDescription],
         choose: Callable[[Sequence[Node]], Mapping[int, Node]],
-    ) -> Mapping[int, Node] | Unplaced:
+    ) -> Mapping[int, Node] | Waits:
         """Nodes where what the tasks need is reserved for them."""
         resources = {name for task in tasks for name in task.resources}
         told = {each.task.id for each in self._workers if each.was_told_of}

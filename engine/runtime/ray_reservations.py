@@ -31,7 +31,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from engine.errors import PlacementError
 from engine.nodes import Node, add_to, total
 from engine.runtime.description import TaskDescription
-from engine.runtime.launcher import Unplaced
+from engine.runtime.placing import Waits
 from engine.runtime.ray_address import by_client
 from engine.runtime.ray_connection import RAY_NAMES
 from engine.shortage import shortage, waiting_for
@@ -68,7 +68,7 @@ class Reservations:
         nodes: Callable[[], Sequence[Node]],
         choose: Callable[[Sequence[Node]], Mapping[int, Node]],
         in_doubt: Collection[int],
-    ) -> Mapping[int, Node] | Unplaced:
+    ) -> Mapping[int, Node] | Waits:
         """Nodes for the tasks, where what they need is reserved; or what it waits for.
 
         `in_doubt` are those of which nobody knows whether their last node still answers.
@@ -78,7 +78,7 @@ class Reservations:
         if answer is not None and not self._is_on_doubtful():
             return answer
         if time.monotonic() < self._resume:
-            return Unplaced("waiting for room")
+            return Waits("waiting for room")
         self._leave_doubtful(wanted, in_doubt)
         there = nodes()
         try:
@@ -86,7 +86,7 @@ class Reservations:
         except PlacementError as error:
             self._give_up()
             self.ask_for(tasks, there)
-            return Unplaced(self._words(tasks, there), error)
+            return Waits(self._words(tasks, there), error)
         if answer is not None and all(
             chosen[task.id].id == each.node.id for each in self._pending for task in each.users
         ):
@@ -94,7 +94,7 @@ class Reservations:
         self._give_up()
         self.drop_demand()
         self._begin(tasks, chosen)
-        return self._look(wanted) or Unplaced("waiting for room")
+        return self._look(wanted) or Waits("waiting for room")
 
     def ask_for(self, tasks: Sequence[TaskDescription], nodes: Sequence[Node]) -> None:
         """Let Ray's autoscaler know what is needed, as long as Ray itself finds no room for it."""
@@ -132,7 +132,7 @@ class Reservations:
             ]
             time.sleep(0.01 if held else 0.0)
 
-    def _look(self, wanted: set[int]) -> Mapping[int, Node] | Unplaced | None:
+    def _look(self, wanted: set[int]) -> Mapping[int, Node] | Waits | None:
         """What has become of the pending ones; None where nodes are to be chosen."""
         all_of_them = {*self._users(self._groups), *self._users(self._pending)}
         if not wanted <= all_of_them:
@@ -162,7 +162,7 @@ class Reservations:
             self.doubtful |= {each.node.id for each in late}
             self._patience *= 2
             self._give_up()
-        return Unplaced(f"{count}, waiting for {names} to answer")
+        return Waits(f"{count}, waiting for {names} to answer")
 
     def _is_on_doubtful(self) -> bool:
         """Whether a pending one is where nobody may answer: any other place would be better."""
