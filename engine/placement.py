@@ -19,15 +19,12 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
 
+from engine.config import Strategy
 from engine.errors import PlacementError
 from engine.graph.execution import ExecutionGraph, ExecutionVertex
 from engine.graph.job import JobVertex
-from engine.nodes import Node as Node
-from engine.nodes import Room, listed, needs, tasks_that_fit, there_is, total
-
-Strategy: TypeAlias = Literal["auto", "operator_first", "parallelism_first"]
+from engine.nodes import Node, Room, listed, needs, tasks_that_fit, there_is, total
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from engine.errors import PlacementError
 from engine.graph.execution import ExecutionGraph
 from engine.graph.job import JobVertex
 from engine.job import Plan
-from engine.placement import Node, place
+from engine.nodes import Node
+from engine.placement import place
 
 
 def pods_needed(plan: Plan, shapes: Mapping[str, Mapping[str, float]]) -> dict[str, int]:

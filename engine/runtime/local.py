@@ -16,7 +16,8 @@ from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from engine.placement import Node, Placement
+from engine.nodes import Node
+from engine.placement import Placement
 from engine.runtime.description import TaskDescription
 from engine.runtime.folder import JobFolder
 from engine.runtime.launcher import Launcher, WorkerDied, WorkerHandle

@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from engine.placement import Node
+from engine.nodes import Node
 from engine.runtime.chain import Around
 from engine.runtime.clock import SYSTEM_CLOCK
 from engine.runtime.description import TaskDescription

@@ -5,9 +5,11 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as some
 
+from engine.config import Strategy
 from engine.errors import PlacementError
 from engine.graph import ExecutionGraph, JobGraph, JobVertex, expand
-from engine.placement import Node, Placement, Strategy, place
+from engine.nodes import Node
+from engine.placement import Placement, place
 
 amounts = some.sampled_from([0.0, 0.5, 1.0, 2.0])
 needs = some.fixed_dictionaries({"cpus": amounts}, optional={"gpu": amounts})

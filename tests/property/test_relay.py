@@ -13,7 +13,8 @@ from engine.graph import (
     LogicalOperator,
     expand,
 )
-from engine.placement import Node, Placement
+from engine.nodes import Node
+from engine.placement import Placement
 from tests.publishing import Publishing
 
 

@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import pytest
 
+from engine.config import Strategy
 from engine.errors import GraphError, PlacementError
 from engine.graph import ExecutionGraph, chain, expand, logical_graph
 from engine.nodes import Node
-from engine.placement import Placement, Strategy, place, place_again
+from engine.placement import Placement, place, place_again
 from engine.shortage import too_large
 from operators import source
 from operators.sinks import Collect

@@ -15,7 +15,8 @@ from engine.graph import (
     Partitioner,
     expand,
 )
-from engine.placement import Node, Placement
+from engine.nodes import Node
+from engine.placement import Placement
 from tests.publishing import Publishing
 
 

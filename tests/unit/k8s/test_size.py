@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from engine.config import JobConfig
 from engine.errors import PlacementError
 from engine.job import Plan
-from engine.placement import Node, place
+from engine.nodes import Node
+from engine.placement import place
 from k8s.size import most_channels, pod_memory, pods_needed
 from operators import Pipeline, source
 from operators.sinks import Collect

@@ -14,7 +14,8 @@ import pytest
 from engine.config import JobConfig
 from engine.job import JobHandle, Plan
 from engine.network import Cancelled, NetworkError
-from engine.placement import Node, Placement
+from engine.nodes import Node
+from engine.placement import Placement
 from engine.runtime.coordinator import Started
 from engine.runtime.description import TaskFailure, TaskStatistics
 from engine.runtime.imports import ImportPath

@@ -13,7 +13,8 @@ import engine
 from engine.config import JobConfig
 from engine.errors import CheckpointError
 from engine.job import Plan
-from engine.placement import Node, place
+from engine.nodes import Node
+from engine.placement import place
 from engine.runtime.folders import plan_folders
 from engine.service import Peer, Service, Site
 from operators import source

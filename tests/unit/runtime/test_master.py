@@ -13,7 +13,8 @@ import pytest
 from engine.config import JobConfig
 from engine.errors import JobCancelled, OperatorError, StartError, WorkerLost
 from engine.job import Plan
-from engine.placement import Node, Placement
+from engine.nodes import Node
+from engine.placement import Placement
 from engine.runtime.coordinator import Started
 from engine.runtime.description import LimitReached, Remark, TaskDescription, TaskFailure
 from engine.runtime.launcher import Launcher, WorkerDied, WorkerHandle

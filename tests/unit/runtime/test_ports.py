@@ -14,7 +14,8 @@ from engine.config import JobConfig
 from engine.errors import ConfigError, StartError
 from engine.job import Plan
 from engine.network import Network
-from engine.placement import Node, Placement
+from engine.nodes import Node
+from engine.placement import Placement
 from engine.runtime.ports import check_ports, listen
 from engine.runtime.threads import ThreadLauncher
 from pipelines.model_broadcast import model_broadcast

@@ -6,7 +6,8 @@ import pytest
 
 from engine.config import JobConfig
 from engine.job import Plan
-from engine.placement import Node, place
+from engine.nodes import Node
+from engine.placement import place
 from engine.runtime.wiring import channel_in_words, describe_tasks
 from operators import source
 from operators.sinks import Discard
