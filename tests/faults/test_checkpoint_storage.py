@@ -12,9 +12,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -43,14 +44,19 @@ CANNOT_MOUNT = subprocess.run(
 ).returncode
 
 
-@pytest.mark.skipif(bool(CANNOT_MOUNT), reason="no file systems may be mounted here")
-def test_a_disk_that_is_full_costs_checkpoints_and_nothing_else(tmp_path: Path) -> None:
-    disk = tmp_path / "disk"
+@contextmanager
+def on_small_disk(
+    tmp_path: Path, records: int, **settings: Any
+) -> Iterator[tuple[subprocess.Popen[bytes], Path, Path]]:
+    """A job with checkpoints on a disk of its own, once it has some.
+
+    Its process, the disk as it sees it, and the file that has what it tells.
+    """
+    disk, told = tmp_path / "disk", tmp_path / "told"
     disk.mkdir()
-    settings = {"checkpoints": str(disk / "checkpoints"), "progress": "line"}
+    settings["checkpoints"] = str(disk / "checkpoints")
     program = [sys.executable, "-m", checkpointed.__name__]
-    arguments = [str(tmp_path), str(RECORDS), json.dumps(settings)]
-    told = tmp_path / "told"
+    arguments = [str(tmp_path), str(records), json.dumps(settings)]
     with (
         held(tmp_path),
         told.open("w") as stderr,
@@ -63,16 +69,22 @@ def test_a_disk_that_is_full_costs_checkpoints_and_nothing_else(tmp_path: Path) 
         try:
             inside = Path(f"/proc/{job.pid}/root{disk}")
             wait_until(lambda: newest(inside) >= 2, seconds=60)
-            fill(inside / "full")
-            wait_until(lambda: NO_SPACE.search(told.read_text()), seconds=60)
-            (inside / "full").unlink()
-            full_at = newest(inside)
-            wait_until(lambda: newest(inside) >= full_at + 2, seconds=60)
-            assert found(tmp_path / "out") != expected(RECORDS)
-            (tmp_path / checkpointed.HOLD).unlink()
-            assert job.wait(60) == 0, told.read_text()
+            yield job, inside, told
         finally:
             job.kill()
+
+
+@pytest.mark.skipif(bool(CANNOT_MOUNT), reason="no file systems may be mounted here")
+def test_a_disk_that_is_full_costs_checkpoints_and_nothing_else(tmp_path: Path) -> None:
+    with on_small_disk(tmp_path, RECORDS, progress="line") as (job, inside, told):
+        fill(inside / "full")
+        wait_until(lambda: NO_SPACE.search(told.read_text()), seconds=60)
+        (inside / "full").unlink()
+        full_at = newest(inside)
+        wait_until(lambda: newest(inside) >= full_at + 2, seconds=60)
+        assert found(tmp_path / "out") != expected(RECORDS)
+        (tmp_path / checkpointed.HOLD).unlink()
+        assert job.wait(60) == 0, told.read_text()
     assert "restart" not in told.read_text()
     assert found(tmp_path / "out") == expected(RECORDS)
     assert left_over(tmp_path / "out") == []
@@ -119,36 +131,15 @@ def test_an_s3_that_is_away_costs_time_and_nothing_else(
 
 @pytest.mark.skipif(bool(CANNOT_MOUNT), reason="no file systems may be mounted here")
 def test_a_job_ends_whose_disk_has_become_read_only(tmp_path: Path) -> None:
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    settings = {
-        "checkpoints": str(disk / "checkpoints"),
-        "checkpoint_timeout_seconds": SECONDS_OF_PATIENCE,
-    }
-    program = [sys.executable, "-m", checkpointed.__name__]
-    arguments = [str(tmp_path), "400", json.dumps(settings)]
-    told = tmp_path / "told"
-    with (
-        held(tmp_path),
-        told.open("w") as stderr,
-        subprocess.Popen(
-            [*MOUNT, WITH_SMALL_DISK, "sh", str(disk), *program, *arguments],
-            stderr=stderr,
-            cwd=ROOT,
-        ) as job,
-    ):
-        try:
-            inside = Path(f"/proc/{job.pid}/root{disk}")
-            wait_until(lambda: newest(inside) >= 2, seconds=60)
-            # An ordinary user may not change groups there, nor need to.
-            remount = ["nsenter", f"--target={job.pid}", "--user", "--preserve-credentials"]
-            remount += ["--mount", "mount"]
-            remount += ["-o", "remount,bind,ro", str(disk)]  # it is busy while a file is written
-            wait_until(lambda: subprocess.run(remount, check=False).returncode == 0)
-            (tmp_path / checkpointed.HOLD).unlink()
-            assert job.wait(60) == 1, told.read_text()
-        finally:
-            job.kill()
+    settings = {"checkpoint_timeout_seconds": SECONDS_OF_PATIENCE}
+    with on_small_disk(tmp_path, 400, **settings) as (job, _, told):
+        # An ordinary user may not change groups there, nor need to.
+        remount = ["nsenter", f"--target={job.pid}", "--user", "--preserve-credentials"]
+        remount += ["--mount", "mount"]
+        remount += ["-o", "remount,bind,ro", str(tmp_path / "disk")]  # busy while a file is written
+        wait_until(lambda: subprocess.run(remount, check=False).returncode == 0)
+        (tmp_path / checkpointed.HOLD).unlink()
+        assert job.wait(60) == 1, told.read_text()
     assert re.search(r"StorageError: the last checkpoint could .*Read-only", told.read_text())
     assert "checkpoint_timeout_seconds" in told.read_text()
 
