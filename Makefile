@@ -160,7 +160,7 @@ peers-pyflink: peers-flink
 	env -u PIP_CONSTRAINT -u VIRTUAL_ENV .peers/$*/bin/python -m pip install --quiet --requirement $<
 	@touch $@
 
-k8s-check: $(BUILT) $(K8S_TOOLS) ## manifests of every overlay: schemas, scores, lints, Dockerfile
+k8s-check: $(BUILT) $(K8S_TOOLS) ## manifests of every overlay: schemas, lints, Dockerfile
 	$(BIN)/oka k8s check
 
 k8s-tools: $(K8S_TOOLS) ## install what k8s-check needs into .k8s: minutes the first time

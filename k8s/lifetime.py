@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from engine.config import JobConfig
 from engine.errors import ConfigError
 from k8s.manifests import Cluster, Document
@@ -52,24 +49,12 @@ def check_is_kept(checkpoints: str, cluster: Cluster) -> None:
     if checkpoints.startswith("s3://"):
         return
     for group in cluster.groups:
-        if group.replicas and not _is_on_volume(checkpoints, group.pod, group.container):
+        if group.replicas and not group.keeps(checkpoints):
             raise ConfigError(
                 f"checkpoints is {checkpoints!r}, expected s3://… or a folder of a volume that all "
                 f"pods share: in {group.where} it goes with the pod",
                 "mount a PersistentVolumeClaim (ReadWriteMany) in an overlay of your own",
             )
-
-
-def _is_on_volume(path: str, pod: Mapping[str, Any], container: Mapping[str, Any]) -> bool:
-    lasting = {
-        volume["name"]
-        for volume in pod.get("volumes", ())
-        if not volume.keys() & {"emptyDir", "configMap", "secret", "downwardAPI", "ephemeral"}
-    }
-    return any(
-        mount["name"] in lasting and f"{path}/".startswith(f"{mount['mountPath'].rstrip('/')}/")
-        for mount in container.get("volumeMounts", ())
-    )
 
 
 def _check_options(options: Options) -> None:

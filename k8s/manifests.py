@@ -6,7 +6,7 @@ import re
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import yaml
@@ -20,6 +20,8 @@ Document = dict[str, Any]
 
 FOLDER = Path(__file__).parent
 _SERVING = ("Deployment", "StatefulSet")
+_PASSING = frozenset({"emptyDir", "configMap", "secret", "downwardAPI", "ephemeral"})
+"""Kinds of volumes that go with their pod."""
 COMPONENT = "app.kubernetes.io/component"
 """The label that says which job an object belongs to."""
 
@@ -70,6 +72,15 @@ class Group:
             except ValueError:
                 continue
         return resources
+
+    def keeps(self, path: str) -> bool:
+        """Whether what is there outlives its pods: on a volume that does not go with them."""
+        volumes = {each["name"]: each.keys() for each in self.pod.get("volumes", ())}
+        return any(
+            not _PASSING & volumes.get(mount["name"], _PASSING)
+            and PurePosixPath(path).is_relative_to(mount["mountPath"])
+            for mount in self.container.get("volumeMounts", ())
+        )
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ def nodes(subject: Subject) -> Iterator[Finding]:
         except ValueError as error:
             yield Finding(cluster.owner, f"{NODE} is {shared!r}: {error}")
             continue
-        pod = _withoutroom_of(pods_of(subject, cluster), machines, shared is None)
+        pod = _without_room(pods_of(subject, cluster), machines, shared is None)
         if pod is not None:
             able = {each.name: each for each in machines if _may(pod, each)}
             there = [f"{sum(_may(pod, each) for each in machines)} nodes"]
@@ -63,7 +63,7 @@ def quotas(subject: Subject) -> Iterator[Finding]:
                         yield Finding(cluster.owner, problem, "Kubernetes refuses it")
 
 
-def _withoutroom_of(pods: list[Pod], machines: list[Machine], apart: bool) -> Pod | None:
+def _without_room(pods: list[Pod], machines: list[Machine], apart: bool) -> Pod | None:
     """The first pod that fits nowhere beside those before it; `apart`: Ray pods share no node."""
     left = [dict(machine.room) for machine in machines]
     taken: set[int] = set()

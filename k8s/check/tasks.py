@@ -6,7 +6,6 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import PurePosixPath
 
 import yaml
 
@@ -14,7 +13,7 @@ from engine.errors import ConfigError, EngineError
 from engine.placement import place
 from k8s.check.finding import Finding, either, note
 from k8s.jobs import NotHere
-from k8s.manifests import Cluster, Document, matches, name, namespace, of_kind, spec
+from k8s.manifests import Document, matches, name, namespace, of_kind, spec
 from k8s.subject import Subject
 
 
@@ -66,7 +65,7 @@ def checkpoints(subject: Subject) -> Iterator[Finding]:
         bucket = re.fullmatch(r"s3://([^/]+)(/.*)?", url)
         if bucket and not re.fullmatch(r"[a-z0-9][-a-z0-9.]{1,61}[a-z0-9]", bucket.group(1)):
             yield Finding(where, f"checkpoints are {url}, which is no name of a bucket")
-        elif not bucket and not _is_kept(PurePosixPath(url), cluster):
+        elif not bucket and not all(group.keeps(url) for group in cluster.groups):
             problem = f"checkpoints are {url}, which pods take with them when they end"
             yield Finding(where, problem, "s3://BUCKET/PREFIX, or a volume that all pods share")
         if (other := users.setdefault(url.rstrip("/"), where)) != where:
@@ -78,17 +77,6 @@ def checkpoints(subject: Subject) -> Iterator[Finding]:
         if deadline := said.get("activeDeadlineSeconds"):
             problem = f"ends after activeDeadlineSeconds, {deadline}, retries among them"
             yield note(where, problem, "a job without an end has none; KubeRay does not retry then")
-
-
-def _is_kept(path: PurePosixPath, cluster: Cluster) -> bool:
-    """Whether every pod has a volume there that stays when it ends."""
-    for group in cluster.groups:
-        volumes = {each["name"]: each.keys() for each in group.pod.get("volumes", [])}
-        mounts = group.container.get("volumeMounts", [])
-        kept = [each for each in mounts if not _PASSING & volumes.get(each["name"], _PASSING)]
-        if not any(path.is_relative_to(each["mountPath"]) for each in kept):
-            return False
-    return True
 
 
 def budgets(subject: Subject) -> Iterator[Finding]:
@@ -127,7 +115,6 @@ def _pods(subject: Subject, budget: Document) -> Counter[int]:
     return +counts
 
 
-_PASSING = {"emptyDir", "configMap", "secret"}
 _NUMBER = (
     "for what is no number Kubernetes asks the pods' controller how many there should be, which a "
     "RayCluster does not tell, and then allows no eviction at all"
