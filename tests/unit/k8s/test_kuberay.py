@@ -97,8 +97,9 @@ OF_1_7: list[tuple[str, dict[str, Any]]] = [
     ("feature gates", {f"{CLUSTER} networkPolicy": {"mode": "DenyAll"}}),
     ("feature gates", {f"{CLUSTER} tlsOptions": {"enabled": True}}),
     ("rocksdb", {f"{CLUSTER} gcsFaultToleranceOptions": {"backend": "rocksdb"}}),
-    # The operator's controllers say these, and not its validation.
+    # A mode that the operator does not know matches no branch of it: nothing submits the job.
     ("submissionMode", {"submissionMode": "K8JobMode"}),
+    # `ValidateRayClusterUpgradeOptions` refuses it.
     ("upgradeStrategy", {f"{CLUSTER} upgradeStrategy": {"type": "Recreate"}}),
 ]
 
