@@ -21,7 +21,7 @@ from ray.util.scheduling_strategies import (
 )
 
 from engine.config import JobConfig
-from engine.errors import LEFT
+from engine.errors import LEFT, StartError
 from engine.nodes import Node, add_to
 from engine.runtime.description import TaskDescription
 from engine.runtime.launcher import DrainingNode, Launcher, WorkerDied, WorkerHandle
@@ -156,7 +156,7 @@ class RayLauncher(Launcher):
         for worker in self._workers:
             worker.kill()
         self._workers = []
-        if self._connection.is_open:
+        with suppress(StartError), self._connection.calling():  # Ray frees what its leaver has
             self._reservations.release()
         shutil.rmtree(self.folder, ignore_errors=True)
         self._connection.leave()
@@ -216,6 +216,8 @@ class RayWorker(WorkerHandle):
             with suppress(InvalidStateError):  # the connection was lost meanwhile
                 if error is None:
                     answer.set_result(reply.result())
+                elif not self._connection.is_open:
+                    answer.set_exception(WorkerDied(LEFT))  # Ray ends the actors of its leaver
                 elif isinstance(error, RayActorError):
                     self.was_told_of = _EXIT.search(str(error)) is not None
                     answer.set_exception(WorkerDied(_status(error), self._last_log_lines()))
@@ -242,8 +244,13 @@ class RayWorker(WorkerHandle):
         """End the actor's process at once. Nothing is called any more."""
         with self._calling:
             actor, self._actor = self._actor, None
-            if actor is not None and self._connection.is_open:
+            if actor is None or not self._connection.is_open:
+                return
+            try:
                 ray.kill(actor, no_restart=True)
+            except Exception:
+                if self._connection.is_open:
+                    raise  # else Ray has ended the actors of a process that left it
 
     def lose(self) -> None:
         """Nothing is heard of the actor any more."""

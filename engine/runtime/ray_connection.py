@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import ray
+from ray._private import auto_init_hook
 from ray.exceptions import AuthenticationError
 
 from engine.errors import HINT_LEFT, LEFT, StartError
@@ -30,7 +31,8 @@ class Connection:
     """One job's part in the connection. Thread-safe.
 
     Invariant: nothing of Ray is called once `is_open` is false. Many of Ray's functions would
-    connect the process anew, and start a cluster where there is none.
+    connect the process anew, and start a cluster where there is none; while a job is part of the
+    connection they raise instead, since the process may leave Ray between a look and a call.
     """
 
     def __init__(self, address: str | None, needed: Mapping[str, float]) -> None:
@@ -64,6 +66,7 @@ class Connection:
             self._ours = _current()
             self._left = threading.Event()
             _connections.add(self)
+            auto_init_hook.enable_auto_connect = False
 
     @property
     def is_open(self) -> bool:
@@ -107,7 +110,10 @@ class Connection:
         with _lock:
             self._left.set()
             _connections.discard(self)
-            if _connections or _opened is None:
+            if _connections:
+                return
+            auto_init_hook.enable_auto_connect = _AUTO_CONNECT
+            if _opened is None:
                 return
             ours, _opened = _opened, None
             if _current() == ours:  # else the program has done so itself
@@ -162,4 +168,6 @@ _connections: set[Connection] = set()
 """Those of the jobs that are not over."""
 _opened: object = None
 """The one that a job has opened."""
+_AUTO_CONNECT = auto_init_hook.enable_auto_connect
+"""Whether Ray's functions connect a process that is not; `RAY_ENABLE_AUTO_CONNECT` says so."""
 _PERIOD_SECONDS = 1.0

@@ -81,11 +81,13 @@ print("done")
 
 def test_a_program_that_connects_itself_leaves_itself() -> None:
     printed = program("""
+from ray._private import auto_init_hook
 ray.init(namespace="mine", logging_level="WARNING")
 mine = ray.put("mine")
 assert engine.execute(numbers, runtime="ray").output == [0, 1, 2, 3, 4]
 assert ray.get(mine) == "mine"
 job = submit(endless)
+assert not auto_init_hook.enable_auto_connect
 ray.shutdown()
 try: job.wait_finished(60)
 except (engine.WorkerLost, engine.StartError) as error: print(error)
@@ -93,6 +95,7 @@ job.wait_stopped()
 assert not ray.is_initialized()
 assert job.statistics() is not None
 assert not ray.is_initialized()
+assert ray.get(ray.put("connected")) == "connected"
 """)
     assert "this process has left its Ray cluster" in printed
     assert "hint: call ray.shutdown() when the jobs have ended" in printed
