@@ -26,9 +26,11 @@ from engine.checkpoint import (
 from engine.config import JobConfig
 from engine.errors import EngineError, Fenced, StorageError
 from engine.graph.logical import LogicalOperator
-from engine.runtime.coordinator import Broken
 from engine.runtime.description import Start, TaskDescription
 from engine.runtime.epochs import Store, Stored, StoreFailed, Wanted
+from engine.runtime.events import (
+    Broken,
+)
 from engine.runtime.reply import text_of
 
 Outcome = Callable[[Stored | StoreFailed | Broken], None]

@@ -25,170 +25,53 @@ told to cancel.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
 from engine.config import JobConfig
 from engine.errors import (
-    ChannelLost,
     EngineError,
     JobCancelled,
     JobStopped,
-    OperatorError,
     StartError,
     StorageError,
-    WorkerLost,
 )
 from engine.graph.execution import ExecutionGraph
 from engine.runtime.epochs import (
     Barrier,
     CheckpointFailed,
     Commit,
-    EpochCommand,
     EpochEvent,
     Epochs,
     Mark,
     Say,
     Wanted,
 )
+from engine.runtime.events import (
+    Broken,
+    Call,
+    Cancelled,
+    Command,
+    Died,
+    Done,
+    Draining,
+    EndSource,
+    Event,
+    Failed,
+    Progressed,
+    RaiseLimit,
+    Reached,
+    Started,
+    Step,
+    Stopped,
+    Verify,
+)
+from engine.runtime.failures import GRACE_SECONDS, Failures
 from engine.runtime.last_checkpoint import LastCheckpoint
 from engine.runtime.limits import Limits
-from engine.runtime.moves import Leaving, Moves
+from engine.runtime.moves import Moves
 from engine.runtime.needed import unneeded_sources
-from engine.runtime.placing import Place, Placed, Placing, Waits
+from engine.runtime.placing import Placed, Placing, Waits
 from engine.runtime.restarts import Restarts
 from engine.runtime.source_alignment import SourceAlignment
-
-Step: TypeAlias = Literal[
-    "place", "process_id", "deploy", "connect", "run", "commit", "cancel", "close"
-]
-"""A method of the worker, but for `place`. Only a worker that lives is given work: `process_id`
-asks whether it does, so that one that is killed while it starts leaves nothing."""
-
-
-@dataclass(frozen=True)
-class Started:
-    """Somebody wants an attempt to begin: the first, or one in the place of that at work."""
-
-
-@dataclass(frozen=True)
-class Done:
-    """A task is done with a step."""
-
-    task: int
-    step: Step
-    attempt: int
-
-
-@dataclass(frozen=True)
-class Failed:
-    """A task could not take a step, or failed in it; its worker lives."""
-
-    task: int
-    step: Step
-    attempt: int
-    error: EngineError
-
-
-@dataclass(frozen=True)
-class Died:
-    """The worker of a task is gone."""
-
-    task: int
-    error: WorkerLost
-
-
-@dataclass(frozen=True)
-class Reached:
-    """An operator of a task has emitted all that its limit lets through."""
-
-    task: int
-    attempt: int
-    operator: str
-
-
-@dataclass(frozen=True)
-class Progressed:
-    """The source of a task has come so far in event time; None: it is idle, or has ended."""
-
-    task: int
-    attempt: int
-    watermark_us: int | None
-
-
-@dataclass(frozen=True)
-class Stopped:
-    """Somebody wants the sources to end."""
-
-
-@dataclass(frozen=True)
-class Cancelled:
-    """Somebody wants the job to end."""
-
-
-@dataclass(frozen=True)
-class Draining:
-    """These nodes are about to go: all that are, each time anew."""
-
-    nodes: tuple[Leaving, ...]
-
-
-@dataclass(frozen=True)
-class Broken:
-    """The master itself cannot go on."""
-
-    error: BaseException
-
-
-Event: TypeAlias = (
-    Started
-    | Placed
-    | Waits
-    | Done
-    | Failed
-    | Died
-    | Reached
-    | Progressed
-    | Stopped
-    | Cancelled
-    | Draining
-    | Broken
-    | EpochEvent
-)
-
-
-@dataclass(frozen=True)
-class Call:
-    """Have a task take a step."""
-
-    task: int
-    step: Step
-    attempt: int
-
-
-@dataclass(frozen=True)
-class EndSource:
-    """Let the source of a task end, as if it had no more."""
-
-    task: int
-    attempt: int
-
-
-@dataclass(frozen=True)
-class RaiseLimit:
-    """Let the source of a task read until it has come further than this in event time."""
-
-    task: int
-    attempt: int
-    limit_us: int
-
-
-@dataclass(frozen=True)
-class Verify:
-    """Look whether the job is still this driver's; it is `Broken` if not."""
-
-
-Command: TypeAlias = Place | Call | EndSource | RaiseLimit | Verify | EpochCommand
 
 
 class Coordinator:
@@ -220,12 +103,10 @@ class Coordinator:
         self._placing = Placing(config.start_timeout_seconds, config.connect_timeout_seconds)
         self._awaited: set[int] = set()
         """The tasks that are not done with the step."""
-        self._failures: dict[int, EngineError] = {}
-        """The worst of each task, in this step."""
+        self._failures = Failures()
+        """Those in this step."""
         self._deadline: float | None = None
         """Of the step."""
-        self._grace: float | None = None
-        """Until when a death may still explain a broken channel."""
         self._restart: float | None = None
         """When the attempt after the one that failed begins."""
         self.restarts = Restarts(config.restarts)
@@ -269,10 +150,10 @@ class Coordinator:
 
     def _is_due(self, now: float) -> bool:
         """Whether another attempt begins: not without a worker that died."""
-        deaths = (error for error in self._failures.values() if isinstance(error, WorkerLost))
         is_storing = self.epochs is not None and self.epochs.is_storing
         is_wanted = self._is_started or self._moves_now(now)
-        return is_wanted and self.error is None and not any(deaths) and not is_storing
+        is_open = self.error is None and not self._failures.has_deaths
+        return is_wanted and is_open and not is_storing
 
     def _moves_now(self, now: float) -> bool:
         """Whether tasks leave nodes that are about to go; sees to the checkpoint before that."""
@@ -380,14 +261,14 @@ class Coordinator:
             commands.append(Mark(self.epochs.last))
         self.step = step
         self._awaited = set() if step is None else set(self._alive)
-        self._failures = {}
-        self._deadline = self._grace = None
+        self._failures = Failures()
+        self._deadline = None
         if step == "place":
             self._awaited = {task.id for task in self._graph.vertices}.difference(self._alive)
             self._new |= self._awaited
             return commands
         if step in _ENDING:
-            self._deadline = now + (_GRACE_SECONDS if self._restart is None else _SILENT_SECONDS)
+            self._deadline = now + (GRACE_SECONDS if self._restart is None else _SILENT_SECONDS)
         elif step in _STARTING:
             self._deadline = now + self._config.connect_timeout_seconds
         elif step in _WORDS:
@@ -404,7 +285,7 @@ class Coordinator:
                 self._is_stopped = True
             case CheckpointFailed(task, attempt, _, error) if not isinstance(error, StorageError):
                 if (attempt, self.step) == (self.attempt, "run"):
-                    self._fail(task, error)  # what cannot be encoded cannot be so later
+                    self._failures.note(task, error)  # what cannot be encoded cannot be so later
         self.epochs.note(event, now)
         if self.epochs.stored not in (stored, self.epochs.first):
             self.restarts.progressed()  # the first is stored however soon the job fails again
@@ -425,9 +306,10 @@ class Coordinator:
                 self.attempt,
             ):
                 self._awaited.discard(task)
-                self._fail(task, error)
+                self._failures.note(task, error)
             case Died(task, error):
-                is_done = self.step == "commit" and task not in {*self._awaited, *self._failures}
+                is_at_work = task in self._awaited or task in self._failures
+                is_done = self.step == "commit" and not is_at_work
                 # Nobody is at work: it is one more to be placed, of the failure that is known.
                 is_of_before = self.step == "process_id" and task not in self._new
                 is_of_before &= self.epochs is not None
@@ -438,7 +320,7 @@ class Coordinator:
                     if self.step == "place":
                         self._awaited.add(task)
                     elif not is_done and not is_of_before:
-                        self._fail(task, error)
+                        self._failures.note(task, error)
             case Reached(task, attempt, operator) if (self.step, self.attempt) == ("run", attempt):
                 self._unwanted |= self._limits.reached(task, operator)
             case Progressed(task, attempt, time) if (self.step, self.attempt) == ("run", attempt):
@@ -450,17 +332,11 @@ class Coordinator:
             case Broken(error) if self.step not in _ENDING or self._restart is not None:
                 self.error = self.error or error
 
-    def _fail(self, task: int, error: EngineError) -> None:
-        before = self._failures.get(task)
-        if before is None or _rank(error) < _rank(before):
-            self._failures[task] = error
-
     def _verdict(self, now: float) -> EngineError | None:
         """Why the job cannot go on, if that is clear by now."""
-        error = min(
-            (self._failures[task] for task in sorted(self._failures)), default=None, key=_rank
-        )
-        if error is not None and not self._is_open(error, now):
+        assert self.step is not None
+        error = self._failures.verdict(self.step, now, is_over=not self._awaited)
+        if error is not None:
             return error
         if self._is_cancelled:
             return self._cancelled()
@@ -469,19 +345,6 @@ class Coordinator:
         if self._awaited and self._deadline is not None and now >= self._deadline:
             return self._late()
         return None
-
-    def _is_open(self, error: EngineError, now: float) -> bool:
-        """Whether something worse may be known soon."""
-        if self.step == "commit":  # what other sinks hold becomes final all the same
-            return bool(self._awaited) and isinstance(error, OperatorError)
-        if self.step != "run":
-            return False
-        if self._grace is None and isinstance(error, ChannelLost):
-            # A channel breaks when its other end dies, and is often noticed first.
-            self._grace = now + _GRACE_SECONDS
-        if self._grace is None or isinstance(error, WorkerLost):
-            return False
-        return bool(self._awaited) and now < self._grace
 
     def _cancelled(self) -> JobCancelled:
         return JobCancelled(f"job {self._config.name!r} was cancelled")
@@ -506,7 +369,7 @@ class Coordinator:
         commands: list[Command] = []
         if self.epochs is not None:
             commands += self._of_epochs(self.epochs, now)
-        due = [self._deadline, self._grace, self._restart, self._last_checkpoint.deadline]
+        due = [self._deadline, self._failures.grace, self._restart, self._last_checkpoint.deadline]
         if self.epochs is not None:
             due += [self.epochs.wake, self._moves.wake(now)]
         wakes = [each for each in due if each is not None and each > now]
@@ -554,11 +417,6 @@ class Coordinator:
         return [EndSource(task, self.attempt) for task in self._alive if task in ending]
 
 
-def _rank(error: EngineError) -> int:
-    """The place of an error among those of which one is told."""
-    return 0 if isinstance(error, WorkerLost) else 1 if isinstance(error, OperatorError) else 2
-
-
 _STARTING: tuple[Step | None, ...] = ("process_id", "deploy", "connect")
 _ENDING: tuple[Step | None, ...] = ("cancel", "close")
 _FINAL: tuple[Step | None, ...] = ("commit", "cancel", "close")
@@ -580,6 +438,5 @@ _WORDS: dict[Step | None, str] = {
 }
 """What steps are to the user."""
 _TICK_SECONDS = 1.0
-_GRACE_SECONDS = 0.8
 _SILENT_SECONDS = 1.0
 """So long a task that lives may take to answer that it is cancelled."""

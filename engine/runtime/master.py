@@ -34,24 +34,7 @@ from engine.nodes import Node
 from engine.placement import Placement, place_again
 from engine.runtime.checkpoints import Checkpoints
 from engine.runtime.coordinator import (
-    Broken,
-    Call,
-    Cancelled,
-    Command,
     Coordinator,
-    Died,
-    Done,
-    Draining,
-    EndSource,
-    Event,
-    Failed,
-    Progressed,
-    RaiseLimit,
-    Reached,
-    Started,
-    Step,
-    Stopped,
-    Verify,
 )
 from engine.runtime.description import (
     LimitReached,
@@ -71,6 +54,25 @@ from engine.runtime.epochs import (
     Mark,
     Say,
     Store,
+)
+from engine.runtime.events import (
+    Broken,
+    Call,
+    Cancelled,
+    Command,
+    Died,
+    Done,
+    Draining,
+    EndSource,
+    Event,
+    Failed,
+    Progressed,
+    RaiseLimit,
+    Reached,
+    Started,
+    Step,
+    Stopped,
+    Verify,
 )
 from engine.runtime.imports import ImportPath
 from engine.runtime.launcher import DrainingNode, Launcher, WorkerDied, WorkerHandle

@@ -16,8 +16,10 @@ from engine.job import JobHandle, Plan
 from engine.network import Cancelled, NetworkError
 from engine.nodes import Node
 from engine.placement import Placement
-from engine.runtime.coordinator import Started
 from engine.runtime.description import TaskFailure, TaskStatistics
+from engine.runtime.events import (
+    Started,
+)
 from engine.runtime.imports import ImportPath
 from engine.runtime.launcher import Launcher
 from engine.runtime.local import LocalLauncher

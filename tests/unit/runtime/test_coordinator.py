@@ -22,10 +22,13 @@ from engine.errors import (
 from engine.graph import chain, logical_graph
 from engine.graph.execution import ExecutionGraph, expand
 from engine.runtime.coordinator import (
+    Coordinator,
+    Say,
+)
+from engine.runtime.events import (
     Broken,
     Call,
     Cancelled,
-    Coordinator,
     Died,
     Done,
     EndSource,
@@ -34,7 +37,6 @@ from engine.runtime.coordinator import (
     Progressed,
     RaiseLimit,
     Reached,
-    Say,
     Started,
     Step,
     Stopped,

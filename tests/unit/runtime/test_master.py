@@ -15,8 +15,10 @@ from engine.errors import JobCancelled, OperatorError, StartError, WorkerLost
 from engine.job import Plan
 from engine.nodes import Node
 from engine.placement import Placement
-from engine.runtime.coordinator import Started
 from engine.runtime.description import LimitReached, Remark, TaskDescription, TaskFailure
+from engine.runtime.events import (
+    Started,
+)
 from engine.runtime.launcher import Launcher, WorkerDied, WorkerHandle
 from engine.runtime.master import JobMaster
 from engine.runtime.reply import CallFailed, pack

@@ -9,14 +9,7 @@ import pytest
 from engine.config import JobConfig
 from engine.errors import StorageError, WorkerLost
 from engine.runtime.coordinator import (
-    Call,
-    Command,
     Coordinator,
-    Died,
-    Done,
-    Draining,
-    Failed,
-    Started,
 )
 from engine.runtime.epochs import (
     Acknowledged,
@@ -29,6 +22,15 @@ from engine.runtime.epochs import (
     Stored,
     StoreFailed,
     Wanted,
+)
+from engine.runtime.events import (
+    Call,
+    Command,
+    Died,
+    Done,
+    Draining,
+    Failed,
+    Started,
 )
 from engine.runtime.moves import Leaving
 from engine.runtime.placing import Place, Placed

@@ -9,13 +9,15 @@ import pytest
 from engine.config import JobConfig
 from engine.errors import JobCancelled, PlacementError, StartError, WorkerLost
 from engine.runtime.coordinator import (
+    Coordinator,
+    Say,
+)
+from engine.runtime.events import (
     Call,
     Cancelled,
-    Coordinator,
     Died,
     Done,
     Failed,
-    Say,
     Started,
 )
 from engine.runtime.placing import Place, Placed, Waits

@@ -24,17 +24,7 @@ from engine.errors import (
 from engine.graph import chain, logical_graph
 from engine.graph.execution import ExecutionGraph, expand
 from engine.runtime.coordinator import (
-    Broken,
-    Call,
-    Cancelled,
     Coordinator,
-    Died,
-    Done,
-    Draining,
-    EndSource,
-    Failed,
-    Started,
-    Verify,
 )
 from engine.runtime.epochs import (
     Acknowledged,
@@ -48,6 +38,18 @@ from engine.runtime.epochs import (
     Stored,
     StoreFailed,
     Wanted,
+)
+from engine.runtime.events import (
+    Broken,
+    Call,
+    Cancelled,
+    Died,
+    Done,
+    Draining,
+    EndSource,
+    Failed,
+    Started,
+    Verify,
 )
 from engine.runtime.moves import Leaving
 from engine.runtime.placing import Place, Placed, Waits
