@@ -6,12 +6,10 @@ decides nothing: what happens goes to the `Coordinator`, whose commands it carri
 
 from __future__ import annotations
 
-import pickle
 import queue
-import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from concurrent.futures import Future, wait
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -20,18 +18,14 @@ from engine import record_registry
 from engine.checkpoint import Answer, Request
 from engine.config import JobConfig
 from engine.errors import (
-    ChannelLost,
-    CheckpointError,
     EngineError,
-    OperatorError,
-    PlacementError,
     StartError,
     StorageError,
     WorkerLost,
 )
 from engine.graph.execution import ExecutionGraph
 from engine.nodes import Node
-from engine.placement import Placement, place_again
+from engine.placement import Placement
 from engine.runtime.checkpoints import Checkpoints
 from engine.runtime.coordinator import (
     Coordinator,
@@ -76,12 +70,13 @@ from engine.runtime.events import (
 )
 from engine.runtime.imports import ImportPath
 from engine.runtime.launcher import DrainingNode, Launcher, WorkerDied, WorkerHandle
-from engine.runtime.moves import Leaving
 from engine.runtime.node_watch import NodeWatch
+from engine.runtime.outcomes import error_of, outcome, unpickle_result
 from engine.runtime.pickling import Pickled, pickle_descriptions
-from engine.runtime.placing import Place, Placed, Waits
-from engine.runtime.reply import CallFailed, open_reply, text_of
-from engine.runtime.wiring import channel_in_words, channel_peers, describe_tasks, service_peers
+from engine.runtime.placing import Place, Waits
+from engine.runtime.reply import CallFailed
+from engine.runtime.wiring import channel_peers, service_peers
+from engine.runtime.workers import Workers
 
 
 @dataclass(frozen=True)
@@ -116,12 +111,9 @@ class JobMaster:
     ) -> None:
         self._graph = graph
         self._config = config
-        self._place_all = place
-        nowhere = Placement(dict.fromkeys((task.id for task in graph.vertices), Node("", "", {})))
-        self._tasks = describe_tasks(graph, nowhere, config)
-        """As they are on the nodes that they have, once they have some."""
         self._launcher = launcher
         self._tell, self._warn = tell, warn
+        self._workers = Workers(graph, place, config, launcher, warn)
         self._news: queue.SimpleQueue[Callable[[], Event | None]] = queue.SimpleQueue()
         """What has happened, to be looked at by the thread of `run`."""
         self._checkpoints = (
@@ -129,7 +121,7 @@ class JobMaster:
             if config.checkpoints is None
             else Checkpoints(
                 config,
-                self._tasks,
+                self._workers.tasks,
                 warn,
                 lambda wanted: self._news.put(lambda: wanted),
                 check_parallelism,
@@ -137,7 +129,6 @@ class JobMaster:
         )
         first = 1 if self._checkpoints is None else self._checkpoints.first_epoch
         self._coordinator = Coordinator(graph, config, first)
-        self._workers: list[WorkerHandle] = []
         self._arguments: dict[Step, Callable[[WorkerHandle], tuple[Any, ...]]] = {
             "deploy": self._of_deploy,
             "connect": self._of_connect,
@@ -146,9 +137,6 @@ class JobMaster:
         self._imports = ImportPath.of_this_process()
         self._answers: dict[Step, dict[int, Any]] = {"deploy": {}, "run": {}, "commit": {}}
         """What the workers returned, by the task's id, in the last attempt."""
-        self._asking = threading.Lock()
-        self._asked: dict[WorkerHandle, Future[bytes]] = {}
-        self._last_statistics: dict[WorkerHandle, TaskStatistics] = {}
 
     def run(self) -> JobReport:
         """Start, run to the end, tear down. Raises the EngineError that ended the job."""
@@ -173,9 +161,9 @@ class JobMaster:
         found: dict[str, list[Any]] = {}
         for worker in self._workers:
             for name, result in outputs[worker.task.id].items():
-                found.setdefault(name, []).append(_unpickle(worker, name, result))
+                found.setdefault(name, []).append(unpickle_result(worker, name, result))
         measured = self._measured(statistics[worker.task.id] for worker in self._workers)
-        return JobReport(tuple(measured), found, self._hosts())
+        return JobReport(tuple(measured), found, self._workers.hosts())
 
     def _hear_last_words(self) -> None:
         """Have the error say what a worker wrote last that died on another host."""
@@ -185,12 +173,6 @@ class JobMaster:
             if log := worker.last_words():
                 told = WorkerLost(error.task, error.node, error.status, log)
                 self._coordinator.error = told
-
-    def _hosts(self) -> dict[str, tuple[str, ...]]:
-        found: dict[str, dict[str, None]] = {}
-        for worker in self._workers:
-            found.setdefault(worker.task.operators[-1].name, {})[worker.node.name] = None
-        return {name: tuple(hosts) for name, hosts in found.items()}
 
     def stop(self) -> None:
         """End all sources: `run` then comes to its end as if they had no more; idempotent."""
@@ -222,16 +204,7 @@ class JobMaster:
 
     def statistics(self) -> list[TaskStatistics]:
         """A snapshot of every task; the one before of a task that does not answer within 0.5 s."""
-        with self._asking:
-            for worker in self._workers:
-                if worker not in self._asked or self._asked[worker].done():
-                    self._asked[worker] = worker.call("statistics")
-            asked = dict(self._asked)
-        wait(asked.values(), timeout=_ANSWER_SECONDS)
-        for worker, call in asked.items():
-            if call.done() and isinstance(answer := _outcome(call), TaskStatistics):
-                self._last_statistics[worker] = answer
-        return self._measured(self._last_statistics.values())
+        return self._measured(self._workers.statistics())
 
     def _measured(self, tasks: Iterable[TaskStatistics]) -> list[TaskStatistics]:
         """These; what the driver has measured stands with the first."""
@@ -243,7 +216,7 @@ class JobMaster:
 
     def _pickle(self) -> list[Pickled]:
         kept = {} if self._checkpoints is None else self._checkpoints.classes
-        return pickle_descriptions(self._tasks, kept, of_ray=self._launcher.takes_of_ray)
+        return pickle_descriptions(self._workers.tasks, kept, of_ray=self._launcher.takes_of_ray)
 
     def _drive(self) -> None:
         """Carry out what the coordinator says, until it has no step left."""
@@ -314,7 +287,7 @@ class JobMaster:
     def _answered(self, worker: WorkerHandle, command: Call, call: Future[bytes]) -> Event | None:
         """What the end of a call is to the coordinator."""
         task, step, attempt = worker.task, command.step, command.attempt
-        answer = _outcome(call)
+        answer = outcome(call)
         match answer:
             case WorkerDied():
                 return self._lost(worker, answer)
@@ -327,7 +300,7 @@ class JobMaster:
         if attempt == self._coordinator.attempt and step in self._answers:
             self._answers[step][task.id] = answer
             if step == "run":
-                self._last_statistics[worker] = answer
+                self._workers.finished(worker, answer)
         return Done(task.id, step, attempt)
 
     def _committed(
@@ -335,7 +308,7 @@ class JobMaster:
     ) -> Event | None:
         """What the end of a commit is to the coordinator, beside the task that runs."""
         task, attempt = command.task, command.attempt
-        match _outcome(call):
+        match outcome(call):
             case WorkerDied() as died:
                 return self._lost(worker, died)
             case CallFailed() as failed:
@@ -350,70 +323,23 @@ class JobMaster:
 
         What the others are told of their nodes and services changes with it.
         """
-        choose = partial(self._choose, tasks)
-        found = self._launcher.reserve([self._tasks[task] for task in tasks], choose)
+        found = self._workers.reserve(tasks)
         if isinstance(found, Waits):
             return found
-        nodes = {worker.task.id: worker.node for worker in self._workers} | dict(found)
-        placement = Placement(nodes)
-        self._tasks = describe_tasks(self._graph, placement, self._config)
         is_first = not self._workers
         if is_first and self._checkpoints is not None and self._config.runtime == "ray":
-            self._checkpoints.look_from(self._tasks)
+            self._checkpoints.look_from(self._workers.tasks)
         self._pickled = self._pickle()
-        if is_first:
-            self._workers = list(self._launcher.launch(self._tasks, placement))
-        else:
-            with self._asking:
-                for task in tasks:
-                    before, node = self._workers[task], nodes[task]
-                    if before.node.id != node.id:
-                        told = f"moves from {before.node.name} to {node.name}"
-                        self._warn(f"task {before.task.name} {told}")
-                    self._asked.pop(before, None)
-                    self._last_statistics.pop(before, None)
-                    self._workers[task] = self._launcher.add(self._tasks[task], node)
-        for task in tasks:
+        placed = self._workers.start(found)
+        for task in placed.tasks:
             self._listen(self._workers[task])
-        return Placed(tuple(tasks))
-
-    def _choose(self, tasks: Sequence[int], nodes: Sequence[Node]) -> Mapping[int, Node]:
-        """A node for each of the tasks; all others keep theirs."""
-        if len(tasks) == len(self._tasks):
-            return self._place_all(nodes).nodes
-        before = {worker.task.id: worker.node.id for worker in self._workers}
-        if self._config.transport in ("shm", "ipc"):  # which reach no other node
-            nodes = [node for node in nodes if node.id in before.values()]
-        again = [task for task in self._graph.vertices if task.id in tasks]
-        kept = [(task, before[task.id]) for task in self._graph.vertices if task.id not in tasks]
-        return place_again(again, nodes, kept, before)
+        return placed
 
     def _draining(self, nodes: Sequence[DrainingNode]) -> Draining | None:
-        """What the job has on nodes that are about to go, the first to go first."""
+        """What is about to go, to the coordinator."""
         if self._coordinator.step == "place":  # what is free changes; it is told again
             return None
-        moving: set[int] = set()
-        lacking: set[int] = set()
-        found = []
-        for node in nodes:
-            tasks = frozenset(each.task.id for each in self._workers if each.node.id == node.id)
-            if not node.has_driver:
-                moving |= tasks
-            if not (has_room := self._has_room(moving)):
-                lacking = set(moving)
-            found.append(Leaving(node.name, tasks, node.until, has_room, node.has_driver))
-        if self._checkpoints is not None:
-            self._launcher.want([self._tasks[task] for task in sorted(lacking)])
-        return Draining(tuple(found))
-
-    def _has_room(self, tasks: Collection[int]) -> bool:
-        """Whether other nodes have room for these tasks, which leave theirs."""
-        names = {name for task in tasks for name in self._tasks[task].resources}
-        try:
-            self._choose(sorted(tasks), self._launcher.nodes(names))
-        except PlacementError:
-            return False
-        return True
+        return Draining(tuple(self._workers.leaving(nodes)))
 
     def _lost(self, worker: WorkerHandle, died: WorkerDied) -> Died | None:
         """That a worker is gone; nothing, if another has its place."""
@@ -431,7 +357,7 @@ class JobMaster:
     def _told_unasked(self, worker: WorkerHandle, call: Future[bytes]) -> Event | None:
         """What a worker said by itself is to the coordinator; that it died, at any time."""
         task = worker.task
-        match _outcome(call):
+        match outcome(call):
             case WorkerDied() as died:
                 return self._lost(worker, died)
             case LimitReached(attempt, operator):
@@ -453,10 +379,7 @@ class JobMaster:
 
     def _error(self, worker: WorkerHandle, failure: TaskFailure) -> EngineError:
         """The error that a user is told."""
-        if failure.kind == "channel_lost":
-            text = channel_in_words(failure.error, self._graph, self._tasks)
-            return ChannelLost(f"task {worker.task.name} on {worker.node.name}: {text}")
-        return _told(worker, failure)
+        return error_of(failure, worker, self._graph, self._workers.tasks)
 
     def _of_deploy(self, worker: WorkerHandle) -> tuple[Any, ...]:
         pickled = self._pickled[worker.task.id]
@@ -469,47 +392,9 @@ class JobMaster:
     def _of_connect(self, worker: WorkerHandle) -> tuple[Any, ...]:
         task, endpoints = worker.task, self._answers["deploy"]
         return (
-            channel_peers(self._graph, task, self._tasks, endpoints),
-            service_peers(task, self._tasks, endpoints),
+            channel_peers(self._graph, task, self._workers.tasks, endpoints),
+            service_peers(task, self._workers.tasks, endpoints),
         )
 
 
-def _outcome(call: Future[bytes]) -> Any:
-    """What the worker returned, or the WorkerDied or CallFailed that says why it did not."""
-    try:
-        return open_reply(call.result())
-    except (WorkerDied, CallFailed) as error:
-        return error
-
-
-def _told(worker: WorkerHandle, failure: TaskFailure) -> EngineError:
-    """The error that a user is told."""
-    name = worker.task.name
-    if failure.kind == "checkpoint":
-        told = "\n\n".join(filter(None, (failure.error, failure.traceback.rstrip())))
-        told = told.removeprefix("CheckpointError: ")
-        return CheckpointError(f"task {name}: {told}", failure.hint)
-    if failure.kind == "cancelled":
-        return StartError(f"task {name} was cancelled, expected it to run to its end")
-    return OperatorError(
-        failure.operator,
-        name,
-        failure.record,
-        failure.error,
-        failure.traceback,
-        failure.hint,
-        failure.full_traceback,
-    )
-
-
-def _unpickle(worker: WorkerHandle, sink: str, result: bytes) -> Any:
-    """What a driver sink gathered. Its records are the user's, whose code may do anything here."""
-    try:
-        return pickle.loads(result)  # noqa: S301 - sent by our own worker
-    except BaseException as error:  # noqa: BLE001 - whatever it was, it is told
-        what = f"its result cannot be unpickled by the driver: {type(error).__name__}"
-        raise OperatorError(sink, worker.task.name, None, f"{what}: {text_of(error)}", "") from None
-
-
 _OF_NO_ATTEMPT = ("process_id", "close")
-_ANSWER_SECONDS = 0.5

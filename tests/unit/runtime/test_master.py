@@ -208,7 +208,7 @@ def test_a_restart_and_a_move_are_a_line_each(
     job, _ = master(answer, warn=said.append, checkpoints=str(tmp_path), restarts=1)
     with pytest.raises(WorkerLost):
         job.run()
-    name = job._tasks[1].name
+    name = job._workers.tasks[1].name
     assert said == [
         f"restart 1 of 1 in 0.1 s: worker of task {name} on node 127.0.0.1 was lost: killed",
         f"task {name} moves from 127.0.0.1 to 10.0.0.9 (rack-1)",

@@ -1,0 +1,150 @@
+"""The workers of one job: which task is where, and who takes its place.
+
+It chooses nodes and starts workers through the launcher; it calls none of them but for statistics.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, wait
+from functools import partial
+
+from engine.config import JobConfig
+from engine.errors import PlacementError
+from engine.graph.execution import ExecutionGraph
+from engine.nodes import Node
+from engine.placement import Placement, place_again
+from engine.runtime.description import TaskStatistics
+from engine.runtime.launcher import DrainingNode, Launcher, WorkerHandle
+from engine.runtime.moves import Leaving
+from engine.runtime.outcomes import outcome
+from engine.runtime.placing import Placed, Waits
+from engine.runtime.wiring import describe_tasks
+
+
+class Workers:
+    """One for each task, by its id, once all are placed. `statistics` may come from any thread.
+
+    `place_all` gives the tasks nodes, of those that there are, or raises PlacementError. `warn` is
+    given a line for each task that moves.
+    """
+
+    def __init__(
+        self,
+        graph: ExecutionGraph,
+        place_all: Callable[[Sequence[Node]], Placement],
+        config: JobConfig,
+        launcher: Launcher,
+        warn: Callable[[str], None],
+    ) -> None:
+        self._graph = graph
+        self._place_all = place_all
+        self._config = config
+        self._launcher = launcher
+        self._warn = warn
+        nowhere = Placement(dict.fromkeys((task.id for task in graph.vertices), Node("", "", {})))
+        self.tasks = describe_tasks(graph, nowhere, config)
+        """As they are on the nodes that they have, once they have some."""
+        self._workers: list[WorkerHandle] = []
+        self._asking = threading.Lock()
+        self._asked: dict[WorkerHandle, Future[bytes]] = {}
+        self._last_statistics: dict[WorkerHandle, TaskStatistics] = {}
+
+    def __len__(self) -> int:
+        return len(self._workers)
+
+    def __iter__(self) -> Iterator[WorkerHandle]:
+        return iter(self._workers)
+
+    def __getitem__(self, task: int) -> WorkerHandle:
+        return self._workers[task]
+
+    def hosts(self) -> dict[str, tuple[str, ...]]:
+        """Where the last operators of chains are, by name."""
+        found: dict[str, dict[str, None]] = {}
+        for worker in self._workers:
+            found.setdefault(worker.task.operators[-1].name, {})[worker.node.name] = None
+        return {name: tuple(hosts) for name, hosts in found.items()}
+
+    def reserve(self, tasks: Sequence[int]) -> Mapping[int, Node] | Waits:
+        """Nodes for these tasks, or what they wait for; all are described as they are there."""
+        choose = partial(self._choose, tasks)
+        found = self._launcher.reserve([self.tasks[task] for task in tasks], choose)
+        if not isinstance(found, Waits):
+            nodes = {worker.task.id: worker.node for worker in self._workers} | dict(found)
+            self.tasks = describe_tasks(self._graph, Placement(nodes), self._config)
+        return found
+
+    def start(self, nodes: Mapping[int, Node]) -> Placed:
+        """Start workers on the nodes that are reserved, in the place of those before."""
+        if not self._workers:
+            self._workers = list(self._launcher.launch(self.tasks, Placement(nodes)))
+            return Placed(tuple(nodes))
+        with self._asking:
+            for task, node in nodes.items():
+                before = self._workers[task]
+                if before.node.id != node.id:
+                    told = f"moves from {before.node.name} to {node.name}"
+                    self._warn(f"task {before.task.name} {told}")
+                self._asked.pop(before, None)
+                self._last_statistics.pop(before, None)
+                self._workers[task] = self._launcher.add(self.tasks[task], node)
+        return Placed(tuple(nodes))
+
+    def leaving(self, nodes: Iterable[DrainingNode]) -> Iterator[Leaving]:
+        """What the job has on nodes that are about to go, the first to go first.
+
+        The runtime is told to look for room where there is none.
+        """
+        moving: set[int] = set()
+        lacking: set[int] = set()
+        for node in nodes:
+            tasks = frozenset(each.task.id for each in self._workers if each.node.id == node.id)
+            if not node.has_driver:
+                moving |= tasks
+            if not (has_room := self._has_room(moving)):
+                lacking = set(moving)
+            yield Leaving(node.name, tasks, node.until, has_room, node.has_driver)
+        if self._config.checkpoints is not None:
+            self._launcher.want([self.tasks[task] for task in sorted(lacking)])
+
+    def _choose(self, tasks: Sequence[int], nodes: Sequence[Node]) -> Mapping[int, Node]:
+        """A node for each of the tasks; all others keep theirs."""
+        if len(tasks) == len(self.tasks):
+            return self._place_all(nodes).nodes
+        before = {worker.task.id: worker.node.id for worker in self._workers}
+        if self._config.transport in ("shm", "ipc"):  # which reach no other node
+            nodes = [node for node in nodes if node.id in before.values()]
+        again = [task for task in self._graph.vertices if task.id in tasks]
+        kept = [(task, before[task.id]) for task in self._graph.vertices if task.id not in tasks]
+        return place_again(again, nodes, kept, before)
+
+    def _has_room(self, tasks: Collection[int]) -> bool:
+        """Whether other nodes have room for these tasks, which leave theirs."""
+        names = {name for task in tasks for name in self.tasks[task].resources}
+        try:
+            self._choose(sorted(tasks), self._launcher.nodes(names))
+        except PlacementError:
+            return False
+        return True
+
+    def finished(self, worker: WorkerHandle, statistics: TaskStatistics) -> None:
+        """Keep what a task has measured at its end."""
+        self._last_statistics[worker] = statistics
+
+    def statistics(self) -> list[TaskStatistics]:
+        """A snapshot of every task; the one before of a task that does not answer within 0.5 s."""
+        with self._asking:
+            for worker in self._workers:
+                if worker not in self._asked or self._asked[worker].done():
+                    self._asked[worker] = worker.call("statistics")
+            asked = dict(self._asked)
+        wait(asked.values(), timeout=_ANSWER_SECONDS)
+        for worker, call in asked.items():
+            if call.done() and isinstance(answer := outcome(call), TaskStatistics):
+                self._last_statistics[worker] = answer
+        return list(self._last_statistics.values())
+
+
+_ANSWER_SECONDS = 0.5
