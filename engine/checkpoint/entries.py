@@ -9,6 +9,7 @@ from typing import Any
 from engine.checkpoint.manifest import Manifest, seal, unseal
 from engine.checkpoint.storage import Storage, is_missing
 from engine.errors import CheckpointError, ConfigError, StorageError
+from engine.owner import Owner
 
 
 @dataclass(frozen=True)
@@ -26,8 +27,10 @@ class View:
     """By their numbers, in order."""
     damaged: Mapping[int, CheckpointError]
     """Entries that cannot be read, by their numbers: epochs or claims."""
+    owner: Owner | None
+    """Who claimed last, where that can be read."""
     passed: list[str]
-    """Names of claims that others came behind."""
+    """Names of claims that others claimed behind."""
 
     def find(self, wanted: str | int) -> int:
         """The number of the epoch of this number, savepoint or damaged entry of this name."""
@@ -105,6 +108,8 @@ class Entries:
             if each["kind"] == "epoch"
         }
         last, read = max(numbers, default=0), max(found, default=0)
+        claims = [number for number in found if number not in epochs]
+        owner = found[claims[-1]].get("owner") if claims else None
         claim = None if last in epochs or last in damaged else found.get(last)
         return View(
             self._storage.url,
@@ -114,7 +119,8 @@ class Entries:
             base=(last or None) if claim is None else claim["base"],
             epochs=epochs,
             damaged=damaged,
-            passed=[entry(number) for number in found if number != last and number not in epochs],
+            owner=None if owner is None else Owner.of(owner),
+            passed=[entry(number) for number in claims[:-1]],
         )
 
     def _numbers(self) -> list[int]:

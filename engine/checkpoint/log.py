@@ -19,6 +19,7 @@ from engine.checkpoint.manifest import Manifest
 from engine.checkpoint.requests import Requests
 from engine.checkpoint.storage import Storage
 from engine.errors import CheckpointError, ConfigError, Fenced
+from engine.owner import Owner
 
 KEEP = 3
 """Epochs that stay beside savepoints."""
@@ -62,7 +63,8 @@ class CheckpointLog:
             view = self._entries.view()
             base = _resumed(resume, view)
             number, generation = view.last + 1, view.generation + 1
-            content = {"generation": generation, "base": base, "job": job}
+            owner = Owner.here(job).to_dict()
+            content = {"generation": generation, "base": base, "job": job, "owner": owner}
             # Where others have come further meanwhile, the number may have been free again.
             if self._entries.create(number, "claim", content) and self._entries.last() == number:
                 break
@@ -237,10 +239,12 @@ class CheckpointLog:
         return found["kind"] == "claim" or bool(found["generation"] != self._generation)
 
     def _fenced(self) -> Fenced:
+        owner = self._entries.view().owner
         return Fenced(
             f"another driver has taken over the job of {self._storage.url} from that of "
-            f"generation {self._generation}",
-            "this one ends and leaves nothing; the other goes on",
+            f"generation {self._generation}" + ("" if owner is None else f": {owner}"),
+            "this one ends and leaves nothing; the other goes on. Each job needs a place of its "
+            "own for checkpoints",
         )
 
 
@@ -250,8 +254,9 @@ def _resumed(resume: str | int | None, view: View) -> int | None:
         if not view.epochs and not view.damaged:
             return None
         last = view.epochs[max(view.epochs)].epoch if view.epochs else "damaged"
+        whose = "a job" if view.owner is None else str(view.owner)
         raise ConfigError(
-            f"{view.url} has epochs of a job, the last of them {last}, and resume is None, "
+            f"{view.url} has epochs of {whose}, the last of them {last}, and resume is None, "
             "expected a folder without",
             "resume='latest' (`--resume latest`) goes on with it; else take another folder",
         )

@@ -1,5 +1,6 @@
 """The log of epochs and drivers, on a folder."""
 
+import os
 import threading
 
 import pytest
@@ -38,7 +39,7 @@ def epoch(storage: Storage, log_epoch: int, generation: int = 1, savepoint=None)
 
 def started(storage: Storage, resume=None) -> tuple[CheckpointLog, int]:
     log = CheckpointLog(storage)
-    return log, log.claim(resume).generation
+    return log, log.claim(resume, job="the next" if resume else "the first").generation
 
 
 def test_snapshot_comes_back_as_it_was(storage):
@@ -79,12 +80,13 @@ def test_old_driver_is_fenced(storage):
     old, _ = started(storage)
     old.store(epoch(storage, 1))
     new, generation = started(storage, "latest")
-    with pytest.raises(Fenced, match="generation 1"):
+    other = rf"generation 1: job 'the next' \(pid {os.getpid()} on host .*, started 20"
+    with pytest.raises(Fenced, match=other):
         old.store(epoch(storage, 2))
     for number in range(2, 9):
         new.store(epoch(storage, number, generation))
         new.retain()
-    with pytest.raises(Fenced):  # its number is free again
+    with pytest.raises(Fenced, match=other):  # its number is free again
         old.store(epoch(storage, 2))
     new.store(epoch(storage, 9, generation))
     new.retain()
@@ -135,7 +137,7 @@ def test_retention_keeps_three_savepoints_and_nothing_else(storage):
     assert list(log.savepoints()) == ["before"]
     assert len(storage.list("committed")) == 4
     assert len(storage.list("data")) == 5  # with that of epoch 9, which is under way
-    assert len(storage.list("log")) == 4
+    assert len(storage.list("log")) == 5  # with the claim, which names the driver
     started(storage, "latest")
     assert len(storage.list("data")) == 4
 
