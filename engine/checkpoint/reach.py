@@ -12,11 +12,12 @@ from engine.checkpoint.storage import Storage, open_storage
 from engine.errors import CheckpointError, StorageError
 
 
-def check_reach(url: str, seen: str, host: str) -> None:
+def check_reach(url: str, seen: str, host: str, *, goes_on: bool = False) -> None:
     """Raise CheckpointError unless this process can write there, read, and list `seen`.
 
     `seen` is a file of the driver's. `host` is where the process runs, for the error. It takes at
-    most `_PATIENCE_SECONDS`.
+    most `_PATIENCE_SECONDS`. A job that `goes_on` has had answers from the storage: there what may
+    pass, such as no answer, is not raised.
     """
     answered: Future[list[str]] = Future()
 
@@ -31,6 +32,8 @@ def check_reach(url: str, seen: str, host: str) -> None:
     try:
         found = answered.result(_PATIENCE_SECONDS)
     except FutureTimeout:
+        if goes_on:
+            return
         raise CheckpointError(
             f"the worker on host {host} cannot write checkpoints to {url}: there was no answer "
             f"for {_PATIENCE_SECONDS:g} s",
@@ -38,6 +41,8 @@ def check_reach(url: str, seen: str, host: str) -> None:
             "through",
         ) from None
     except StorageError as error:
+        if goes_on and error.code not in _LASTING:
+            return
         raise CheckpointError(
             f"the worker on host {host} cannot write checkpoints: {error.message}", error.hint
         ) from None
@@ -63,3 +68,19 @@ def _found(storage: Storage, seen: str) -> list[str]:
 
 
 _PATIENCE_SECONDS = 10.0
+_LASTING = {
+    "AccessDenied",
+    "InvalidAccessKeyId",
+    "InvalidToken",
+    "NoCredentials",
+    "NoSuchBucket",
+    "NotFound",
+    "Profile",
+    "SignatureDoesNotMatch",
+    "WebIdentityToken",
+    "EACCES",
+    "ENOTDIR",
+    "EPERM",
+    "EROFS",
+}
+"""What a node that lacks a role, credentials or the folder answers, however often it is asked."""

@@ -79,8 +79,10 @@ class Checkpoints:
         self._stored = 0
         self._ended: float | None = None
         """When the last was stored."""
+        self._looked: set[str] = set()
+        """Nodes of which a task looks whether it reaches the storage, or has."""
         self._first: set[int] = set()
-        """The first task of each node, until it is told to look whether it reaches the storage."""
+        """The tasks that are to look, until they are told."""
         self._is_closed = False
         self._work: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="oka-checkpoints", daemon=True)
@@ -93,13 +95,16 @@ class Checkpoints:
         return {} if self._manifest is None else self._manifest.classes
 
     def look_from(self, tasks: Sequence[TaskDescription]) -> None:
-        """Have the first of these tasks on each node look whether it reaches the storage."""
-        self._first = set({task.node: task.id for task in reversed(tasks)}.values())
+        """Have the first of these tasks look, on each node that has none that did."""
+        first = {task.node: task.id for task in reversed(tasks)}
+        self._first = {task for node, task in first.items() if node not in self._looked}
+        self._looked.update(first)
 
     def start(self, task: int, last: int) -> Start:
         """Where a task begins: behind the last epoch that is stored; `last` has begun.
 
-        When the job starts, one task of each node looks whether checkpoints can be written there.
+        One task of each node looks whether checkpoints can be written there, when the job starts
+        and when it comes to a node of which none has looked.
         """
         seen = self._log.claimed if task in self._first else None
         self._first.discard(task)

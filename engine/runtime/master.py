@@ -326,9 +326,8 @@ class JobMaster:
         found = self._workers.reserve(tasks)
         if isinstance(found, Waits):
             return found
-        is_first = not self._workers
-        if is_first and self._checkpoints is not None and self._config.runtime == "ray":
-            self._checkpoints.look_from(self._workers.tasks)
+        if self._checkpoints is not None and self._config.runtime == "ray":
+            self._checkpoints.look_from([self._workers.tasks[task] for task in tasks])
         self._pickled = self._pickle()
         placed = self._workers.start(found)
         for task in placed.tasks:

@@ -114,7 +114,8 @@ class Worker:
         where the driver imports from, `start` where a task of a job with checkpoints begins. A
         TaskFailure is returned where checkpoints cannot be written from here.
         """
-        if start is not None and (refusal := _refusal(start, address)) is not None:
+        goes_on = attempt > 0
+        if start is not None and (refusal := _refusal(start, address, goes_on)) is not None:
             return refusal
         # A job that is cancelled now closes its workers from another thread.
         with self._working, self._lock:
@@ -365,11 +366,11 @@ class Worker:
             os._exit(1)
 
 
-def _refusal(start: Start, address: str) -> TaskFailure | None:
+def _refusal(start: Start, address: str, goes_on: bool) -> TaskFailure | None:
     """Why the job cannot have checkpoints, if this worker is to find that out, and does."""
     if start.seen is not None:
         try:
-            check_reach(start.url, start.seen, address)
+            check_reach(start.url, start.seen, address, goes_on=goes_on)
         except CheckpointError as error:
             return TaskFailure("checkpoint", "", None, error.message, "", error.hint)
     return None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from engine.checkpoint import CheckpointLog, check_reach, open_storage, reach
 from engine.checkpoint.storage import FolderStorage
-from engine.errors import CheckpointError
+from engine.errors import CheckpointError, StorageError
 
 
 def files(folder: Path) -> list[str]:
@@ -56,4 +57,22 @@ def test_one_that_never_answers_is_not_waited_for(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(reach, "_PATIENCE_SECONDS", 0.1)
     with pytest.raises(CheckpointError, match=r"to s3://b/x: there was no answer for 0\.1 s"):
         check_reach("s3://b/x", "log/00000001", "10.0.0.3")
+    check_reach("s3://b/x", "log/00000001", "10.0.0.3", goes_on=True)  # it may come again
     hangs.set()
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+@pytest.mark.parametrize(
+    ("code", "passes"), [("Unreachable", True), ("SlowDown", True), ("NoCredentials", False)]
+)
+def test_a_job_that_goes_on_is_ended_by_what_lasts(
+    code: str, passes: bool, goes_on: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Refuses(FolderStorage):
+        def put(self, name: str, *parts: bytes | memoryview) -> None:
+            raise StorageError("s3://b/x: it does not work", code=code)
+
+    monkeypatch.setattr(reach, "open_storage", lambda url: Refuses(Path(url)))
+    ended = pytest.raises(CheckpointError, match="it does not work")
+    with nullcontext() if passes and goes_on else ended:
+        check_reach("s3://b/x", "log/00000001", "10.0.0.3", goes_on=goes_on)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from engine.config import JobConfig
-from engine.errors import JobCancelled, OperatorError, StartError, WorkerLost
+from engine.errors import CheckpointError, JobCancelled, OperatorError, StartError, WorkerLost
 from engine.job import Plan
 from engine.nodes import Node
 from engine.placement import Placement
@@ -213,6 +213,31 @@ def test_a_restart_and_a_move_are_a_line_each(
         f"restart 1 of 1 in 0.1 s: worker of task {name} on node 127.0.0.1 was lost: killed",
         f"task {name} moves from 127.0.0.1 to 10.0.0.9 (rack-1)",
     ]
+
+
+def test_a_node_that_comes_later_is_looked_at_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = Node("there", "10.0.0.9", {"cpus": 8.0})
+    monkeypatch.setattr(FakeLauncher, "nodes", lambda *_: [there])
+    looked: list[tuple[int, int]] = []
+
+    def answer(worker: FakeWorker, method: str) -> Any:
+        if method == "deploy":
+            attempt, *_, start = worker.given["deploy"]
+            if start.seen is not None:
+                assert (tmp_path / start.seen).exists()
+                looked.append((attempt, worker.task.id))
+                if attempt > 0:
+                    return TaskFailure("checkpoint", "", None, "no credentials", "", "a hint")
+        is_dead = (worker.task.id, method) in ((1, "connect"), (2, "connect"))
+        return WorkerDied("killed") if is_dead else usual(worker, method)
+
+    job, _ = master(answer, checkpoints=str(tmp_path), runtime="ray", restarts=5)
+    with pytest.raises(CheckpointError, match="no credentials"):
+        job.run()
+    assert looked == [(0, 0), (1, 1)]
+    assert job._coordinator.restarts.count == 1
 
 
 def test_what_a_worker_remarks_is_a_line() -> None:
