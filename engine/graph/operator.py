@@ -586,6 +586,9 @@ class SinkWriter(ABC):
         for each, made in prepared:
             self.commit(each, made)
 
+    def close(self) -> None:  # noqa: B027 - most writers hold nothing by then
+        """Let go of what it holds: all is final. Nothing comes after it."""
+
     def abort(self) -> None:  # noqa: B027 - most writers hold nothing that could stay behind
         """Leave nothing behind: the job failed or was cancelled, or `prepare` or `commit` raised.
 

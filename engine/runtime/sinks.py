@@ -76,7 +76,7 @@ class Sinks:
             self._results[name] = self._writers[name].commit(*prepared[0])
             del prepared[0]
         if epoch is None:
-            del self._writers[name]
+            self._writers.pop(name).close()
 
     def abort(self) -> dict[str, Callable[[], None]]:
         """How each drops what it holds and has not committed; to be called, once."""

@@ -17,6 +17,7 @@ import logging
 import os
 import re
 from abc import abstractmethod
+from dataclasses import replace
 from typing import Any, ClassVar
 from uuid import uuid4
 
@@ -25,8 +26,10 @@ from engine.errors import CheckpointError, GraphError
 from engine.graph.failing import Failing
 from engine.graph.operator import Properties, SinkOperator, SinkWriter, TaskContext
 from engine.json_values import ENCODER
+from engine.owner import Owner
+from operators.sinks.claims import Claim
 from operators.sinks.lines import lines
-from operators.sinks.places import Draft, place_of
+from operators.sinks.places import CLAIM, Draft, place_of
 
 logger = logging.getLogger("oka")
 _KEPT = {"kind": "files"}
@@ -42,6 +45,7 @@ class _Files(SinkOperator[Any]):
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.place = place_of(folder)
         self.job = ""
+        self.owner = Owner("", "", 0, 0.0)
 
     @property
     def files(self) -> str:
@@ -50,7 +54,7 @@ class _Files(SinkOperator[Any]):
 
     def validate(self) -> None:
         """Make the folder; `GraphError` if that or writing to it is not possible."""
-        self.job = uuid4().hex
+        self.job, self.owner = uuid4().hex, Owner.here("")
         self.place.validate()
 
     def validate_beside(self, other: SinkOperator[Any]) -> None:
@@ -73,10 +77,11 @@ class _Files(SinkOperator[Any]):
         self.place.drop([name for name in self.place.names() if self._is_temporary(name)])
 
     def _is_temporary(self, name: str) -> bool:
-        return name.startswith(".part-") and f".{self.job}." in name and name.endswith(".tmp")
+        is_of_job = name.startswith(".part-") and f".{self.job}." in name
+        return is_of_job and name.endswith((".tmp", CLAIM))
 
     def open(self, context: TaskContext) -> SinkWriter:
-        """A temporary file in the folder."""
+        """A claim to the place, and a temporary file there."""
         return _FileWriter(self, context)
 
     @abstractmethod
@@ -89,9 +94,9 @@ class LineFiles(_Files):
 
     Files of an earlier job in the folder are replaced; with checkpoints there must be none, and
     each epoch has files of its own, `part-00000-00000007.txt`. Two such sinks of one job are
-    refused where they have one folder; jobs that run at once need a folder each, too. The folder
-    may be `s3://bucket/prefix`. A line feed
-    inside a record is written as it is; `JsonLines` keeps such records apart.
+    refused where they have one folder; jobs that run at once need a folder each, too: of two that
+    have one, one ends with an error (`claims.py`). The folder may be `s3://bucket/prefix`. A line
+    feed inside a record is written as it is; `JsonLines` keeps such records apart.
 
     >>> LineFiles("out").encode(["a", 1], Failing())
     'a\n1\n'
@@ -150,28 +155,18 @@ class _FileWriter(SinkWriter):
         self._generation = context.generation
         self._committed = context.committed
         self._identity = context.identity
-        self._job = sink.job
+        owner = replace(sink.owner, job=context.job_name)
+        files = (context.index, sink.suffix)
+        self._claim = Claim(
+            self._place, sink.job, owner, files, context.generation, checkpoints=self._by_epoch
+        )
+        self._claim.take()
         whose = f"{sink.job}.{context.generation}"
         self._temporary = f".part-{context.index:05}{sink.suffix}.{whose}.tmp"
         self._draft: Draft | None = None
         """Not yet staged; an epoch without records has none."""
         if not self._by_epoch:
-            self._check_alone()
             self._draft = self._place.open(self._temporary)
-
-    def _check_alone(self) -> None:
-        """Raise FileExistsError where a task of another job writes such files there right now."""
-        others = [
-            name
-            for name in self._place.names()
-            if (left := _LEFT.fullmatch(name)) and left[2] == self._suffix and self._job not in name
-        ]
-        if at_work := self._place.at_work(others):
-            raise FileExistsError(
-                f"another job is writing part-*{self._suffix} into {self._place.url!r} "
-                f"({at_work[0]}), expected none: they would replace each other's files\n\n"
-                "hint: give each job a folder of its own, or wait until the other has ended"
-            )
 
     def write(self, records: Any) -> None:
         if not len(records):
@@ -179,6 +174,8 @@ class _FileWriter(SinkWriter):
         text = self._encode(records, self._failing)
         if self._draft is None:
             self._draft = self._place.open(self._temporary)
+        if not self._by_epoch:  # else each epoch does
+            self._claim.check_now_and_then()
         try:
             self._draft.write(text)
         except UnicodeEncodeError:
@@ -199,6 +196,7 @@ class _FileWriter(SinkWriter):
         if self._by_epoch:
             name = f"part-{self._index:05}-{epoch:08}{self._suffix}"
             staged = _prepared(name, self._generation)  # `abort` removes none of this name
+        self._claim.check()
         token = self._draft.stage(staged, name)
         if self._by_epoch:
             self._draft = None
@@ -207,6 +205,7 @@ class _FileWriter(SinkWriter):
     def commit(self, epoch: int, prepared: Any) -> str | None:
         if prepared is None:
             return None
+        self._claim.check()
         if self._by_epoch:
             return self._commit_epoch(epoch, prepared)
         name, _, _, token = prepared
@@ -216,6 +215,7 @@ class _FileWriter(SinkWriter):
             self._draft.close()
         if self._index == 0:
             self._remove_parts_beyond()
+        self._claim.release()
         return self._place.of(name)
 
     def _commit_epoch(self, epoch: int, prepared: Any) -> str:
@@ -256,8 +256,6 @@ class _FileWriter(SinkWriter):
 
         Raises CheckpointError where there is output behind the epoch, which would come again.
         """
-        if epoch == 0:
-            self._check_alone()
         super().restore(epoch, prepared)
         dropped = []
         for name in self._place.names():
@@ -286,6 +284,10 @@ class _FileWriter(SinkWriter):
         if self._draft is not None:
             self._draft.close()
         self._place.drop([self._temporary])
+        self._claim.release()
+
+    def close(self) -> None:
+        self._claim.release()
 
     def _is_ours(self, index: int) -> bool:
         return index % self._parallelism == self._index

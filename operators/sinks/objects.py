@@ -19,7 +19,7 @@ from typing import Any
 from engine.checkpoint.storage import is_missing
 from engine.errors import ConfigError, GraphError, StorageError
 from engine.s3 import S3, split_url
-from operators.sinks.places import Draft, Place
+from operators.sinks.places import CLAIM, Draft, Hold, Place
 
 
 class S3Prefix(Place):
@@ -86,21 +86,40 @@ class S3Prefix(Place):
         """As the base says; uploads are aborted."""
         found = list(names)
         for name in found:
-            if name.startswith("."):
+            if name.startswith(".") and not name.endswith(CLAIM):
                 self._abort(name)
         if found:
             self.s3.delete(found)
 
-    def at_work(self, names: Iterable[str]) -> list[str]:
-        """As the base says: a prefix knows nothing of it."""
-        return []
+    def hold(self, name: str, text: str) -> Hold:
+        """As the base says, but nobody can hold an object."""
+        self.write(name, text)
+        return Hold()
+
+    def is_held(self, name: str) -> bool | None:
+        """As the base says: nobody knows."""
+        return None
+
+    def read(self, name: str) -> str | None:
+        """As the base says."""
+        try:
+            return self.s3.get(name).decode()
+        except StorageError as error:
+            if not is_missing(error):
+                raise
+            return None
+
+    def write(self, name: str, text: str) -> None:
+        """As the base says."""
+        self.s3.put(name, text.encode())
 
     def gone(self) -> OSError:
         """As the base says."""
         return FileNotFoundError(
-            f"an upload to {self.url} was aborted or removed while the job runs, expected it to "
-            "stay until the job has ended\n\n"
-            "hint: does a rule of the bucket abort uploads after a time? Run the job again"
+            f"an upload to {self.url}, or what says whose it is, was aborted or removed while the "
+            "job runs, expected it to stay until the job has ended\n\n"
+            "hint: does a rule of the bucket abort uploads after a time, or did another job write "
+            "there? Run the job again, with a prefix of its own"
         )
 
     def _abort(self, staged: str) -> None:

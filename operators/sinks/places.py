@@ -62,8 +62,20 @@ class Place(ABC):
         """Remove what has these names, final or not; what there is not does not matter."""
 
     @abstractmethod
-    def at_work(self, names: Iterable[str]) -> list[str]:
-        """Those of these drafts that a task still writes to, as far as the place knows."""
+    def hold(self, name: str, text: str) -> Hold:
+        """Write a small file, which is held as long as what this gives lives, or until it ends."""
+
+    @abstractmethod
+    def is_held(self, name: str) -> bool | None:
+        """Whether a process that lives holds the file; None where nobody knows."""
+
+    @abstractmethod
+    def read(self, name: str) -> str | None:
+        """What is in a small file; None if there is none."""
+
+    @abstractmethod
+    def write(self, name: str, text: str) -> None:
+        """Give a small file a longer content. Whoever holds it holds it still."""
 
     @abstractmethod
     def gone(self) -> OSError:
@@ -72,6 +84,22 @@ class Place(ABC):
     def of(self, name: str) -> str:
         """The file of this name as people write it."""
         return f"{self.url}/{name}"
+
+
+class Hold:
+    """Holds a small file, in a place that has locks."""
+
+    def __init__(self, descriptor: int | None = None) -> None:
+        self._descriptor = descriptor
+
+    def end(self) -> None:
+        """Let go of it; idempotent."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def __del__(self) -> None:
+        self.end()
 
 
 class Draft(ABC):
@@ -170,9 +198,34 @@ class Folder(Place):
         for name in names:
             (self.path / name).unlink(missing_ok=True)
 
-    def at_work(self, names: Iterable[str]) -> list[str]:
-        """As the base says: who writes holds a lock, which ends with the process."""
-        return [name for name in names if _is_locked(self.path / name)]
+    def hold(self, name: str, text: str) -> Hold:
+        """As the base says: by a lock, which ends with the process."""
+        before = self.path / f"{name}.tmp"
+        try:
+            hold = Hold(descriptor := os.open(before, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+            with contextlib.suppress(OSError):  # file systems without locks
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.write(descriptor, text.encode())
+            before.rename(self.path / name)  # nobody sees it before it is locked
+        except FileNotFoundError:
+            raise self.gone() from None
+        return hold
+
+    def is_held(self, name: str) -> bool | None:
+        """As the base says."""
+        return _is_locked(self.path / name)
+
+    def read(self, name: str) -> str | None:
+        """As the base says."""
+        try:
+            return (self.path / name).read_text(encoding="utf-8")
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def write(self, name: str, text: str) -> None:
+        """As the base says."""
+        with contextlib.suppress(FileNotFoundError), (self.path / name).open("r+b") as file:
+            file.write(text.encode())
 
     def gone(self) -> OSError:
         """As the base says."""
@@ -200,8 +253,6 @@ class _FileDraft(Draft):
             self.file = self._path.open("x", encoding="utf-8", newline="\n")
         except FileNotFoundError:
             raise folder.gone() from None
-        with contextlib.suppress(OSError):  # file systems without locks
-            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def write(self, text: str) -> None:
         self._check()
@@ -234,3 +285,7 @@ def _is_locked(path: Path) -> bool:
     except OSError:  # it has just gone, or there are no locks here
         return False
     return False
+
+
+CLAIM = ".claim"
+"""How names end of files that say who writes there."""

@@ -150,9 +150,11 @@ def test_a_driver_that_was_replaced_leaves_alone_what_is_of_the_next(bucket: Buc
     second.write(["b"])
     stored = second.prepare(2)
     before = bucket.files()
-    sinks[0].open(task()).restore(1, [(1, kept)])  # it does not know of the second
+    with pytest.raises(CheckpointError, match="another job has begun to write"):
+        sinks[0].open(task())  # the first driver does not know of the second
     assert bucket.files() == before
     second.commit(2, stored)
+    second.close()
     assert sorted(bucket.files().values()) == [b"a\n", b"b\n"]
 
 
@@ -210,7 +212,7 @@ def test_errors_name_bucket_and_key(bucket: Bucket, monkeypatch: pytest.MonkeyPa
     writer.write([1])
     bucket.server.close()
     monkeypatch.setattr(S3, "open", lambda url: None)
-    with pytest.raises(Exception, match=r"s3://out/run/part-00000-00000001\.jsonl at http"):
+    with pytest.raises(Exception, match=r"s3://out/run/\.part-00000\.jsonl.* at http"):
         writer.prepare(1)
     with pytest.raises(StorageError, match="s3://out/run"):
         writer.abort()

@@ -167,10 +167,11 @@ def test_json_lines_of_what_json_has_not(tmp_path: Path, task: Task, record: Any
 def test_a_file_has_its_name_only_when_it_is_whole(tmp_path: Path, task: Task) -> None:
     writer = LineFiles(tmp_path).open(task())
     writer.write(["a"])
-    (temporary,) = tmp_path.iterdir()
-    assert temporary.name.startswith(".part-00000.txt.")
+    there = sorted(tmp_path.iterdir())
+    assert [path.suffix for path in there] == [".claim", ".tmp"]
+    assert all(path.name.startswith(".part-00000.txt.") for path in there)
     prepared = writer.prepare(1)
-    assert list(tmp_path.iterdir()) == [temporary]
+    assert sorted(tmp_path.iterdir()) == there
     writer.commit(1, prepared)
     assert [path.name for path in tmp_path.iterdir()] == ["part-00000.txt"]
 
@@ -194,11 +195,16 @@ def test_a_driver_that_was_replaced_leaves_alone_what_is_of_the_next(
     second.write(["b"])
     stored = second.prepare(2)
     second.write(["c"])
+    first.write(["late"])
     before = sorted(path.name for path in tmp_path.iterdir())
-    opened(of_first, 1).restore(1, [(1, kept)])  # it does not know of the second
+    for late in (lambda: opened(of_first, 1), lambda: first.prepare(3)):
+        with pytest.raises(CheckpointError, match="another job has begun to write"):
+            late()
     assert sorted(path.name for path in tmp_path.iterdir()) == before
+    first.abort()
     second.commit(2, stored)
     second.commit(3, second.prepare(3))
+    second.close()
     texts = [path.read_text() for path in sorted(tmp_path.iterdir())]
     assert texts == ["a\n", "b\n", "c\n"]
 
@@ -214,6 +220,7 @@ def test_output_behind_the_epoch_is_refused(tmp_path: Path, task: Task) -> None:
     for epoch, told in [(1, r"00000002\.txt has output behind epoch 1"), (0, "of another job")]:
         with pytest.raises(CheckpointError, match=told):
             again.restore(epoch, [])
+    again.close()
     assert len(list(tmp_path.iterdir())) == 2
 
 
@@ -224,6 +231,7 @@ def test_what_was_prepared_before_there_were_generations_is_committed(
     (tmp_path / ".part-00000-00000008.txt.prepared").write_text("b\n")
     writer = LineFiles(tmp_path).open(replace(task(), checkpoints=True, generation=3))
     writer.restore(7, [(7, "part-00000-00000007.txt")])
+    writer.close()
     assert [path.name for path in tmp_path.iterdir()] == ["part-00000-00000007.txt"]
 
 
@@ -513,39 +521,6 @@ def test_a_job_tells_that_its_folder_was_deleted(tmp_path: Path) -> None:
 
 
 # --- two jobs that run at once ------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("first_keeps", [False, True])
-@pytest.mark.parametrize("second_keeps", [False, True])
-@pytest.mark.parametrize("ends", ["final", "aborted"])
-def test_a_folder_that_another_job_writes_to_is_refused(
-    tmp_path: Path, task: Task, first_keeps: bool, second_keeps: bool, ends: str
-) -> None:
-    def started(kind: type[LineFiles | JsonLines], keeps: bool, index: int = 0) -> Any:
-        sink = kind(tmp_path)
-        sink.validate()
-        writer = sink.open(replace(task(index, 2), checkpoints=keeps, generation=1))
-        if keeps:
-            writer.restore(0, [])
-        return writer
-
-    first = started(LineFiles, first_keeps)
-    first.write(["a"])
-    if not first_keeps:  # else it is final soon, and refused for that
-        prepared = first.prepare(1)
-    for index in (0, 1):
-        with pytest.raises(FileExistsError, match=rf"another job is writing .*'{tmp_path}'"):
-            started(LineFiles, second_keeps, index)
-    started(JsonLines, second_keeps).abort()
-    if ends == "final" and not first_keeps:
-        first.commit(1, prepared)
-    else:
-        first.abort()
-    if ends == "final" and not first_keeps and second_keeps:
-        with pytest.raises(CheckpointError, match="of another job"):
-            started(LineFiles, second_keeps)
-    else:
-        started(LineFiles, second_keeps).abort()
 
 
 def test_jobs_that_run_at_once_do_not_replace_each_others_files(tmp_path: Path) -> None:

@@ -1,0 +1,155 @@
+"""Which job writes to a place right now: small files beside the others, one of each task.
+
+Two jobs that write files of the same names into one place would replace each other's. In a folder,
+who writes holds a lock: a job that meets another is refused, and what no lock holds is of nobody.
+In S3 nobody knows who lives, and a job that was killed must be in nobody's way. So a job that meets
+another takes the place over: it marks the claims of the other, whose tasks look at theirs before
+they make anything final. So does the next driver of a job, wherever its files are. Each writes its
+claims before it looks for others, so that of two that begin at one moment one sees the other; which
+of them goes on, both know from what the claims say.
+
+A job that is marked finds there by whom, and removes its claims. Where it was killed, whoever comes
+next does.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from typing import Any
+from uuid import uuid4
+
+from engine.errors import CheckpointError, StorageError
+from engine.owner import Owner
+from operators.sinks.places import CLAIM, Hold, Place
+
+PERIOD_SECONDS = 5.0
+"""Between two looks of a task that only writes."""
+
+
+class Claim:
+    """The part of one task. `take` comes before it writes, `check` before anything is final."""
+
+    def __init__(
+        self,
+        place: Place,
+        job: str,
+        owner: Owner,
+        files: tuple[int, str],
+        generation: int,
+        *,
+        checkpoints: bool,
+    ) -> None:
+        """`job` tells it from all others; `files` are those of an index, with a suffix."""
+        self._place = place
+        self._job, self._owner = job, owner
+        self._index, self._suffix = files
+        self._generation = generation
+        self._has_checkpoints = checkpoints
+        whose = f".part-{self._index:05}{self._suffix}.{job}.{generation}"
+        self._name = f"{whose}-{uuid4().hex[:8]}{CLAIM}"
+        self._hold: Hold | None = None
+        self._marked: list[str] = []
+        """Claims of others that go when this job is done, and they have read them."""
+        self._next_look = 0.0
+
+    def take(self) -> None:
+        """Claim the place, and see to the claims of others. Raises what tells of another job."""
+        self._hold = self._place.hold(self._name, json.dumps(self._owner.to_dict()))
+        try:
+            for name in self._place.names():
+                found = _NAME.fullmatch(name)
+                if found is None or found["suffix"] != self._suffix or name == self._name:
+                    continue
+                if (text := self._place.read(name)) is not None:
+                    self._meet(found, _told(text))
+        except BaseException:
+            self.release()
+            raise
+        self._next_look = time.monotonic() + PERIOD_SECONDS
+
+    def check(self) -> None:
+        """Raise what tells of another job, if that has taken the place over."""
+        self._next_look = time.monotonic() + PERIOD_SECONDS
+        text = self._place.read(self._name)
+        if text is None:
+            raise self._place.gone()
+        if (taken := _told(text).get("taken_by")) is not None:
+            raise self._taken(Owner.of(taken))
+
+    def check_now_and_then(self) -> None:
+        """`check`, if that is a while ago; a place that does not answer is asked later."""
+        if time.monotonic() >= self._next_look:
+            try:
+                self.check()
+            except StorageError:
+                self._next_look = time.monotonic() + _LATER_SECONDS
+
+    def release(self) -> None:
+        """The task writes no more; idempotent."""
+        if self._hold is not None:
+            gone = [name for name in self._marked if self._place.is_held(name) is not True]
+            self._place.drop([self._name, *gone])
+            self._hold.end()
+            self._hold = None
+
+    def _meet(self, found: re.Match[str], told: dict[str, Any]) -> None:
+        """Another claim: of a task before this one, of a job that is dead, or of one that lives."""
+        name, taken = found[0], told.get("taken_by")
+        if told.get("taken_for") == self._job:  # another task has seen to it
+            return
+        if found["job"] == self._job:
+            if taken is not None:
+                raise self._taken(Owner.of(taken))
+            if int(found["index"]) == self._index:  # its worker was killed, or is out of reach
+                self._place.drop([name])
+            return
+        other, is_held = Owner.of(told), self._place.is_held(name)
+        generation = int(found["generation"])
+        is_known = generation > 0 and self._generation not in (0, generation)  # who is the next
+        is_first = (self._owner.since, self._job) < (other.since, found["job"])
+        if is_held is False or taken is not None or (is_held is None and other.is_dead):
+            self._place.drop([name])
+        elif (
+            generation < self._generation
+            if is_known
+            else is_first
+            if is_held
+            else not is_first or other.since > time.time()  # by a clock that is ahead
+        ):
+            mark = {"taken_by": self._owner.to_dict(), "taken_for": self._job}
+            self._place.write(name, json.dumps({**told, **mark}))
+            if is_known:  # the other finds its checkpoints taken, too
+                self._marked.append(name)
+        elif is_held and not is_known:
+            raise self._error("is writing", other, f"give each job {_OWN}, or wait for the other")
+        else:
+            raise self._taken(other)
+
+    def _taken(self, other: Owner) -> Exception:
+        hint = f"the other goes on; give each job {_OWN}, and run this one again"
+        return self._error("has begun to write", other, hint)
+
+    def _error(self, what: str, other: Owner, hint: str) -> Exception:
+        """With checkpoints one behind which a job does not go on."""
+        told = (
+            f"another job {what} part-*{self._suffix} into {self._place.url!r}: {other}, expected "
+            "none: they would replace each other's files"
+        )
+        if self._has_checkpoints:
+            return CheckpointError(told, hint)
+        return FileExistsError(f"{told}\n\nhint: {hint}")
+
+
+def _told(text: str) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(text)
+    return told
+
+
+_LATER_SECONDS = 60.0
+_OWN = "a folder or prefix of its own"
+_NAME = re.compile(
+    r"\.part-(?P<index>\d{5,})(?P<suffix>\.[a-z]+)\.(?P<job>[0-9a-f]*)\.(?P<generation>\d+)"
+    rf"-[0-9a-f]{{8}}{re.escape(CLAIM)}"
+)
