@@ -113,7 +113,8 @@ class Launcher(ABC):
     def draining(self) -> Sequence[DrainingNode]:
         """The nodes that are about to go, the first to go first; from any thread.
 
-        Raises DriverLost once that of this process is gone.
+        Raises DriverLost once that of this process is gone, and StartError where the process has
+        left the cluster.
         """
         return ()
 

@@ -1,11 +1,11 @@
-"""A thread that looks which nodes are about to go, so that nobody else waits for the answer."""
+"""A thread that looks at the cluster, so that nobody else waits for the answer."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
 
-from engine.errors import DriverLost
+from engine.errors import EngineError
 from engine.runtime.launcher import DrainingNode, Launcher
 
 
@@ -13,14 +13,15 @@ class NodeWatch:
     """Tells which nodes of a launcher drain, each second as long as there are any, until `close`.
 
     Where nobody can say, as while the cluster's head is gone, it tells nothing, and asks again.
-    `lost` is told once that the driver's own is gone.
+    `lost` is told once that the driver's own is gone, or that the driver has left the cluster: of
+    those who wait for an answer of a worker the runtime may tell none.
     """
 
     def __init__(
         self,
         launcher: Launcher,
         tell: Callable[[Sequence[DrainingNode]], None],
-        lost: Callable[[DriverLost], None],
+        lost: Callable[[EngineError], None],
     ) -> None:
         self._launcher = launcher
         self._tell, self._lost = tell, lost
@@ -40,7 +41,7 @@ class NodeWatch:
         while not self._closed.wait(_PERIOD_SECONDS):
             try:
                 nodes = self._launcher.draining()
-            except DriverLost as error:
+            except EngineError as error:
                 self._lost(error)
                 return
             except Exception:  # noqa: BLE001, S112 - whatever the runtime raises while it is away

@@ -8,7 +8,7 @@ import shutil
 import threading
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from engine.runtime.placing import Waits
 from engine.runtime.ray_actor import Worker, last_lines
 from engine.runtime.ray_address import by_client
 from engine.runtime.ray_connection import RAY_NAMES, Connection, title
-from engine.runtime.ray_draining import draining_nodes
+from engine.runtime.ray_draining import living_nodes
 from engine.runtime.ray_prints import Prints
 from engine.runtime.ray_reservations import Reservations, free, kinds, ray_amounts
 from engine.runtime.reply import CallFailed, open_reply, text_of
@@ -48,7 +48,6 @@ class RayLauncher(Launcher):
         self._started = 0
         """Actors, so far."""
         self._connection = Connection(config.ray_address, needed)
-        self._connection.watch(self._lose)
         self._logs = _logs()
         self._prints = Prints()
         self._reservations = Reservations()
@@ -61,8 +60,8 @@ class RayLauncher(Launcher):
         names = {name: RAY_NAMES.get(name, name) for name in resources}
         with self._connection.calling():
             there_is = free()
-            goes = {node.id for node in draining_nodes()}
-            alive = [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
+            alive, draining = living_nodes()
+        goes = {node.id for node in draining}
         alive = [node for node in alive if node["NodeID"] not in goes]
         for node_id, task in self._reservations.held():
             add_to(there_is.setdefault(node_id, {}), ray_amounts(task.resources))
@@ -143,7 +142,7 @@ class RayLauncher(Launcher):
     def draining(self) -> Sequence[DrainingNode]:
         """As the GCS knows them."""
         with self._connection.calling():
-            return draining_nodes()
+            return living_nodes()[1]
 
     def shutdown(self) -> None:
         """Kill the actors; leave Ray if it was joined for jobs, and this is the last.
@@ -160,10 +159,6 @@ class RayLauncher(Launcher):
             self._reservations.release()
         shutil.rmtree(self.folder, ignore_errors=True)
         self._connection.leave()
-
-    def _lose(self) -> None:
-        for worker in list(self._workers):
-            worker.lose()
 
 
 class RayWorker(WorkerHandle):
@@ -184,7 +179,6 @@ class RayWorker(WorkerHandle):
         """Whether its node has told that it died: the node itself lives."""
         self._connection = connection
         self._logs = logs
-        self._unanswered: set[Future[bytes]] = set()
         self._calling = threading.Lock()
         needed = ray_amounts(task.resources)
         title = f"{task.config.name}: {task.name}"
@@ -211,18 +205,16 @@ class RayWorker(WorkerHandle):
         answer: Future[bytes] = Future()
 
         def complete(reply: Future[bytes]) -> None:
-            self._unanswered.discard(answer)
             error = reply.exception()
-            with suppress(InvalidStateError):  # the connection was lost meanwhile
-                if error is None:
-                    answer.set_result(reply.result())
-                elif not self._connection.is_open:
-                    answer.set_exception(WorkerDied(LEFT))  # Ray ends the actors of its leaver
-                elif isinstance(error, RayActorError):
-                    self.was_told_of = _EXIT.search(str(error)) is not None
-                    answer.set_exception(WorkerDied(_status(error), self._last_log_lines()))
-                else:
-                    answer.set_exception(CallFailed(type(error).__name__, text_of(error)))
+            if error is None:
+                answer.set_result(reply.result())
+            elif not self._connection.is_open:
+                answer.set_exception(WorkerDied(LEFT))  # Ray ends the actors of its leaver
+            elif isinstance(error, RayActorError):
+                self.was_told_of = _EXIT.search(str(error)) is not None
+                answer.set_exception(WorkerDied(_status(error), self._last_log_lines()))
+            else:
+                answer.set_exception(CallFailed(type(error).__name__, text_of(error)))
 
         with self._calling:
             if self._actor is None or not self._connection.is_open:
@@ -230,11 +222,9 @@ class RayWorker(WorkerHandle):
                     WorkerDied("the job has ended" if self._actor is None else LEFT)
                 )
                 return answer
-            self._unanswered.add(answer)
             try:
                 reply = self._actor.answer.remote(method, *arguments).future()
             except Exception:  # noqa: BLE001 - whatever Ray raises of a process that leaves it
-                self._unanswered.discard(answer)
                 answer.set_exception(WorkerDied(LEFT))
                 return answer
         reply.add_done_callback(complete)
@@ -251,12 +241,6 @@ class RayWorker(WorkerHandle):
             except Exception:
                 if self._connection.is_open:
                     raise  # else Ray has ended the actors of a process that left it
-
-    def lose(self) -> None:
-        """Nothing is heard of the actor any more."""
-        for answer in list(self._unanswered):
-            with suppress(InvalidStateError):
-                answer.set_exception(WorkerDied(LEFT))
 
     def end_prints(self, mark: str) -> Future[bytes] | None:
         """Have it write a mark behind what it has printed, if it has come to life."""

@@ -10,7 +10,7 @@ import logging
 import math
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -64,14 +64,14 @@ class Connection:
                     raise StartError(f"Ray does not start: {error}", _HINT_FOLDER) from error
                 _opened = _current()
             self._ours = _current()
-            self._left = threading.Event()
+            self._is_left = False
             _connections.add(self)
             auto_init_hook.enable_auto_connect = False
 
     @property
     def is_open(self) -> bool:
         """Whether the job is part of it, and the process is still connected as it was."""
-        return not self._left.is_set() and self._ours is not None and _current() == self._ours
+        return not self._is_left and self._ours is not None and _current() == self._ours
 
     @contextmanager
     def calling(self) -> Iterator[None]:
@@ -87,20 +87,6 @@ class Connection:
         if not self.is_open:
             raise StartError(f"the job's workers cannot be reached: {LEFT}", HINT_LEFT)
 
-    def watch(self, lost: Callable[[], None]) -> None:
-        """Have `lost` called when the process has left Ray while the job needs it.
-
-        Of those who wait for an answer Ray tells none.
-        """
-
-        def look() -> None:
-            while not self._left.wait(_PERIOD_SECONDS):
-                if not self.is_open:
-                    lost()
-                    return
-
-        threading.Thread(target=look, name="oka-ray-connection", daemon=True).start()
-
     def leave(self) -> None:
         """The job needs it no more; idempotent.
 
@@ -108,7 +94,7 @@ class Connection:
         """
         global _opened
         with _lock:
-            self._left.set()
+            self._is_left = True
             _connections.discard(self)
             if _connections:
                 return
@@ -170,4 +156,3 @@ _opened: object = None
 """The one that a job has opened."""
 _AUTO_CONNECT = auto_init_hook.enable_auto_connect
 """Whether Ray's functions connect a process that is not; `RAY_ENABLE_AUTO_CONNECT` says so."""
-_PERIOD_SECONDS = 1.0

@@ -1,4 +1,4 @@
-"""Nodes of Ray that are about to go: preempted, or drained by somebody.
+"""Ray's nodes: those that live, and of these the ones that are preempted, or drained by somebody.
 
 Ray starts nothing there any more, and takes such a node away once nothing is at work on it.
 """
@@ -6,6 +6,8 @@ Ray starts nothing there any more, and takes such a node away once nothing is at
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from typing import Any
 
 import ray
 from ray._private.state import state
@@ -16,21 +18,22 @@ from engine.runtime.ray_address import by_client
 from engine.runtime.ray_connection import title
 
 
-def draining_nodes() -> list[DrainingNode]:
-    """Those that live still, the first to go first; none by Ray's client, which is not told.
+def living_nodes() -> tuple[list[Mapping[str, Any]], list[DrainingNode]]:
+    """Those that live, and those of them that are about to go, the first to go first.
 
-    Raises DriverLost once that of this process is gone. It asks the GCS twice, which takes about a
-    millisecond.
+    None are about to go by Ray's client, which is not told. Raises DriverLost once that of this
+    process is gone. It asks the GCS twice, which takes about a millisecond.
     """
+    nodes: list[Mapping[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+    alive = [node for node in nodes if node["Alive"]]
     if by_client():
-        return []
+        return alive, []
+    names = {node["NodeID"]: title(node, nodes) for node in nodes}
     own = ray.get_runtime_context().get_node_id()
-    nodes = {node["NodeID"]: node for node in ray.nodes()}  # type: ignore[no-untyped-call]
-    alive = {each: title(node, [*nodes.values()]) for each, node in nodes.items() if node["Alive"]}
-    if own not in alive:
-        there = title(nodes[own], [*nodes.values()]) if own in nodes else "this host"
+    if all(node["NodeID"] != own for node in alive):
         raise DriverLost(
-            f"the Ray node of {there} is gone, and the job's driver is there: Ray ends its workers",
+            f"the Ray node of {names.get(own, 'this host')} is gone, and the job's driver is "
+            "there: Ray ends its workers",
             "start the job again where a Ray node lives; with checkpoints, `--resume latest` "
             "(resume='latest') goes on from the last",
         )
@@ -38,8 +41,8 @@ def draining_nodes() -> list[DrainingNode]:
     ahead = time.monotonic() - time.time()
     found = [
         # In ms since 1970; 0 stands for none.
-        DrainingNode(each, alive[each], end / 1e3 + ahead if end else None, each == own)
-        for each, end in ends.items()
-        if each in alive
+        DrainingNode(each, names[each], end / 1e3 + ahead if end else None, each == own)
+        for each in (node["NodeID"] for node in alive)
+        if (end := ends.get(each)) is not None
     ]
-    return sorted(found, key=lambda node: (node.until is None, node.until, node.id))
+    return alive, sorted(found, key=lambda node: (node.until is None, node.until, node.id))
