@@ -84,13 +84,14 @@ class JobConfig:
     again after a failure, and output becomes final sooner; each writes what has changed.
 
     checkpoint_timeout_seconds: longest that the last checkpoint may take once all tasks have worked
-    off their records; the job then fails with what is in its way. A running job goes on without.
+    off their records, and that a job waits for its storage before it begins again; it then fails
+    with what is in its way. A running job goes on without.
 
     resume: what of `checkpoints` to go on from: "latest", which is the beginning where there is
     none, the number of an epoch, or the name of a savepoint. None: there must not be any.
 
     restarts: failures that a job with checkpoints goes on after, from the last one; counted anew
-    with each that is stored.
+    with each that is stored. Not those of an S3 that does not answer.
 
     drop_state: identities of operators whose state in `resume` may be dropped.
 

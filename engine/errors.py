@@ -141,6 +141,11 @@ class StorageError(EngineError):
         super().__init__(message, hint)
         self.code = code
 
+    @property
+    def is_away(self) -> bool:
+        """Whether nobody answered, or who did cannot now: the same request may pass later."""
+        return self.code in _AWAY
+
 
 def _why_lost(status: str) -> str:
     """What a process that ended like this may have come to."""
@@ -159,6 +164,18 @@ def _why_lost(status: str) -> str:
     return "was it out of memory? `dmesg` names processes the kernel killed"
 
 
+_AWAY = {
+    "Unreachable",
+    "InternalError",
+    "RequestTimeout",
+    "ServiceUnavailable",
+    "SlowDown",
+    "EHOSTDOWN",
+    "EHOSTUNREACH",
+    "ENOTCONN",
+    "ESTALE",
+    "ETIMEDOUT",
+}
 LEFT = "this process has left its Ray cluster"
 """The status of workers on Ray of which nothing is heard any more."""
 HINT_LEFT = "call ray.shutdown() when the jobs have ended: JobHandle.wait_stopped waits for that"

@@ -109,7 +109,7 @@ class Coordinator:
         """Of the step."""
         self._restart: float | None = None
         """When the attempt after the one that failed begins."""
-        self.restarts = Restarts(config.restarts)
+        self.restarts = Restarts(config.restarts, config.checkpoint_timeout_seconds)
         self.epochs = (
             None
             if config.checkpoints is None
@@ -235,12 +235,12 @@ class Coordinator:
         """Whether there is to be another attempt."""
         if self.epochs is None or self._is_cancelled:
             return False
-        delay = self.restarts.delay_after(error)
+        delay = self.restarts.delay_after(error, now)
         if delay is not None:
             self._restart = now + delay
             told = error.message.partition("\n")[0]
-            count = f"{self.restarts.in_a_row} of {self.restarts.most}"
-            self._words.append(Say(f"restart {count} in {delay:g} s: {told}", is_warning=True))
+            what = f"restart {self.restarts.words} in {delay:g} s: {told}"
+            self._words.append(Say(what, is_warning=True))
         return delay is not None
 
     def _begin(self, step: Step | None, now: float) -> list[Command]:

@@ -234,7 +234,7 @@ class TaskFailure:
     """How a task ended that did not: data, so that it crosses every kind of control plane."""
 
     kind: str
-    """`operator`, `channel_lost`, `checkpoint` or `cancelled`."""
+    """`operator`, `storage`, `channel_lost`, `checkpoint` or `cancelled`."""
     operator: str
     record: str | None
     error: str
@@ -243,3 +243,5 @@ class TaskFailure:
     """The part of its traceback that lies in the user's code."""
     hint: str | None = None
     full_traceback: str = ""
+    code: str | None = None
+    """That of a StorageError."""

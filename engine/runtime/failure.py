@@ -15,7 +15,7 @@ from traceback import TracebackException
 from types import FrameType, TracebackType
 from typing import TypeVar
 
-from engine.errors import CheckpointError, EngineError
+from engine.errors import CheckpointError, EngineError, StorageError
 from engine.graph.failing import Failing
 from engine.network import AggregateError, Cancelled, ChannelLost, EncodeError, KeyExtractError
 from engine.runtime.description import TaskDescription, TaskFailure
@@ -32,16 +32,18 @@ def describe(error: BaseException, description: TaskDescription, failing: Failin
     if not hint and _type_name(error) == "ArrowNotImplementedError":
         hint = _NO_KERNEL
     told, full = _tracebacks(error)
+    code = _code(error)
     if not (hint or told or issubclass(type(error), _TOLD)) and _ended_in_engine(frames):
         hint = "OKA_DEBUG=1 shows where in the engine that was"
     return TaskFailure(
-        kind=kind,
+        kind=kind if code is None or told else "storage",
         operator=failing.operator or description.operators[0].name,
         record=None if failing.record is None else shortened(failing.record[0]),
         error=text,
         traceback=told,
         hint=hint or None,
         full_traceback=full,
+        code=code,
     )
 
 
@@ -73,6 +75,14 @@ def _kind(error: BaseException) -> str:
     if issubclass(type(error), CheckpointError):
         return "checkpoint"
     return "channel_lost" if issubclass(type(error), ChannelLost) else "operator"
+
+
+def _code(error: BaseException) -> str | None:
+    """Of a storage that is away."""
+    if not issubclass(type(error), StorageError):
+        return None
+    assert isinstance(error, StorageError)
+    return error.code if error.is_away else None
 
 
 def _traceback(error: BaseException) -> TracebackType | None:

@@ -6,7 +6,7 @@ other end dies, and is often noticed first: so one is only told after a while wi
 
 from __future__ import annotations
 
-from engine.errors import ChannelLost, EngineError, OperatorError, WorkerLost
+from engine.errors import ChannelLost, EngineError, OperatorError, StorageError, WorkerLost
 from engine.runtime.events import Step
 
 
@@ -42,7 +42,7 @@ class Failures:
 
     def _is_open(self, error: EngineError, step: Step, now: float, is_over: bool) -> bool:
         if step == "commit":  # what other sinks hold becomes final all the same
-            return not is_over and isinstance(error, OperatorError)
+            return not is_over and isinstance(error, OperatorError | StorageError)
         if step != "run":
             return False
         if self.grace is None and isinstance(error, ChannelLost):

@@ -7,7 +7,14 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from engine.errors import ChannelLost, CheckpointError, EngineError, OperatorError, StartError
+from engine.errors import (
+    ChannelLost,
+    CheckpointError,
+    EngineError,
+    OperatorError,
+    StartError,
+    StorageError,
+)
 from engine.graph.execution import ExecutionGraph
 from engine.runtime.description import TaskDescription, TaskFailure
 from engine.runtime.launcher import WorkerDied, WorkerHandle
@@ -38,6 +45,9 @@ def error_of(
         told = "\n\n".join(filter(None, (failure.error, failure.traceback.rstrip())))
         told = told.removeprefix("CheckpointError: ")
         return CheckpointError(f"task {name}: {told}", failure.hint)
+    if failure.kind == "storage":
+        told = failure.error.removeprefix("StorageError: ")
+        return StorageError(f"task {name}: {told}", failure.hint, code=failure.code)
     if failure.kind == "cancelled":
         return StartError(f"task {name} was cancelled, expected it to run to its end")
     return OperatorError(

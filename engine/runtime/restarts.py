@@ -17,17 +17,29 @@ from engine.errors import (
 class Restarts:
     """The failures of one job that it went on after.
 
-    >>> restarts = Restarts(most=3)
-    >>> [restarts.delay_after(WorkerLost("t[0]", "n", "killed")) for _ in range(4)]
+    A storage that is away is waited for, by the clock: it costs none of the restarts.
+
+    >>> restarts = Restarts(most=3, storage_seconds=60.0)
+    >>> [restarts.delay_after(WorkerLost("t[0]", "n", "killed"), 0.0) for _ in range(4)]
     [0.1, 0.2, 0.4, None]
+    >>> away = StorageError("no answer", code="Unreachable")
+    >>> [restarts.delay_after(away, now) for now in (1.0, 2.0, 61.0)]
+    [0.1, 0.2, None]
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, storage_seconds: float) -> None:
         self.count = 0
         """All of them."""
         self.most = most
         self.in_a_row = 0
         """Those since the last checkpoint that was not the first behind a failure."""
+        self.words = ""
+        """What the last was, in those that are allowed."""
+        self._storage_seconds = storage_seconds
+        self._away: float | None = None
+        """Since when the storage is away, as far as is known."""
+        self._tries = 0
+        """Failures since then that were for that."""
         self._starts = 0
         """Those in a row in which tasks did not begin to work."""
         self._last: tuple[str, str] | None = None
@@ -35,12 +47,15 @@ class Restarts:
 
     def progressed(self) -> None:
         """A checkpoint was stored, and the job had worked since the one before."""
-        self.in_a_row = self._starts = 0
+        self.in_a_row = self._starts = self._tries = 0
+        self._away = None
 
-    def delay_after(self, error: EngineError) -> float | None:
+    def delay_after(self, error: EngineError, now: float) -> float | None:
         """Seconds until the job begins again; None where that would be in vain."""
         if not isinstance(error, _PASSING):
             return None
+        if isinstance(error, StorageError) and error.is_away:
+            return self._delay_of_storage(now)
         failed = _failed(error)
         is_again = failed is not None and failed == self._last
         self._last = failed
@@ -49,7 +64,23 @@ class Restarts:
             return None
         self.in_a_row += 1
         self.count += 1
-        return min(_FIRST_SECONDS * 2.0 ** (self.in_a_row - 1), _LONGEST_SECONDS)
+        self.words = f"{self.in_a_row} of {self.most}"
+        return _delay(self.in_a_row)
+
+    def _delay_of_storage(self, now: float) -> float | None:
+        if self._away is None:
+            self._away = now
+        if now - self._away >= self._storage_seconds:
+            return None
+        self._tries += 1
+        self.count += 1
+        away = f"{now - self._away:.0f} of {self._storage_seconds:g} s"
+        self.words = f"(storage away for {away})"
+        return _delay(self._tries)
+
+
+def _delay(number: int) -> float:
+    return min(_FIRST_SECONDS * 2.0 ** (number - 1), _LONGEST_SECONDS)
 
 
 def _failed(error: EngineError) -> tuple[str, str] | None:

@@ -49,8 +49,13 @@ class Sinks:
         self._failing.operator = None
 
     def prepare(self, epoch: int = FIRST_EPOCH) -> Prepared:
-        """Have them prepare what they took; all that is prepared and was not committed."""
+        """Have them prepare what they took; all that is prepared and was not committed.
+
+        Where one fails, it may be called again, for this epoch or a later one.
+        """
         for name, writer in self._writers.items():
+            if self._prepared[name] and self._prepared[name][-1][0] == epoch:
+                continue
             self._failing.operator = name
             made = writer.prepare(epoch)
             with self._lock:

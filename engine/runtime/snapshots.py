@@ -49,6 +49,11 @@ class Snapshots:
             self._waiting.append((epoch, snapshot))
             self._changed.notify()
 
+    def fail(self, epoch: int, error: StorageError) -> None:
+        """Tell that an epoch cannot be written or made final now."""
+        self.epoch = max(self.epoch, epoch)
+        self._say(SnapshotFailed(self._attempt, epoch, error))
+
     def close(self) -> None:
         """Write nothing more; idempotent."""
         self._closed.set()

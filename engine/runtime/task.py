@@ -15,6 +15,7 @@ from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from engine.checkpoint import TaskSnapshot
+from engine.errors import StorageError
 from engine.graph.failing import Failing
 from engine.graph.logical import LogicalOperator
 from engine.graph.operator import (
@@ -51,6 +52,7 @@ from engine.runtime.scheduling import take_turns
 from engine.runtime.services import Services
 from engine.runtime.shares import ENDED
 from engine.runtime.side import SideInput, drop_rest, drop_rest_beside
+from engine.runtime.sinks import Prepared
 from engine.runtime.snapshots import Snapshots
 from engine.runtime.source import Deliver, SourceLoop, control_of
 from engine.runtime.source_alignment import aligned_operator
@@ -264,6 +266,9 @@ class Task:
         description, source = self.description, self._source
         first = description.operators[0].identity
         began = time.monotonic()
+        prepared = self._prepare(self._snapshots, epoch, is_finished)
+        if prepared is None:
+            return
         self._snapshots.write(
             epoch,
             TaskSnapshot(
@@ -276,20 +281,53 @@ class Task:
                 watermarks=self.chain.watermarks,
                 positions={} if source is None else {first: source.positions},
                 shares=0 if source is None else source.shares,
-                prepared=self.chain.sinks.prepare(epoch),
+                prepared=prepared,
                 counts=self._counts(),
             ),
         )
         self._longest_pause = max(self._longest_pause, time.monotonic() - began)
+
+    def _prepare(self, snapshots: Snapshots, epoch: int, is_finished: bool) -> Prepared | None:
+        """What the sinks have prepared; None where their storage is away, and the epoch given up.
+
+        The next takes what this one has left. A task that has finished has no other, and tries on.
+        """
+        while True:
+            try:
+                return self.chain.sinks.prepare(epoch)
+            except StorageError as error:
+                if not error.is_away:
+                    raise
+                self.chain.failing.operator = None
+                snapshots.fail(epoch, error)
+            if not is_finished:
+                return None
+            self._wait_again()
+
+    def _wait_again(self) -> None:
+        self._cancelled.wait(_AGAIN_SECONDS)
+        self._check_cancelled()
 
     def begin_epoch(self, epoch: int, is_last: bool) -> None:
         """Have the source send the barrier of an epoch behind its batch, unless it has ended."""
         if self._source is not None:
             self._source.begin_epoch(epoch, is_last)
 
-    def commit(self, epoch: int | None = None, failing: Failing | None = None) -> dict[str, Any]:
-        """Make the sinks' output final up to this epoch, or all; what each has, by operator."""
-        return self.chain.sinks.commit(epoch, failing)
+    def commit(self) -> dict[str, Any]:
+        """Make all of the sinks' output final; what each has, by operator."""
+        return self.chain.sinks.commit()
+
+    def commit_epoch(self, epoch: int, failing: Failing) -> None:
+        """Make the sinks' output final up to this epoch, as soon as their storage is there."""
+        while True:
+            try:
+                self.chain.sinks.commit(epoch, failing)
+                return
+            except StorageError as error:
+                if self._snapshots is None or not error.is_away:
+                    raise
+                self._snapshots.fail(epoch, error)
+            self._wait_again()
 
     def abort(self) -> None:
         """Drop what the sinks hold, unless it has become final or was dropped; from any thread."""
@@ -547,3 +585,7 @@ class _Moment(NamedTuple):
     """CPU time of the process."""
     at_work: float | None
     """Of the task's thread, since the task began."""
+
+
+_AGAIN_SECONDS = 1.0
+"""Between two tries of sinks whose storage is away."""

@@ -259,7 +259,7 @@ class Worker:
             raise Cancelled(f"attempt {attempt} of the task is over")
         failing = Failing()
         try:
-            task.commit(epoch, failing)
+            task.commit_epoch(epoch, failing)
         except BaseException as error:  # noqa: BLE001 - whatever the user raised fails the job
             return describe(error, task.description, failing)
         return None

@@ -145,20 +145,30 @@ class _ObjectDraft(Draft):
 
     def __init__(self, prefix: S3Prefix) -> None:
         self._s3 = prefix.s3
+        self._begun: tuple[str, str, str] | None = None
+        """What has to be aborted before it is staged again: its two names, and the upload."""
         self.file = tempfile.TemporaryFile("w", encoding="utf-8", newline="\n")  # noqa: SIM115
 
     def stage(self, staged: str, final: str) -> str:
+        self._forget()
         self.file.flush()
         descriptor = self.file.fileno()
         upload = self._s3.begin_upload(final)
-        self._s3.put(staged, json.dumps([final, upload]).encode())
+        self._begun = staged, final, upload
         try:
+            self._s3.put(staged, json.dumps([final, upload]).encode())
             tags = self._s3.fill_upload(final, upload, f"/proc/self/fd/{descriptor}")
         except BaseException:
-            with suppress(StorageError):  # else who goes on does it
-                self._s3.abort_upload(final, upload)
-                self._s3.delete([staged])
+            with suppress(StorageError):  # else the next call does it, or who goes on
+                self._forget()
             raise
         size = os.fstat(descriptor).st_size
         self.file.close()
         return json.dumps([upload, size, *tags])
+
+    def _forget(self) -> None:
+        if self._begun is not None:
+            staged, final, upload = self._begun
+            self._s3.abort_upload(final, upload)
+            self._s3.delete([staged])
+            self._begun = None

@@ -25,6 +25,7 @@ from engine.graph.operator import TaskContext
 from engine.job import JobHandle, Plan
 from engine.runtime.threads import ThreadLauncher
 from operators import source
+from operators.sinks import JsonLines
 from operators.sources import At, Function
 from tests.drivers import ROOT
 from tests.integration import checkpointed
@@ -127,6 +128,57 @@ def test_an_s3_that_is_away_costs_time_and_nothing_else(
     assert not checkpointed.servers()
     assert found(tmp_path / "out") == expected(RECORDS)
     assert left_over(tmp_path / "out") == []
+
+
+def numbers(hold: Path, context: TaskContext, position: int | None) -> Iterator[At]:
+    """Those of this task; the last when nobody holds them any more."""
+    for number in range(context.index if position is None else position, RECORDS, 2):
+        while hold.exists() and number >= RECORDS - 2:
+            time.sleep(0.005)
+            yield At(number, [])
+        yield At(number + 2, [number])
+
+
+@pytest.mark.parametrize("loses", [False, True], ids=["all live", "a worker dies"])
+@pytest.mark.parametrize("away", ["answers 503", "is silent"])
+def test_files_in_an_s3_that_is_away_are_late_and_nothing_else(
+    away: Away,
+    loses: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    hold = tmp_path / "hold"
+    hold.touch()
+    files = source(Function(partial(numbers, hold))).rebalance().map(abs)
+    with s3_behind_proxy(tmp_path, monkeypatch) as proxy:
+        job = engine.submit(
+            files.sink(JsonLines("s3://bucket/out")),
+            parallelism=2,
+            checkpoints="s3://bucket/job",
+            checkpoint_interval_seconds=0.1,
+            restarts=2,
+        )
+        wait_until(lambda: job.statistics().checkpoints >= 2, seconds=60)
+        proxy.away = away
+        wait_until(lambda: proxy.asked_in_vain)
+        if loses:
+            (server,) = checkpointed.servers()
+            server.children()[0].kill()
+            if away == "answers 503":
+                wait_until(lambda: len(re.findall(AWAY, caplog.text)) > 2, 60)
+        time.sleep(SECONDS_AWAY)
+        proxy.away = None
+        hold.unlink()
+        result = job.wait_finished(120)
+    assert bool(result.statistics.restarts) == loses
+    out = tmp_path / "bucket" / "out"
+    found = [int(line) for each in out.glob("part-*") for line in each.read_text().split()]
+    assert sorted(found) == list(range(RECORDS))
+    assert not list(out.glob(".*"))
+
+
+AWAY = r"restart \(storage away for \d+ of 300 s\) in .* no answer"
 
 
 @pytest.mark.skipif(bool(CANNOT_MOUNT), reason="no file systems may be mounted here")

@@ -639,11 +639,11 @@ def test_a_job_that_waits_to_begin_again_is_cancelled_at_once() -> None:
 
 
 def test_who_waits_to_begin_again_waits_longer_each_time() -> None:
-    restarts = Restarts(10)
+    restarts = Restarts(10, 60.0)
     error = WorkerLost("t[0]", "n", "killed")
-    delays = [restarts.delay_after(error) for _ in range(11)]
+    delays = [restarts.delay_after(error, 0.0) for _ in range(11)]
     assert delays == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0, 10.0, None]
     restarts.progressed()
-    assert restarts.delay_after(error) == 0.1
+    assert restarts.delay_after(error, 0.0) == 0.1
     assert restarts.count == 11
-    assert Restarts(3).delay_after(CheckpointError("torn")) is None
+    assert Restarts(3, 60.0).delay_after(CheckpointError("torn"), 0.0) is None

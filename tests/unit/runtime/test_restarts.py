@@ -46,8 +46,8 @@ def failed(error: str, record: str | None = None, operator: str = "map") -> Oper
 
 
 def goes_on(*errors: EngineError) -> list[bool]:
-    restarts = Restarts(most=10)
-    return [restarts.delay_after(error) is not None for error in errors]
+    restarts = Restarts(most=10, storage_seconds=60.0)
+    return [restarts.delay_after(error, 0.0) is not None for error in errors]
 
 
 @pytest.mark.parametrize(
