@@ -87,6 +87,9 @@ class Checkpoints:
         self._work: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="oka-checkpoints", daemon=True)
         self._plan(claim.manifest)
+        if claim.manifest is not None:
+            age = time.time() - claim.manifest.ended
+            say(f"goes on from checkpoint {claim.manifest.epoch}, which is {age:.0f} s old")
         self._thread.start()
 
     @property
@@ -302,7 +305,7 @@ class Checkpoints:
             self.ask(request, partial(self._requests.answer, request))
 
     def _run(self) -> None:
-        looked, told = time.monotonic(), ""
+        looked, told = time.monotonic(), set[str]()
         while True:
             try:
                 work = self._work.get(timeout=_PERIOD_SECONDS)
@@ -315,11 +318,12 @@ class Checkpoints:
                 if time.monotonic() - looked >= _PERIOD_SECONDS:
                     looked = time.monotonic()
                     self._look_for_requests()
-                    told = ""
+                    told.clear()
             except Exception as error:  # noqa: BLE001 - it is told; what is left goes later
-                text, told = told, text_of(error).partition("\n")[0]
-                if text != told:
-                    self._say(f"checkpoints: {told}")
+                text = text_of(error).partition("\n")[0]
+                if text not in told:
+                    self._say(f"checkpoints: {text}")
+                told.add(text)
 
 
 def meanings(operators: Iterable[LogicalOperator]) -> dict[str, dict[str, Any]]:

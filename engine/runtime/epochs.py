@@ -175,6 +175,10 @@ class Epochs:
         self._awaited: set[int] = set()
         """Those whose sinks have not committed."""
         self._began = 0.0
+        self._slow: float | None = None
+        """When the user is told that the epoch is still under way."""
+        self._is_slow = False
+        """Whether that was told, and none has been in time since."""
         self.stopped: str | None = None
         """The savepoint behind which the job ends now: it is final."""
         self._wanted: list[Wanted] = []
@@ -273,12 +277,35 @@ class Epochs:
         self.wake = self._again if self.is_storing else self._due if running else None
         if self._step in ("aligning", "committing") or self.is_over:
             self.wake = None
+        if self._step is not None and self._slow is not None:
+            due = max(self._slow, self._told + _SILENT_SECONDS)
+            if now >= due:
+                self._slow, was_slow, self._is_slow = None, self._is_slow, True
+                if not was_slow:
+                    said.append(Say(self._under_way(now), is_warning=True))
+            else:
+                self.wake = due if self.wake is None else min(self.wake, due)
         return said
+
+    def _under_way(self, now: float) -> str:
+        """What an epoch that takes long waits for."""
+        if self._step == "storing":
+            what = "its storage has not answered"
+        else:
+            is_aligning = self._step == "aligning"
+            those = self._tasks - self._entries.keys() if is_aligning else self._awaited
+            name = self._names[min(those)]
+            who = f"{name} has" if len(those) == 1 else f"{name} and {len(those) - 1} more have"
+            what = f"{who} not {'written' if is_aligning else 'made final'} what is for it"
+        return f"checkpoint {self.last} is under way for {now - self._began:.0f} s: {what}"
 
     def _go_on(self, now: float) -> list[EpochCommand]:
         said: list[EpochCommand] = []
         if self._step == "committing" and not self._awaited:
             said.append(Mark(self.last))
+            if self._is_slow and self._slow is not None:
+                self._is_slow = False
+                said.append(Say(f"checkpoint {self.last} was in time again", is_warning=True))
             self._end()
         is_due = self._step is None and now >= self._due
         if is_due and not self.is_over and self.stopped is None:
@@ -312,6 +339,7 @@ class Epochs:
         self.last += 1
         self._step, self._began = "aligning", now
         self._next = now + self._interval
+        self._slow = now + max(_SLOW_SECONDS, self._interval)
         self._entries = dict(self._finished)
         is_last = self._savepoint is not None and self._savepoint.stop == "now"
         return [
@@ -351,5 +379,7 @@ _EpochStep: TypeAlias = Literal["aligning", "storing", "committing"]
 _AGAIN_SECONDS = 1.0
 """Between two tries to store an epoch, and behind one that a task could not write; storage tries by
 itself for longer."""
+_SLOW_SECONDS = 10.0
+"""After which an epoch takes long, unless the interval is longer."""
 _SILENT_SECONDS = 10.0
 """Between two words that a task cannot write, where no epoch is given up for it."""

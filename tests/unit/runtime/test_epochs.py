@@ -14,9 +14,11 @@ from engine.runtime.epochs import (
     Acknowledged,
     Barrier,
     CheckpointFailed,
+    Committed,
     Epochs,
     Say,
     Store,
+    Stored,
     Wanted,
 )
 from operators import source
@@ -90,3 +92,32 @@ def test_task_that_has_finished_and_cannot_write_is_told_now_and_then() -> None:
 
 def entry() -> SnapshotEntry:
     return SnapshotEntry("vertex", 0, 1, finished=False, shares=0, files=())
+
+
+@pytest.mark.parametrize("interval", [2.0, 30.0])
+def test_epochs_that_take_long_are_told_of_once(interval: float) -> None:
+    epochs, now = started(interval), 100.0 + interval
+    late = max(10.0, interval)
+    said: list[Any] = epochs.following(now)
+    for seconds in (late + 5, late + 5, 1.0, late + 5):
+        begins, epoch = now, epochs.last
+        assert epochs.wake == begins + late
+        for passed, task in ((late, None), (late + 1, 0), (seconds, 1)):
+            now = begins + min(passed, seconds)
+            if task is not None:
+                epochs.note(Acknowledged(task, 0, epoch, entry()), now)
+            said += epochs.following(now)
+        epochs.note(Stored(epoch), now)
+        said += epochs.following(now)
+        epochs.note(Committed(1, 0, epoch), now)
+        said += epochs.following(now)
+        if epochs.last == epoch:
+            now = begins + interval
+            said += epochs.following(now)
+    assert begun(said) == [1, 2, 3, 4, 5]
+    who = f"{GRAPH.vertices[0].name} and 1 more have not written what is for it"
+    assert [each.text for each in said if isinstance(each, Say)] == [
+        f"checkpoint 1 is under way for {late:.0f} s: {who}",
+        "checkpoint 3 was in time again",
+        f"checkpoint 4 is under way for {late:.0f} s: {who}",
+    ]
