@@ -18,7 +18,7 @@ import ray
 from ray._private import auto_init_hook
 from ray.exceptions import AuthenticationError
 
-from engine.errors import HINT_LEFT, LEFT, StartError
+from engine.errors import HINT_LEFT, LEFT, DriverLost, StartError
 from engine.forked import has_dead_connection
 from engine.runtime.ray_address import HOW_TO_BE_LET_IN, by_client, check_ray_address, client
 from engine.runtime.ray_prints import show_all
@@ -75,12 +75,17 @@ class Connection:
 
     @contextmanager
     def calling(self) -> Iterator[None]:
-        """Call Ray as long as the block runs; StartError where the process has left it."""
+        """Call Ray as long as the block runs; StartError where the process has left it.
+
+        DriverLost where the cluster is gone, as `check_cluster` says.
+        """
         self._check()
         try:
             yield
-        except Exception:  # whatever Ray raises of a process that leaves it
+        except Exception as error:  # whatever Ray raises of a process that leaves it
             self._check()
+            if (lost := _lost(error)) is not None:
+                raise lost from None
             raise
 
     def _check(self) -> None:
@@ -104,6 +109,35 @@ class Connection:
             ours, _opened = _opened, None
             if _current() == ours:  # else the program has done so itself
                 ray.shutdown()
+
+
+def check_cluster(patience: float = 60.0) -> None:
+    """Raise DriverLost if the head has begun anew: the cluster that this process knew is gone.
+
+    Many of Ray's calls would end the process then, without a word of ours. So they come behind
+    this, which takes half a millisecond, and waits for a head that does not answer; then it raises
+    Ray's RpcError.
+    """
+    if by_client():
+        return
+    worker: Any = ray._private.worker.global_worker
+    try:
+        worker.gcs_client.internal_kv_exists(b"oka", None, timeout=patience)
+    except AuthenticationError as error:
+        if (lost := _lost(error)) is not None:
+            raise lost from None
+        raise
+
+
+def _lost(error: Exception) -> DriverLost | None:
+    """What it means that the head does not know the cluster that it is asked of."""
+    if not isinstance(error, AuthenticationError) or "WrongClusterID" not in str(error):
+        return None
+    return DriverLost(
+        "the head of this job's Ray cluster has begun anew, and knows nothing of the job",
+        "start the job again; with checkpoints, `--resume latest` (resume='latest') goes on from "
+        "the last",
+    )
 
 
 def title(node: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]]) -> str:

@@ -15,15 +15,16 @@ from ray._private.state import state
 from engine.errors import DriverLost
 from engine.runtime.launcher import DrainingNode
 from engine.runtime.ray_address import by_client
-from engine.runtime.ray_connection import title
+from engine.runtime.ray_connection import check_cluster, title
 
 
 def living_nodes() -> tuple[list[Mapping[str, Any]], list[DrainingNode]]:
     """Those that live, and those of them that are about to go, the first to go first.
 
     None are about to go by Ray's client, which is not told. Raises DriverLost once that of this
-    process is gone. It asks the GCS twice, which takes about a millisecond.
+    process is gone, or the cluster. It asks the GCS three times, which takes some two milliseconds.
     """
+    check_cluster(_PATIENCE_SECONDS)
     nodes: list[Mapping[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
     alive = [node for node in nodes if node["Alive"]]
     if by_client():
@@ -46,3 +47,6 @@ def living_nodes() -> tuple[list[Mapping[str, Any]], list[DrainingNode]]:
         if (end := ends.get(each)) is not None
     ]
     return alive, sorted(found, key=lambda node: (node.until is None, node.until, node.id))
+
+
+_PATIENCE_SECONDS = 2.0

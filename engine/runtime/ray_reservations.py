@@ -19,6 +19,7 @@ from typing import Any
 import ray
 from ray._private.ray_constants import DEBUG_AUTOSCALING_STATUS
 from ray._private.state import available_resources_per_node, state
+from ray.exceptions import RpcError
 from ray.experimental import internal_kv
 from ray.util.placement_group import (
     PlacementGroup,
@@ -28,12 +29,12 @@ from ray.util.placement_group import (
 )
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from engine.errors import PlacementError
+from engine.errors import DriverLost, PlacementError
 from engine.nodes import Node, add_to, total
 from engine.runtime.description import TaskDescription
 from engine.runtime.placing import Waits
 from engine.runtime.ray_address import by_client
-from engine.runtime.ray_connection import RAY_NAMES
+from engine.runtime.ray_connection import RAY_NAMES, check_cluster
 from engine.shortage import shortage, waiting_for
 
 
@@ -114,9 +115,12 @@ class Reservations:
 
     def release(self) -> None:
         """Give everything back; it is free for the next job when this returns."""
-        self.drop_demand()
         held = [(node_id, ray_amounts(task.resources)) for node_id, task in self.held()]
-        before = free() if held else {}
+        try:
+            before = free(_PATIENCE_AT_END_SECONDS)
+        except (DriverLost, RpcError):
+            return  # it has ended with the cluster
+        self.drop_demand()
         for group in (*self._groups, *self._pending):
             group.remove()
         self._groups, self._pending = [], []
@@ -249,8 +253,9 @@ def ray_amounts(resources: Mapping[str, float]) -> dict[str, float]:
     return {RAY_NAMES.get(name, name): amount for name, amount in resources.items() if amount}
 
 
-def free() -> dict[str, dict[str, float]]:
-    """What nobody has taken of each living node, by its id."""
+def free(patience: float = 60.0) -> dict[str, dict[str, float]]:
+    """What nobody has taken of each living node, by its id; DriverLost as `check_cluster`."""
+    check_cluster(patience)
     return dict(_there(_free))
 
 
@@ -303,4 +308,5 @@ _ANSWER_SECONDS = 0.3
 _PATIENCE_SECONDS = 3.0
 """So long nodes may take to answer, at first."""
 _RELEASE_SECONDS = 0.5
+_PATIENCE_AT_END_SECONDS = 10.0
 _ROUNDING = 1e-6
