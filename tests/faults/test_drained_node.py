@@ -13,13 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
 import pytest
 
 from benchmarks.testbed.cluster import Cluster, running_cluster
 from benchmarks.testbed.network import Host, exists
 from tests.drivers import ROOT
-from tests.hosts import NAME, needs_hosts
+from tests.hosts import NAME, ask, drain, needs_hosts, workers
 from tests.integration import checkpointed
 from tests.integration.checkpointed import expected, found, held, left_over, newest
 from tests.waiting import wait_until
@@ -30,18 +29,6 @@ OWN = f"{NAME}e"
 RECORDS = 4000
 SECONDS = 30
 """From the notice to the end of the host."""
-
-DRAIN = """
-import sys, time, ray
-from ray._raylet import GcsClient
-ray.init(logging_level="ERROR", log_to_driver=False)
-nodes = {node["NodeManagerAddress"]: node["NodeID"] for node in ray.nodes() if node["Alive"]}
-gcs = GcsClient(address=ray.get_runtime_context().gcs_address)
-for address in sys.argv[2:]:
-    until_ms = int(1000 * (time.time() + float(sys.argv[1])))
-    print(*gcs.drain_node(nodes[address], 2, "the machine is taken back", until_ms))
-"""
-"""`ray drain-node` for several hosts at once. 2 is a preemption."""
 
 OCCUPY = """
 import sys, ray
@@ -77,21 +64,11 @@ class Job:
 
     def drain(self, *hosts: Host) -> None:
         """Ray hears that these go."""
-        told = self.ask(DRAIN, str(SECONDS), *(host.address for host in hosts))
-        assert told.split() == ["True"] * len(hosts), told
+        drain(self.cluster, SECONDS, *hosts)
 
     def demands(self) -> int:
         """For how many tasks or groups of them Ray's autoscaler is to find room."""
-        return int(self.ask(DEMANDS))
-
-    def ask(self, program: str, *arguments: str) -> str:
-        """What this says, which runs on the host of the head."""
-        asked = self.cluster.head.start(
-            *(sys.executable, "-c", program, *arguments),
-            env=self.cluster.environment(), stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        told, _ = asked.communicate(timeout=60)
-        return str(told)
+        return int(ask(self.cluster, DEMANDS))
 
     @contextmanager
     def without_room(self) -> Iterator[None]:
@@ -142,18 +119,6 @@ def running(folder: Path, slots: Mapping[int, int], driver_on: int = 1) -> Itera
         finally:
             driver.kill()
     assert not exists(OWN)
-
-
-def workers(host: Host) -> list[int]:
-    """The processes with a task of the job on the host."""
-    return [each for each in host.processes() if _title(each).startswith("ray::Worker")]
-
-
-def _title(process: int) -> str:
-    try:
-        return " ".join(psutil.Process(process).cmdline())
-    except psutil.NoSuchProcess:
-        return ""
 
 
 chaos = pytest.mark.skipif("CHAOS_SEEDS" not in os.environ, reason="`make chaos` drains more hosts")

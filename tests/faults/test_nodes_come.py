@@ -5,20 +5,19 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from benchmarks.testbed.cluster import Cluster, running_cluster
-from benchmarks.testbed.network import Host, exists
-from tests.hosts import NAME, needs_hosts
+from benchmarks.testbed.network import exists
+from tests.hosts import NAME, lose, needs_hosts
 from tests.integration import checkpointed
 from tests.waiting import wait_until
 
@@ -69,13 +68,6 @@ def wait_more(folder: Path, seconds: float) -> float:
     before, began = checkpointed.newest(folder), time.monotonic()
     wait_until(lambda: checkpointed.newest(folder) > before, seconds)
     return time.monotonic() - began
-
-
-def lose(host: Host) -> None:
-    """Kill all that runs there, the raylet first."""
-    for process in host.processes():
-        with suppress(ProcessLookupError):
-            os.kill(process, signal.SIGKILL)
 
 
 DELAYS = [5.0, 15.0, 30.0, 120.0] if "CHAOS_SEEDS" in os.environ else [1.0]

@@ -11,31 +11,27 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from benchmarks.testbed.cluster import Cluster, running_cluster
 from benchmarks.testbed.network import Host, address, exists
-from tests.conftest import S3_CREDENTIALS
+from tests.drivers import ROOT
 from tests.faults.pod_job import SLOTS, expected, found, newest
-from tests.hosts import NAME, needs_hosts
+from tests.hosts import NAME, Objects, daemons, lose, needs_hosts
 from tests.waiting import wait_until
 
 pytestmark = [needs_hosts, pytest.mark.ray]
 
-ROOT = Path(__file__).parents[2]
 OWN = f"{NAME}p"
-S3_PORT = 9000
 POD = {"operator_slot": SLOTS / 2}
 chaos = pytest.mark.skipif("CHAOS_SEEDS" not in os.environ, reason="`make chaos` loses more pods")
 
@@ -56,14 +52,7 @@ class Pods:
     def workers(self) -> list[Host]:
         """Those with a raylet."""
         hosts = (each for each in self.network.hosts if each not in (self.head, self.server))
-        return [each for each in hosts if is_up(each)]
-
-    def lose(self, host: Host) -> None:
-        """All of its processes end at once."""
-        while pids := host.processes():
-            for pid in pids:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+        return [each for each in hosts if daemons(each, "raylet")]
 
     def replace(self, seconds: float) -> float:
         """Another pod comes after so many seconds, with an address of its own; when it is there."""
@@ -74,7 +63,7 @@ class Pods:
 
     def restart(self, host: Host) -> None:
         """Its container begins again, with the address that it had."""
-        self.lose(host)
+        lose(host)
         for path in host.folder.iterdir():
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
         if host == self.head:
@@ -83,38 +72,21 @@ class Pods:
             self.cluster.join(host, 1, POD)
 
 
-def is_up(host: Host) -> bool:
-    """Whether its raylet runs."""
-    for pid in host.processes():
-        with suppress(psutil.Error):
-            if psutil.Process(pid).name() == "raylet":
-                return True
-    return False
-
-
 @contextmanager
-def running_pods(workers: int) -> Iterator[Pods]:
+def running_pods(workers: int, folder: Path) -> Iterator[Pods]:
     """A head and so many workers."""
     number = workers + 2
-    variables = {**S3_CREDENTIALS, "AWS_ENDPOINT_URL": f"http://{address(number)}:{S3_PORT}"}
     slots = dict.fromkeys(range(2, number), POD)
-    with running_cluster(workers + 1, resources=slots, name=OWN, variables=variables) as cluster:
+    objects = Objects(address(number), folder / "s3", "checkpoints")
+    with running_cluster(
+        workers + 1, resources=slots, name=OWN, variables=objects.variables
+    ) as cluster:
         server = cluster.network.add_host()
-        serving = server.start(
-            *(str(Path(sys.executable).with_name("oka")), "s3", "serve", "--host", server.address),
-            *("--port", str(S3_PORT), "--bucket", "checkpoints"),
-            env={
-                **os.environ,
-                "OKA_S3_ACCESS_KEY": S3_CREDENTIALS["AWS_ACCESS_KEY_ID"],
-                "OKA_S3_SECRET_KEY": S3_CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
-            },
-            cwd=ROOT, stdout=subprocess.DEVNULL,
-        )  # fmt: skip
+        objects.serve(server)
         try:
             yield Pods(cluster, server)
         finally:
-            serving.kill()
-            serving.wait()
+            objects.kill()
     assert not exists(OWN)
 
 
@@ -173,9 +145,9 @@ def tell(what: str, seconds: float, since: str, then: str = "output again") -> N
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("seconds", [5, 15, 30, 120])
 def test_tasks_of_a_lost_pod_wait_for_the_next(tmp_path: Path, seconds: int) -> None:
-    with running_pods(2) as pods, closing(Job(pods, tmp_path, 12)) as job:
+    with running_pods(2, tmp_path) as pods, closing(Job(pods, tmp_path, 12)) as job:
         before = newest(job.out)
-        pods.lose(pods.workers()[-1])
+        lose(pods.workers()[-1])
         there = pods.replace(seconds)
         again = job.wait_for_output(before, 120)
         tell(f"lost worker, replaced after {seconds} s", again - there, "it came")
@@ -185,10 +157,10 @@ def test_tasks_of_a_lost_pod_wait_for_the_next(tmp_path: Path, seconds: int) -> 
 @chaos
 @pytest.mark.timeout(400)
 def test_tasks_of_a_lost_pod_go_to_the_spare_one(tmp_path: Path) -> None:
-    with running_pods(3) as pods, closing(Job(pods, tmp_path, 20)) as job:
+    with running_pods(3, tmp_path) as pods, closing(Job(pods, tmp_path, 20)) as job:
         lost = max(pods.workers(), key=lambda host: len(host.processes()))
         before, at = newest(job.out), time.monotonic()
-        pods.lose(lost)
+        lose(lost)
         tell("lost worker with a spare pod", job.wait_for_output(before, 120) - at, "it was lost")
         assert job.wait_finished(120)["restarts"] >= 1
 
@@ -197,16 +169,16 @@ def test_tasks_of_a_lost_pod_go_to_the_spare_one(tmp_path: Path) -> None:
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("seconds", [1, 30])
 def test_a_job_goes_on_after_its_head(tmp_path: Path, seconds: int) -> None:
-    with running_pods(2) as pods, closing(Job(pods, tmp_path, 20)) as job:
+    with running_pods(2, tmp_path) as pods, closing(Job(pods, tmp_path, 20)) as job:
         workers, before = pods.workers(), newest(job.out)
-        pods.lose(pods.head)
+        lose(pods.head)
         at = time.monotonic()
         time.sleep(seconds)  # what Kubernetes takes
         pods.restart(pods.head)
         there = time.monotonic()
 
         def keep(host: Host) -> None:  # KubeRay starts a container again whose raylet has ended
-            wait_until(lambda: not is_up(host), 120)
+            wait_until(lambda: not daemons(host, "raylet"), 120)
             tell("lost head", time.monotonic() - there, "it came", "a worker ended")
             pods.restart(host)
 
