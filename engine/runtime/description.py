@@ -182,6 +182,14 @@ class SourceProgress:
 
 
 @dataclass(frozen=True)
+class ChannelBroke:
+    """What a worker says unasked: a channel is lost, and the task may wait for its source."""
+
+    attempt: int
+    failure: TaskFailure
+
+
+@dataclass(frozen=True)
 class Start:
     """Where a task of a job with checkpoints begins, in one attempt."""
 

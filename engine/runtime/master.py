@@ -31,6 +31,7 @@ from engine.runtime.coordinator import (
     Coordinator,
 )
 from engine.runtime.description import (
+    ChannelBroke,
     LimitReached,
     Remark,
     SnapshotFailed,
@@ -359,6 +360,9 @@ class JobMaster:
         match outcome(call):
             case WorkerDied() as died:
                 return self._lost(worker, died)
+            case ChannelBroke(attempt, failure):
+                self._listen(worker)
+                return Failed(task.id, "run", attempt, self._error(worker, failure))
             case LimitReached(attempt, operator):
                 self._listen(worker)
                 return Reached(task.id, attempt, operator)

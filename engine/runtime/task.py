@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
@@ -29,6 +29,7 @@ from engine.metric import together
 from engine.network import (
     Batch,
     Cancelled,
+    ChannelLost,
     Control,
     LatencyHistogram,
     Network,
@@ -37,6 +38,7 @@ from engine.network import (
     use_precise_timers,
 )
 from engine.runtime.chain import Chain, Stretch
+from engine.runtime.channel_watch import watched
 from engine.runtime.clock import SYSTEM_CLOCK, Clock, Receive
 from engine.runtime.counted import Counted, Counts, counts_of
 from engine.runtime.description import (
@@ -85,6 +87,8 @@ class Task:
         self._services = Services() if services is None else services
         self._longest_pause = 0.0
         """Seconds that it took to gather what it was."""
+        self.lost: Callable[[ChannelLost], None] = lambda _error: None
+        """Told, in another thread, if a channel is lost while the task waits for its source."""
         self._gates: list[OutputGate] = []
         self._cancelled = threading.Event()
         self._clock = clock
@@ -206,7 +210,8 @@ class Task:
         timers = Timers(self.chain, self._clock, self._fire)
         if self._source is not None:
             own = replace(context, identity=self.description.operators[0].identity)
-            self._source.run(own, self._deliver, self._window, timers, self._pass_on)
+            with watched(self._network, self.lost):
+                self._source.run(own, self._deliver, self._window, timers, self._pass_on)
             self._check_cancelled()
         else:
             receive = timers.around(self._clock.around(self._network.receive))

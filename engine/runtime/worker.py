@@ -24,10 +24,11 @@ from engine.checkpoint import check_reach
 from engine.columns import import_pyarrow
 from engine.errors import CheckpointError
 from engine.graph.failing import Failing
-from engine.network import Cancelled, Network
+from engine.network import Cancelled, ChannelLost, Network
 from engine.runtime.chain import Around
 from engine.runtime.clock import SYSTEM_CLOCK, Clock
 from engine.runtime.description import (
+    ChannelBroke,
     LimitReached,
     Remark,
     SnapshotFailed,
@@ -51,7 +52,9 @@ from engine.runtime.snapshots import Snapshots
 from engine.runtime.task import Task
 from engine.service import Peer, Site
 
-Word: TypeAlias = LimitReached | Remark | SourceProgress | SnapshotWritten | SnapshotFailed
+Word: TypeAlias = (
+    ChannelBroke | LimitReached | Remark | SourceProgress | SnapshotWritten | SnapshotFailed
+)
 
 
 class Worker:
@@ -188,6 +191,7 @@ class Worker:
         made = Task(task, self._network, self._services, self._clock, self._snapshots)
         made.chain.reached = lambda name: self._words.put(lambda: LimitReached(attempt, name))
         made.chain.around = self._around
+        made.lost = lambda error: self._words.put(lambda: _broke(attempt, made, error))
         if (drift := made.drift) is not None:
             drift.say = lambda: self._words.put(lambda: _progress(attempt, drift))
         self._tasks = {attempt: made}
@@ -374,6 +378,10 @@ def _refusal(start: Start, address: str, goes_on: bool) -> TaskFailure | None:
         except CheckpointError as error:
             return TaskFailure("checkpoint", "", None, error.message, "", error.hint)
     return None
+
+
+def _broke(attempt: int, task: Task, error: ChannelLost) -> ChannelBroke:
+    return ChannelBroke(attempt, describe(error, task.description, Failing()))
 
 
 def _progress(attempt: int, drift: Drift) -> SourceProgress:

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -25,8 +26,8 @@ pytestmark = [needs_hosts, pytest.mark.ray]
 
 OWN = f"{NAME}n"
 RECORDS = 4000
-FLOWING = 100_000
-"""As many as a link that is cut is noticed by: who has nothing to send does not."""
+BUSY, IDLE = 100_000, 100
+"""Records that flow as long as a test looks at them, and so few that they are soon through."""
 CPUS = 2
 
 
@@ -101,16 +102,57 @@ def test_a_job_waits_for_a_host_to_join_and_for_another_when_that_is_lost(
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("spare", [True, False])
 def test_a_host_that_is_cut_off_is_left_for_one_that_is_free(tmp_path: Path, spare: bool) -> None:
+    # Where no other host is free, shorter than what Ray takes the host away for, some 60 s.
+    seconds = 60.0 if spare else 30.0
     with running_cluster(3 if spare else 2, cpus=CPUS, name=OWN) as cluster:
         second = cluster.network.hosts[1]
-        plug_in = threading.Timer(60.0, second.plug_in)
-        with running(cluster, tmp_path, FLOWING, parallelism=2) as (job, told):
+        plug_in = threading.Timer(seconds, second.plug_in)
+        with running(cluster, tmp_path, BUSY, parallelism=2) as (job, told):
             wait_until(lambda: checkpointed.newest(tmp_path) >= 2, 60)
             second.cut_off()
             plug_in.start()
             again = wait_more(tmp_path, 120)
             plug_in.join()
-            restarts = finish(job, tmp_path, FLOWING, told)
+            restarts = finish(job, tmp_path, BUSY, told)
         print(f"output {again:.1f} s after the cut")
         assert len(restarts) == 1, told.read_text()
-        assert (again < 60) == spare
+        assert (again < seconds) == spare
+
+
+CUTS = [*product(("idle", "busy"), ("source", "sink"), ("short", "long"))]
+"""What flows meanwhile, whose host is cut off, and for how long."""
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("flow", "who", "length"),
+    CUTS if "CHAOS_SEEDS" in os.environ else [("idle", "sink", "long")],
+)
+def test_a_cut_heals_or_the_tasks_move_whether_or_not_records_flow(
+    tmp_path: Path, flow: str, who: str, length: str
+) -> None:
+    records, is_long = BUSY if flow == "busy" else IDLE, length == "long"
+    slots = {number: {"slot": 1.0} for number in (2, 3, 4)}  # the driver has a host of its own
+    settings = {
+        "parallelism": 1,
+        "resources": {"*": {"slot": 1, "cpus": 0}},
+        "reconnect_timeout_seconds": 3 if is_long else 60,
+    }
+    with running_cluster(4, resources=slots, name=OWN) as cluster:
+        host = cluster.network.hosts[1 if who == "source" else 2]
+        with running(cluster, tmp_path, records, **settings) as (job, told):
+            wait_until(lambda: checkpointed.newest(tmp_path) >= 2, 60)
+            host.cut_off()
+            began = time.monotonic()
+            if is_long:
+                wait_until(lambda: "moves from" in told.read_text(), 45)
+                print(f"tasks move {time.monotonic() - began:.1f} s after the cut")
+            else:
+                time.sleep(3)
+            host.plug_in()
+            wait_more(tmp_path, 60)
+            restarts = finish(job, tmp_path, records, told)
+        moves = re.findall("task .* moves from (.*) to .*", told.read_text())
+    assert moves == [host.address] * is_long, told.read_text()
+    assert len(restarts) == is_long, told.read_text()
+    assert all("the channel from task" in each for each in restarts), restarts  # not Ray's word

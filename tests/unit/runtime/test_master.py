@@ -11,11 +11,24 @@ from typing import Any
 import pytest
 
 from engine.config import JobConfig
-from engine.errors import CheckpointError, JobCancelled, OperatorError, StartError, WorkerLost
+from engine.errors import (
+    ChannelLost,
+    CheckpointError,
+    JobCancelled,
+    OperatorError,
+    StartError,
+    WorkerLost,
+)
 from engine.job import Plan
 from engine.nodes import Node
 from engine.placement import Placement
-from engine.runtime.description import LimitReached, Remark, TaskDescription, TaskFailure
+from engine.runtime.description import (
+    ChannelBroke,
+    LimitReached,
+    Remark,
+    TaskDescription,
+    TaskFailure,
+)
 from engine.runtime.events import (
     Started,
 )
@@ -325,6 +338,21 @@ def test_what_a_worker_says_unasked_is_heard_until_it_says_no_more() -> None:
     source, taker = launcher.workers
     assert source.told.count("end_source") == 1
     assert not taker.words
+
+
+def test_a_channel_is_lost_though_nobody_notices_who_runs() -> None:
+    def answer(worker: FakeWorker, method: str) -> Any:
+        if method != "run":
+            return usual(worker, method)
+        if worker.task.id == 0:
+            lost = TaskFailure("channel_lost", "", None, "channel 0 to tcp://there was lost: x", "")
+            worker.listening.set_result(pack(lambda: ChannelBroke(0, lost)))
+        return SILENT
+
+    job, launcher = master(answer)
+    with pytest.raises(ChannelLost, match=r"the channel from task .* to task .* was lost: x"):
+        job.run()
+    assert launcher.was_shut_down == 1
 
 
 def test_a_worker_that_dies_when_its_task_is_done_is_noticed_at_once() -> None:

@@ -1,7 +1,9 @@
-"""What a worker opens for models: nothing where its task has none, nothing once it is closed."""
+"""What a worker opens for its task, and says by itself; nothing is left once it is closed."""
 
 import threading
+import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +13,15 @@ from engine.broadcast.relay import BlobRole
 from engine.broadcast.service import ModelsPlan
 from engine.config import JobConfig
 from engine.graph.logical import LogicalOperator
-from engine.network import Cancelled
-from engine.runtime.description import TaskDescription
+from engine.graph.partitioner import Forward
+from engine.network import Cancelled, Network
+from engine.runtime.description import ChannelBroke, OutputDescription, TaskDescription
 from engine.runtime.imports import ImportPath
 from engine.runtime.pickling import Pickled, pickle_descriptions
 from engine.runtime.worker import Worker
 from engine.service import Peer
 from operators.sinks import Discard
-from operators.sources import Collection
+from operators.sources import Collection, Function
 
 IMPORTS = ImportPath.of_this_process()
 
@@ -88,6 +91,52 @@ def test_close_wakes_a_worker_that_waits_for_its_followers(folder: Path) -> None
     worker.close()
     assert failed.wait(10)
     thread.join()
+
+
+def nothing(until: Path, _context: Any) -> Iterator[int]:
+    """A source that gives no record, and waits until there is such a file."""
+    while not until.exists():
+        time.sleep(0.001)
+    yield from ()
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_a_worker_whose_source_waits_says_that_a_channel_is_lost(
+    folder: Path, is_lost: bool
+) -> None:
+    until = folder.with_name("until")
+    waits = LogicalOperator(0, "nothing", Function(partial(nothing, until)), None, {})
+    config = JobConfig(reconnect_timeout_seconds=0.2)
+    outputs = (OutputDescription(Forward(), (0,)),)
+    description = TaskDescription(0, "v", 0, 1, (waits,), {}, (), outputs, config)
+    worker, endpoints = bound(folder, *pickle_descriptions([description], {}))
+    peer = Network(["tcp://127.0.0.1:0"])
+    calls = [
+        partial(peer.connect, [], [(0, endpoints["tcp"])]),
+        partial(worker.connect, 0, {0: peer.endpoints[0]}, {}),
+    ]
+    threads = [threading.Thread(target=call) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    running = threading.Thread(target=worker.run, args=(0,))
+    running.start()
+    if is_lost:
+        peer.close()
+        word = worker.listen()
+        assert isinstance(word, ChannelBroke)
+        assert (word.attempt, word.failure.kind) == (0, "channel_lost")
+        assert "its connection was gone for" in word.failure.error
+    until.touch()
+    if not is_lost:
+        assert peer.receive() is None
+    running.join()
+    worker.close()
+    if not is_lost:
+        assert worker.listen() is None
+        peer.close()
+    until.unlink()
 
 
 def test_names_are_gone_once_it_runs(folder: Path) -> None:
