@@ -5,12 +5,15 @@ Other people's jobs have such folders in the same place.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TextIO
 
 import pytest
 
+from engine.runtime.folder import PREFIX, JobFolder
 from engine.runtime.launcher import Launcher
 
 
@@ -27,6 +30,13 @@ def announce(to: TextIO) -> None:
     """Write each folder to the file, a line each: for programs that tests start."""
     noted = _Noted(lambda folder: print(folder, file=to, flush=True))
     Launcher.folder = noted  # type: ignore[assignment]
+
+
+def let_next_job_remove(folders: Iterable[str]) -> None:
+    """As jobs do with those of dead ones: Ray kills the workers of a killed driver, too."""
+    for folder in folders:
+        os.utime(folder, (0, 0))
+        JobFolder(str(Path(folder).parent / f"{PREFIX}next")).remove()
 
 
 class _Noted:

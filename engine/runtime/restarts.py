@@ -17,11 +17,13 @@ from engine.errors import (
 class Restarts:
     """The failures of one job that it went on after.
 
-    A storage that is away is waited for, by the clock: it costs none of the restarts.
+    A storage that is away is waited for, by the clock: it costs none of the restarts. Until the
+    job has made progress it may be that there is none, as where its endpoint is wrong.
 
     >>> restarts = Restarts(most=3, storage_seconds=60.0)
     >>> [restarts.delay_after(WorkerLost("t[0]", "n", "killed"), 0.0) for _ in range(4)]
     [0.1, 0.2, 0.4, None]
+    >>> restarts.progressed()
     >>> away = StorageError("no answer", code="Unreachable")
     >>> [restarts.delay_after(away, now) for now in (1.0, 2.0, 61.0)]
     [0.1, 0.2, None]
@@ -36,6 +38,7 @@ class Restarts:
         self.words = ""
         """What the last was, in those that are allowed."""
         self._storage_seconds = storage_seconds
+        self._has_progressed = False
         self._away: float | None = None
         """Since when the storage is away, as far as is known."""
         self._tries = 0
@@ -49,12 +52,13 @@ class Restarts:
         """A checkpoint was stored, and the job had worked since the one before."""
         self.in_a_row = self._starts = self._tries = 0
         self._away = None
+        self._has_progressed = True
 
     def delay_after(self, error: EngineError, now: float) -> float | None:
         """Seconds until the job begins again; None where that would be in vain."""
         if not isinstance(error, _PASSING):
             return None
-        if isinstance(error, StorageError) and error.is_away:
+        if self._has_progressed and isinstance(error, StorageError) and error.is_away:
             return self._delay_of_storage(now)
         failed = _failed(error)
         is_again = failed is not None and failed == self._last

@@ -22,6 +22,7 @@ from engine.graph.operator import TaskContext
 from operators import ProcessFunction, Tumbling, ValueState, source
 from operators.sinks import JsonLines
 from operators.sources import At, Function
+from tests import jobfolders
 
 Line = list[Any]
 
@@ -90,6 +91,7 @@ class Running(ProcessFunction):
 
 def main(work: Work) -> None:
     """Run the job, or go on with it."""
+    jobfolders.announce(Path(work.hold).with_name(FOLDERS).open("a"))
     numbers = source(Function(work.numbers)).map(
         lambda n: (n % KEYS, work.value(n), n * 1_000_000 // RATE)
     )
@@ -110,6 +112,8 @@ def main(work: Work) -> None:
 
 
 TASKS = 6
+FOLDERS = "folders"
+"""A file beside `hold`, with the path of the job's folder in each life."""
 RATE, KEYS, WINDOW_SECONDS = 200, 40, 10
 _TICK_SECONDS = 0.05
 

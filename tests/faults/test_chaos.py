@@ -23,7 +23,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from engine.runtime.folder import PREFIX, JobFolder
+from tests import jobfolders
 from tests.drivers import Driver
 from tests.faults.chaos_job import KEYS, RECORDS
 from tests.waiting import wait_until
@@ -205,7 +205,7 @@ def test_a_seeded_moment(
         check_end(driver, survives=attack.survives)
         driver.wait_nothing_left()
         if runtime == "ray" and driver.process.returncode == -signal.SIGKILL:
-            let_next_job_remove(job_folders(driver))
+            jobfolders.let_next_job_remove(job_folders(driver))
         wait_until(lambda: not job_folders(driver))
         assert not [path for path in Path("/dev/shm").iterdir() if "oka" in path.name]
         seconds = time.monotonic() - started
@@ -221,13 +221,6 @@ def job_folders(driver: Driver) -> list[str]:
     told = driver.folder / "job"
     made = told.read_text().splitlines() if told.exists() else []  # it ended before
     return [folder for folder in made if Path(folder).exists()]
-
-
-def let_next_job_remove(folders: list[str]) -> None:
-    """As jobs do with those of dead ones: Ray kills the workers of a killed driver, too."""
-    for folder in folders:
-        os.utime(folder, (0, 0))
-        JobFolder(str(Path(folder).parent / f"{PREFIX}next")).remove()
 
 
 def check_end(driver: Driver, *, survives: bool) -> None:

@@ -83,6 +83,21 @@ def test_what_cannot_be_kept_ends_the_job_at_once() -> None:
     assert goes_on(CheckpointError("no")) == [False]
 
 
+def test_a_storage_that_is_away_is_waited_for_once_the_job_has_worked() -> None:
+    away = StorageError("no answer", code="Unreachable")
+    refused = StorageError("no", code="AccessDenied")
+    restarts = Restarts(most=2, storage_seconds=60.0)
+    assert [restarts.delay_after(away, 0.0) for _ in range(3)] == [0.1, 0.2, None]
+    restarts.progressed()
+    assert [restarts.delay_after(away, now) for now in (0.0, 30.0, 59.0)] == [0.1, 0.2, 0.4]
+    assert restarts.in_a_row == 0
+    assert restarts.words == "(storage away for 59 of 60 s)"
+    assert [restarts.delay_after(refused, 59.0) for _ in range(3)] == [0.1, 0.2, None]
+    assert restarts.delay_after(away, 60.0) is None
+    restarts.progressed()
+    assert restarts.delay_after(away, 100.0) == 0.1
+
+
 class Values(ProcessFunction):
     kept = ValueState(None)
 
