@@ -22,9 +22,11 @@ import sys
 import tempfile
 import threading
 import time
+from bisect import bisect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import psutil
@@ -156,6 +158,13 @@ class Scene:
         """The last epoch whose files are."""
         paths = (self.objects.folder / "job/checkpoints/committed").glob("*")
         return max((int(each.name) for each in paths), default=0)
+
+    def pause(self, since: float) -> float:
+        """The longest time without a file that becomes final, from one before this moment on."""
+        files = (self.objects.folder / "job/running").glob("part-*.jsonl")
+        times = sorted(each.stat().st_mtime for each in files)
+        first = max(0, bisect(times, since) - 1)
+        return max(following - each for each, following in pairwise(times[first:]))
 
     def wait_epochs(self, seconds: float = 240.0) -> None:
         """Wait until what comes from now on is final."""
@@ -397,17 +406,15 @@ def strike(kind: Callable[[Scene], Told], scene: Scene) -> list[str]:
     What has come of it in another way than it should.
     """
     before, ends = len(scene.lives.log()), len(scene.lives.ends)
-    at = time.monotonic()
+    at = time.time()
     told = kind(scene)
     tell(told.what)
     wait_until(lambda: len(scene.lives.ends) >= ends + told.ends, 180)
-    ended = time.monotonic()
     scene.wait_epochs()
-    again = time.monotonic()
     wait_until(scene.keeper.all_whole, 120)
     log = scene.lives.log()[before:]
     print(log, end="")
-    tell(f"  output again {again - ended:.1f} s behind it, {again - at:.1f} s after it began")
+    tell(f"  no output for {scene.pause(at):.1f} s")
     wrong = []
     if len(restarts := re.findall(RESTART, log)) not in told.restarts:
         wrong.append(f"{told.what}: {len(restarts)} restarts")
