@@ -95,7 +95,7 @@ class WorkerLost(EngineError):
 
 
 class DriverLost(EngineError):
-    """The node of the driver has left the cluster, and the job's workers end with it."""
+    """The driver's node has left the cluster, with which the job ends; or this is no driver."""
 
 
 class ChannelLost(EngineError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,7 @@ from engine.config import JobConfig
 from engine.distribution import install_hint
 from engine.errors import (
     ConfigError,
+    DriverLost,
     JobCancelled,
     OperatorError,
     PlacementError,
@@ -181,6 +183,7 @@ class JobHandle:
     """
 
     def __init__(self, plan: Plan, launcher: Launcher) -> None:
+        self._process_id = os.getpid()
         self._plan = plan
         self._config = plan.config
         self._is_cancelled = self._is_stopped = False
@@ -196,7 +199,7 @@ class JobHandle:
         self._progress = ProgressLine(
             plan.config.progress, self.cancel, partial(self._late.look, least=_MANY_LATE)
         )
-        self._master = self._made(plan, launcher)
+        self._last_master = self._made(plan, launcher)
         self._progress.watch(lambda: self._master.statistics())
         self._thread = threading.Thread(target=self._run, name="oka-master", daemon=True)
         self._thread.start()
@@ -264,19 +267,35 @@ class JobHandle:
 
         Raises TimeoutError after `timeout` seconds; the job then goes on.
         """
+        self._check_process()
         return self._finished.result(timeout)
 
     def wait_stopped(self) -> None:
         """Wait until nothing of the job is left, however it ended."""
+        self._check_process()
         self._thread.join()
 
     def __reduce__(self) -> NoReturn:
         """No pickle: the job runs here."""
         raise TypeError(
             f"{self!r} cannot be sent to another process: the job runs in a thread of this one"
-            "\n\nhint: send what its methods return; on Ray, let an actor submit the job, and "
-            "offer the methods that others call"
+            f"\n\nhint: {_HINT_PROCESS}"
         )
+
+    @property
+    def _master(self) -> JobMaster:
+        """What runs the job now."""
+        self._check_process()
+        return self._last_master
+
+    def _check_process(self) -> None:
+        """Raise DriverLost in a forked process, which has none of the threads of the job."""
+        if os.getpid() != self._process_id:
+            raise DriverLost(
+                f"{self!r} runs in the process {self._process_id}, and this one, {os.getpid()}, "
+                "was forked from that",
+                _HINT_PROCESS,
+            )
 
     def __repr__(self) -> str:
         seconds = (self._ended or time.monotonic()) - self._started
@@ -333,7 +352,7 @@ class JobHandle:
                     raise
             self._plan = self._plan.rescaled(parallelism, name)
             self._config = self._plan.config
-            self._master = self._made(self._plan, open_launcher(self._plan))
+            self._last_master = self._made(self._plan, open_launcher(self._plan))
             if self._is_cancelled:
                 self._master.cancel()
             if self._is_stopped:
@@ -433,3 +452,7 @@ def open_launcher(plan: Plan) -> Launcher:
 
 _MANY_LATE = 100
 """So many at least are told of while a job runs: the first few say nothing of the rest."""
+_HINT_PROCESS = (
+    "send what its methods return; on Ray, let an actor submit the job, and offer the methods that "
+    "others call"
+)

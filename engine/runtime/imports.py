@@ -7,7 +7,6 @@ in between: a `random.py` that lies beside a pipeline is nothing to the engine.
 from __future__ import annotations
 
 import os
-import pickle
 import sys
 import sysconfig
 from collections.abc import Callable, Sequence
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 T = TypeVar("T")
+D = TypeVar("D")
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class ImportPath:
         first = path.index(_LIBRARY) if _LIBRARY in path else 0
         return cls(path[:first], path[first:])
 
-    def unpickle(self, data: bytes, loads: Callable[[bytes], T] = pickle.loads) -> T:
+    def unpickle(self, data: D, loads: Callable[[D], T]) -> T:
         """What the driver pickled for `loads`, with modules from where the driver has them.
 
         The program's come first, as in the driver; of others this process prefers its own, such as

@@ -73,7 +73,7 @@ from engine.runtime.imports import ImportPath
 from engine.runtime.launcher import DrainingNode, Launcher, WorkerDied, WorkerHandle
 from engine.runtime.node_watch import NodeWatch
 from engine.runtime.outcomes import error_of, outcome, unpickle_result
-from engine.runtime.pickling import Pickled, pickle_descriptions
+from engine.runtime.pickling import Pickled, PickledTasks
 from engine.runtime.placing import Place, Waits
 from engine.runtime.reply import CallFailed
 from engine.runtime.wiring import channel_peers, service_peers
@@ -115,6 +115,7 @@ class JobMaster:
         self._launcher = launcher
         self._tell, self._warn = tell, warn
         self._workers = Workers(graph, place, config, launcher, warn)
+        self._tasks = PickledTasks(self._workers.tasks, of_ray=launcher.takes_of_ray)
         self._news: queue.SimpleQueue[Callable[[], Event | None]] = queue.SimpleQueue()
         """What has happened, to be looked at by the thread of `run`."""
         self._checkpoints = (
@@ -214,10 +215,6 @@ class JobMaster:
             measured = self._checkpoints.metrics()
             found[0] = replace(found[0], restarts=self._coordinator.restarts.count, **measured)
         return found
-
-    def _pickle(self) -> list[Pickled]:
-        kept = {} if self._checkpoints is None else self._checkpoints.classes
-        return pickle_descriptions(self._workers.tasks, kept, of_ray=self._launcher.takes_of_ray)
 
     def _drive(self) -> None:
         """Carry out what the coordinator says, until it has no step left."""
@@ -329,7 +326,8 @@ class JobMaster:
             return found
         if self._checkpoints is not None and self._config.runtime == "ray":
             self._checkpoints.look_from([self._workers.tasks[task] for task in tasks])
-        self._pickled = self._pickle()
+        kept = {} if self._checkpoints is None else self._checkpoints.classes
+        self._pickled = self._tasks.placed(self._workers.tasks, kept)
         placed = self._workers.start(found)
         for task in placed.tasks:
             self._listen(self._workers[task])

@@ -15,7 +15,7 @@ import io
 import pickle
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from engine import code_pickle, record_registry
@@ -29,46 +29,61 @@ class Pickled:
     """A description, on its way to the worker."""
 
     data: bytes
+    """The task, as it was when the job was submitted."""
+    placed: bytes
+    """What there is to know besides, where it is placed now."""
     of_ray: tuple[Any, ...] = ()
     """ObjectRefs and handles of actors, by the numbers that they have in `data`."""
 
 
-def pickle_descriptions(
-    descriptions: Sequence[TaskDescription],
-    kept: record_registry.Classes,
-    *,
-    of_ray: bool = False,
-) -> list[Pickled]:
-    """The descriptions of all tasks of a job, for `unpickle_description`. Raises StartError.
+class PickledTasks:
+    """The tasks of a job as they are when this is made, whatever the program does later.
 
-    `kept` are the classes in the state that the job goes on from; `of_ray`: whether what is of Ray
-    gets to the workers.
+    A notebook gives a variable another value while a job runs: its functions have the one from
+    before, also after a restart. Raises StartError. `of_ray`: whether what is of Ray gets to the
+    workers.
     """
-    picklers = [_pickled(description, of_ray) for description in descriptions]
-    classes = record_registry.announce(
-        (kind for pickler in picklers for kind in pickler.classes), kept
-    )
-    announced = {
-        number: (record_registry.record_class(kind), code_pickle.dumps(kind))
-        for number, kind in classes.items()
-    }
-    for pickler in picklers:
-        own = {n: kind for n, kind in classes.items() if kind in pickler.classes}
-        others = {n: each for n, each in announced.items() if n not in own}
-        pickler.dump(
-            (own, others, dict(kept))
-        )  # behind the description: its classes are known already
-    return [Pickled(pickler.out.getvalue(), tuple(pickler.of_ray)) for pickler in picklers]
+
+    def __init__(self, descriptions: Sequence[TaskDescription], *, of_ray: bool = False) -> None:
+        picklers = [_pickled(description, of_ray) for description in descriptions]
+        self._data = [pickler.out.getvalue() for pickler in picklers]
+        self._of_ray = [tuple(pickler.of_ray) for pickler in picklers]
+        self._classes = [tuple(pickler.classes) for pickler in picklers]
+        self._dumped = {
+            kind: code_pickle.dumps(kind) for classes in self._classes for kind in classes
+        }
+
+    def placed(
+        self, descriptions: Sequence[TaskDescription], kept: record_registry.Classes
+    ) -> list[Pickled]:
+        """Each for its worker. `kept` are the classes in the state that the job goes on from."""
+        classes = record_registry.announce(self._dumped, kept)
+        announced = {
+            number: (record_registry.record_class(kind), self._dumped[kind])
+            for number, kind in classes.items()
+        }
+        found = []
+        for task, data, met, of_ray in zip(
+            descriptions, self._data, self._classes, self._of_ray, strict=True
+        ):
+            own = {n: met.index(kind) for n, kind in classes.items() if kind in met}
+            others = {n: each for n, each in announced.items() if n not in own}
+            where = {name: getattr(task, name) for name in _OF_PLACEMENT}
+            placed = code_pickle.dumps((where, own, others, dict(kept)))
+            found.append(Pickled(data, placed, of_ray))
+        return found
 
 
-def unpickle_description(data: bytes, of_ray: tuple[Any, ...] = ()) -> TaskDescription:
+def unpickle_description(pickled: Pickled) -> TaskDescription:
     """The description of this process's task; its records' classes are known from then on."""
-    _given.of_ray = of_ray
-    unpickler = pickle.Unpickler(io.BytesIO(data))  # noqa: S301 - sent by our own driver
+    _given.of_ray = pickled.of_ray
+    unpickler = pickle.Unpickler(io.BytesIO(pickled.data))  # noqa: S301 - sent by our own driver
     description: TaskDescription = unpickler.load()
-    record_registry.accept(*unpickler.load())
+    classes: tuple[type, ...] = unpickler.load()
     del _given.of_ray
-    return description
+    where, own, others, kept = pickle.loads(pickled.placed)  # noqa: S301 - as above
+    record_registry.accept({n: classes[index] for n, index in own.items()}, others, kept)
+    return replace(description, **where)
 
 
 class _Pickler(code_pickle.Pickler):
@@ -105,6 +120,7 @@ def _pickled(description: TaskDescription, of_ray: bool) -> _Pickler:
     pickler = _Pickler(of_ray)
     try:
         pickler.dump(description)
+        pickler.dump(tuple(pickler.classes))  # behind it: the very objects
     except Exception as error:
         dump = lambda value: _Pickler(of_ray).dump(value)  # noqa: E731 - of one line
         raise unpicklable(description.operators, error, dump) from error
@@ -117,3 +133,5 @@ def _of_ray(number: int) -> Any:
 
 
 _given = threading.local()
+_OF_PLACEMENT = ("neighbours", "services", "node", "host")
+"""What a description has of the nodes of its job."""

@@ -136,9 +136,7 @@ class Worker:
         start: Start | None,
     ) -> dict[str, str]:
         self._release()
-        task = imports.unpickle(
-            description.data, lambda data: unpickle_description(data, description.of_ray)
-        )
+        task = imports.unpickle(description, unpickle_description)
         if task.columns:
             import_pyarrow("a stream of columns")  # before the task's clock starts
         config = task.config

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import multiprocessing
 import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -19,10 +21,10 @@ import cloudpickle
 import pytest
 
 import engine.testing
-from engine.errors import StartError
+from engine.errors import DriverLost, StartError
 from operators import source
-from operators.sinks import Discard
-from operators.sources import Collection
+from operators.sinks import Collect, Discard
+from operators.sources import Collection, Function
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "tests" / "cases" / "pickles" / "cases.py"
@@ -137,3 +139,50 @@ def test_a_module_of_a_package(tmp_path: Path) -> None:
 def test_a_file_that_oka_run_is_given(tmp_path: Path) -> None:
     shutil.copy(SCRIPT, tmp_path / "of_oka_run.py")
     assert python("-c", RUN, cwd=tmp_path) == "equal\n"
+
+
+def test_functions_stay_as_they_were_when_the_job_was_submitted(tmp_path: Path) -> None:
+    factor, failed = 2, tmp_path / "failed"
+
+    def times(number: int) -> int:
+        if not failed.exists():
+            failed.touch()
+            raise OSError("once")
+        return number * factor
+
+    jobs = [
+        engine.submit(
+            source(Collection(range(3)))
+            .map(lambda n: times(n) + added)  # noqa: B023 - as it is now
+            .sink(Collect()),
+            checkpoints=str(tmp_path / f"checkpoints {added}"),
+            restarts=1,
+            progress="none",
+        )
+        for added in range(2)
+    ]
+    factor = 1000  # as the next cell of a notebook may do; after the restart, too
+    assert [job.wait_finished(60).output for job in jobs] == [[0, 2, 4], [1, 3, 5]]
+    assert sum(job.statistics().restarts for job in jobs) == 1
+
+
+def test_a_forked_process_has_no_part_in_the_job(tmp_path: Path) -> None:
+    go_on = tmp_path / "go on"
+
+    def waits() -> Iterator[list[int]]:
+        while not go_on.exists():
+            time.sleep(0.01)
+            yield []
+
+    def ask() -> None:
+        for method in (job.statistics, job.cancel, job.wait_finished, job.wait_stopped):
+            with pytest.raises(DriverLost, match=r"was forked from that\n\nhint: send what"):
+                method()
+        go_on.touch()
+
+    job = engine.submit(source(Function(waits)).sink(Discard()), progress="none")
+    child = multiprocessing.get_context("fork").Process(target=ask)
+    child.start()
+    job.wait_finished(60)
+    child.join()
+    assert child.exitcode == 0

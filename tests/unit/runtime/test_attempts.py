@@ -23,7 +23,7 @@ from engine.runtime.events import (
 from engine.runtime.imports import ImportPath
 from engine.runtime.launcher import Launcher
 from engine.runtime.local import LocalLauncher
-from engine.runtime.pickling import pickle_descriptions
+from engine.runtime.pickling import PickledTasks
 from engine.runtime.reply import open_reply
 from engine.runtime.threads import ThreadLauncher
 from engine.runtime.wiring import channel_peers, describe_tasks, service_peers
@@ -78,7 +78,7 @@ class Attempts:
         imports = ImportPath.of_this_process()
         self.descriptions = [
             (data, str(self.folder), "127.0.0.1", imports)
-            for data in pickle_descriptions(tasks, {})
+            for data in PickledTasks(tasks).placed(tasks, {})
         ]
         endpoints = dict(enumerate(self.all("deploy", *self.descriptions)))
         self.peers = [

@@ -33,14 +33,14 @@ def test_the_programs_come_first_and_what_is_not_there_not_at_all(
     packages.mkdir()
     monkeypatch.setattr(sys, "path", ["/own", str(packages)])
     there = ImportPath((str(program), "/absent"), ("/own", str(packages), "/absent, too"))
-    assert there.unpickle(pickle.dumps(7)) == 7
+    assert there.unpickle(pickle.dumps(7), pickle.loads) == 7
     assert sys.path == [str(program), "/own", str(packages)]
 
 
 def test_a_missing_module_comes_with_a_hint() -> None:
     data = b"cabsent_module\nfunction\n."
     with pytest.raises(ModuleNotFoundError, match="No module named 'absent_module'") as caught:
-        ImportPath.of_this_process().unpickle(data)
+        ImportPath.of_this_process().unpickle(data, pickle.loads)
     assert "hint: install it on every node" in str(caught.value)
 
 

@@ -14,7 +14,7 @@ from engine.config import JobConfig
 from engine.graph.logical import LogicalOperator
 from engine.runtime.description import TaskDescription, TaskFailure, TaskStatistics
 from engine.runtime.imports import ImportPath
-from engine.runtime.pickling import pickle_descriptions
+from engine.runtime.pickling import PickledTasks
 from engine.runtime.worker import Worker
 from engine.service import Peer, Service, Site
 from operators.sinks import Discard
@@ -88,7 +88,7 @@ def bound(folder: Path, source: Any, *services: NotingPlan) -> tuple[Worker, dic
     )
     config = JobConfig(transport="ipc")
     task = TaskDescription(0, "v", 0, 1, operators, {}, (), (), config, services=services)
-    (data,) = pickle_descriptions([task], {})
+    (data,) = PickledTasks([task]).placed([task], {})
     worker = Worker(dedicated=False)
     return worker, worker.deploy(0, data, str(folder), "127.0.0.1", ImportPath.of_this_process())
 

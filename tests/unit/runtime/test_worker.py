@@ -17,7 +17,7 @@ from engine.graph.partitioner import Forward
 from engine.network import Cancelled, Network
 from engine.runtime.description import ChannelBroke, OutputDescription, TaskDescription
 from engine.runtime.imports import ImportPath
-from engine.runtime.pickling import Pickled, pickle_descriptions
+from engine.runtime.pickling import Pickled, PickledTasks
 from engine.runtime.worker import Worker
 from engine.service import Peer
 from operators.sinks import Discard
@@ -34,7 +34,7 @@ def described(task: int = 0, *services: Any) -> Pickled:
     description = TaskDescription(
         task, "v", task, 1, operators, {}, (), (), JobConfig(), services=services
     )
-    (pickled,) = pickle_descriptions([description], {})
+    (pickled,) = PickledTasks([description]).placed([description], {})
     return pickled
 
 
@@ -109,7 +109,7 @@ def test_a_worker_whose_source_waits_says_that_a_channel_is_lost(
     config = JobConfig(reconnect_timeout_seconds=0.2)
     outputs = (OutputDescription(Forward(), (0,)),)
     description = TaskDescription(0, "v", 0, 1, (waits,), {}, (), outputs, config)
-    worker, endpoints = bound(folder, *pickle_descriptions([description], {}))
+    worker, endpoints = bound(folder, *PickledTasks([description]).placed([description], {}))
     peer = Network(["tcp://127.0.0.1:0"])
     calls = [
         partial(peer.connect, [], [(0, endpoints["tcp"])]),
