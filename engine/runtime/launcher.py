@@ -86,9 +86,12 @@ class Launcher(ABC):
         self,
         tasks: Sequence[TaskDescription],
         choose: Callable[[Sequence[Node]], Mapping[int, Node]],
+        *,
+        beside: bool = False,  # noqa: ARG002 - for those that take something away
     ) -> Mapping[int, Node] | Waits:
         """Nodes for these tasks, of which none has a worker that is of use; or why not yet.
 
+        With `beside` their workers are at work, and keep what they have until they are ended.
         `choose` gives the node of each among those that there are, or raises PlacementError.
         Returns at once, and is called again until there are nodes.
         """
@@ -102,7 +105,10 @@ class Launcher(ABC):
 
     @abstractmethod
     def add(self, task: TaskDescription, node: Node) -> WorkerHandle:
-        """Start one more worker for a task, also while others work; the one before is ended."""
+        """Start one more worker for a task, also while others work."""
+
+    def end(self, worker: WorkerHandle) -> None:  # noqa: B027 - a worker may end by itself
+        """End a worker that is of no use any more, though it may live; what it has is free."""
 
     def want(self, tasks: Sequence[TaskDescription]) -> None:  # noqa: B027 - most find none
         """Have the runtime look for room for these tasks, which work where they cannot stay.

@@ -33,7 +33,6 @@ class LocalLauncher(Launcher):
         self._links: list[Links] = []
         """Those to the fork server that starts workers are the last; others have lost theirs."""
         self._modules: list[str] = []
-        self._workers: dict[int, LocalWorker] = {}
 
     def nodes(self, resources: Collection[str]) -> Sequence[Node]:
         """One node, this machine: processes share what it has, however many there are."""
@@ -50,17 +49,16 @@ class LocalLauncher(Launcher):
         return super().launch(tasks, placement)
 
     def add(self, task: TaskDescription, node: Node) -> WorkerHandle:
-        """Start one more process, forked like the others; by a new server where that has ended.
-
-        The one before is killed: it may live, and not answer.
-        """
-        if task.id in self._workers:
-            self._workers.pop(task.id).kill()
+        """Start one more process, forked like the others; by a new server where that has ended."""
         with _standard_descriptors_taken():
             if not self._links or self._links[-1].has_ended:
                 self._links.append(Links(self.folder, self._modules))
-            self._workers[task.id] = LocalWorker(task, node, self._links[-1])
-        return self._workers[task.id]
+            return LocalWorker(task, node, self._links[-1])
+
+    def end(self, worker: WorkerHandle) -> None:
+        """Kill the process."""
+        assert isinstance(worker, LocalWorker)
+        worker.kill()
 
     def shutdown(self) -> None:
         """Kill what still lives, wait for it, and remove the folder."""

@@ -27,6 +27,8 @@ class Leaving:
     """Whether others have what these tasks take, beside those of nodes that go before it."""
     has_driver: bool = False
     """Whether the driver is on it, which cannot move, and without which no task lives."""
+    is_ready: bool = True
+    """Whether workers have started there, which these tasks could go on in."""
 
 
 class Moves:
@@ -93,7 +95,8 @@ class Moves:
 
     def _is_time(self, each: Leaving, now: float) -> bool:
         is_late = _ends(each, now, _LEAD_SECONDS)
-        return self._has_checkpoints and (is_late or (each.has_room and not each.has_driver))
+        can_move = each.has_room and each.is_ready and not each.has_driver
+        return self._has_checkpoints and (is_late or can_move)
 
     def _told(self, each: Leaving, now: float) -> str:
         count = f"{len(each.tasks)} task{'s' * (len(each.tasks) != 1)}"

@@ -103,6 +103,8 @@ class RayLauncher(Launcher):
         self,
         tasks: Sequence[TaskDescription],
         choose: Callable[[Sequence[Node]], Mapping[int, Node]],
+        *,
+        beside: bool = False,
     ) -> Mapping[int, Node] | Waits:
         """Nodes where what the tasks need is reserved for them."""
         resources = {name for task in tasks for name in task.resources}
@@ -112,17 +114,11 @@ class RayLauncher(Launcher):
                 tasks,
                 lambda: self.nodes(resources),
                 choose,
-                {task.id for task in tasks} - told,
+                None if beside else {task.id for task in tasks} - told,
             )
 
     def add(self, task: TaskDescription, node: Node) -> WorkerHandle:
-        """Start an actor; the task's resources are reserved while it lives.
-
-        The one before ends: to Ray, it may live where it was only out of reach for too long.
-        """
-        for worker in [each for each in self._workers if each.task.id == task.id]:
-            worker.kill()
-            self._workers.remove(worker)
+        """Start an actor; the task's resources are reserved while it lives."""
         self._started += 1
         # Names are unique in a namespace, and free some time after their actor has ended.
         namespace = f"{Path(self.folder).name}-{self._started}"
@@ -130,6 +126,14 @@ class RayLauncher(Launcher):
         strategy = self._reservations.strategy(task.id)
         self._workers.append(RayWorker(task, node, strategy, self._connection, logs, namespace))
         return self._workers[-1]
+
+    def end(self, worker: WorkerHandle) -> None:
+        """Kill the actor: to Ray, it may live where it was only out of reach for too long."""
+        assert isinstance(worker, RayWorker)
+        self._workers.remove(worker)
+        worker.kill()
+        with self._connection.calling():
+            self._reservations.leave(worker.task.id, worker.node)
 
     def want(self, tasks: Sequence[TaskDescription]) -> None:
         """Let Ray's autoscaler know."""

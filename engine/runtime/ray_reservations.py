@@ -47,6 +47,8 @@ class Reservations:
         self._groups: list[_Group] = []
         self._pending: list[_Group] = []
         """Those whose nodes have not answered yet."""
+        self._wanted: set[int] = set()
+        """The tasks that they are for, some of which may have what they need."""
         self._demand: PlacementGroup | None = None
         self._vain: frozenset[str] | None = None
         """The nodes with which Ray found room for a demand that the placement had no use of."""
@@ -68,19 +70,22 @@ class Reservations:
         tasks: Sequence[TaskDescription],
         nodes: Callable[[], Sequence[Node]],
         choose: Callable[[Sequence[Node]], Mapping[int, Node]],
-        in_doubt: Collection[int],
+        in_doubt: Collection[int] | None,
     ) -> Mapping[int, Node] | Waits:
         """Nodes for the tasks, where what they need is reserved; or what it waits for.
 
-        `in_doubt` are those of which nobody knows whether their last node still answers.
+        `in_doubt` are those of which nobody knows whether their last node still answers. None: all
+        are at work, and keep what they have until `leave`.
         """
         wanted = {task.id for task in tasks}
+        if wanted != self._wanted:
+            self._give_up()  # one more has lost its worker meanwhile
         answer = self._look(wanted) if self._pending else None
         if answer is not None and not self._is_on_doubtful():
             return answer
         if time.monotonic() < self._resume:
             return Waits("waiting for room")
-        self._leave_doubtful(wanted, in_doubt)
+        self._leave_doubtful(wanted, in_doubt or ())
         there = nodes()
         try:
             chosen = choose(there)
@@ -94,8 +99,17 @@ class Reservations:
             return answer  # there is still no better one
         self._give_up()
         self.drop_demand()
-        self._begin(tasks, chosen)
+        self._wanted = wanted
+        self._begin(tasks, chosen, beside=in_doubt is None)
         return self._look(wanted) or Waits("waiting for room")
+
+    def leave(self, task: int, node: Node) -> None:
+        """Give back what the task has on this node, if it has something on another, too."""
+        groups = [each for each in self._groups if task in self._users([each])]
+        for group in groups if len(groups) > 1 else ():
+            if group.node.id == node.id:
+                group.remove_user(task)
+        self._remove_unused()
 
     def ask_for(self, tasks: Sequence[TaskDescription], nodes: Sequence[Node]) -> None:
         """Let Ray's autoscaler know what is needed, as long as Ray itself finds no room for it."""
@@ -139,9 +153,6 @@ class Reservations:
     def _look(self, wanted: set[int]) -> Mapping[int, Node] | Waits | None:
         """What has become of the pending ones; None where nodes are to be chosen."""
         all_of_them = {*self._users(self._groups), *self._users(self._pending)}
-        if not wanted <= all_of_them:
-            self._give_up()  # one more has lost its worker meanwhile
-            return None
         deadline, pause = time.monotonic() + _ANSWER_SECONDS, 0.005
         late = self._pending
         while (late := [each for each in late if not _is_ready(each.group)]) and (
@@ -177,11 +188,16 @@ class Reservations:
             group.remove()
         self._pending = []
 
+    def _remove_unused(self) -> None:
+        for group in [each for each in self._groups if not each.users]:
+            self._groups.remove(group)
+            group.remove()
+
     def _users(self, groups: Sequence[_Group]) -> Iterator[int]:
         return (task.id for each in groups for task in each.users)
 
     def _group_of(self, task: int) -> _Group | None:
-        return next((each for each in self._groups if task in self._users([each])), None)
+        return next((each for each in self._groups[::-1] if task in self._users([each])), None)
 
     def _leave_doubtful(self, wanted: set[int], in_doubt: Collection[int]) -> None:
         """Give back what is on nodes where no other task of the job shows that they answer."""
@@ -192,19 +208,19 @@ class Reservations:
                 self._groups.remove(group)
                 group.remove()
 
-    def _begin(self, tasks: Sequence[TaskDescription], chosen: Mapping[int, Node]) -> None:
+    def _begin(
+        self, tasks: Sequence[TaskDescription], chosen: Mapping[int, Node], *, beside: bool
+    ) -> None:
         """Reserve what the tasks need, where they do not have it yet."""
         there: dict[str, list[TaskDescription]] = {}
         for task in tasks:
             group = self._group_of(task.id)
             if group is not None and group.node.id == chosen[task.id].id:
                 continue
-            if group is not None:
-                group.users = [each for each in group.users if each.id != task.id]
+            if group is not None and not beside:
+                group.remove_user(task.id)
             there.setdefault(chosen[task.id].id, []).append(task)
-        for group in [each for each in self._groups if not each.users]:
-            self._groups.remove(group)
-            group.remove()
+        self._remove_unused()
         self._until = time.monotonic() + self._patience
         self._pending = [_Group.of(chosen[tasks[0].id], tasks) for tasks in there.values()]
 
@@ -242,6 +258,10 @@ class _Group:
     def needed(self) -> dict[str, float]:
         """What it takes of the node."""
         return total(ray_amounts(task.resources) for task in self.users)
+
+    def remove_user(self, task: int) -> None:
+        """The task uses it no more."""
+        self.users = [each for each in self.users if each.id != task]
 
     def remove(self) -> None:
         """Give it back; what runs in it ends."""

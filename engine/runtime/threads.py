@@ -40,12 +40,14 @@ class ThreadLauncher(Launcher):
         return [Node("local", "127.0.0.1", dict.fromkeys(resources, math.inf))]
 
     def add(self, task: TaskDescription, node: Node) -> WorkerHandle:
-        """Make a worker; the one before is cancelled."""
-        for worker in self._workers:
-            if worker.task.id == task.id:
-                worker.cancel()
+        """Make a worker."""
         self._workers.append(ThreadWorker(task, node, self._clock, self._around))
         return self._workers[-1]
+
+    def end(self, worker: WorkerHandle) -> None:
+        """Cancel its task."""
+        assert isinstance(worker, ThreadWorker)
+        worker.cancel()
 
     def shutdown(self) -> None:
         """Cancel what still runs, wait for it, and remove the folder."""

@@ -6,8 +6,9 @@ It chooses nodes and starts workers through the launcher; it calls none of them 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
+from dataclasses import replace
 from functools import partial
 
 from engine.config import JobConfig
@@ -20,6 +21,7 @@ from engine.runtime.launcher import DrainingNode, Launcher, WorkerHandle
 from engine.runtime.moves import Leaving
 from engine.runtime.outcomes import outcome
 from engine.runtime.placing import Placed, Waits
+from engine.runtime.spares import Spares
 from engine.runtime.wiring import describe_tasks
 
 
@@ -47,6 +49,8 @@ class Workers:
         self.tasks = describe_tasks(graph, nowhere, config)
         """As they are on the nodes that they have, once they have some."""
         self._workers: list[WorkerHandle] = []
+        self._spares = Spares(launcher)
+        """For tasks that are about to leave their nodes."""
         self._asking = threading.Lock()
         self._asked: dict[WorkerHandle, Future[bytes]] = {}
         self._last_statistics: dict[WorkerHandle, TaskStatistics] = {}
@@ -69,8 +73,12 @@ class Workers:
 
     def reserve(self, tasks: Sequence[int]) -> Mapping[int, Node] | Waits:
         """Nodes for these tasks, or what they wait for; all are described as they are there."""
-        choose = partial(self._choose, tasks)
-        found = self._launcher.reserve([self.tasks[task] for task in tasks], choose)
+        ready = self._spares.nodes(tasks)
+        found: Mapping[int, Node] | Waits = ready
+        if rest := [task for task in tasks if task not in ready]:
+            choose = partial(self._choose, rest, leaving=ready)
+            found = self._launcher.reserve([self.tasks[task] for task in rest], choose)
+            found = found if isinstance(found, Waits) else {**ready, **found}
         if not isinstance(found, Waits):
             nodes = {worker.task.id: worker.node for worker in self._workers} | dict(found)
             self.tasks = describe_tasks(self._graph, Placement(nodes), self._config)
@@ -89,42 +97,71 @@ class Workers:
                     self._warn(f"task {before.task.name} {told}")
                 self._asked.pop(before, None)
                 self._last_statistics.pop(before, None)
-                self._workers[task] = self._launcher.add(self.tasks[task], node)
+                self._launcher.end(before)
+                spare = self._spares.take(task)
+                self._workers[task] = spare or self._launcher.add(self.tasks[task], node)
         return Placed(tuple(nodes))
 
-    def leaving(self, nodes: Iterable[DrainingNode]) -> Iterator[Leaving]:
+    def leaving(self, nodes: Sequence[DrainingNode]) -> list[Leaving]:
         """What the job has on nodes that are about to go, the first to go first.
 
-        The runtime is told to look for room where there is none.
+        Workers are started for them where there is room, and where there is none, the runtime is
+        told to look for it.
         """
+        found: list[Leaving] = []
         moving: set[int] = set()
+        fitting: set[int] = set()
         lacking: set[int] = set()
         for node in nodes:
             tasks = frozenset(each.task.id for each in self._workers if each.node.id == node.id)
             if not node.has_driver:
                 moving |= tasks
-            if not (has_room := self._has_room(moving)):
+            if has_room := self._has_room(moving):
+                fitting = set(moving)
+            else:
                 lacking = set(moving)
-            yield Leaving(node.name, tasks, node.until, has_room, node.has_driver)
+            found.append(Leaving(node.name, tasks, node.until, has_room, node.has_driver))
+        self._spares.keep(moving, {node.id for node in nodes})
         if self._config.checkpoints is not None:
+            self._start_beside([task for task in sorted(fitting) if task not in self._spares])
             self._launcher.want([self.tasks[task] for task in sorted(lacking)])
+        return [replace(each, is_ready=self._spares.have_started(each.tasks)) for each in found]
 
-    def _choose(self, tasks: Sequence[int], nodes: Sequence[Node]) -> Mapping[int, Node]:
-        """A node for each of the tasks; all others keep theirs."""
+    def _start_beside(self, tasks: Sequence[int]) -> None:
+        """Start further workers for these tasks, if their nodes answer at once."""
+        choose = partial(self._choose, tasks)
+        described = [self.tasks[task] for task in tasks]
+        found = self._launcher.reserve(described, choose, beside=True) if tasks else {}
+        for task, node in () if isinstance(found, Waits) else found.items():
+            there = replace(self.tasks[task], node=node.id, host=node.name)
+            self._spares.add(self._launcher.add(there, node))
+
+    def _choose(
+        self, tasks: Sequence[int], nodes: Sequence[Node], leaving: Collection[int] = ()
+    ) -> Mapping[int, Node]:
+        """A node for each of the tasks; others keep theirs, but for those that are leaving it.
+
+        What has started beside them keeps its own, too.
+        """
         if len(tasks) == len(self.tasks):
             return self._place_all(nodes).nodes
         before = {worker.task.id: worker.node.id for worker in self._workers}
         if self._config.transport in ("shm", "ipc"):  # which reach no other node
             nodes = [node for node in nodes if node.id in before.values()]
         again = [task for task in self._graph.vertices if task.id in tasks]
-        kept = [(task, before[task.id]) for task in self._graph.vertices if task.id not in tasks]
+        stay = [task for task in self._graph.vertices if task.id not in {*tasks, *leaving}]
+        beside = self._spares.nodes([*self._spares])
+        kept = [(task, before[task.id]) for task in stay]
+        kept += [(task, beside[task.id].id) for task in self._graph.vertices if task.id in beside]
         return place_again(again, nodes, kept, before)
 
     def _has_room(self, tasks: Collection[int]) -> bool:
         """Whether other nodes have room for these tasks, which leave theirs."""
-        names = {name for task in tasks for name in self.tasks[task].resources}
+        rest = [task for task in sorted(tasks) if task not in self._spares]
+        names = {name for task in rest for name in self.tasks[task].resources}
         try:
-            self._choose(sorted(tasks), self._launcher.nodes(names))
+            if rest:
+                self._choose(rest, self._launcher.nodes(names))
         except PlacementError:
             return False
         return True

@@ -6,8 +6,10 @@ import logging
 import math
 import time
 from collections.abc import Collection, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -15,7 +17,8 @@ from engine.errors import DriverLost
 from engine.job import JobHandle, Plan
 from engine.nodes import Node
 from engine.runtime.description import TaskDescription
-from engine.runtime.launcher import DrainingNode, WorkerHandle
+from engine.runtime.launcher import DrainingNode, WorkerDied, WorkerHandle
+from engine.runtime.reply import pack
 from engine.runtime.threads import ThreadLauncher
 from tests.integration import checkpointed
 from tests.integration.checkpointed import expected, found, held, left_over, newest
@@ -52,6 +55,42 @@ class Nodes(ThreadLauncher):
         return super().add(task, node)
 
 
+class Starting(Nodes):
+    """Nodes where workers that come beside others take until `start` to start."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
+        self.starting: list[tuple[WorkerHandle, Future[bytes]]] = []
+        self.ended: list[WorkerHandle] = []
+        self.is_slow = True
+
+    def add(self, task: TaskDescription, node: Node) -> WorkerHandle:
+        worker = super().add(task, node)
+        if self.going and self.is_slow:
+            answer: Future[bytes] = Future()
+            self.starting.append((worker, answer))
+            call, asked = worker.call, []
+
+            def late(method: str, *arguments: Any) -> Future[bytes]:
+                if method == "process_id" and not asked:
+                    asked.append(method)
+                    return answer
+                return call(method, *arguments)
+
+            worker.call = late  # type: ignore[method-assign]
+        return worker
+
+    def end(self, worker: WorkerHandle) -> None:
+        self.ended.append(worker)
+        super().end(worker)
+
+    def start(self) -> None:
+        self.is_slow = False
+        for worker, answer in self.starting:
+            if not answer.done():
+                answer.set_result(pack(worker.node.id.encode))
+
+
 def at(job: JobHandle) -> set[str]:
     return {worker.node.id for worker in job._master._workers}
 
@@ -82,6 +121,52 @@ def test_tasks_leave_one_node_after_another(
     assert len(hosts) == len(set(hosts)) == len(launcher.going), "each is told once"
     assert all(each.endswith("to other hosts, behind a checkpoint") for each in hosts)
     assert not any("restart" in each for each in told)
+
+
+@pytest.mark.parametrize("fault", ["none", "its start", "its node", "the drain"])
+def test_workers_start_beside_those_at_work(
+    fault: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with held(tmp_path):
+        launcher = Starting(5)
+        pipeline, config = checkpointed.job(tmp_path, RECORDS, progress="none")
+        job = JobHandle(Plan.of(pipeline, config), launcher)
+        wait_until(lambda: newest(tmp_path) >= 1)
+        (leaving, *_) = sorted(at(job))
+        count = sum(worker.node.id == leaving for worker in job._master._workers)
+        launcher.going = {leaving: None}
+        wait_until(lambda: len(launcher.starting) == count)
+        before = newest(tmp_path)
+        wait_until(lambda: newest(tmp_path) >= before + 2)  # nobody waits for them
+        assert leaving in at(job)
+        assert not launcher.ended
+        first = [worker for worker, _ in launcher.starting]
+        if fault == "its start":
+            for _, answer in launcher.starting:
+                answer.set_exception(WorkerDied("killed by SIGKILL"))
+        elif fault == "its node":
+            launcher.going |= dict.fromkeys((worker.node.id for worker in first), None)
+        elif fault == "the drain":
+            launcher.going = {}
+        if fault != "none":
+            wait_until(lambda: launcher.ended == first)
+        if fault in ("its start", "its node"):
+            wait_until(lambda: len(launcher.starting) > len(first))
+        launcher.start()
+        if fault == "the drain":
+            before = newest(tmp_path)
+            wait_until(lambda: newest(tmp_path) >= before + 2)
+            assert leaving in at(job)
+        else:
+            wait_until(lambda: at(job).isdisjoint(launcher.going))
+            assert {*job._master._workers} & {worker for worker, _ in launcher.starting}
+            before = newest(tmp_path)
+            wait_until(lambda: newest(tmp_path) > before)
+    assert job.wait_finished(60).statistics.restarts == 0
+    job.wait_stopped()
+    assert found(tmp_path / "out") == expected(RECORDS)
+    assert left_over(tmp_path / "out") == []
+    assert not any("restart" in each.message for each in caplog.records)
 
 
 def test_a_job_whose_driver_is_lost_ends_at_once_and_goes_on_elsewhere(tmp_path: Path) -> None:
