@@ -52,10 +52,12 @@ class DrainingNode:
     id: str
     name: str
     """What to call it in a message."""
-    until: float | None
+    until: float | None = None
     """When, by `time.monotonic`; None: nobody has said."""
     has_driver: bool = False
     """Whether this process is on it, without which nothing of the job lives."""
+    is_cut_off: bool = False
+    """Whether it is only out of reach, and may come back."""
 
 
 class Launcher(ABC):
@@ -117,7 +119,7 @@ class Launcher(ABC):
         """
 
     def draining(self) -> Sequence[DrainingNode]:
-        """The nodes that are about to go, the first to go first; from any thread.
+        """The nodes that are about to go, the first to go first, or may be gone; from any thread.
 
         Raises DriverLost once that of this process is gone, and StartError where the process has
         left the cluster.

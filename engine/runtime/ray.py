@@ -31,6 +31,7 @@ from engine.runtime.ray_address import by_client
 from engine.runtime.ray_connection import RAY_NAMES, Connection, title
 from engine.runtime.ray_draining import living_nodes
 from engine.runtime.ray_prints import Prints
+from engine.runtime.ray_reach import Reach
 from engine.runtime.ray_reservations import Reservations, free, kinds, ray_amounts
 from engine.runtime.reply import CallFailed, open_reply, text_of
 
@@ -51,6 +52,7 @@ class RayLauncher(Launcher):
         self._logs = _logs()
         self._prints = Prints()
         self._reservations = Reservations()
+        self._reach = Reach()
 
     def nodes(self, resources: Collection[str]) -> Sequence[Node]:
         """The living nodes of the cluster, in the order of their addresses and ids.
@@ -79,7 +81,7 @@ class RayLauncher(Launcher):
                 },
                 title(node, alive),
                 total={name: node["Resources"].get(ours, 0.0) for name, ours in names.items()},
-                doubtful=node["NodeID"] in self._reservations.doubtful,
+                doubtful=node["NodeID"] in {*self._reservations.doubtful, *self._reach.lost},
             )
             for node in alive
         ]
@@ -144,9 +146,14 @@ class RayLauncher(Launcher):
                 self._reservations.drop_demand()
 
     def draining(self) -> Sequence[DrainingNode]:
-        """As the GCS knows them."""
+        """As the GCS knows them, and those that this process cannot reach."""
         with self._connection.calling():
-            return living_nodes()[1]
+            alive, draining = living_nodes()
+        used = {each.node.id: each.node for each in [*self._workers]}
+        if not by_client():  # which is outside of the cluster
+            self._reach.look(node for node in alive if node["NodeID"] in used)
+        lost = (used[each] for each in self._reach.lost)
+        return [*draining, *(DrainingNode(n.id, n.name, is_cut_off=True) for n in lost)]
 
     def shutdown(self) -> None:
         """Kill the actors; leave Ray if it was joined for jobs, and this is the last.

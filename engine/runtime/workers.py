@@ -106,8 +106,12 @@ class Workers:
         """What the job has on nodes that are about to go, the first to go first.
 
         Workers are started for them where there is room, and where there is none, the runtime is
-        told to look for it.
+        told to look for it. They are also started for tasks on nodes that are out of reach, which
+        may come back: it is only known later whether these are lost.
         """
+        lost = {node.id for node in nodes if node.is_cut_off}
+        nodes = [node for node in nodes if not node.is_cut_off]
+        unheard = {each.task.id for each in self._workers if each.node.id in lost}
         found: list[Leaving] = []
         moving: set[int] = set()
         fitting: set[int] = set()
@@ -121,15 +125,17 @@ class Workers:
             else:
                 lacking = set(moving)
             found.append(Leaving(node.name, tasks, node.until, has_room, node.has_driver))
-        self._spares.keep(moving, {node.id for node in nodes})
+        self._spares.keep(moving | unheard, {*lost, *(node.id for node in nodes)})
         if self._config.checkpoints is not None:
-            self._start_beside([task for task in sorted(fitting) if task not in self._spares])
+            if self._has_room(fitting | unheard, lost):
+                fitting |= unheard
+            self._start_beside([task for task in sorted(fitting) if task not in self._spares], lost)
             self._launcher.want([self.tasks[task] for task in sorted(lacking)])
         return [replace(each, is_ready=self._spares.have_started(each.tasks)) for each in found]
 
-    def _start_beside(self, tasks: Sequence[int]) -> None:
-        """Start further workers for these tasks, if their nodes answer at once."""
-        choose = partial(self._choose, tasks)
+    def _start_beside(self, tasks: Sequence[int], lost: Collection[str]) -> None:
+        """Start further workers for these tasks, if nodes answer at once; on none of `lost`."""
+        choose = partial(self._choose, tasks, lost=lost)
         described = [self.tasks[task] for task in tasks]
         found = self._launcher.reserve(described, choose, beside=True) if tasks else {}
         for task, node in () if isinstance(found, Waits) else found.items():
@@ -137,12 +143,18 @@ class Workers:
             self._spares.add(self._launcher.add(there, node))
 
     def _choose(
-        self, tasks: Sequence[int], nodes: Sequence[Node], leaving: Collection[int] = ()
+        self,
+        tasks: Sequence[int],
+        nodes: Sequence[Node],
+        *,
+        leaving: Collection[int] = (),
+        lost: Collection[str] = (),
     ) -> Mapping[int, Node]:
         """A node for each of the tasks; others keep theirs, but for those that are leaving it.
 
-        What has started beside them keeps its own, too.
+        What has started beside them keeps its own, too. Nothing new goes to nodes that are `lost`.
         """
+        nodes = [node for node in nodes if node.id not in lost]
         if len(tasks) == len(self.tasks):
             return self._place_all(nodes).nodes
         before = {worker.task.id: worker.node.id for worker in self._workers}
@@ -155,13 +167,13 @@ class Workers:
         kept += [(task, beside[task.id].id) for task in self._graph.vertices if task.id in beside]
         return place_again(again, nodes, kept, before)
 
-    def _has_room(self, tasks: Collection[int]) -> bool:
+    def _has_room(self, tasks: Collection[int], lost: Collection[str] = ()) -> bool:
         """Whether other nodes have room for these tasks, which leave theirs."""
         rest = [task for task in sorted(tasks) if task not in self._spares]
         names = {name for task in rest for name in self.tasks[task].resources}
         try:
             if rest:
-                self._choose(rest, self._launcher.nodes(names))
+                self._choose(rest, self._launcher.nodes(names), lost=lost)
         except PlacementError:
             return False
         return True

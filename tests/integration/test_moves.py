@@ -36,6 +36,7 @@ class Nodes(ThreadLauncher):
         super().__init__()
         self.there = [f"n{number}" for number in range(count)]
         self.going: dict[str, float | None] = {}
+        self.cut_off: list[str] = []
         self.is_lost = False
 
     def nodes(self, resources: Collection[str]) -> Sequence[Node]:
@@ -48,10 +49,11 @@ class Nodes(ThreadLauncher):
     def draining(self) -> Sequence[DrainingNode]:
         if self.is_lost:
             raise DriverLost("the node of the driver is gone")
-        return [DrainingNode(each, each, until) for each, until in self.going.items()]
+        lost = [DrainingNode(each, each, is_cut_off=True) for each in self.cut_off]
+        return [*(DrainingNode(each, each, until) for each, until in self.going.items()), *lost]
 
     def add(self, task: TaskDescription, node: Node) -> WorkerHandle:
-        assert node.id not in self.going
+        assert node.id not in {*self.going, *self.cut_off}
         return super().add(task, node)
 
 
@@ -66,7 +68,7 @@ class Starting(Nodes):
 
     def add(self, task: TaskDescription, node: Node) -> WorkerHandle:
         worker = super().add(task, node)
-        if self.going and self.is_slow:
+        if (self.going or self.cut_off) and self.is_slow:
             answer: Future[bytes] = Future()
             self.starting.append((worker, answer))
             call, asked = worker.call, []
@@ -123,7 +125,7 @@ def test_tasks_leave_one_node_after_another(
     assert not any("restart" in each for each in told)
 
 
-@pytest.mark.parametrize("fault", ["none", "its start", "its node", "the drain"])
+@pytest.mark.parametrize("fault", ["none", "its start", "its node", "the drain", "a cut"])
 def test_workers_start_beside_those_at_work(
     fault: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -134,7 +136,10 @@ def test_workers_start_beside_those_at_work(
         wait_until(lambda: newest(tmp_path) >= 1)
         (leaving, *_) = sorted(at(job))
         count = sum(worker.node.id == leaving for worker in job._master._workers)
-        launcher.going = {leaving: None}
+        if fault == "a cut":
+            launcher.cut_off = [leaving]
+        else:
+            launcher.going = {leaving: None}
         wait_until(lambda: len(launcher.starting) == count)
         before = newest(tmp_path)
         wait_until(lambda: newest(tmp_path) >= before + 2)  # nobody waits for them
@@ -146,14 +151,14 @@ def test_workers_start_beside_those_at_work(
                 answer.set_exception(WorkerDied("killed by SIGKILL"))
         elif fault == "its node":
             launcher.going |= dict.fromkeys((worker.node.id for worker in first), None)
-        elif fault == "the drain":
-            launcher.going = {}
+        elif fault in ("the drain", "a cut"):
+            launcher.going, launcher.cut_off = {}, []
         if fault != "none":
             wait_until(lambda: launcher.ended == first)
         if fault in ("its start", "its node"):
             wait_until(lambda: len(launcher.starting) > len(first))
         launcher.start()
-        if fault == "the drain":
+        if fault in ("the drain", "a cut"):
             before = newest(tmp_path)
             wait_until(lambda: newest(tmp_path) >= before + 2)
             assert leaving in at(job)
