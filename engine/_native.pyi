@@ -417,6 +417,10 @@ class HttpGateway:
         """
         Answers requests that have not ended otherwise, with what has `id`, `status`, `head`, `body`.
         """
+    def share_with(self, /, replies: "list[str]") -> None:
+        """
+        The gateways that listen on its port, too, by their `replies`; said once.
+        """
     def take(self, /, limit: "int", timeout_seconds: "float", linger_seconds: "float", make: "Any") -> "list[Any] | None":
         """
         Up to `limit` requests, each made by `make(id, method, target, head, body, deadline)`.

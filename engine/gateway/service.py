@@ -53,6 +53,8 @@ class GatewayPlan:
     """Of its own gateway, if it has one."""
     shares_port: bool = False
     """Whether other gateways of its node may listen on its port."""
+    beside: tuple[int, ...] = ()
+    """The other tasks of its node whose gateways do."""
     near: tuple[tuple[int, int], ...] = ()
     """Gateways of its node: their numbers and tasks."""
     far: tuple[tuple[int, int], ...] = ()
@@ -104,10 +106,13 @@ def plan_gateways(graph: ExecutionGraph, placement: Placement) -> dict[int, Gate
     def plan(task: int) -> GatewayPlan:  # of any: each may fail on a request
         node = placement.nodes[task].id
         is_near = {other: placement.nodes[other].id == node for other in placement.nodes}
+        vertex = graph.vertices[task].job_vertex
+        beside = (each for each in found if each != task and is_near[each])
         return GatewayPlan(
             numbers.get(task, 0),
             found.get(task),
-            graph.vertices[task].job_vertex.parallelism > 1,
+            vertex.parallelism > 1,
+            tuple(each for each in beside if graph.vertices[each].job_vertex is vertex),
             tuple((number, other) for other, number in numbers.items() if is_near[other]),
             tuple((number, other) for other, number in numbers.items() if not is_near[other]),
             tuple(other for other in sorted(is_near) if task in found and not is_near[other]),
@@ -199,6 +204,7 @@ class Gateway(Service):
         if self.server is not None:
             keys = [bytes.fromhex(peers[task].endpoints[_KEY]) for task in plan.answering]
             self.server.admit([key for key in keys if key])
+            self.server.share_with([peers[task].endpoints[_LOCAL] for task in plan.beside])
         for gateways, kind in ((plan.near, _LOCAL), (plan.far, _TCP)):
             for number, task in gateways:
                 self._ways.connect(number, peers[task].endpoints[kind], patience)

@@ -16,6 +16,7 @@ use crate::budget::{Full, Kept, SMALL_BYTES};
 use crate::connection::{Activity, Asked};
 use crate::content::{Content, Rest};
 use crate::gateway::{Answer, Exchange, Refusal, Reply, Request};
+use crate::metrics;
 use crate::slots::Id;
 
 /// Answers a request of this connection.
@@ -91,6 +92,9 @@ async fn begin(
     if let Some(response) = said_at_once(&request, config, exchange) {
         return Err(response);
     }
+    if request.uri().path() == METRICS {
+        return Err(measured(exchange).await);
+    }
     let refuse = |refusal| refused(refusal, exchange);
     let reserved = exchange.reserve().map_err(refuse)?; // before its body is read
     let (parts, body) = request.into_parts();
@@ -134,6 +138,7 @@ fn said_at_once<B>(
         HEALTHY => return Some(said(StatusCode::OK, "healthy")),
         READY if exchange.is_ready() => return Some(said(StatusCode::OK, "ready")),
         READY => return Some(said(StatusCode::SERVICE_UNAVAILABLE, "not ready")),
+        METRICS => return None, // other gateways may have to be asked
         path if !is_path(path, &config.path) => {
             return Some(said(StatusCode::NOT_FOUND, "there is no such path"));
         }
@@ -147,6 +152,17 @@ fn said_at_once<B>(
         headers.insert(header::WWW_AUTHENTICATE, bearer);
         response
     })
+}
+
+async fn measured(exchange: &Exchange) -> Response<Bytes> {
+    let Ok(text) = metrics::text(exchange).await else {
+        let message = "another gateway of this port does not answer";
+        return said(StatusCode::SERVICE_UNAVAILABLE, message);
+    };
+    let mut response = Response::new(Bytes::from(text));
+    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
 }
 
 /// A request under way, which ends at the latest when its connection does.
@@ -359,6 +375,8 @@ fn said(status: StatusCode, message: impl Into<String>) -> Response<Bytes> {
 const HEALTHY: &str = "/-/healthz";
 /// Whether requests are taken and worked on.
 const READY: &str = "/-/readyz";
+/// How many requests are under way and how others have ended, for Prometheus.
+const METRICS: &str = "/-/metrics";
 /// Target and headers together; more is answered with 431.
 pub(crate) const MOST_HEADER_BYTES: usize = 64 * 1024;
 const BEARER: &[u8] = b"bearer ";

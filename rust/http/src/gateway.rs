@@ -1,8 +1,9 @@
 //! Requests between the server's thread, which they come and go by, and the task that takes them.
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -102,6 +103,8 @@ pub(crate) struct Exchange {
     /// Tasks of the job that have not said that they work.
     awaited: AtomicUsize,
     counters: Counters,
+    /// Sockets of the other gateways that listen on its port.
+    pub(crate) beside: OnceLock<Vec<PathBuf>>,
 }
 
 #[derive(Debug)]
@@ -118,11 +121,16 @@ struct State {
 }
 
 impl State {
+    /// Requests under way, those included that are still being read.
+    fn taken(&self) -> usize {
+        self.slots.len() + self.reading
+    }
+
     fn refuses(&self) -> Option<Refusal> {
         if self.is_closing {
             return Some(Refusal::Closing);
         }
-        let is_full = self.slots.len() + self.reading >= self.slots.most();
+        let is_full = self.taken() >= self.slots.most();
         is_full.then_some(Refusal::TooMany)
     }
 }
@@ -194,6 +202,7 @@ impl Exchange {
             budget: Budget::new(config.max_in_flight_bytes),
             awaited: AtomicUsize::new(config.tasks),
             counters: Counters::default(),
+            beside: OnceLock::new(),
         }
     }
 
@@ -384,6 +393,11 @@ impl Exchange {
 
     pub(crate) fn in_flight(&self) -> usize {
         self.state().slots.len()
+    }
+
+    /// As many as `max_in_flight` is of: those that are still being read, too.
+    pub(crate) fn taken(&self) -> usize {
+        self.state().taken()
     }
 
     pub(crate) fn counts(&self) -> Counts {

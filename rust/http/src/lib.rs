@@ -18,6 +18,7 @@ mod budget;
 mod connection;
 mod content;
 mod gateway;
+mod metrics;
 mod replies;
 mod server;
 mod slots;
@@ -161,6 +162,12 @@ impl Gateway {
     /// From now on those on other hosts with these keys may answer.
     pub fn admit(&self, keys: impl IntoIterator<Item = Key>) {
         self.admitted.send_replace(Some(keys.into_iter().collect()));
+    }
+
+    /// Others listen on its port, too, whose sockets ([`Config::replies`]) are these; said once. What the
+    /// gateway tells of its port is then of all.
+    pub fn share_with(&self, sockets: Vec<PathBuf>) {
+        let _ = self.exchange.beside.set(sockets); // they do not change
     }
 
     /// Where it listens.

@@ -2,7 +2,7 @@
 //! or from another host over TCP, where both ends prove their keys and all is encrypted.
 //!
 //! A connection begins with a byte that says what it is for. One of work has no more: a task of the
-//! job says that it works. One of replies has as many as come: each
+//! job says that it works. One of metrics gets the gateway's numbers. One of replies has as many as come: each
 //! is its header of fixed length, then the lines of its headers, then the body. One of a stream has a
 //! single reply, and then its pieces, each behind its length, the last of length 0; so a client that
 //! reads slowly holds up its own stream alone.
@@ -18,13 +18,14 @@ use std::time::Duration;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use oka_ipc::secure::{Cipher, FIRST_BYTES, Identity, SECOND_BYTES, TAG_BYTES};
 use oka_ipc::{Endpoint, Key};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
 
 use crate::board::Board;
 use crate::content::together;
 use crate::gateway::{Broken, Exchange, Reply};
+use crate::metrics::numbers;
 use crate::slots::{Id, gateway_of};
 
 /// Where the replies of other processes come in at a gateway.
@@ -349,7 +350,10 @@ impl<S: AsyncRead + Unpin> Incoming<S> {
     }
 }
 
-async fn hear<S: AsyncRead + Unpin>(mut incoming: Incoming<S>, exchange: Arc<Exchange>) {
+async fn hear<S: AsyncRead + AsyncWrite + Unpin>(
+    mut incoming: Incoming<S>,
+    exchange: Arc<Exchange>,
+) {
     let mut bytes = BytesMut::new();
     if incoming.fill(&mut bytes).await.is_err() {
         return;
@@ -362,6 +366,10 @@ async fn hear<S: AsyncRead + Unpin>(mut incoming: Incoming<S>, exchange: Arc<Exc
             }
         },
         WORK => exchange.note_work(),
+        METRICS if incoming.cipher.is_none() => {
+            let numbers = numbers(&exchange).map(u64::to_le_bytes);
+            let _ = incoming.socket.write_all(numbers.as_flattened()).await; // or nobody waits for it
+        }
         STREAM => {
             let _ = pass_on(incoming, bytes, &exchange).await; // its client sees what became of it
         }
@@ -463,6 +471,7 @@ fn nowhere() -> io::Error {
 const REPLIES: u8 = b'R';
 const STREAM: u8 = b'S';
 const WORK: u8 = b'W';
+pub(crate) const METRICS: u8 = b'M';
 const PROLOGUE: &[u8] = b"oka replies 1";
 const HEADER_BYTES: usize = 8 + 2 + 4 + 8;
 const LENGTH_BYTES: usize = 4;

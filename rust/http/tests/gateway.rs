@@ -259,6 +259,7 @@ fn paths_of_its_own() {
     for (path, expected) in [
         ("/-/healthz", 200),
         ("/-/readyz", 200),
+        ("/-/metrics", 200),
         ("/", 404),
         ("/predict/", 404),
     ] {

@@ -170,6 +170,12 @@ impl HttpGateway {
         self.gateway.admit(keys);
     }
 
+    /// The gateways that listen on its port, too, by their `replies`; said once.
+    #[pyo3(signature = (replies: "list[str]"))]
+    fn share_with(&self, replies: Vec<PathBuf>) {
+        self.gateway.share_with(replies);
+    }
+
     /// Refuses requests from now on, those that nobody has taken, too; `take` ends with the others.
     fn drain(&self) {
         self.gateway.drain();
