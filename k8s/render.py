@@ -111,10 +111,12 @@ def _job(documents: list[Document], pipeline: str, job_name: str) -> Document:
 
 
 def renamed(value: Any, template: str, job_name: str) -> Any:
-    """A copy of part of a document, with the name of another job in every text."""
+    """A copy of part of a document, with the name of another job in every text but images."""
     if isinstance(value, dict):
         return {
-            key.replace(template, job_name): renamed(each, template, job_name)
+            key.replace(template, job_name): each
+            if key == "image"
+            else renamed(each, template, job_name)
             for key, each in value.items()
         }
     if isinstance(value, list):

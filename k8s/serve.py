@@ -54,7 +54,7 @@ def render(
     with _stand_ins(parameters["arguments"]) as arguments:
         options_of_it = {"config": None, "more": (), "insecure": False}
         planned = plan({**options_of_it, **parameters, "arguments": arguments})
-    gateway = _the_gateway(planned, parameters["target"])
+    gateway, gateways = _the_gateway(planned, parameters["target"])
     container = spec(spec(deployment)["template"])["containers"][0]
     container["args"] = _words(parameters, planned.config, gateway)
     _set_gateway(found, deployment, gateway)
@@ -62,6 +62,7 @@ def render(
     if options.gpu:
         give_gpus(spec(spec(deployment)["template"]), container, options.gpu)
     _set_replicas(found, deployment, options)
+    _set_autoscaling(found, gateways * gateway.max_in_flight)
     if options.host is not None:
         _set_host(found, options.host)
     if options.spot:
@@ -86,25 +87,26 @@ def _refuse(parameters: Mapping[str, Any], slots: int | None, options: Options) 
         )
 
 
-def _gateways(planned: Plan) -> list[GatewaySettings]:
-    operators = (each for vertex in planned.execution.job.vertices for each in vertex.operators)
+def _gateways(planned: Plan) -> list[tuple[GatewaySettings, int]]:
+    """What gateways serve, and how many do so at one port."""
     return [
-        each.operator.properties.gateway
-        for each in operators
+        (each.operator.properties.gateway, vertex.parallelism)
+        for vertex in planned.execution.job.vertices
+        for each in vertex.operators
         if each.operator.properties.gateway is not None
     ]
 
 
-def _the_gateway(planned: Plan, target: str) -> GatewaySettings:
+def _the_gateway(planned: Plan, target: str) -> tuple[GatewaySettings, int]:
     """The one that the Service leads to; raises ConfigError where it could not."""
     gateways = _gateways(planned)
     if len(gateways) != 1:
+        ports = ", ".join(str(each.port) for each, _ in gateways)
         raise ConfigError(
-            f"{target} listens on ports {', '.join(str(each.port) for each in gateways)}, expected "
-            "one HttpSource",
+            f"{target} listens on ports {ports}, expected one HttpSource",
             "a Service leads to one port and its probes to one gateway: a pipeline for each",
         )
-    (gateway,) = gateways
+    ((gateway, count),) = gateways
     if gateway.host in ("127.0.0.1", "localhost", "::1"):
         raise ConfigError(
             f"{target} listens on {gateway.host}, expected an address that other pods reach",
@@ -116,7 +118,7 @@ def _the_gateway(planned: Plan, target: str) -> GatewaySettings:
             f"{target} listens on port {gateway.port}, expected {_LEAST_PORT} or more",
             "pods do not run as root; the Service has port 80",
         )
-    return gateway
+    return gateway, count
 
 
 def _words(parameters: Mapping[str, Any], config: JobConfig, gateway: GatewaySettings) -> list[str]:
@@ -144,6 +146,7 @@ def _set_gateway(
         if port["name"] == "http":
             port["containerPort"] = gateway.port
     if gateway.certificate is not None:
+        _check_files(container, gateway.certificate)
         _set_https(documents, container)
     sleep = container.get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
     pod["terminationGracePeriodSeconds"] = _drain(gateway) + sleep + _END_SECONDS
@@ -153,9 +156,26 @@ def _set_gateway(
                 if port["port"] == before:
                     port["port"] = gateway.port
     for ingress in of_kind(documents, "Ingress"):
+        ingress["metadata"].setdefault("annotations", {}).update(
+            {
+                f"{_NGINX}/proxy-read-timeout": str(max(_LEAST_SECONDS, _drain(gateway))),
+                f"{_NGINX}/proxy-body-size": str(gateway.max_body_bytes),
+            }
+        )
         for rule in spec(ingress)["rules"]:
             for path in rule["http"]["paths"]:
                 path["path"] = gateway.path
+
+
+def _check_files(container: Any, files: Sequence[str]) -> None:
+    """Raise ConfigError for a file that no pod would have."""
+    folders = [each["mountPath"] for each in container.get("volumeMounts", ())]
+    for file in files:
+        if not any(PurePosixPath(file).is_relative_to(folder) for folder in folders):
+            raise ConfigError(
+                f"certificate is {file}, expected a file of a volume: {', '.join(folders)}",
+                "certificate=('/etc/oka/tls.crt', '/etc/oka/tls.key'), keys of the token's Secret",
+            )
 
 
 def _set_https(documents: Sequence[Document], container: Any) -> None:
@@ -163,8 +183,11 @@ def _set_https(documents: Sequence[Document], container: Any) -> None:
     for probe in ("readinessProbe", "livenessProbe", "startupProbe"):
         if "httpGet" in container.get(probe, {}):
             container[probe]["httpGet"]["scheme"] = "HTTPS"
+    for monitor in of_kind(documents, "PodMonitor"):  # Prometheus asks by address
+        for endpoint in spec(monitor)["podMetricsEndpoints"]:
+            endpoint.update(scheme="https", tlsConfig={"insecureSkipVerify": True})
     for ingress in of_kind(documents, "Ingress"):
-        ingress["metadata"]["annotations"]["nginx.ingress.kubernetes.io/backend-protocol"] = "HTTPS"
+        ingress["metadata"]["annotations"][f"{_NGINX}/backend-protocol"] = "HTTPS"
 
 
 def _set_size(container: Any, planned: Plan) -> None:
@@ -194,6 +217,24 @@ def _set_replicas(documents: Sequence[Document], deployment: Document, options: 
                 f"--replicas is {found['minReplicas']} and --max-replicas {found['maxReplicas']}, "
                 "expected no more than that"
             )
+    least = min([spec(each)["minReplicas"] for each in autoscalers] or [_replicas(deployment)])
+    for budget in of_kind(documents, "PodDisruptionBudget"):
+        if spec(budget).get("minAvailable") == least:  # no node of theirs could be drained
+            del budget["spec"]["minAvailable"]
+            budget["spec"]["maxUnavailable"] = 1
+
+
+def _replicas(deployment: Document) -> int:
+    return int(spec(deployment).get("replicas", 1))
+
+
+def _set_autoscaling(documents: Sequence[Document], most: int) -> None:
+    """A pod has half of the requests that it takes at most before there are more pods."""
+    for autoscaler in of_kind(documents, "HorizontalPodAutoscaler"):
+        for metric in spec(autoscaler)["metrics"]:
+            if metric.get("pods", {}).get("metric", {}).get("name") == IN_FLIGHT:
+                half = str(most // 2) if most % 2 == 0 else f"{most * 500}m"
+                metric["pods"]["target"]["averageValue"] = half
 
 
 def _set_host(documents: Sequence[Document], host: str) -> None:
@@ -238,11 +279,16 @@ def _stand_in(argument: str, folder: Path) -> str:
     return f"{key}{equals}{path}"
 
 
+IN_FLIGHT = "oka_requests_in_flight"
+"""What a gateway calls its requests under way, to Prometheus."""
 _TEMPLATE = "serving"
 _PUBLIC = "--overlay serving-public has one"
 _OF_SECRETS = "/etc/oka/"
 _OF_THE_POD = (_OF_SECRETS, "/home/oka/", "/tmp/")  # noqa: S108 - of the pod
 _NOT_SET = ("name", "progress", "runtime")
+_NGINX = "nginx.ingress.kubernetes.io"
+_LEAST_SECONDS = 60
+"""That the controller waits for an answer; where that takes longer, the gateway says so itself."""
 _LEAST_PORT = 1024
 _DRAIN_SECONDS = 10
 """Above the timeout of requests, so that all that were taken are answered."""

@@ -78,7 +78,7 @@ LINTS: tuple[tuple[str, Lint], ...] = tuple(
             iam.role, network.policies, network.ports, nodes.nodes,
             nodes.quotas, pods.disk, pods.image, pods.memory, pods.pod_security, pods.ray_options,
             references.references,
-            references.selectors, serving.services, serving.serving,
+            references.selectors, serving.metrics, serving.services, serving.serving,
             tasks.budgets, tasks.checkpoints, tasks.tasks,
         )
 )  # fmt: skip

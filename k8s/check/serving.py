@@ -15,6 +15,7 @@ from k8s.check.network import listening
 from k8s.check.references import KNOWN
 from k8s.jobs import NotHere, bound, parsed
 from k8s.manifests import Pod, matches, name, namespace, of_kind, spec, words
+from k8s.serve import IN_FLIGHT
 from k8s.subject import Subject
 
 
@@ -56,6 +57,41 @@ def serving(subject: Subject) -> Iterator[Finding]:
                     yield from _runs(pod, container, said[2:])
                 except ConfigError as error:
                     yield Finding(pod.where, error.message, error.hint or "")
+
+
+def metrics(subject: Subject) -> Iterator[Finding]:
+    """What an autoscaler goes by is what gateways tell, and Prometheus reads it there."""
+    for pod in (each for each in subject.pods if each.owner["kind"] == "Deployment"):
+        for container in (each for each in pod.containers if words(each)[:2] == ["oka", "run"]):
+            probe = (container.get("readinessProbe") or {}).get("httpGet") or {}
+            right = f"{probe.get('scheme', 'HTTP').lower()} {_METRICS}"
+            ports = [each.get("name") for each in container.get("ports", [])]
+            asked = {
+                f"{each.get('scheme', 'http').lower()} {each.get('path', '/metrics')}": name(
+                    monitor
+                )
+                for monitor in of_kind(subject.documents, "PodMonitor")
+                for each in spec(monitor).get("podMetricsEndpoints", [])
+                if matches(spec(monitor).get("selector"), pod.labels) and each.get("port") in ports
+            }
+            for wrong in asked.keys() - {right}:
+                yield note(asked[wrong], f"asks {pod.where} for {wrong}, expected {right}")
+            for where, said in _went_by(subject, name(pod.owner)):
+                if said.startswith("oka_") and said != IN_FLIGHT:
+                    hint = did_you_mean(said, [IN_FLIGHT])
+                    yield note(where, f"goes by {said}, which no gateway tells", hint)
+                elif said == IN_FLIGHT and right not in asked:
+                    problem = f"goes by {said}, and no PodMonitor asks {pod.where} for {_METRICS}"
+                    yield note(where, problem, "without it, pods are added by CPU, never removed")
+
+
+def _went_by(subject: Subject, target: str) -> Iterator[tuple[str, str]]:
+    """Metrics of pods that autoscalers of it go by."""
+    for autoscaler in of_kind(subject.documents, "HorizontalPodAutoscaler"):
+        reference = spec(autoscaler).get("scaleTargetRef", {})
+        if f"{reference.get('kind')}/{reference.get('name')}" == target:
+            for metric in spec(autoscaler).get("metrics", []):
+                yield name(autoscaler), metric.get("pods", {}).get("metric", {}).get("name", "")
 
 
 def _probes(pod: Pod, container: Mapping[str, Any]) -> Iterator[Finding]:
@@ -122,6 +158,7 @@ def _files(pod: Pod, container: Mapping[str, Any], given: Mapping[str, Any]) -> 
             yield Finding(pod.where, problem, f"{above} has {', '.join(files)}")
 
 
+_METRICS = "/-/metrics"
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _PROBES = {
     "readinessProbe": ("/-/readyz",),

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
+import yaml
 
 from engine.errors import EngineError
 from k8s.check.report import check
 from k8s.command import render as command
-from k8s.manifests import build, dump, name, of_kind
+from k8s.manifests import FOLDER, build, dump, name, of_kind
 from k8s.options import Options
-from k8s.serve import is_serving, render
+from k8s.serve import IN_FLIGHT, is_serving, render
 from k8s.subject import Subject
 
 Documents: TypeAlias = list[dict[str, Any]]
@@ -31,6 +35,16 @@ def echo(host: str = "0.0.0.0", port: int = 9000, timeout: float = 12.5, path: s
 
 def secured():
     certificate = ("/etc/oka/tls.crt", "/etc/oka/tls.key")
+    requests = source(HttpSource(9000, "/", "0.0.0.0", token="x", certificate=certificate))
+    return requests.map(lambda request: request.reply(request.body)).respond()
+
+def gateways(most: int = 100, count: int = 1):
+    requests = source(HttpSource(9000, "/", "0.0.0.0", token="x", max_in_flight=most))
+    requests = requests.with_parallelism(count).on_nodes(0)
+    return requests.map(lambda request: request.reply(request.body)).respond()
+
+def elsewhere():
+    certificate = ("/tls/a.crt", "/tls/a.key")
     requests = source(HttpSource(9000, "/", "0.0.0.0", token="x", certificate=certificate))
     return requests.map(lambda request: request.reply(request.body)).respond()
 
@@ -102,10 +116,91 @@ def test_port_timeout_path_and_size_are_those_of_the_pipeline(echo: str) -> None
     assert ingress["spec"]["tls"][0]["hosts"] == ["a.b"]
     (rule,) = ingress["spec"]["rules"]
     assert (rule["host"], rule["http"]["paths"][0]["path"]) == ("a.b", "/echo")
+    annotations = ingress["metadata"]["annotations"]
+    assert annotations["nginx.ingress.kubernetes.io/proxy-read-timeout"] == "60"
+    assert annotations["nginx.ingress.kubernetes.io/proxy-body-size"] == str(16 * 2**20)
     (autoscaler,) = of_kind(found, "HorizontalPodAutoscaler")
     assert (autoscaler["spec"]["minReplicas"], autoscaler["spec"]["maxReplicas"]) == (2, 5)
     (deployment,) = of_kind(found, "Deployment")
     assert "replicas" not in deployment["spec"]  # the autoscaler says it
+
+
+def test_the_ingress_waits_for_longer_than_the_gateway_and_lets_in_its_path_alone(
+    echo: str,
+) -> None:
+    found = rendered(f"{echo} timeout=300 path=/", "serving-public", host="a.b")
+    (ingress,) = of_kind(found, "Ingress")
+    annotations = ingress["metadata"]["annotations"]
+    assert annotations["nginx.ingress.kubernetes.io/proxy-read-timeout"] == "310"
+    (path,) = ingress["spec"]["rules"][0]["http"]["paths"]
+    assert (path["path"], path["pathType"]) == ("/", "Exact")  # not /-/metrics
+
+
+@pytest.mark.parametrize(
+    ("line", "average"),
+    [
+        (DIGITS, "512"),  # the default of HttpSource is 1,024
+        ("{echo} port=9001", "50"),
+        ("{echo}:secured", "512"),
+        ("{echo}:gateways", "50"),
+        ("{echo}:gateways most=1", "500m"),
+        ("{echo}:gateways most=7", "3500m"),
+        ("{echo}:gateways count=3", "150"),
+    ],
+)
+def test_pods_are_added_by_requests_under_way(echo: str, line: str, average: str) -> None:
+    found = rendered(line.format(echo=echo), "serving-public", host="a.b")
+    (autoscaler,) = of_kind(found, "HorizontalPodAutoscaler")
+    (deployment,) = of_kind(found, "Deployment")
+    target = autoscaler["spec"]["scaleTargetRef"]
+    assert target == {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "name": deployment["metadata"]["name"],
+    }
+    cpu, in_flight = autoscaler["spec"]["metrics"]
+    assert cpu["resource"]["name"] == "cpu"
+    assert in_flight["pods"] == {
+        "metric": {"name": IN_FLIGHT},
+        "target": {"type": "AverageValue", "averageValue": average},
+    }
+    (container,) = pod_of(found)["containers"]
+    (monitor,) = of_kind(found, "PodMonitor")
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    assert [endpoint["port"]] == [port["name"] for port in container["ports"]]
+    assert endpoint["path"] == "/-/metrics"
+    scheme = container["readinessProbe"]["httpGet"].get("scheme", "HTTP")
+    assert endpoint.get("scheme", "http") == scheme.lower()
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    (subject,) = check([Subject("rendered", dump(found), scaled=True)])
+    assert [str(said) for said in subject if said.check in ("metrics", "policies")] == []
+
+
+def test_autoscaling_by_cpu_alone_needs_no_prometheus(echo: str, tmp_path: Path) -> None:
+    copy = tmp_path / "k8s"
+    shutil.copytree(FOLDER, copy, ignore=shutil.ignore_patterns("*.py", "schemas"))
+    (sed,) = re.findall(r"^ +(sed .*by-cpu.*)$", (copy / "README.md").read_text(), re.MULTILINE)
+    subprocess.run(["bash", "-c", sed], cwd=tmp_path, check=True)
+    found = rendered(echo, str(copy / "overlays" / "serving-public"), host="a.b")
+    assert of_kind(found, "PodMonitor") == []
+    (autoscaler,) = of_kind(found, "HorizontalPodAutoscaler")
+    assert [each["resource"]["name"] for each in autoscaler["spec"]["metrics"]] == ["cpu"]
+    (subject,) = check([Subject("rendered", dump(found), scaled=True)])
+    assert [str(said) for said in subject if not said.is_note or said.check == "metrics"] == []
+
+
+def test_the_rule_for_the_adapter_is_of_what_the_autoscaler_goes_by() -> None:
+    (text,) = re.findall(r"```yaml\n(rules:.*?)```", (FOLDER / "README.md").read_text(), re.DOTALL)
+    (rule,) = yaml.safe_load(text)["rules"]["custom"]
+    assert rule["seriesQuery"].partition("{")[0] == IN_FLIGHT
+    labels = rule["resources"]["overrides"]
+    assert {label: found["resource"] for label, found in labels.items()} == {
+        "namespace": "namespace",
+        "pod": "pod",
+    }
+    for variable in ("<<.Series>>", "<<.LabelMatchers>>", "<<.GroupBy>>"):
+        assert variable in rule["metricsQuery"]
 
 
 def test_two_pipelines_share_no_object_and_pass_the_check(echo: str) -> None:
@@ -129,6 +224,31 @@ def test_whoever_comes_to_a_gateway_with_a_certificate_speaks_tls(echo: str) -> 
     assert "HTTPS" in ingress["metadata"]["annotations"].values()
 
 
+@pytest.mark.parametrize(
+    ("overlay", "replicas", "budget"),
+    [
+        ("serving", 1, {"maxUnavailable": 1}),
+        ("serving", 2, {"minAvailable": 1}),
+        ("serving-public", 1, {"maxUnavailable": 1}),
+        ("serving-public", 3, {"minAvailable": 1}),
+    ],
+)
+def test_the_node_of_a_single_pod_can_be_drained(
+    echo: str, overlay: str, replicas: int, budget: dict[str, int]
+) -> None:
+    found = rendered(echo, overlay, replicas=replicas)
+    (document,) = of_kind(found, "PodDisruptionBudget")
+    assert budget.items() <= document["spec"].items()
+    assert len({"minAvailable", "maxUnavailable"} & document["spec"].keys()) == 1
+
+
+def test_another_name_leaves_the_image_as_it_is(echo: str) -> None:
+    documents = build("serving")
+    pod_of(documents)["containers"][0]["image"] = "registry.example.com/serving/oka:1"
+    found = render(documents, parameters(echo), options=Options())
+    assert pod_of(found)["containers"][0]["image"] == "registry.example.com/serving/oka:1"
+
+
 def test_gpus_and_spot_nodes_are_for_pods_that_serve_too(echo: str) -> None:
     pod = pod_of(rendered(echo, gpu=1, spot=True, env=["A=b"], env_from=["keys"], image="r/oka"))
     (container,) = pod["containers"]
@@ -146,6 +266,7 @@ def test_gpus_and_spot_nodes_are_for_pods_that_serve_too(echo: str) -> None:
         ("{echo} host=127.0.0.1", "serving", {}, "listens on 127.0.0.1", "host=0.0.0.0"),
         ("{echo} port=80", "serving", {}, "port 80, expected 1024 or more", "Service"),
         ("{echo}:two", "serving", {}, "listens on ports 9000, 9002, expected one", "for each"),
+        ("{echo}:elsewhere", "serving", {}, "is /tls/a.crt, expected a file of a vol", "/etc/oka"),
         ("{echo}", "eks", {}, "expected an overlay with a Deployment", "--overlay serving"),
         (
             "{echo}",

@@ -191,6 +191,12 @@ kind: HorizontalPodAutoscaler
 metadata: {name: oka, namespace: oka}
 spec: {scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: oka-serving}, minReplicas: 8, maxReplicas: 4}
 """),
+    Tried("an HPA by a metric with a typo", "serving-public", {"HorizontalPodAutoscaler spec metrics 1 pods metric name": "oka_request_in_flight"}, NOTE, "metrics", "oka_requests_in_flight"),
+    Tried("an HPA by requests that nobody scrapes", "serving-public", {"PodMonitor spec selector matchLabels oka.dev/role": "serve"}, NOTE, "metrics", "no PodMonitor"),
+    Tried("a PodMonitor of /metrics", "serving-public", {"PodMonitor spec podMetricsEndpoints 0 path": None}, NOTE, "metrics", "http /metrics"),
+    Tried("a PodMonitor of a port that pods do not name", "serving-public", {"PodMonitor spec podMetricsEndpoints 0 port": "metrics"}, NOTE, "selectors", "'metrics'"),
+    Tried("a PodMonitor over HTTPS to HTTP", "serving-public", {"PodMonitor spec podMetricsEndpoints 0 scheme": "https"}, NOTE, "metrics", "https"),
+    Tried("Prometheus that may not ask pods that serve", "serving-public", {"NetworkPolicy/oka-serving-metrics spec ingress 0 ports 0 port": 8080}, NOTE, "policies", "Prometheus to Deployment/oka-serving"),
     # Jobs and what they go on from
     Tried("another bucket than the role's", "eks", {**GOES_ON, "settings/word-count checkpoints": "s3://oka-chekpoints/checkpoints/1"}, ERROR, "role", "the role refuses"),
     Tried("checkpoints that nobody resumes", "eks", {"settings/word-count checkpoints": S3}, ERROR, "checkpoints", "does not resume"),
@@ -358,6 +364,15 @@ spec:
   maxReplicas: 6
   metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 70}}}]
 """,
+    ),
+    Tried(
+        "an HPA by a metric of an Ingress",
+        "serving-public",
+        {
+            "HorizontalPodAutoscaler spec metrics 1 pods metric name": "nginx_requests_per_second",
+            "PodMonitor spec podMetricsEndpoints +": {"port": "http", "path": "/-/metrics"},
+        },
+        NOTHING,
     ),
     Tried(
         "Karpenter",
