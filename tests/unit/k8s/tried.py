@@ -366,6 +366,12 @@ spec:
 """,
     ),
     Tried(
+        "a file beside the token",
+        "serving",
+        {f"{CONTAINER} args 3": "folder=/etc/oka/tls.crt"},
+        PASSES,
+    ),
+    Tried(
         "an HPA by a metric of an Ingress",
         "serving-public",
         {
