@@ -17,6 +17,7 @@ PLURALS = {
     "policy/v1": ["PodDisruptionBudget poddisruptionbudgets"],
     "autoscaling/v2": ["HorizontalPodAutoscaler horizontalpodautoscalers"],
     "networking.k8s.io/v1": ["NetworkPolicy networkpolicies", "Ingress ingresses"],
+    "monitoring.coreos.com/v1": ["PodMonitor podmonitors"],
     "ray.io/v1": ["RayCluster rayclusters", "RayJob rayjobs"],
 }  # fmt: skip
 
