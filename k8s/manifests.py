@@ -22,6 +22,8 @@ FOLDER = Path(__file__).parent
 _SERVING = ("Deployment", "StatefulSet")
 _PASSING = frozenset({"emptyDir", "configMap", "secret", "downwardAPI", "ephemeral"})
 """Kinds of volumes that go with their pod."""
+NODE = "oka.dev/node"
+"""Annotation of a RayCluster or RayJob whose pods share one node: what that node has."""
 COMPONENT = "app.kubernetes.io/component"
 """The label that says which job an object belongs to."""
 
@@ -74,10 +76,11 @@ class Group:
         return resources
 
     def keeps(self, path: str) -> bool:
-        """Whether what is there outlives its pods: on a volume that does not go with them."""
+        """Whether what is written there outlives its pods: their volume does not go with them."""
         volumes = {each["name"]: each.keys() for each in self.pod.get("volumes", ())}
         return any(
             not _PASSING & volumes.get(mount["name"], _PASSING)
+            and not mount.get("readOnly")
             and PurePosixPath(path).is_relative_to(mount["mountPath"])
             for mount in self.container.get("volumeMounts", ())
         )
@@ -131,6 +134,11 @@ class Pod:
         return int(spec(self.owner).get("replicas", 1)) if self.owner["kind"] in _SERVING else 0
 
     @property
+    def submits(self) -> bool:
+        """Whether it only hands a job to Ray, and runs nothing of it."""
+        return self.group is None and self.owner["kind"] == "RayJob"
+
+    @property
     def containers(self) -> list[Mapping[str, Any]]:
         """Those that Oka runs in; others, such as a proxy or a shipper of logs, are the user's."""
         found = list(self.spec["containers"])
@@ -153,10 +161,17 @@ class Pod:
 
     @property
     def document(self) -> Document:
-        """One of them, as the API server would get it."""
+        """One of them, as the API server would get it, with the node that they share."""
         name = re.sub(r"[^a-z0-9]+", "-", self.where.lower())
         metadata = {"name": name, "namespace": namespace(self.owner), "labels": dict(self.labels)}
-        return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": dict(self.spec)}
+        if (node := node_of(self.owner)) is not None:
+            metadata["annotations"] = {NODE: node}
+        return {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": metadata,
+            "spec": _without_floats(self.spec),
+        }
 
 
 def clusters(documents: Sequence[Document]) -> list[Cluster]:
@@ -193,16 +208,20 @@ def pods(documents: Sequence[Document]) -> Iterator[Pod]:
             yield Pod(document, name(document), found, spec(template))
 
 
-def templates(value: Any) -> Iterator[dict[str, Any]]:
-    """Every pod template in documents, whatever kind they have."""
-    if isinstance(value, dict):
-        if isinstance(value.get("spec"), dict) and "containers" in value["spec"]:
-            yield value
-        for each in value.values():
-            yield from templates(each)
-    elif isinstance(value, list):
-        for each in value:
-            yield from templates(each)
+def node_of(document: Document) -> str | None:
+    """What the node has that all pods of a RayCluster or RayJob share; None if they do not."""
+    found: str | None = document["metadata"].get("annotations", {}).get(NODE)
+    return found
+
+
+def walk(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    """Everything in a document, each with its key; what is in a list has the list's."""
+    for inner, each in value.items() if isinstance(value, dict) else ():
+        yield from walk(each, inner)
+    for each in value if isinstance(value, list) else ():
+        yield from walk(each, key)
+    if not isinstance(value, list):
+        yield key, value
 
 
 def words(container: Mapping[str, Any]) -> list[str]:
@@ -221,9 +240,9 @@ def matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bo
     )
 
 
-def of_kind(documents: Sequence[Document], kind: str) -> list[Document]:
-    """The documents of a kind."""
-    return [document for document in documents if document["kind"] == kind]
+def of_kind(documents: Sequence[Document], *kinds: str) -> list[Document]:
+    """The documents of a kind, or of several."""
+    return [document for document in documents if document["kind"] in kinds]
 
 
 def spec(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -303,6 +322,15 @@ def _set(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _set(each) for key, each in value.items() if each is not None}
     return [_set(each) for each in value] if isinstance(value, list) else value
+
+
+def _without_floats(value: Any) -> Any:
+    """A copy with amounts such as 0.5 as texts, which is how the API server keeps them."""
+    if isinstance(value, dict):
+        return {key: _without_floats(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_without_floats(each) for each in value]
+    return str(value) if isinstance(value, float) else value
 
 
 def _runs_oka(container: Mapping[str, Any]) -> bool:

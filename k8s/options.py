@@ -51,7 +51,7 @@ def dress(documents: Sequence[Document], options: Options) -> None:
         for container in spec["containers"][:1]:  # the one that Oka runs in
             if options.image is not None:
                 container["image"] = _image(options.image, container["image"])
-            if not _submits(pod):
+            if not pod.submits:
                 _set_variables(container, variables, options.env_from)
     if options.namespace is not None:
         _set_namespace(documents, options.namespace)
@@ -85,11 +85,6 @@ def _in(label: str, values: Sequence[str]) -> dict[str, Any]:
 
 def _equals(key: str, value: str) -> dict[str, Any]:
     return {"key": key, "operator": "Equal", "value": value, "effect": "NoSchedule"}
-
-
-def _submits(pod: Pod) -> bool:
-    """Whether it only hands the job to Ray, and runs nothing of it."""
-    return pod.group is None and pod.owner["kind"] == "RayJob"
 
 
 def _check_variable(variable: str) -> None:

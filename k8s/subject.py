@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from engine.config import JobConfig
 from engine.errors import ConfigError, EngineError
 from engine.job import Plan
-from k8s.jobs import Job, jobs
-from k8s.manifests import FOLDER, Cluster, Document, Pod, built, clusters, load, of_kind, pods
+from k8s.jobs import jobs
+from k8s.manifests import FOLDER, Cluster, Document, Pod, built, clusters, load
+
+from k8s.manifests import of_kind, pods, walk  # isort: skip
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -53,6 +59,10 @@ class Subject:
         """All of them."""
         return load(self.text)
 
+    def of_kind(self, *kinds: str) -> list[Document]:
+        """Those of a kind, or of several."""
+        return of_kind(self.documents, *kinds)
+
     @cached_property
     def clusters(self) -> list[Cluster]:
         """The Ray clusters, those of jobs included."""
@@ -60,45 +70,36 @@ class Subject:
 
     @cached_property
     def pods(self) -> list[Pod]:
-        """What KubeRay would make."""
+        """What KubeRay would make, and those that serve."""
         return list(pods(self.documents))
 
     @cached_property
-    def on_eks(self) -> bool:
-        """Whether Ray pods have a node each, of those that eksctl makes."""
-        return not all(node_of(cluster.document) for cluster in self.clusters)
+    def plans(self) -> dict[int, Plan | EngineError]:
+        """Of RayJobs that run Oka, by their id, the plan, or why there is none."""
+        return {id(job.document): _tried(job.plan) for job in jobs(self.documents)}
 
     @cached_property
-    def plans(self) -> list[tuple[Job, Plan | EngineError]]:
-        """Jobs that run Oka, each with its plan, or with why it has none."""
-        return [(job, _plan(job)) for job in jobs(self.documents)]
-
-    @cached_property
-    def configs(self) -> list[tuple[Job, JobConfig]]:
+    def settled(self) -> list[tuple[Cluster, JobConfig]]:
         """Jobs with a cluster and settings that can be read; their pipeline may be elsewhere."""
-        own = [id(cluster.document) for cluster in self.clusters]
-        found = [(job, _config(job)) for job in jobs(self.documents) if id(job.document) in own]
-        return [(job, config) for job, config in found if config is not None]
+        configs = {id(job.document): _tried(job.config) for job in jobs(self.documents)}
+        found = [(each, configs.get(id(each.document))) for each in self.clusters]
+        return [(each, config) for each, config in found if isinstance(config, JobConfig)]
 
     @property
     def pod_security(self) -> str:
         """The standard that the namespace enforces; nothing if none is here."""
         label = "pod-security.kubernetes.io/enforce"
-        found = [
-            each["metadata"].get("labels", {}) for each in of_kind(self.documents, "Namespace")
-        ]
-        return next((each[label] for each in found if label in each), "")
+        return next((str(each) for key, each in walk(self.documents) if key == label), "")
 
     @property
-    def groups(self) -> list[dict[str, Any]]:
+    def node_groups(self) -> list[dict[str, Any]]:
         """The groups of nodes that eksctl makes."""
         return [*self.eks.get("managedNodeGroups", []), *self.eks.get("nodeGroups", [])]
 
     @cached_property
     def eks(self) -> Document:
         """The ClusterConfig of eksctl."""
-        (found,) = load(self.eks_text)
-        return found
+        return load(self.eks_text)[0]
 
     @cached_property
     def eks_text(self) -> str:
@@ -115,25 +116,8 @@ class Subject:
         return dict(re.findall(r"^([A-Z]+) +(.+)$", stage, re.MULTILINE))
 
 
-def node_of(document: Document) -> str | None:
-    """What the node has that all pods of a RayCluster or RayJob share; None if they do not."""
-    found: str | None = document["metadata"].get("annotations", {}).get(NODE)
-    return found
-
-
-def _plan(job: Job) -> Plan | EngineError:
+def _tried(read: Callable[[], T]) -> T | EngineError:
     try:
-        return job.plan()
+        return read()
     except EngineError as error:
         return error
-
-
-def _config(job: Job) -> JobConfig | None:
-    try:
-        return job.config()
-    except EngineError:  # of which `tasks` tells
-        return None
-
-
-NODE = "oka.dev/node"
-"""Annotation of a RayCluster or RayJob whose pods share one node: what that node has."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TypeAlias
 
-from k8s.subject import Subject
+import yaml
+
+from k8s.manifests import FOLDER
 
 
 @dataclass(frozen=True)
@@ -35,15 +35,19 @@ class Finding:
         return self.level == "note"
 
 
-def note(where: str, problem: str, hint: str = "") -> Finding:
-    """What is told, and refuses nothing."""
-    return Finding(where, problem, hint, level="note")
+def say(row: str, where: str, is_note: bool = False, **told: object) -> Finding:
+    """That what a row of `schemas/relations.yaml` relates does not agree there.
+
+    It is a note in any case where something that is not here may mend it.
+    """
+    check, said = RELATIONS[row]
+    level = "note" if is_note or said["is"] == "note" else ""
+    hint = said.get("hint", "").format(**told)
+    return Finding(where, said["told"].format(**told), hint, check, level)
 
 
-def either(is_note: bool, where: str, problem: str, hint: str = "") -> Finding:
-    """A note, or an error."""
-    return Finding(where, problem, hint, level="note" if is_note else "")
-
-
-Lint: TypeAlias = Callable[[Subject], Iterable[Finding]]
-"""Looks at what is applied together; it may rely on what schemas guarantee."""
+_CHECKS = yaml.safe_load((FOLDER / "schemas" / "relations.yaml").read_text(encoding="utf-8"))
+RELATIONS: dict[str, tuple[str, dict[str, str]]] = {
+    row: (check, said) for check, rows in _CHECKS.items() for row, said in rows.items()
+}
+"""The rows of the table, each with the check that it belongs to."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
 from engine.errors import did_you_mean
-from k8s.check.finding import Finding, either, note
-from k8s.manifests import name, namespace, of_kind
+from k8s.check.finding import Finding, say
+from k8s.manifests import Pod, node_of
 from k8s.subject import Subject
 
 
@@ -17,80 +17,89 @@ def role(subject: Subject) -> Iterator[Finding]:
 
     A role that the overlay names itself (`eks.amazonaws.com/role-arn`) nobody knows here.
     """
-    if not subject.on_eks:
-        return
+    if all(node_of(each.document) for each in subject.clusters):
+        return  # no pod has a node of eksctl's
     iam, where = subject.eks.get("iam", {}), "eks/cluster.yaml"
-    accounts = {
-        "{namespace}/{name}".format_map({"namespace": "", "name": "", **each["metadata"]}): each
-        for each in iam.get("serviceAccounts", [])
-    }
-    others = [
-        f"{namespace(each)}/{each['metadata']['name']}"
-        for each in of_kind(subject.documents, "ServiceAccount")
-        if each["metadata"].get("annotations")
-    ]
-    for each in iam.get("podIdentityAssociations", []):
-        others.append(f"{each.get('namespace')}/{each.get('serviceAccountName')}")
+    accounts = {_account(each["metadata"]): each for each in iam.get("serviceAccounts", [])}
+    elsewhere = {_account(each) for each in iam.get("podIdentityAssociations", [])}
+    metadata = [each["metadata"] for each in subject.of_kind("ServiceAccount")]
+    elsewhere |= {_account(each) for each in metadata if each.get("annotations")}
     pods = {pod.account for pod in subject.pods if pod.group}
-    for missing in sorted(pods - accounts.keys() - {*others}):
-        hint = did_you_mean(missing, accounts) + _NO_ROLE
-        yield note(where, f"makes no role for the service account {missing} of pods", hint)
+    for missing in sorted(pods - accounts.keys() - elsewhere):
+        yield say("no-role", where, account=missing, alike=did_you_mean(missing, accounts))
     for account in sorted(pods & accounts.keys()):
         yield from _role(f"{where} {account}", accounts[account])
-    for job, config in subject.configs:
-        account = next(pod.account for pod in subject.pods if pod.owner is job.document)
-        if account in accounts and (config.checkpoints or "").startswith("s3://"):
-            bucket, _, prefix = str(config.checkpoints)[len("s3://") :].partition("/")
-            if wrong := _refused(accounts[account], bucket, prefix.strip("/"), _CHECKPOINTS):
-                problem = f"checkpoints are {config.checkpoints}, and the role refuses {wrong}"
-                known = not {"attachPolicyARNs", "attachRoleARN"} & accounts[account].keys()
-                yield either(not known, name(job.document), problem, _SEE)
+    for cluster, config in subject.settled:
+        scheme, _, path = (config.checkpoints or "").partition("://")
+        pod = next(each for each in subject.pods if each.owner is cluster.document)
+        given = accounts.get(pod.account)
+        if given is not None and scheme == "s3":
+            bucket, _, prefix = path.partition("/")
+            if wrong := _refused(given, bucket, prefix.strip("/"), _CHECKPOINTS):
+                has_more, url = bool(_MORE & given.keys()) or _has_keys(pod), config.checkpoints
+                yield say("role-refuses", cluster.owner, has_more, url=url, actions=wrong)
+
+
+def _account(named: Mapping[str, str]) -> str:
+    called = named.get("serviceAccountName", named.get("name"))
+    return f"{named.get('namespace', 'default')}/{called}"
 
 
 def _role(where: str, account: Mapping[str, Any]) -> Iterator[Finding]:
     """Notes of a role that is at odds with itself, or with the README."""
-    buckets: dict[str, set[str]] = {}
-    for statement in _statements(account):
-        for resource in _listed(statement.get("Resource")):
-            bucket, _, key = resource.rpartition(":")[2].partition("/")
-            if not fnmatchcase(resource, "arn:aws*:s3:::?*"):
-                problem = f"Resource is {resource!r}, expected arn:aws:s3:::BUCKET/PREFIX/*"
-                yield note(where, problem, "the pods need one bucket, not all of S3")
-            else:
-                buckets.setdefault(bucket, set()).update({key.rstrip("*/")} if key else ())
-    for bucket, prefixes in buckets.items():
-        for prefix in sorted(prefixes & _README.keys()):
-            if wrong := _refused(account, bucket, f"{prefix}/a", _README[prefix]):
-                yield note(where, f"no {wrong} below {prefix}/ of {bucket}", _SEE)
-    for prefix in sorted(_README.keys() - set().union(*buckets.values())) if buckets else ():
-        yield note(where, f"nothing below {prefix}/ can be used", "README puts it there")
+    buckets = set()
+    for each in (each for said in _statements(account) for each in _listed(said.get("Resource"))):
+        buckets.add(_name(each).partition("/")[0])
+        if not fnmatchcase(each, "arn:aws*:s3:::?*"):
+            yield say("no-arn", where, resource=each)
+    for prefix, actions in _README.items() if buckets else ():
+        wrong = {_refused(account, each, f"{prefix}/a", actions): each for each in sorted(buckets)}
+        if least := min(wrong, key=len):
+            bucket = wrong[least]
+            yield say("role-too-small", where, actions=least, prefix=prefix, bucket=bucket)
 
 
 def _refused(account: Mapping[str, Any], bucket: str, prefix: str, actions: tuple[str, ...]) -> str:
     """Those of the actions that no statement allows, or one denies."""
 
     def effects(action: str) -> set[Any]:
-        resource = f"arn:aws:s3:::{bucket}" + ("" if action == _LIST else f"/{prefix}/object")
+        resource = bucket + ("" if action == _LIST else f"/{prefix}/object")
         return {
-            statement.get("Effect")
-            for statement in _statements(account)
-            if any(fnmatchcase(action, each) for each in _listed(statement.get("Action")))
-            and any(fnmatchcase(resource, each) for each in _listed(statement.get("Resource")))
-            and (action != _LIST or _holds(statement, f"{prefix}/"))
+            said.get("Effect")
+            for said in _statements(account)
+            if _is_one(action.lower(), (each.lower() for each in _listed(said.get("Action"))))
+            and _is_one(resource, map(_name, _listed(said.get("Resource"))))
+            and (action != _LIST or _holds(said, f"{prefix}/"))
         }
 
     return ", ".join(action for action in actions if effects(action) != {"Allow"})
 
 
 def _holds(statement: Mapping[str, Any], prefix: str) -> bool:
-    """Whether objects below the prefix may be listed."""
-    conditions = (statement.get("Condition") or {}).values()
-    wanted = [_listed(each.get("s3:prefix")) for each in conditions]
-    return all(any(fnmatchcase(prefix, each) for each in found) for found in wanted if found)
+    """Whether objects below the prefix may be listed; only StringLike takes `*`."""
+    for how, condition in (statement.get("Condition") or {}).items():
+        wanted = _listed(condition.get("s3:prefix"))
+        if wanted and not (_is_one(prefix, wanted) if "Like" in how else prefix in wanted):
+            return False
+    return True
+
+
+def _has_keys(pod: Pod) -> bool:
+    """Whether its variables may name an S3 elsewhere, or keys of its own."""
+    names = str([each["name"] for each in pod.containers[0].get("env", ())])
+    return "envFrom" in pod.containers[0] or any(each in names for each in _KEYS)
+
+
+def _is_one(found: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(found, each) for each in patterns)
+
+
+def _name(arn: str) -> str:
+    return arn.rpartition(":")[2]
 
 
 def _statements(account: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    found = (account.get("attachPolicy") or {}).get("Statement") or []
+    found: Any = (account.get("attachPolicy") or {}).get("Statement") or []
     return found if isinstance(found, list) else [found]
 
 
@@ -105,5 +114,6 @@ _README = {
     "models": (_LIST, "s3:GetObject", "s3:PutObject", "s3:AbortMultipartUpload"),
 }
 """What pods do below the prefixes that README names."""
-_NO_ROLE = "a pod without a role is refused by S3"
-_SEE = "k8s/eks/cluster.yaml says which actions and prefixes jobs need"
+_MORE = {"attachPolicyARNs", "attachRoleARN", "wellKnownPolicies"}
+"""Where eksctl takes what a role may do from, besides."""
+_KEYS = ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_PROFILE")

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_network
-from typing import Any
+from typing import Any, NamedTuple
 
-from k8s.check.finding import Finding, either, note
-from k8s.manifests import Document, Group, Pod, matches, name, namespace, of_kind, spec
-from k8s.subject import Subject, node_of
+from k8s.check.finding import Finding, say
+from k8s.manifests import Document, Group, Pod, matches, name, namespace, node_of, spec
+from k8s.subject import Subject
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,7 @@ class End:
     ours: bool = False
 
 
-@dataclass(frozen=True)
-class Flow:
+class Flow(NamedTuple):
     """What one end says to the other."""
 
     source: End
@@ -38,19 +37,12 @@ class Flow:
     ports: range
     protocol: str = "TCP"
 
-    @property
-    def sides(self) -> tuple[tuple[str, End, End], ...]:
-        """Each direction that our policies are asked for: whose they are, and the other end."""
-        both = ("egress", self.source, self.target), ("ingress", self.target, self.source)
-        return tuple(side for side in both if side[1].ours)
-
     def __str__(self) -> str:
         port = f"{_text(self.ports)}/{self.protocol}"
         return f"{self.source.name} to {self.target.name}, {port} ({self.what})"
 
 
-@dataclass(frozen=True)
-class Pass:
+class Pass(NamedTuple):
     """One peer and one port of a rule: what it lets through; {} is anybody, or any port."""
 
     policy: Document
@@ -59,59 +51,43 @@ class Pass:
     port: Mapping[str, Any]
     ports: range
 
-    def lets(self, flow: Flow, other: End, own: End) -> bool:
-        """Whether it lets through what its policy's pods say to the other end, or hear from it."""
-        by = not self.port or flow.protocol == self.port.get("protocol", "TCP")
-        return by and (not self.peer or _is(self.peer, other, own))
-
 
 def policies(subject: Subject) -> Iterator[Finding]:
     """Every flow passes in both directions, and every rule is for flows."""
-    found = of_kind(subject.documents, "NetworkPolicy")
+    found = subject.of_kind("NetworkPolicy")
     passes = [each for policy in found for each in _passes(subject, policy)]
-    selecting = {
-        (direction, end.name, end.namespace): {
-            id(policy) for policy in found if _selects(policy, direction, end)
-        }
-        for end in map(_end, subject.pods)
-        for direction in ("egress", "ingress")
-    }
-    used: dict[int, list[range]] = {}
-    """The ports of all flows that each of the passes lets through."""
+    used: dict[int, list[range]] = {id(each): [] for each in passes}  # by what it lets through
     for flow in _flows(subject):
-        for direction, own, other in flow.sides:
-            those = selecting[direction, own.name, own.namespace]
+        both = ("egress", flow.source, flow.target), ("ingress", flow.target, flow.source)
+        for direction, own, other in (each for each in both if each[1].ours):
+            those = [id(each) for each in found if _selects(each, direction, own)]
             takers = [
-                (n, each)
-                for n, each in enumerate(passes)
-                if each.direction == direction
-                and id(each.policy) in those
-                and each.lets(flow, other, own)
+                each
+                for each in passes
+                if (each.direction == direction and id(each.policy) in those)
+                and (not each.port or flow.protocol == each.port.get("protocol", "TCP"))
+                and (not each.peer or _is(each.peer, other, own))
             ]
-            for n, _ in takers:
-                used.setdefault(n, []).append(flow.ports)
-            if those and not _covered(flow.ports, [each.ports for _, each in takers]):
-                where = f"NetworkPolicy {direction}"
-                yield either(not other.ours, where, f"none lets through {flow}", _IN_VAIN)
-    selected = {(key[0], policy) for key, those in selecting.items() for policy in those}
-    for n, each in enumerate(passes):
-        ours = (each.direction, id(each.policy)) in selected
-        if not ours or not each.peer or not each.port:
-            continue
-        if not _covered(each.ports, used.get(n, [])):
-            problem = f"{each.peer} is nobody of whom Oka's pods hear by {dict(each.port)}"
-            yield note(f"{name(each.policy)} {each.direction}", problem, "check labels and port")
+            for each in takers:
+                used[id(each)].append(flow.ports)
+            if those and not _covered(flow.ports, [each.ports for each in takers]):
+                yield say(
+                    "not-let-through", f"NetworkPolicy {direction}", not other.ours, flow=flow
+                )
+    for each in passes:
+        ours = any(_selects(each.policy, each.direction, _end(pod)) for pod in subject.pods)
+        if ours and each.peer and each.port and not _covered(each.ports, used[id(each)]):
+            where = f"{name(each.policy)} {each.direction}"
+            yield say("lets-nobody", where, peer=each.peer, port=each.port)
 
 
 def ports(subject: Subject) -> Iterator[Finding]:
     """Every job has ports of its own, and none of Ray's."""
-    for job, config in subject.configs:
-        (cluster,) = (each for each in subject.clusters if each.document is job.document)
+    for cluster, config in subject.settled:
         listens = [each for group in cluster.groups for each in _listens(group).values()]
         taken = set().union(*(each for each in listens if each is not _UNSET))
         if config.ports and not taken.isdisjoint(config.ports):
-            problem = f"port_range {_text(config.ports)} has ports of Ray's"
-            yield Finding(name(job.document), problem)
+            yield say("ports-of-ray", cluster.owner, ports=_text(config.ports))
 
 
 def listening(service: Document, pod: Pod) -> list[int]:
@@ -136,41 +112,36 @@ def _passes(subject: Subject, policy: Document) -> Iterator[Pass]:
 
 
 def _flows(subject: Subject) -> Iterator[Flow]:
-    ends = [(each, _end(each)) for each in subject.pods]
-    ranges = {name(job.document): config.ports or _UNSET for job, config in subject.configs}
+    """Who says what to whom."""
+    ranges = {cluster.owner: config.ports or _UNSET for cluster, config in subject.settled}
     vpc = End("AWS's endpoints", cidr=(subject.eks.get("vpc") or {}).get("cidr", _VPC))
-    watched = of_kind(subject.documents, "PodMonitor")
-    for pod, end in ends:
-        for service in of_kind(subject.documents, "Service"):
-            client = End("clients", namespace(service), {"oka.dev/role": "client"})
-            for port in listening(service, pod):
-                yield Flow(client, end, name(service), range(port, port + 1))
-                if of_kind(subject.documents, "Ingress"):
-                    yield Flow(_INGRESS, end, name(service), range(port, port + 1))
-        for monitor in watched if pod.group is None else ():
-            named = {each.get("port") for each in spec(monitor).get("podMetricsEndpoints", [])}
-            for port in (pod.ports[each] for each in pod.ports if each in named):
-                if matches(spec(monitor).get("selector"), pod.labels):
-                    yield Flow(_PROMETHEUS, end, "metrics", range(port, port + 1))
+    monitors = subject.of_kind("PodMonitor")
+    for pod in subject.pods:
+        end, heard = _end(pod), _listens(pod.group) if pod.group else {}
         for protocol in ("UDP", "TCP"):
             yield Flow(end, _DNS, "names", range(53, 54), protocol)
         if pod.group is not None and node_of(pod.owner) is None:
             yield Flow(end, vpc, "S3 and STS", range(443, 444))
-        for other, target in ends:
-            if other.group is None or other.owner is not pod.owner:
-                continue
-            listens = _listens(other.group)
-            if pod.group is None:
-                listens = {key: each for key, each in listens.items() if key == "dashboard"}
-            else:
-                jobs = {name(pod.owner)} & ranges.keys() or ranges.keys()
-                listens |= {f"port_range of {job}": ranges[job] for job in jobs}
-            yield from (Flow(end, target, what, each) for what, each in listens.items() if each)
-        for what, each in (_listens(pod.group) if pod.group else {}).items():
-            if what == "dashboard":
-                yield Flow(_OPERATOR, end, what, each)
-            if what == "metrics-export-port" and watched:
-                yield Flow(_PROMETHEUS, end, what, each)
+        if "dashboard" in heard:
+            yield Flow(_OPERATOR, end, "dashboard", heard["dashboard"])
+        if "metrics-export-port" in heard and monitors:
+            yield Flow(_PROMETHEUS, end, "metrics-export-port", heard["metrics-export-port"])
+        for monitor in monitors if pod.group is None else ():
+            named = {each.get("port") for each in spec(monitor).get("podMetricsEndpoints", [])}
+            for port in (pod.ports[each] for each in pod.ports if each in named):
+                if matches(spec(monitor).get("selector"), pod.labels):
+                    yield Flow(_PROMETHEUS, end, "metrics", range(port, port + 1))
+        for service in subject.of_kind("Service"):
+            client = End("clients", namespace(service), {"oka.dev/role": "client"})
+            for port in listening(service, pod):
+                for source in (client, *([_INGRESS] if subject.of_kind("Ingress") else [])):
+                    yield Flow(source, end, name(service), range(port, port + 1))
+        if pod.group is not None:
+            jobs = {name(pod.owner)} & ranges.keys() or ranges.keys()
+            heard |= {f"port_range of {job}": ranges[job] for job in jobs}
+        for other in (each for each in subject.pods if each.owner is pod.owner and heard):
+            said = heard if other.group else {"dashboard": heard.get("dashboard", range(0))}
+            yield from (Flow(_end(other), end, what, each) for what, each in said.items() if each)
 
 
 def _end(pod: Pod) -> End:
@@ -230,7 +201,6 @@ _OPERATOR = End("the operator", "kuberay-system", {"app.kubernetes.io/name": "ku
 _INGRESS = End("the ingress controller", "ingress-nginx")
 _PROMETHEUS = End("Prometheus", "monitoring")
 _VPC = "192.168.0.0/16"  # what eksctl gives a VPC
-_IN_VAIN = "who waits for it waits until the job fails"
 _SINGLE = (
     "node-manager-port", "object-manager-port", "dashboard-agent-grpc-port",
     "runtime-env-agent-port", "dashboard-agent-listen-port", "metrics-export-port",

@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from textwrap import indent
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from engine.errors import ConfigError
-from k8s.check.finding import Finding, note
+from k8s.check.finding import Finding
 from k8s.manifests import FOLDER, name
 from k8s.tools import tool
 
@@ -42,9 +42,8 @@ def eksctl_text(text: str) -> str:
 def dockerfile(path: Path) -> list[Finding]:
     """What hadolint finds, such as an image without a version or a user that is root."""
     found = _json("hadolint", "--format=json", "--failure-threshold=none", str(path))
-    return [
-        note(f"{path.name}:{each['line']}", f"{each['code']} {each['message']}") for each in found
-    ]
+    told = [(f"{path.name}:{each['line']}", f"{each['code']} {each['message']}") for each in found]
+    return [Finding(where, problem, "", "hadolint", "note") for where, problem in told]
 
 
 def _json(program: str, *arguments: str, text: str = "") -> Any:
@@ -75,26 +74,29 @@ def _refused(documents: Sequence[str]) -> dict[str, list[Finding]]:
             f"--local-schemas={_SCHEMAS / 'openapi'}", f"--schema-patches={folder}/rules",
             "--output=json", *paths,
         )  # fmt: skip
-    found: dict[str, list[Finding]] = {}
-    for path, statuses in answer.items():
-        for status in (each for each in statuses if each["status"] != "Success"):
-            where = _name(paths[path])
-            causes = (status.get("details") or {}).get("causes") or [{"message": status["message"]}]
-            for cause in causes:
-                said = re.sub(r" in body |, regex used for validation is .*", " ", cause["message"])
-                rule = _RULE.search(said)
-                level, check, text = rule.groups() if rule else _ERROR
-                unknown = re.search(r"OpenAPI spec for GV: (\S+)|kind \S+ not found in (\S+)", said)
-                version = next(filter(None, unknown.groups())) if unknown else ""
-                if version and not _OF_KUBERNETES.match(f"{version} {where}"):
-                    text = f"is of a kind that is not known here ({version}), and not looked at"
-                    level = "note"
-                if "rules were not checked because" not in said:
-                    problem = text or f"{cause.get('field', '')}: {said}".strip(": ")
-                    found.setdefault(paths[path], []).append(
-                        Finding(where, problem, "", check, level)
-                    )
-    return found
+    return {
+        paths[path]: [each for status in statuses for each in _findings(_name(paths[path]), status)]
+        for path, statuses in answer.items()
+        if any(each["status"] != "Success" for each in statuses)
+    }
+
+
+def _findings(where: str, status: Mapping[str, Any]) -> Iterator[Finding]:
+    """What the API server would say."""
+    causes = (status.get("details") or {}).get("causes") or [{"message": status.get("message", "")}]
+    for cause in causes if status["status"] != "Success" else ():
+        said = re.sub(r" in body |, regex used for validation is .*", " ", cause["message"])
+        if "rules were not checked because" in said:
+            continue
+        rule = _RULE.search(said)
+        level, check, text = rule.groups() if rule else _ERROR
+        unknown = re.search(r"OpenAPI spec for GV: (\S+)|kind \S+ not found in (\S+)", said)
+        version = next(filter(None, unknown.groups())) if unknown else ""
+        if version and not _OF_KUBERNETES.match(f"{version} {where}"):
+            text = f"is of a kind that is not known here ({version}), and not looked at"
+            level = "note"
+        problem = text or f"{cause.get('field', '')}: {said}".strip(": ")
+        yield Finding(where, problem, "", check, level)
 
 
 def _name(text: str) -> str:

@@ -9,113 +9,115 @@ from collections.abc import Iterator
 
 import yaml
 
-from engine.errors import ConfigError, EngineError
+from engine.errors import EngineError
+from engine.job import Plan
 from engine.placement import place
-from k8s.check.finding import Finding, either, note
+from k8s.check.finding import Finding, say
 from k8s.jobs import NotHere
-from k8s.manifests import Document, matches, name, namespace, of_kind, spec
+from k8s.manifests import Cluster, Document, matches, name, namespace, spec
 from k8s.subject import Subject
 
 
 def tasks(subject: Subject) -> Iterator[Finding]:
-    """Every RayJob runs Oka on Ray, and its cluster has room for all of its tasks.
-
-    The placement is the one that the job itself would compute on such a cluster.
-    """
-    planned = {id(job.document): plan for job, plan in subject.plans}
+    """Every RayJob runs Oka on Ray, and its cluster has room for all of its tasks."""
     clusters = {id(cluster.document): cluster for cluster in subject.clusters}
-    for document in of_kind(subject.documents, "RayJob"):
-        plan, cluster = planned.get(id(document)), clusters.get(id(document))
+    for document in subject.of_kind("RayJob"):
+        where, plan = name(document), subject.plans.get(id(document))
         try:
-            yaml.safe_load(spec(document).get("runtimeEnvYAML", ""))
-            if plan is None:
-                words = shlex.split(spec(document).get("entrypoint", ""))
-                is_slip = words[:1] in (["run"], ["oak"], ["oka"], [])
-                problem = f"an entrypoint that is not `oka run …`: {shlex.join(words)!r}"
-                raise (ConfigError if is_slip else NotHere)(problem)
-            if isinstance(plan, EngineError):
+            yield from _runtime(document)
+            words = shlex.split(spec(document).get("entrypoint", ""))
+            if isinstance(plan, Plan):
+                yield from _placed(where, plan, clusters.get(id(document)))
+            elif plan is not None:
                 raise plan
-            if cluster is None or plan.config.runtime != "ray":
-                raise NotHere(f"runtime is {plan.config.runtime!r}, expected 'ray' and a cluster")
-            config, nodes = plan.config, cluster.nodes()
-            placed = place(plan.execution, nodes, config.placement, config.strict_placement)
-            most = max(Counter(placed.node(each).id for each in plan.execution.vertices).values())
-            if config.ports and len(config.ports) < 2 * most:
-                there = f"port_range has {len(config.ports)} ports"
-                raise ConfigError(f"{there}, expected 2 for each of {most} tasks of a node")
+            else:
+                is_slip = words[:1] in (["run"], ["oak"], ["oka"], [])
+                yield say("runs-not-oka", where, not is_slip, words=shlex.join(words))
         except NotHere as error:
-            yield note(name(document), error.message, "what it needs is not looked at")
+            yield say("not-here", where, error=error.message)
         except EngineError as error:
-            yield Finding(name(document), error.message, error.hint or "")
-        except (yaml.YAMLError, ValueError) as error:
-            yield Finding(name(document), f"entrypoint or runtimeEnvYAML does not parse: {error}")
+            yield say("not-planned", where, error=error.message, hint=error.hint or "")
+        except (yaml.YAMLError, ValueError, TypeError) as error:
+            yield say("no-yaml", where, error=error)
+
+
+def _runtime(document: Document) -> Iterator[Finding]:
+    """Whether Ray takes the runtime_env; raises an error if it does not."""
+    from ray.runtime_env import RuntimeEnv
+
+    given = {**(yaml.safe_load(spec(document).get("runtimeEnvYAML", "")) or {})}
+    if unknown := given.keys() - RuntimeEnv.known_fields:
+        yield say("unknown-runtime", name(document), keys=", ".join(sorted(unknown)))
+    RuntimeEnv(env_vars=given.get("env_vars"))
+
+
+def _placed(where: str, plan: Plan, cluster: Cluster | None) -> Iterator[Finding]:
+    """Whether the job itself would find a place for its tasks on such a cluster; raises if not."""
+    config, execution = plan.config, plan.execution
+    if cluster is None or config.runtime != "ray":
+        raise NotHere(f"runtime is {config.runtime!r}, expected 'ray' and a cluster")
+    placed = place(execution, cluster.nodes(), config.placement, config.strict_placement)
+    most = max(Counter(placed.node(each).id for each in execution.vertices).values())
+    if config.ports and len(config.ports) < 2 * most:
+        yield say("few-ports", where, there=len(config.ports), tasks=most)
 
 
 def checkpoints(subject: Subject) -> Iterator[Finding]:
     """What a job that fails goes on from is there, and it may go on as long as it takes."""
     users: dict[str, str] = {}
-    for job, config in subject.configs:
-        if config.resume is None and spec(job.document).get("activeDeadlineSeconds") is None:
-            problem = "there is no activeDeadlineSeconds: if it hangs, it keeps its nodes"
-            yield note(name(job.document), problem, "a job that resumes needs none")
-        if config.checkpoints is None:
+    for cluster, config in subject.settled:
+        where, said, url = cluster.owner, spec(cluster.document), config.checkpoints
+        deadline, retries = said.get("activeDeadlineSeconds"), said.get("backoffLimit") or 0
+        if config.resume is None and deadline is None:
+            yield say("no-deadline", where)
+        if url is None:
             continue
-        url, where, said = config.checkpoints, name(job.document), spec(job.document)
-        (cluster,) = (each for each in subject.clusters if each.document is job.document)
         bucket = re.fullmatch(r"s3://([^/]+)(/.*)?", url)
         if bucket and not re.fullmatch(r"[a-z0-9][-a-z0-9.]{1,61}[a-z0-9]", bucket.group(1)):
-            yield Finding(where, f"checkpoints are {url}, which is no name of a bucket")
-        elif not bucket and not all(group.keeps(url) for group in cluster.groups):
-            problem = f"checkpoints are {url}, which pods take with them when they end"
-            yield Finding(where, problem, "s3://BUCKET/PREFIX, or a volume that all pods share")
+            yield say("no-bucket", where, url=url)
+        elif not bucket:
+            yield from _kept(subject, cluster, url)
         if (other := users.setdefault(url.rstrip("/"), where)) != where:
-            yield Finding(where, f"checkpoints are {url}, as those of {other}")
+            yield say("same-checkpoints", where, url=url, other=other)
         if config.resume is None:
-            retries = said.get("backoffLimit") or 0
-            problem = f"writes checkpoints and does not resume; its {retries} retries are refused"
-            yield either(retries == 0, where, problem, "resume: latest")
-        if deadline := said.get("activeDeadlineSeconds"):
-            problem = f"ends after activeDeadlineSeconds, {deadline}, retries among them"
-            yield note(where, problem, "a job without an end has none; KubeRay does not retry then")
+            yield say("not-resumed", where, retries == 0, retries=retries)
+        if deadline:
+            yield say("deadline", where, deadline=deadline)
+
+
+def _kept(subject: Subject, cluster: Cluster, url: str) -> Iterator[Finding]:
+    """Whether a folder outlives the pods, and all of them may write to it."""
+    groups = [group for group in cluster.groups if group.replicas]
+    if not all(group.keeps(url) for group in groups):
+        yield say("passes-away", cluster.owner, url=url)
+    for claim in subject.of_kind("PersistentVolumeClaim"):
+        modes, called = spec(claim).get("accessModes", []), repr(claim["metadata"]["name"])
+        if called in str([group.pod for group in groups]) and "ReadWriteMany" not in modes:
+            yield say("one-node", cluster.owner, url=url, claim=name(claim), modes=modes)
 
 
 def budgets(subject: Subject) -> Iterator[Finding]:
     """Budgets keep a number of pods, at most those they select; each RayJob has one for all."""
     kept: dict[int, list[int]] = {}
-    goes_on = [id(job.document) for job, config in subject.configs if config.checkpoints]
-    of_ray = [id(cluster.document) for cluster in subject.clusters]
-    for budget in of_kind(subject.documents, "PodDisruptionBudget"):
-        pods, available = _pods(subject, budget), spec(budget).get("minAvailable")
-        most = sum(pods.values())
+    goes_on = [id(each.document) for each, config in subject.settled if config.checkpoints]
+    of_ray = {id(each.document) for each in subject.clusters}
+    for budget in subject.of_kind("PodDisruptionBudget"):
+        pods: Counter[int] = Counter()
+        for pod in (each for each in subject.pods if namespace(each.owner) == namespace(budget)):
+            if matches(spec(budget).get("selector"), pod.labels) and pod.replicas:
+                pods[id(pod.owner)] += pod.replicas
+        most, available = sum(pods.values()), spec(budget).get("minAvailable")
         if "maxUnavailable" in spec(budget) or (not pods and type(available) is int):
             continue
         if type(available) is not int or not 1 <= available <= most:
-            problem = f"minAvailable is {available!r}, expected 1 to {most}, the pods it selects"
-            yield note(name(budget), problem, _NUMBER)
+            yield say("no-budget", name(budget), found=available, most=most)
             continue
         for owner in pods:
             kept.setdefault(owner, []).append(available)
-        if available == most > 1 and not pods.keys() & {*of_ray}:
-            yield note(name(budget), f"keeps all {most} pods: no node of theirs can be drained")
+        if available == most > 1 and not pods.keys() & of_ray:
+            yield say("keeps-all", name(budget), most=most)
     for cluster in subject.clusters:
         found, pods_of_it = kept.get(id(cluster.document), []), len(cluster.nodes())
         is_job = cluster.document["kind"] == "RayJob" and id(cluster.document) not in goes_on
         if len(found) > 1 or (is_job and found != [pods_of_it]):
-            problem = f"its budgets keep {found} pods, expected one that keeps {pods_of_it}"
-            yield note(cluster.owner, problem, "a pod that is evicted ends the job")
-
-
-def _pods(subject: Subject, budget: Document) -> Counter[int]:
-    """How many pods the budget selects, by the id of the document that has them."""
-    counts: Counter[int] = Counter()
-    for pod in subject.pods:
-        same = namespace(pod.owner) == namespace(budget)
-        if same and matches(spec(budget).get("selector"), pod.labels):
-            counts[id(pod.owner)] += pod.replicas
-    return +counts
-
-
-_NUMBER = (
-    "for what is no number Kubernetes asks the pods' controller how many there should be, which a "
-    "RayCluster does not tell, and then allows no eviction at all"
-)
+            yield say("budgets-of-job", cluster.owner, found=found, pods=pods_of_it)

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 import subprocess
 from typing import Any
 
 import pytest
+import yaml
 
 from k8s.check.finding import Finding
 from k8s.check.programs import schemas
-from k8s.manifests import Document, dump, of_kind
+from k8s.manifests import FOLDER, Document, dump, of_kind
 from k8s.tools import ROOT
 from tests.unit.k8s.tried import edit
 
+RULES = FOLDER / "schemas" / "rules.yaml"
 PROGRAM = ROOT / ".k8s" / "bin" / "kuberay-validate"
 CLUSTER = "rayClusterSpec"
 HEAD = f"{CLUSTER} headGroupSpec"
@@ -141,3 +144,11 @@ def test_kuberay_refuses_the_same(job: Document) -> None:
     assert answers[0] == ""
     taken = [edits for (_, edits), said in zip(REFUSED, answers[1:], strict=True) if not said]
     assert taken == []
+
+
+def test_the_options_of_ray_start_are_those_of_ray() -> None:
+    from ray.scripts.scripts import start
+
+    (listed,) = {*re.findall(r"k in (\['address'[^\]]*\])", RULES.read_text(encoding="utf-8"))}
+    known = {name for each in start.params for name in each.opts if name.startswith("--")}
+    assert sorted(known) == [f"--{each}" for each in yaml.safe_load(listed)]

@@ -175,7 +175,7 @@ def test_the_sizes_of_jobs_are_those_of_the_manifests() -> None:
     for overlay in ("dev", "eks"):
         subject = Subject.of_overlay(FOLDER / "overlays" / overlay)
         for cluster in subject.clusters:
-            pods = pods_of(subject, cluster)
+            pods = pods_of(subject, cluster.document)
             total = {key: sum(demand(pod)[key] for pod in pods) for key in demand(pods[0])}
             cpus, memory, disk = total.values()
             sizes = f"{len(pods)} | {cpus:g} | {memory / 2**30:g} GiB | {disk / 2**30:g} GiB"

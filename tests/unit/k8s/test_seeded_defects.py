@@ -6,15 +6,15 @@ compared here, so that it cannot go out of date.
 
 from __future__ import annotations
 
+import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from engine.errors import ConfigError
-from k8s.check.finding import Finding
+from k8s.check.finding import RELATIONS, Finding
 from k8s.check.programs import dockerfile
 from k8s.check.report import check, check_folder
 from k8s.manifests import FOLDER, build
@@ -60,7 +60,7 @@ def findings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Finding
             found[defect.what] = [Finding("kustomization.yaml", subject, "", "kustomize")]
         elif defect.file == IMAGE:
             said = dockerfile(subject.folder.parent / "Dockerfile")
-            found[defect.what] = [replace(each, check="hadolint") for each in said]
+            found[defect.what] = said
         else:
             subjects[defect.what] = subject
     return found | dict(zip(subjects, check(list(subjects.values())), strict=True))
@@ -87,6 +87,15 @@ def test_a_change_that_is_none_is_not_refused(
     assert errors == []
     if change.says == NOTHING:
         assert list(map(str, findings[change.what])) == []
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("row", RELATIONS)
+def test_a_relation_is_said_to_be_broken(row: str, findings: dict[str, list[Finding]]) -> None:
+    check, said = RELATIONS[row]
+    words = re.compile(re.sub(r"\\{.*?\\}", ".*", re.escape(said["told"])))
+    found = [each for those in findings.values() for each in those if each.check == check]
+    assert [each for each in found if words.fullmatch(each.problem)]
 
 
 def test_the_table_of_the_readme_lists_them() -> None:

@@ -46,7 +46,7 @@ class Tried:
                 found = [each for each in documents if target in (each["kind"], name(each))]
                 assert found, path
                 for document in found:
-                    edit(document, keys, value)
+                    edit(document, keys, copy.deepcopy(value))
         subject = Subject(self.overlay, dump([*documents, *load(self.added)]))
         subject.__dict__["eks_text"] = dump([eks])
         return subject
@@ -90,6 +90,25 @@ ARGUMENTS = [
 S3 = "s3://oka-models-example/checkpoints/word-count/1"
 GOES_ON = {"settings/word-count checkpoints": S3, "settings/word-count resume": "latest"}
 
+PODS = (HEAD, WORKERS, f"{CLUSTER} workerGroupSpecs 1 template spec")
+VOLUME = {
+    **{
+        f"{pod} volumes +": {"name": "state", "persistentVolumeClaim": {"claimName": "state"}}
+        for pod in PODS
+    },
+    **{
+        f"{pod} containers 0 volumeMounts +": {"name": "state", "mountPath": "/state"}
+        for pod in PODS
+    },
+}
+CLAIM = """
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {{name: state, namespace: oka}}
+spec: {{accessModes: [{}], resources: {{requests: {{storage: 10Gi}}}}}}
+"""
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
 
 def arguments(**changed: str | None) -> dict[str, Any]:
     """The arguments of serving, some of them changed or left out."""
@@ -116,7 +135,7 @@ MISTAKES = (
     Tried("a token file elsewhere", "serving", arguments(token_file="/etc/oak/token"), ERROR, "serving", "no volume has"),
     Tried("no token at all", "serving", arguments(token_file=None), ERROR, "serving", "without a token"),
     Tried("two containers on one port", "serving", {f"{SERVING} containers +": {"name": "proxy", "image": "envoy:1", "ports": [{"containerPort": 8000}]}}, ERROR, "schema", "one port"),
-    Tried("memory: 1Mi", "serving", {f"{CONTAINER} resources limits memory": "1Mi", f"{CONTAINER} resources requests memory": "1Mi"}, ERROR, "memory", "does not start"),
+    Tried("memory: 1Mi", "serving", {f"{CONTAINER} resources limits memory": "1Mi", f"{CONTAINER} resources requests memory": "1Mi"}, ERROR, "schema", "does not start"),
     Tried("an Ingress without TLS", "serving", {}, NOTE, "closed-services", "no tls", """
 apiVersion: networking.k8s.io/v1
 kind: Ingress
@@ -258,6 +277,43 @@ kind: ExternalSecret
 metadata: {name: a, namespace: oka}
 spec: {}
 """),
+    # Neighbours of these
+    Tried("a job that never ends if it hangs", "eks", {f"{JOB} activeDeadlineSeconds": None}, NOTE, "checkpoints", "if it hangs"),
+    Tried("a pod above the limits of its namespace", "eks", {}, ERROR, "quotas", "LimitRange", "{apiVersion: v1, kind: LimitRange, metadata: {name: oka, namespace: oka}, spec: {limits: [{type: Container, max: {cpu: '4'}}]}}"),
+    Tried("an HPA in another namespace", "serving", {}, ERROR, "references", "of web", "{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {name: oka, namespace: web}, spec: {scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: oka-serving}, maxReplicas: 4}}"),
+    Tried("a file beside the token that is no token", "serving", arguments(folder="/etc/oka/digits"), NOTE, "serving", "no volume has"),
+    Tried("memory: 512m", "serving", {f"{CONTAINER} resources limits memory": "512m", f"{CONTAINER} resources requests memory": "512m"}, ERROR, "schema", "does not start"),
+    Tried("1000 CPUs for 1000m", "serving", {f"{CONTAINER} resources limits cpu": "1000", f"{CONTAINER} resources requests cpu": "1000"}, NOTE, "nodes", "192 CPUs"),
+    Tried("a Secret of one's own with another key", "serving", {}, ERROR, "serving", "no volume has", "{apiVersion: v1, kind: Secret, metadata: {name: oka-serving-token, namespace: oka}, stringData: {tokens: a}}"),
+    Tried("a token file of the working directory", "serving", arguments(token_file="token"), ERROR, "serving", "no volume has"),
+    Tried("a livenessProbe that gives up at once", "serving", {f"{CONTAINER} livenessProbe periodSeconds": 1, f"{CONTAINER} livenessProbe failureThreshold": 1}, NOTE, "serving", "gives up"),
+    Tried("a HOME that is mounted readOnly", "serving", {f"{CONTAINER} volumeMounts 1 readOnly": True}, NOTE, "image", "readOnly"),
+    Tried("a budget of no pod that may go", "serving", {"PodDisruptionBudget spec minAvailable": None, "PodDisruptionBudget spec maxUnavailable": 0}, NOTE, "budgets", "no pod may go"),
+    Tried("a quota that serving does not fit", "serving", {}, ERROR, "quotas", "limits.memory", "{apiVersion: v1, kind: ResourceQuota, metadata: {name: oka, namespace: oka}, spec: {hard: {limits.memory: 1Gi}}}"),
+    Tried("a port of a policy in quotes", "serving", {"NetworkPolicy spec ingress 0 ports 0 port": "8000"}, ERROR, "schema", "without quotes"),
+    Tried("a CIDR with 300", "eks", {"NetworkPolicy/oka-aws spec egress 0 to 0 ipBlock cidr": "192.168.300.0/16"}, ERROR, "schema", "such a network"),
+    Tried("an exception that is elsewhere", "eks", {"NetworkPolicy/oka-aws spec egress 0 to 0 ipBlock except": ["10.0.0.0/8"]}, ERROR, "schema", "within the cidr"),
+    Tried("rules of a direction that is not named", "eks", {"NetworkPolicy/oka-ray spec policyTypes": ["Egress"]}, NOTE, "policies", "they do nothing"),
+    Tried("a prefix with * that is compared as it is", "eks", {f"{ROLE} 0 Condition": {"StringEquals": {"s3:prefix": ["models/*", "checkpoints/*"]}}}, NOTE, "role", "s3:ListBucket"),
+    Tried("checkpoints on a volume of one node", "eks", {**VOLUME, "settings/word-count checkpoints": "/state/a", "settings/word-count resume": "latest"}, NOTE, "checkpoints", "ReadWriteOnce", CLAIM.format("ReadWriteOnce")),
+    Tried("checkpoints on a volume that is readOnly", "eks", {**VOLUME, f"{WORKERS} containers 0 volumeMounts 3 readOnly": True, "settings/word-count checkpoints": "/state/a", "settings/word-count resume": "latest"}, ERROR, "checkpoints", "take with them", CLAIM.format("ReadWriteMany")),
+    Tried("arm64 among instanceTypes", "eks", {"eks managedNodeGroups 1 instanceType": None, "eks managedNodeGroups 1 instanceTypes": ["c7i.2xlarge", "c7g.2xlarge"]}, NOTE, "eks", "arm64"),
+    Tried("two node groups of one name", "eks", {"eks managedNodeGroups 1 name": "heads"}, ERROR, "schema", "one name"),
+    Tried("heads on spot nodes", "eks", {"eks managedNodeGroups 0 spot": True}, NOTE, "eks", "spot"),
+    Tried("a nodeSelector for arm64", "eks", {f"{WORKERS} nodeSelector kubernetes.io/arch": "arm64"}, NOTE, "nodes", "linux/amd64"),
+    Tried("a nodeSelector for a zone without nodes", "eks", {f"{WORKERS} nodeSelector topology.kubernetes.io/zone": "eu-central-1b"}, ERROR, "nodes", "0 nodes"),
+    Tried("a nodeAffinity that no node has", "eks", {f"{WORKERS} affinity nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [{"key": "oka.dev/nod", "operator": "In", "values": ["worker"]}]}]}}}, NOTE, "nodes", "0 nodes"),
+    Tried("a nodeAffinity without values", "eks", {f"{WORKERS} affinity nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [{"key": "oka.dev/node", "operator": "In"}]}]}}}, ERROR, "schema", "have no values"),
+    Tried("a head that stays on a lost node", "eks", {f"{HEAD} tolerations": None}, NOTE, "drain", "unreachable"),
+    Tried("another Oka in the submitter", "eks", {f"{JOB} submitterPodTemplate spec containers 0 image": "oka:0.2.0-ray2.60.0"}, NOTE, "image", "submitter"),
+    Tried("keys of S3 in the submitter alone", "eks", {f"{JOB} submitterPodTemplate spec containers 0 envFrom": [{"secretRef": {"name": "s3"}}]}, NOTE, "variables", "envFrom"),
+    Tried("a sysctl that is not safe", "eks", {f"{WORKERS} securityContext sysctls": [{"name": "net.core.somaxconn", "value": "1024"}]}, ERROR, "restricted", "sysctl"),
+    Tried("a type of SELinux", "eks", {f"{WORKERS} securityContext seLinuxOptions": {"type": "spc_t"}}, ERROR, "restricted", "seLinuxOptions"),
+    Tried("a version of pod-security without v", "eks", {"Namespace metadata labels pod-security.kubernetes.io/enforce-version": "1.36"}, ERROR, "schema", "v1.36"),
+    Tried("a deadline of a minute", "eks", {f"{JOB} activeDeadlineSeconds": 60}, NOTE, "job-ends", "less than 300"),
+    Tried("an Ingress of KubeRay for the dashboard", "eks", {f"{CLUSTER} headGroupSpec enableIngress": True}, NOTE, "closed-services", "enableIngress"),
+    Tried("a runtime_env with a typo", "eks", {f"{JOB} runtimeEnvYAML": "env_var: {A: b}"}, NOTE, "tasks", "env_var"),
+    Tried("a runtime_env with a number", "eks", {f"{JOB} runtimeEnvYAML": "env_vars: {A: 1}"}, ERROR, "tasks", "env_vars"),
 )  # fmt: skip
 
 CHANGES = (
@@ -782,29 +838,12 @@ spec: {limits: [{type: Container, default: {cpu: 500m}, max: {cpu: "16", memory:
         "checkpoints on a volume that all share",
         "eks",
         {
-            **{
-                f"{pod} volumes +": {
-                    "name": "state",
-                    "persistentVolumeClaim": {"claimName": "state"},
-                }
-                for pod in (HEAD, WORKERS)
-            },
-            **{
-                f"{pod} containers 0 volumeMounts +": {"name": "state", "mountPath": "/state"}
-                for pod in (HEAD, WORKERS)
-            },
-            f"{CLUSTER} workerGroupSpecs 1 template spec volumes +": {
-                "name": "state",
-                "persistentVolumeClaim": {"claimName": "state"},
-            },
-            f"{CLUSTER} workerGroupSpecs 1 template spec containers 0 volumeMounts +": {
-                "name": "state",
-                "mountPath": "/state",
-            },
+            **VOLUME,
             "settings/word-count checkpoints": "/state/word-count",
             "settings/word-count resume": "latest",
         },
         PASSES,
+        added=CLAIM.format("ReadWriteMany"),
     ),
     Tried(
         "a job without an end",
@@ -948,6 +987,78 @@ spec: {endpointSelector: {}}
         "serving",
         {f"{CONTAINER} readinessProbe": {"exec": {"command": ["true"]}}},
         PASSES,
+    ),
+    Tried(
+        "actions in lower case",
+        "eks",
+        {**GOES_ON, f"{ROLE} 2 Action": ["s3:getobject", "s3:putobject", "s3:deleteobject"]},
+        PASSES,
+    ),
+    Tried(
+        "S3 in China",
+        "eks",
+        {
+            **GOES_ON,
+            ROLE: [
+                {
+                    "Effect": "Allow",
+                    "Action": "s3:*",
+                    "Resource": "arn:aws-cn:s3:::oka-models-example*",
+                }
+            ],
+        },
+        PASSES,
+    ),
+    Tried(
+        "a quota of some pods alone",
+        "eks",
+        {},
+        NOTHING,
+        added="""
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: a, namespace: oka}
+spec: {hard: {pods: "1"}, scopes: [BestEffort]}
+""",
+    ),
+    Tried(
+        "no volume in the groups that are empty",
+        "eks",
+        {
+            **{key: each for key, each in VOLUME.items() if "workerGroupSpecs 1" not in key},
+            "settings/word-count checkpoints": "/state/word-count",
+            "settings/word-count resume": "latest",
+        },
+        PASSES,
+    ),
+    Tried(
+        "another S3, with keys from a Secret",
+        "eks",
+        {
+            **{
+                f"{pod} containers 0 env +": {
+                    "name": "AWS_ENDPOINT_URL",
+                    "value": "http://minio.minio:9000",
+                }
+                for pod in PODS
+            },
+            **{
+                f"{pod} containers 0 envFrom": [{"secretRef": {"name": "minio"}}]
+                for pod in (*PODS, f"{JOB} submitterPodTemplate spec")
+            },
+            "settings/word-count checkpoints": "s3://state/word-count",
+            "settings/word-count resume": "latest",
+        },
+        PASSES,
+    ),
+    Tried(
+        "half a CPU as a number",
+        "serving",
+        {
+            f"{CONTAINER} resources limits cpu": 0.5,
+            f"{CONTAINER} resources requests cpu": 0.5,
+        },
+        NOTHING,
     ),
 )
 # fmt: on
