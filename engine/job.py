@@ -108,6 +108,7 @@ class Plan:
         logical.validate_ends(here=config.runtime == "local")
         if config.checkpoints is not None:
             logical.validate_positions()
+            broadcast.check_given_again(logical)
         broadcast.check(logical.operators, config)
         _check_pickling(logical, config)
         return cls(config, logical, expand(chain(logical, config.parallelism, config.resources)))

@@ -4,7 +4,7 @@ import logging
 import time
 from typing import Any, get_args
 
-from engine.broadcast import ModelStore, Settings, store_in_use
+from engine.broadcast import ModelStore, Publishing, Settings, store_in_use
 from engine.errors import ConfigError, GraphError, ModelError
 from engine.graph.operator import BatchFunction, BatchOperator, Properties, TaskContext
 from engine.model import Descriptor, Package, Via, pack
@@ -51,7 +51,7 @@ class Publish(BatchOperator):
     def properties(self) -> Properties:
         """How models move; tasks relay them from node to node, or within one."""
         relays = self.via == "channels" or (self.via == "s3" and self.settings.share_per_node)
-        return Properties(publishes=self.via, relays=relays)
+        return Properties(services=(Publishing(self.via, relays),))
 
     def check_source(self, operator: object) -> None:
         """Raise GraphError if the models of this source cannot be published."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from engine import broadcast
 from engine.graph import BatchOperator, Properties, TaskContext
 
 
@@ -14,7 +15,10 @@ class Publishing(BatchOperator):
 
     @property
     def properties(self) -> Properties:
-        return Properties(publishes=self.via, relays=self.via in ("channels", "s3"))
+        if self.via is None:
+            return Properties()
+        relays = self.via in ("channels", "s3")
+        return Properties(services=(broadcast.Publishing(self.via, relays),))
 
     def open(self, context: TaskContext) -> Any:
         raise NotImplementedError

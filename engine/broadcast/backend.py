@@ -10,6 +10,17 @@ from engine.model import Descriptor, Fetched, Layout, Package
 
 
 @dataclass(frozen=True)
+class Publishing:
+    """What an operator declares that publishes models: by which way, `via`.
+
+    With `relays`, tasks hand the bytes of models to each other.
+    """
+
+    via: str
+    relays: bool = False
+
+
+@dataclass(frozen=True)
 class Settings:
     """Settings of a broadcast; `s3_url` and `share_per_node` are for `via="s3"`."""
 

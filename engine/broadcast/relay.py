@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from engine.broadcast.backend import Publishing
 from engine.errors import GraphError
 from engine.graph.execution import ExecutionGraph
-from engine.graph.operator import Properties
 from engine.graph.partitioner import Broadcast
 from engine.placement import Placement
 
@@ -48,7 +48,7 @@ def blob_roles(graph: ExecutionGraph, placement: Placement) -> dict[int, BlobRol
     leaders: dict[int, list[tuple[int, int]]] = {}
     peers: dict[int, set[int]] = {}
     followers: dict[int, set[int]] = {}
-    for origin, receivers in _published(graph, lambda properties: properties.relays):
+    for origin, receivers in _published(graph, lambda publishing: publishing.relays):
         by_node = _by_node(receivers, placement)
         own = by_node.pop(placement.nodes[origin].id, [])
         chain = tuple(sorted(tasks[0] for tasks in by_node.values()))
@@ -77,21 +77,18 @@ def blob_roles(graph: ExecutionGraph, placement: Placement) -> dict[int, BlobRol
 
 def model_tasks(graph: ExecutionGraph) -> set[int]:
     """The tasks that publish models or receive them, whichever way."""
-    return {
-        task
-        for origin, receivers in _published(
-            graph, lambda properties: properties.publishes is not None
-        )
-        for task in (origin, *receivers)
-    }
+    return {task for origin, receivers in _published(graph) for task in (origin, *receivers)}
 
 
 def _published(
-    graph: ExecutionGraph, has: Callable[[Properties], bool]
+    graph: ExecutionGraph, has: Callable[[Publishing], bool] = lambda _publishing: True
 ) -> Iterator[tuple[int, list[int]]]:
-    """Each task with an operator of which this is true, and those that it sends to, by id."""
+    """Each task that publishes in such a way, and those that it sends to, by id."""
     for vertex in graph.vertices:
-        if not any(has(each.operator.properties) for each in vertex.job_vertex.operators):
+        wanted = (
+            each.operator.properties.wanted(Publishing) for each in vertex.job_vertex.operators
+        )
+        if not any(each is not None and has(each) for each in wanted):
             continue
         receivers: set[int] = set()
         for edge, channels in graph.outputs(vertex):

@@ -16,6 +16,7 @@ from engine.errors import ConfigError, GraphError
 from engine.gateway.columns import REQUEST
 from engine.gateway.request import Request, Response, response
 from engine.graph.execution import ExecutionGraph, ExecutionVertex
+from engine.graph.operator import Properties
 from engine.network import HttpGateway, HttpReplies
 from engine.placement import Placement
 from engine.service import Peer, Service, Site
@@ -41,6 +42,11 @@ class GatewaySettings:
     timeout_seconds: float
     client_seconds: float
     """How long a client may take for what it has to do next."""
+
+
+@dataclass(frozen=True)
+class Answering:
+    """What an operator declares whose tasks answer requests."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +93,7 @@ def plan_gateways(graph: ExecutionGraph, placement: Placement) -> dict[int, Gate
     """The part of each task of a job with requests. Raises GraphError."""
     found = {each.id: settings for each in graph.vertices if (settings := _settings(each))}
     answers = any(
-        each.operator.properties.answers
+        each.operator.properties.wanted(Answering) is not None
         for vertex in graph.vertices
         for each in vertex.job_vertex.operators
     )
@@ -131,14 +137,16 @@ def _of_requests(graph: ExecutionGraph) -> set[int]:
         first = vertex.operators[0].operator.properties
         inputs = graph.job.inputs(vertex)
         of_records = [each for each in inputs if not (first.side_input and each.input)]
-        if first.gateway or (of_records and all(each.source in found for each in of_records)):
+        if first.wanted(GatewaySettings) or (
+            of_records and all(each.source in found for each in of_records)
+        ):
             found.add(vertex.id)
     return found
 
 
 def _settings(vertex: ExecutionVertex) -> GatewaySettings | None:
-    found: GatewaySettings | None = vertex.job_vertex.operators[0].operator.properties.gateway
-    return found
+    first: Properties = vertex.job_vertex.operators[0].operator.properties
+    return first.wanted(GatewaySettings)
 
 
 class Gateway(Service):

@@ -64,44 +64,15 @@ class LogicalGraph:
         return tuple(edge for edge in self.edges if edge.source == operator.id)
 
     def validate_positions(self) -> None:
-        """Raise `GraphError` for an operator that cannot go on where it was."""
+        """Raise `GraphError` for a source that cannot go on where it was."""
         for operator in self.operators:
             kind = operator.operator
-            if kind.properties.gives_again and not all(
-                map(self._publishes, self.outputs(operator))
-            ):
-                raise GraphError(
-                    f"{operator.name}: source {type(kind).__name__} does not tell where it is but "
-                    "to broadcast(via=…), expected that right behind it in a job with checkpoints",
-                    hint="a Function of (context, position) that yields At(position, records) does "
-                    "that; or leave checkpoints out",
-                )
-            if kind.properties.goes_on:
-                continue
-            if isinstance(kind, SourceOperator):
+            if isinstance(kind, SourceOperator) and not kind.properties.goes_on:
                 raise GraphError(
                     f"{operator.name}: source {type(kind).__name__} does not tell where it is, "
                     "expected one that does in a job with checkpoints",
-                    hint="a Function of (context, position) that yields At(position, records) does "
-                    "that; or leave checkpoints out",
+                    hint=TELLS_WHERE_IT_IS,
                 )
-            if not self._is_given_again(operator):
-                raise GraphError(
-                    f"{operator.name}: {type(kind).__name__} does not keep its model, expected "
-                    "models that are published again in a job with checkpoints",
-                    hint="source(Models(…)).broadcast(via=…) does that; or leave checkpoints out",
-                )
-
-    def _publishes(self, edge: LogicalEdge) -> bool:
-        """Whether it leads to an operator that publishes models."""
-        return self.operators[edge.target].operator.properties.publishes is not None
-
-    def _is_given_again(self, operator: LogicalOperator) -> bool:
-        """Whether the side input of the operator is what one such source has published."""
-        sides = [edge for edge in self.inputs(operator) if edge.input == 1]
-        published = [edge for side in sides for edge in self.inputs(self.operators[side.source])]
-        sources = [self.operators[edge.source].operator for edge in published]
-        return len(sides) == len(sources) == 1 and sources[0].properties.gives_again
 
     def validate_ends(self, here: bool = False) -> None:
         """Let every source and sink check what it needs outside: files, folders of its own.
@@ -197,3 +168,10 @@ def _check_errors(graph: LogicalGraph, operator: LogicalOperator) -> None:
             hint=f"give .side({ERRORS!r}) of its stream a sink and execute both pipelines, or say "
             "on_error='skip'",
         )
+
+
+TELLS_WHERE_IT_IS = (
+    "a Function of (context, position) that yields At(position, records) does that; or leave "
+    "checkpoints out"
+)
+"""What to do where a source has no position."""

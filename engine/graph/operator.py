@@ -18,7 +18,6 @@ from engine.graph.failing import Failing
 from engine.graph.splits import Splits
 
 if TYPE_CHECKING:
-    from engine.gateway import GatewaySettings
     from engine.state import KeyedState
 
 T = TypeVar("T")
@@ -174,17 +173,9 @@ class Properties:
     """Of one that makes watermarks beside a source, how far these may be ahead of the least of
     those that their stream meets: the source then waits. None is as far as may be."""
 
-    publishes: str | None = None
-    """The way that its tasks move models, which the job prepares; None if it publishes none."""
-
-    relays: bool = False
-    """Whether its tasks hand the bytes of models to each other."""
-
-    gateway: "GatewaySettings | None" = None
-    """Of a source whose records are requests over HTTP: where its task listens for them."""
-
-    answers: bool = False
-    """Whether its tasks answer such requests."""
+    services: tuple[object, ...] = ()
+    """What it wants of services of its worker, such as the settings of a gateway. Each service
+    knows its own by their type, and looks for them by `wanted`."""
 
     check: "Callable[[Any], None] | None" = None
     """Raises TypeError for what is no record of its, or no columns. In a job with requests, what is
@@ -207,6 +198,10 @@ class Properties:
             )
         if self.limit is not None:
             check_integer("limit", self.limit, 0)
+
+    def wanted(self, kind: type[T]) -> T | None:
+        """What it wants of the service that such things are for; None if nothing."""
+        return next((each for each in self.services if isinstance(each, kind)), None)
 
     @property
     def side_outputs(self) -> tuple[str, ...]:

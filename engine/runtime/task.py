@@ -110,6 +110,7 @@ class Task:
         self._received = 0
         """Records that came through the input gate."""
         self._chained = description.operators if self._source is None else rest
+        self._last_operator = description.operators[-1].name
         self._is_sink = isinstance(description.operators[-1].operator, SinkOperator)
         self._latency = LatencyHistogram()
         self._deliver: Deliver = self._observe
@@ -120,10 +121,6 @@ class Task:
         self._started: _Moment | None = None
         self._emitted: _Moment | None = None
         self._ended: _Moment | None = None
-        self._publisher = next(
-            (each.name for each in description.operators if each.operator.properties.publishes),
-            None,
-        )
         self._last: TaskStatistics | None = None
         self._counted = Counted()
         """What was counted up to the checkpoint that it goes on from."""
@@ -173,7 +170,7 @@ class Task:
             self.chain.release()
         self._window.end()
         self._emitted = self._now()
-        self.chain.failing.operator = self._publisher
+        self.chain.failing.operator = self._last_operator  # what publishes is the last
         self._services.finish()
         self.chain.failing.operator = None
         self._network.finish()

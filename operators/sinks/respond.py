@@ -4,7 +4,7 @@ import logging
 from typing import Any
 
 from engine.columns import is_columns
-from engine.gateway import Gateway, Response, check_answer, gateway_in_use, responses_of
+from engine.gateway import Answering, Gateway, Response, check_answer, gateway_in_use, responses_of
 from engine.graph.operator import Properties, SinkOperator, SinkWriter, TaskContext
 
 logger = logging.getLogger("oka")
@@ -18,7 +18,7 @@ class Respond(SinkOperator[Response]):
     the job; the request that the operator right before made it of gets a 500.
     """
 
-    properties = Properties(answers=True, accepts_columns=True, check=check_answer)
+    properties = Properties(services=(Answering(),), accepts_columns=True, check=check_answer)
 
     def open(self, _context: TaskContext) -> SinkWriter:
         """The way to the gateways."""

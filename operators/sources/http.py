@@ -114,7 +114,7 @@ class HttpSource(SourceOperator[Any]):
     def properties(self) -> Properties:
         """Where it listens; one task does, unless the program says otherwise."""
         return Properties(
-            parallelism=1, gateway=self.settings, emits_columns=is_schema(self.schema)
+            parallelism=1, services=(self.settings,), emits_columns=is_schema(self.schema)
         )
 
     def open(self, context: TaskContext) -> SourceReader:

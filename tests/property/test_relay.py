@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as some
 
+from engine import broadcast
 from engine.broadcast.relay import BlobRole, blob_roles, model_tasks
 from engine.graph import (
     Broadcast,
@@ -48,7 +49,8 @@ def receivers(graph: ExecutionGraph, ways: tuple[str, ...]) -> dict[int, set[int
     """For each origin, the tasks at the other ends of its channels."""
     found: dict[int, set[int]] = {}
     for task in graph.vertices:
-        if task.job_vertex.operators[0].operator.properties.publishes in ways:
+        wanted = task.job_vertex.operators[0].operator.properties.wanted(broadcast.Publishing)
+        if wanted is not None and wanted.via in ways:
             ends = {channel.target for channel in graph.channels if channel.source == task.id}
             found[task.id] = ends
     return found
