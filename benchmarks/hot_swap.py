@@ -29,7 +29,7 @@ from benchmarks.results_file import check_writable, write_whole
 from benchmarks.systems import runtime
 from engine.errors import EngineError
 from engine.graph.operator import Properties, SinkOperator, SinkWriter, TaskContext
-from engine.metrics import commit, machine, versions
+from engine.provenance import commit, machine, versions
 from engine.tables import table
 from engine.units import duration, rate
 from operators import Pipeline, source

@@ -26,7 +26,7 @@ from benchmarks.baseline import Baseline, Instructions
 from benchmarks.results_file import check_writable, write_whole
 from benchmarks.verdict import other_compiler
 from engine.errors import ConfigError, EngineError
-from engine.metrics import commit, machine
+from engine.provenance import commit, machine
 from engine.tables import table
 
 

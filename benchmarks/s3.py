@@ -26,8 +26,8 @@ from benchmarks.s3_jobs import Job, Work, run, summary
 from engine.cli_help import Group
 from engine.distribution import DISTRIBUTION
 from engine.errors import ConfigError, EngineError
-from engine.metrics import commit, machine, versions
 from engine.progress import telling
+from engine.provenance import commit, machine, versions
 from engine.s3 import S3, S3Server, split_url
 from engine.tables import table
 

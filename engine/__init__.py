@@ -16,7 +16,8 @@ from engine.errors import (
     WorkerLost,
 )
 from engine.job import JobHandle, execute, submit
-from engine.metrics import JobResult, JobStatistics, Latency
+from engine.metrics import JobStatistics, Latency
+from engine.result import JobResult
 from engine.shadows import refuse_operators
 
 __all__ = [

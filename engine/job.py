@@ -26,18 +26,20 @@ from engine.errors import (
     PlacementError,
     without_frames,
 )
+from engine.graph.assembly import logical_graph
 from engine.graph.chaining import chain
 from engine.graph.checks import check_integer
-from engine.graph.declaration import Sunk, logical_graph
+from engine.graph.declaration import Sunk
 from engine.graph.execution import ExecutionGraph, expand
 from engine.graph.logical import LogicalGraph
 from engine.graph.operator import FIRST_EPOCH, SinkOperator
 from engine.late import LateRecords
-from engine.metrics import JobResult, JobStatistics, SinkFiles
+from engine.metrics import JobStatistics
 from engine.nodes import Node
 from engine.placement import Placement, place
 from engine.progress import ProgressLine, telling
 from engine.resources import SHARED_ANYWAY
+from engine.result import JobResult, SinkFiles
 from engine.runtime.launcher import Launcher
 from engine.runtime.master import JobMaster, JobReport
 from engine.runtime.ports import check_ports

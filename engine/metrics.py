@@ -1,21 +1,11 @@
-"""What a job did: statistics of its tasks, summed up for a progress line and for the result."""
+"""Statistics of a job: those of its tasks, summed up for a progress line and for the result."""
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import os
-import platform
-import subprocess
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
-from pathlib import Path
-from typing import Any
 
-from engine.config import JobConfig
-from engine.distribution import DISTRIBUTION
-from engine.metric import Metrics, in_json, merged
+from engine.metric import Metrics, merged
 from engine.network import LatencyHistogram
 from engine.runtime.description import TaskStatistics, Window
 
@@ -133,160 +123,6 @@ class JobStatistics(Metrics):
             histogram=latency.to_bytes(),
             **merged([(task.vertex, task) for task in tasks]),
         )
-
-
-@dataclass(frozen=True)
-class SinkFiles:
-    """Where the files of a sink are."""
-
-    url: str
-    """A folder, or s3://bucket/prefix."""
-    hosts: tuple[str, ...]
-    """Whose folder that is: those that its tasks ran on; none where it is the same everywhere."""
-
-    def __str__(self) -> str:
-        return f"{self.url} on {', '.join(self.hosts)}" if self.hosts else self.url
-
-
-@dataclass(frozen=True, repr=False)
-class JobResult:
-    """How a job that ran to its end went. `print(result)` shows a table, as does a notebook."""
-
-    config: JobConfig
-    seconds: float
-    """From the call to the last worker's end, start and tear-down included."""
-    statistics: JobStatistics
-    outputs: dict[str, Any]
-    """What each sink of the driver gathered, by operator name."""
-    files: Mapping[str, SinkFiles] = field(default_factory=dict)
-    """Where the files of each sink that writes some are, by operator name."""
-
-    @property
-    def output(self) -> Any:
-        """What the only driver sink gathered; raises AttributeError if there is none or more."""
-        if not self.outputs:
-            raise AttributeError(
-                "no sink of the job brings anything to the driver, expected one that does\n\n"
-                "hint: end the stream with .sink(Collect()) or .sink(Counts())"
-            )
-        if len(self.outputs) > 1:
-            raise AttributeError(
-                f"the job has {len(self.outputs)} driver sinks ({', '.join(self.outputs)}), "
-                "expected 1\n\nhint: take one from result.outputs"
-            )
-        return next(iter(self.outputs.values()))
-
-    @property
-    def throughput(self) -> float:
-        """Records that reached the sinks per second, over the steady window."""
-        return self.statistics.throughput
-
-    @property
-    def latency(self) -> Latency:
-        """From emission to the return of the sink function, in µs."""
-        return self.statistics.latency
-
-    @property
-    def cpu_seconds_per_million(self) -> float | None:
-        """CPU seconds of all workers, user and system, per million records at the sinks.
-
-        None where none has arrived; of a few records it is mostly what starting took.
-        """
-        records = self.statistics.records
-        return self.statistics.cpu_seconds / records * 1e6 if records else None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The result in the schema `oka.result/1`; units are in the names."""
-        statistics = self.statistics
-        return {
-            "schema": "oka.result/1",
-            "config": dataclasses.asdict(self.config),
-            "machine": machine(),
-            "versions": versions(),
-            "commit": commit(),
-            "records": statistics.records,
-            "source_records": statistics.source_records,
-            "seconds": self.seconds,
-            "window_seconds": statistics.window_seconds,
-            "throughput": statistics.throughput,
-            "source_throughput": statistics.source_throughput,
-            "input_throughput": statistics.input_throughput,
-            "latency_us": dataclasses.asdict(statistics.latency),
-            **in_json(statistics),
-            "cpu_seconds_per_million": self.cpu_seconds_per_million,
-            "operators": [dataclasses.asdict(operator) for operator in statistics.operators],
-            "files": {name: dataclasses.asdict(files) for name, files in self.files.items()},
-        }
-
-    def to_json(self) -> str:
-        """`to_dict` as JSON, indented."""
-        return json.dumps(self.to_dict(), indent=2)
-
-    def __str__(self) -> str:
-        from engine.tables import result_table  # rich is only loaded where something is shown
-
-        return result_table(self)
-
-    def __repr__(self) -> str:
-        from engine.tables import result_line
-
-        return f"<JobResult of {result_line(self)}>"
-
-    def _repr_html_(self) -> str:
-        from engine.tables import result_html
-
-        return result_html(self)
-
-
-@cache
-def machine() -> dict[str, Any]:
-    """What this machine is: cores, memory in bytes, processor, kernel."""
-    info = Path("/proc/cpuinfo")
-    model = next(
-        (
-            line.partition(":")[2].strip()
-            for line in (info.read_text().splitlines() if info.exists() else [])
-            if line.startswith("model name")
-        ),
-        platform.processor(),
-    )
-    return {
-        "processor": model,
-        "cores": os.cpu_count(),
-        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        "system": f"{platform.system()} {platform.release()}",
-    }
-
-
-@cache
-def versions() -> dict[str, str]:
-    """Versions of Oka, Python and the packages that take part."""
-    from importlib import metadata  # as much to import as the rest of this module
-
-    found = {"python": platform.python_version()}
-    names = {name: name for name in ("ray", "numpy", "pyarrow", "msgpack", "pyzmq")}
-    for package, name in {"oka": DISTRIBUTION, **names}.items():
-        try:
-            found[package] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
-
-
-@cache
-def commit() -> str | None:
-    """The git commit of the source that runs, or None outside a checkout."""
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"],
-            capture_output=True,
-            text=True,
-            timeout=5,
-            check=False,
-        )
-    except OSError:
-        return None
-    return done.stdout.strip() or None
 
 
 def _rate(windows: Sequence[Window], field: str) -> float:

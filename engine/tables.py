@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
@@ -17,45 +17,45 @@ from engine.metric import METRICS, Metric, Metrics
 from engine.units import counted, duration, measure, rate, three_digits
 
 if TYPE_CHECKING:
-    from engine.metrics import JobResult, JobStatistics, Latency
+    from engine.metrics import JobStatistics, Latency
 
 
-def result_table(result: JobResult) -> str:
+def result_table(
+    name: str, seconds: float, statistics: JobStatistics, files: Mapping[str, object]
+) -> str:
     """The job's throughput, latency and cost, and a row per operator.
 
     Nothing is told that the job was too short for: no rate of a few milliseconds, no percentile
     that so few markers have, no cost of a million records where there were ten.
     """
-    summary = Table(box=box.SIMPLE, show_header=False, title=result.config.name)
+    summary = Table(box=box.SIMPLE, show_header=False, title=name)
     summary.add_column(style="bold")
     summary.add_column()
-    for row in _summary(result):
+    for row in _summary(seconds, statistics, files):
         summary.add_row(*row)
-    columns, operators = _operators(result)
+    columns, operators = _operators(statistics)
     return f"{_printed(summary)}\n{table(columns, operators, names=1)}"
 
 
-def result_html(result: JobResult) -> str:
+def result_html(
+    name: str, seconds: float, statistics: JobStatistics, files: Mapping[str, object]
+) -> str:
     """The same as two tables of HTML, for a notebook."""
-    columns, operators = _operators(result)
+    columns, operators = _operators(statistics)
     summary = "".join(
         f"<tr><th {_LEFT}>{escape(name)}</th><td {_LEFT}>{escape(value)}</td></tr>"
-        for name, value in _summary(result)
+        for name, value in _summary(seconds, statistics, files)
     )
     rows = "".join(f"<tr>{_cells('td', row)}</tr>" for row in operators)
     return (
-        f"<b>{escape(result.config.name)}</b><table>{summary}</table>"
+        f"<b>{escape(name)}</b><table>{summary}</table>"
         f"<table><thead><tr>{_cells('th', columns)}</tr></thead><tbody>{rows}</tbody></table>"
     )
 
 
-def result_line(result: JobResult) -> str:
+def result_line(name: str, seconds: float, statistics: JobStatistics) -> str:
     """The job's name, records, seconds and throughput in a line."""
-    statistics = result.statistics
-    line = (
-        f"job {result.config.name!r}: {counted(statistics.records, 'record')} in "
-        f"{duration(result.seconds * 1e6)}"
-    )
+    line = f"job {name!r}: {counted(statistics.records, 'record')} in {duration(seconds * 1e6)}"
     if statistics.window_seconds < _SHORTEST_WINDOW:
         return line
     return f"{line}, {rate(statistics.throughput)} records/s"
@@ -133,9 +133,10 @@ def table(
     return f"\n{fill(every, _columns(), initial_indent=indent, subsequent_indent=indent)}\n{text}"
 
 
-def _summary(result: JobResult) -> list[tuple[str, str]]:
+def _summary(
+    seconds: float, statistics: JobStatistics, files: Mapping[str, object]
+) -> list[tuple[str, str]]:
     """What is told of the whole job: names and values."""
-    statistics = result.statistics
     rows = [("records at the sinks", f"{statistics.records:,}")]
     if statistics.records:
         rows.append(("throughput", throughput(statistics)))
@@ -143,13 +144,13 @@ def _summary(result: JobResult) -> list[tuple[str, str]]:
         rows.append(("latency", percentiles(statistics.latency)))
     rows.append(("cpu", cost(statistics.cpu_seconds, statistics.records)))
     rows += _metrics(statistics)
-    rows.append(("wall time", f"{duration(result.seconds * 1e6)}, start and tear-down included"))
+    rows.append(("wall time", f"{duration(seconds * 1e6)}, start and tear-down included"))
     for operator in statistics.operators:
         if operator.errors:
             failed = counted(operator.errors, "record")
             told = f"{operator.name}: {failed}, such as {operator.first_error}"
             rows.append(("errors", told))
-    rows += [("files", f"{name}: {files}") for name, files in result.files.items()]
+    rows += [("files", f"{sink}: {where}") for sink, where in files.items()]
     return rows
 
 
@@ -165,9 +166,9 @@ def _metrics(statistics: Metrics) -> Iterator[tuple[str, str]]:
             yield row, ", ".join(text.format(value) for text, value in told)
 
 
-def _operators(result: JobResult) -> tuple[Sequence[str], list[tuple[str, ...]]]:
+def _operators(statistics: JobStatistics) -> tuple[Sequence[str], list[tuple[str, ...]]]:
     """The columns of the operators' table, and a row for each operator."""
-    operators = result.statistics.operators
+    operators = statistics.operators
     counts = [
         count for count in ("failures", "late") if any(getattr(each, count) for each in operators)
     ]

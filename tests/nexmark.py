@@ -14,7 +14,7 @@ import pyarrow as pa
 from engine.columns import is_columns
 from engine.config import JobConfig
 from engine.job import JobHandle, Plan
-from engine.metrics import JobResult
+from engine.result import JobResult
 from engine.runtime.threads import ThreadLauncher
 from operators.sinks import Collect
 from pipelines.nexmark.events import Events, Kind

@@ -5,8 +5,9 @@ one decision: `logical_graph` collects what was declared, `chain` fuses operator
 multiplies by parallelism.
 """
 
+from engine.graph.assembly import logical_graph
 from engine.graph.chaining import chain
-from engine.graph.declaration import Declaration, Input, logical_graph
+from engine.graph.declaration import Declaration, Input
 from engine.graph.execution import ExecutionChannel, ExecutionGraph, ExecutionVertex, expand
 from engine.graph.job import JobEdge, JobGraph, JobVertex
 from engine.graph.logical import LogicalEdge, LogicalGraph, LogicalOperator

@@ -7,15 +7,12 @@ path tells apart, of one kind between the same operators, are numbered in that o
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
-from typing import TYPE_CHECKING
 
+from engine.graph.declaration import Declaration, Input
 from engine.graph.partitioner import label
 
-if TYPE_CHECKING:
-    from engine.graph.declaration import Declaration, Input
 
-
-def identities(declarations: "Sequence[Declaration]") -> list[str]:
+def identities(declarations: Sequence[Declaration]) -> list[str]:
     """The identity of each, in their order, which is a topological one.
 
     A path leads from the sources, or from the last operators with a given name, so that what is
@@ -46,7 +43,7 @@ def identities(declarations: "Sequence[Declaration]") -> list[str]:
     return told
 
 
-def _way(edge: "Input") -> str:
+def _way(edge: Input) -> str:
     second = "second " if edge.input else ""
     return f"{second}{label(edge.partitioner)} {edge.output or ''}"
 

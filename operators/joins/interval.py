@@ -45,7 +45,7 @@ class IntervalJoin(Join):
         """Chunks of rows."""
         from operators.joins.interval_columns import IntervalColumns
 
-        return IntervalColumns(self)
+        return IntervalColumns(self, self.low, self.high)
 
 
 def check_between(between: object) -> tuple[int, int]:

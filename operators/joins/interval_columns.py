@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -11,9 +10,7 @@ import pyarrow as pa
 from operators.columns.rows import taken
 from operators.event_time import FARTHEST_US
 from operators.joins.columns import JoinColumns, moved
-
-if TYPE_CHECKING:
-    from operators.joins.interval import IntervalJoin
+from operators.joins.function import Join
 
 
 class IntervalColumns(JoinColumns):
@@ -22,9 +19,8 @@ class IntervalColumns(JoinColumns):
     A batch looks for its partners in each chunk of the other side, by key and time.
     """
 
-    def __init__(self, operator: IntervalJoin) -> None:
+    def __init__(self, operator: Join, low: int, high: int) -> None:
         super().__init__(operator)
-        low, high = operator.low, operator.high
         self._spans = (low, high), (-high, -low)
 
     def add(self, side: int, batch: pa.RecordBatch) -> list[pa.RecordBatch]:

@@ -15,11 +15,11 @@ from operators.columns.rows import chosen
 from operators.durations import microseconds
 from operators.joins.chunks import Chunk, merged
 from operators.joins.columns import JoinColumns
+from operators.joins.function import Join
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from operators.joins.window import WindowJoin
     from operators.windows.assigners import Session
 
 
@@ -31,7 +31,7 @@ class SessionColumns(JoinColumns):
     a row that still waits. If so, it is kept by key; a key has one such session.
     """
 
-    def __init__(self, operator: WindowJoin, assigner: Session) -> None:
+    def __init__(self, operator: Join, assigner: Session) -> None:
         super().__init__(operator)
         self._gap = min(microseconds(assigner.gap), _FAR)
         self._settled = KeyedRows(), KeyedRows()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -12,10 +11,7 @@ from engine.columns import joined
 from operators.columns.rows import taken
 from operators.joins.chunks import Chunk, Chunks, merged
 from operators.joins.columns import JoinColumns
-from operators.joins.function import AT_THE_END
-
-if TYPE_CHECKING:
-    from operators.joins.temporal import TemporalJoin
+from operators.joins.function import AT_THE_END, Join
 
 
 class VersionColumns(JoinColumns):
@@ -24,7 +20,7 @@ class VersionColumns(JoinColumns):
     Old versions are let go of when they are more than the others.
     """
 
-    def __init__(self, operator: TemporalJoin) -> None:
+    def __init__(self, operator: Join) -> None:
         super().__init__(operator)
         self._most_versions = _FEW
 

@@ -10,7 +10,7 @@ from engine.state import KeyedState
 from operators.durations import microseconds
 from operators.event_time import TimeSelector
 from operators.joins.function import ColumnState, Join, JoinState, Pair
-from operators.windows.assigners import Session, Sliding, Tumbling, in_words
+from operators.windows.assigners import Session, Sliding, Tumbling, first_start, in_words
 from operators.windows.fold import Fold
 from operators.windows.sessions import Sessions
 from operators.windows.slices import Slices
@@ -53,13 +53,6 @@ class WindowJoin(Join):
         from operators.joins.window_columns import WindowColumns
 
         return WindowColumns(self, self.assigner)
-
-
-def first_start(windows: Tumbling | Sliding, time_us: int) -> int:
-    """The start of the first window that has this time."""
-    size, slide, offset = map(microseconds, (windows.size, windows.slide, windows.offset))
-    last = time_us - (time_us - offset) % slide
-    return last - (size - 1 - (time_us - last)) // slide * slide
 
 
 class Joined:

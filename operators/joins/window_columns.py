@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -11,18 +10,14 @@ import pyarrow as pa
 from operators.durations import microseconds
 from operators.joins.chunks import Chunk, merged
 from operators.joins.columns import JoinColumns
-from operators.joins.function import NEVER
-from operators.joins.window import first_start
-
-if TYPE_CHECKING:
-    from operators.joins.window import WindowJoin
-    from operators.windows.assigners import Sliding, Tumbling
+from operators.joins.function import NEVER, Join
+from operators.windows.assigners import Sliding, Tumbling, first_start
 
 
 class WindowColumns(JoinColumns):
     """The rows of one task whose windows are not all complete; see `JoinState`."""
 
-    def __init__(self, operator: WindowJoin, assigner: Tumbling | Sliding) -> None:
+    def __init__(self, operator: Join, assigner: Tumbling | Sliding) -> None:
         super().__init__(operator)
         self._size, self._slide = microseconds(assigner.size), microseconds(assigner.slide)
         self._windows = assigner

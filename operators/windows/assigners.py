@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from engine.errors import GraphError
 from engine.graph.checks import check_integer
-from operators.durations import ZERO, check_duration
+from operators.durations import ZERO, check_duration, microseconds
 
 
 @dataclass(frozen=True)
@@ -127,3 +127,10 @@ class Every:
 
     def __post_init__(self) -> None:
         check_duration("Every(): period", self.period)
+
+
+def first_start(windows: Tumbling | Sliding, time_us: int) -> int:
+    """The start of the first window that has this time."""
+    size, slide, offset = map(microseconds, (windows.size, windows.slide, windows.offset))
+    last = time_us - (time_us - offset) % slide
+    return last - (size - 1 - (time_us - last)) // slide * slide

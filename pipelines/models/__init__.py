@@ -6,6 +6,7 @@
 - a path, or `s3://bucket/prefix`: a folder or a file that is there.
 """
 
-from pipelines.models.kind import Answer, Kind, kind_of
+from pipelines.models.kind import Answer, Kind
+from pipelines.models.names import kind_of
 
 __all__ = ["Answer", "Kind", "kind_of"]

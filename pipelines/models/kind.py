@@ -1,4 +1,4 @@
-"""What all models have in common, and which one a text such as `synthetic:564MB` means."""
+"""What all models have in common."""
 
 from __future__ import annotations
 
@@ -42,32 +42,6 @@ class Kind(ABC):
         """Use it on a fixed input."""
 
 
-def kind_of(text: str) -> Kind:
-    """The kind that a text means; ConfigError, before anything starts, if it means none.
-
-    >>> kind_of("memory:64MB")
-    Memory(size=64000000, seed=0)
-    """
-    from pipelines.models.digits import Digits
-    from pipelines.models.plain import Bucket, Files, Memory, Synthetic
-    from pipelines.models.speech import Speech
-
-    if not isinstance(text, str) or not text:
-        raise ConfigError(f"model is {text!r}, expected {_EXPECTED}")
-    if text == "digits":
-        return Digits()
-    if text == "speech":
-        return Speech()
-    if text.startswith("s3://"):
-        return Bucket(text)
-    name, colon, size = text.partition(":")
-    if colon and name == "synthetic":
-        return Synthetic(parse_size(size))
-    if colon and name == "memory":
-        return Memory(parse_size(size))
-    return Files(text)
-
-
 def parse_size(text: str) -> int:
     """Bytes of a size as people write it: `564MB` is 564,000,000, `1GiB` is 2**30.
 
@@ -82,6 +56,3 @@ def parse_size(text: str) -> int:
     unit = found[2] or ""
     base = 1024 if unit.endswith("i") else 1000
     return int(float(found[1]) * base ** " kmg".index(unit[:1] or " "))
-
-
-_EXPECTED = "digits, speech, synthetic:564MB, memory:564MB, a path, or s3://bucket/prefix"

@@ -15,7 +15,7 @@ import pytest
 import engine
 from engine.config import JobConfig
 from engine.job import JobHandle, Plan
-from engine.metrics import JobResult
+from engine.result import JobResult
 from engine.runtime.launcher import Launcher
 from engine.runtime.threads import ThreadLauncher
 from operators import Pipeline, TaskContext, source

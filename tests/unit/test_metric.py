@@ -10,8 +10,9 @@ import pytest
 import engine
 from engine.config import JobConfig
 from engine.metric import METRICS, Metrics, in_json, merged, together
-from engine.metrics import JobResult, JobStatistics
+from engine.metrics import JobStatistics
 from engine.progress import ProgressLine
+from engine.result import JobResult
 from engine.runtime.description import TaskStatistics
 from engine.status_line import status
 from engine.units import measure

@@ -1,8 +1,9 @@
 """Job statistics out of those of tasks."""
 
 from engine.config import JobConfig
-from engine.metrics import JobResult, JobStatistics
+from engine.metrics import JobStatistics
 from engine.network import LatencyHistogram
+from engine.result import JobResult
 from engine.runtime.description import OperatorStatistics, TaskStatistics, Window
 
 

@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from engine.config import JobConfig
-from engine.metrics import JobResult, JobStatistics, Latency, OperatorSummary
+from engine.metrics import JobStatistics, Latency, OperatorSummary
 from engine.network import LatencyHistogram
-from engine.tables import cost, percentiles, result_table, table, throughput
+from engine.result import JobResult
+from engine.tables import cost, percentiles, table, throughput
 from engine.units import counted, duration, rate, three_digits
 
 NOTHING = JobStatistics.of([])
@@ -22,7 +23,7 @@ def latency(markers: int) -> Latency:
 
 def shown(**changes: object) -> str:
     statistics = replace(NOTHING, **changes)  # type: ignore[arg-type]
-    return result_table(JobResult(JobConfig(), 2.0, statistics, {}))
+    return str(JobResult(JobConfig(), 2.0, statistics, {}))
 
 
 @pytest.mark.parametrize(

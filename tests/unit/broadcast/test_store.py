@@ -12,7 +12,7 @@ import pytest
 from engine.broadcast import ModelStore, Settings, check, use
 from engine.config import JobConfig
 from engine.errors import ConfigError, ModelError
-from engine.graph.declaration import logical_graph
+from engine.graph.assembly import logical_graph
 from engine.model import Descriptor, Model, generated, pack
 from engine.network import Batch, Cancelled, ChannelLost, DecodeError, EncodeError
 from operators import source

@@ -12,7 +12,7 @@ import pytest
 
 from engine.config import JobConfig
 from engine.job import JobHandle, Plan
-from engine.metrics import JobResult
+from engine.result import JobResult
 from engine.runtime.threads import ThreadLauncher
 from engine.testing import run
 from operators import Stream, Tumbling, source

@@ -13,8 +13,9 @@ import pytest
 from engine.config import JobConfig
 from engine.graph.operator import TaskContext
 from engine.job import JobHandle, Plan
-from engine.metrics import JobResult, JobStatistics
+from engine.metrics import JobStatistics
 from engine.network import LatencyHistogram
+from engine.result import JobResult
 from engine.runtime.description import OperatorStatistics, TaskStatistics, Window
 from engine.runtime.threads import ThreadLauncher
 from operators import Stream, source
