@@ -24,7 +24,7 @@ from typing import Any
 
 from benchmarks.results_file import check_writable, write_whole
 from engine.errors import ConfigError
-from engine.provenance import commit, machine, versions
+from engine.report.provenance import commit, machine, versions
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from benchmarks.rows import OWN
 from benchmarks.sweep import Cell, Settings, every_case, sweep
 from benchmarks.systems import OKA
 from engine.graph.operator import Properties, SourceOperator, TaskContext
-from engine.tables import table
+from engine.report.tables import table
 from engine.units import rate
 from operators import Pipeline, source
 from operators.sinks import Discard

@@ -23,7 +23,7 @@ from benchmarks.rows import OWN
 from benchmarks.sweep import Cell, every_case, missing, sweep
 from benchmarks.systems import OKA, check_installed, measure
 from engine.errors import ConfigError
-from engine.tables import table
+from engine.report.tables import table
 from engine.units import duration, rate
 
 SYSTEMS = tuple(dict.fromkeys(peer.system for peer in PEERS))

@@ -30,7 +30,7 @@ from benchmarks.verdict import (
     other_compiler,
 )
 from engine.errors import ConfigError, EngineError
-from engine.tables import table
+from engine.report.tables import table
 
 
 @click.command("guard")

@@ -29,8 +29,8 @@ from benchmarks.results_file import check_writable, write_whole
 from benchmarks.systems import runtime
 from engine.errors import EngineError
 from engine.graph.operator import Properties, SinkOperator, SinkWriter, TaskContext
-from engine.provenance import commit, machine, versions
-from engine.tables import table
+from engine.report.provenance import commit, machine, versions
+from engine.report.tables import table
 from engine.units import duration, rate
 from operators import Pipeline, source
 from operators.sources import Function

@@ -26,8 +26,8 @@ from benchmarks.baseline import Baseline, Instructions
 from benchmarks.results_file import check_writable, write_whole
 from benchmarks.verdict import other_compiler
 from engine.errors import ConfigError, EngineError
-from engine.provenance import commit, machine
-from engine.tables import table
+from engine.report.provenance import commit, machine
+from engine.report.tables import table
 
 
 @click.command("instructions")

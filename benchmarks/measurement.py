@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from engine.metrics import Latency
 from engine.network import LatencyHistogram
+from engine.report.statistics import Latency
 
 if TYPE_CHECKING:
     from benchmarks.testbed.network import Traffic

@@ -17,7 +17,7 @@ import psutil
 
 import engine
 from benchmarks.options import Numbers, settings
-from engine.tables import table
+from engine.report.tables import table
 from engine.units import duration
 from engine.units import rate as show_rate
 from pipelines.word_count import random_word_count

@@ -28,8 +28,8 @@ from typing import Any
 import engine
 from benchmarks.measurement import Case, Measurement, Run
 from benchmarks.systems import measure_oka
-from engine.metrics import Latency
 from engine.network import LatencyHistogram
+from engine.report.statistics import Latency
 from engine.units import duration, rate
 
 

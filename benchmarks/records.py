@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, NamedTuple
 
-from engine import record_registry
-from engine.graph.partitioner import Forward
 from engine.network import Batch, Network, open_output_gate
-from engine.tables import table
+from engine.partitioner import Forward
+from engine.record import registry as record_registry
+from engine.report.tables import table
 
 
 @dataclass

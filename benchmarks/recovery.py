@@ -34,7 +34,7 @@ from benchmarks.result import Result, Row
 from benchmarks.rows import OWN
 from benchmarks.sweep import FAILURES
 from benchmarks.systems import OKA, runtime
-from engine.tables import table
+from engine.report.tables import table
 from operators import Pipeline, source
 from operators.sinks import JsonLines
 

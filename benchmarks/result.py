@@ -12,7 +12,7 @@ from typing import Any
 from benchmarks import results_file
 from benchmarks.measurement import Case
 from engine.errors import ConfigError, EngineError
-from engine.provenance import commit, machine, versions
+from engine.report.provenance import commit, machine, versions
 from engine.units import counted
 
 Row = dict[str, Any]

@@ -23,13 +23,13 @@ import click
 from benchmarks import results_file
 from benchmarks.drawable import check_drawable
 from benchmarks.s3_jobs import Job, Work, run, summary
-from engine.cli_help import Group
+from engine.cli.help import Group
 from engine.distribution import DISTRIBUTION
 from engine.errors import ConfigError, EngineError
-from engine.progress import telling
-from engine.provenance import commit, machine, versions
+from engine.report.progress import telling
+from engine.report.provenance import commit, machine, versions
+from engine.report.tables import table
 from engine.s3 import S3, S3Server, split_url
-from engine.tables import table
 
 SCHEMA = "oka.bench.s3/1"
 KEYS_SCHEMA = "oka.s3_keys/1"

@@ -61,7 +61,7 @@ def run(
     try:
         import ray
 
-        from engine.runtime.ray_address import check_ray_address
+        from engine.driver.ray.address import check_ray_address
     except ImportError as error:
         raise StartError(f"Ray is not installed: {error}", install_hint("ray")) from error
     connected = ray.is_initialized()

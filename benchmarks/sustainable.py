@@ -31,7 +31,7 @@ from benchmarks.probe import Probe, probe
 from benchmarks.result import Result, Row
 from benchmarks.search import highest_rate
 from benchmarks.systems import OKA, measure, runtime
-from engine.tables import table
+from engine.report.tables import table
 from engine.units import duration, rate
 
 RunProbe = Callable[[Case, Run, float], Probe]

@@ -116,7 +116,7 @@ def _connect(tasks: int) -> None:
     """The cluster of RAY_ADDRESS, or a local one with a slot for each task."""
     import ray
 
-    from engine.runtime.ray_address import check_ray_address
+    from engine.driver.ray.address import check_ray_address
 
     if os.environ.get("RAY_ADDRESS"):
         check_ray_address(None)

@@ -28,7 +28,7 @@ from benchmarks.result import Result, Row
 from benchmarks.sweep import Cell, every_case, missing, sweep
 from benchmarks.systems import OKA, PAIR, check_installed, measure, runtime
 from engine.config import Strategy
-from engine.tables import table
+from engine.report.tables import table
 from engine.units import duration, rate
 
 

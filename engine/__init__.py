@@ -16,8 +16,8 @@ from engine.errors import (
     WorkerLost,
 )
 from engine.job import JobHandle, execute, submit
-from engine.metrics import JobStatistics, Latency
-from engine.result import JobResult
+from engine.report.result import JobResult
+from engine.report.statistics import JobStatistics, Latency
 from engine.shadows import refuse_operators
 
 __all__ = [

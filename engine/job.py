@@ -13,11 +13,15 @@ from functools import partial
 from typing import Any, NoReturn
 from uuid import uuid4
 
-from engine import broadcast, forked  # noqa: F401 - looks whether processes fork from now on
+from engine import broadcast
 from engine.checkpoint import Request
 from engine.checkpoint.requests import Stop
 from engine.config import JobConfig
+from engine.deployment.reply import text_of
 from engine.distribution import install_hint
+from engine.driver.launcher import Launcher
+from engine.driver.master import JobMaster, JobReport
+from engine.driver.ray import forked  # noqa: F401 - looks whether processes fork from now on
 from engine.errors import (
     ConfigError,
     DriverLost,
@@ -33,18 +37,15 @@ from engine.graph.declaration import Sunk
 from engine.graph.execution import ExecutionGraph, expand
 from engine.graph.logical import LogicalGraph
 from engine.graph.operator import FIRST_EPOCH, SinkOperator
-from engine.late import LateRecords
-from engine.metrics import JobStatistics
-from engine.nodes import Node
-from engine.placement import Placement, place
-from engine.progress import ProgressLine, telling
+from engine.host.ports import check_ports
+from engine.placement.nodes import Node
+from engine.placement.place import Placement, place
+from engine.placement.shortage import too_large
+from engine.report.late import LateRecords
+from engine.report.progress import ProgressLine, telling
+from engine.report.result import JobResult, SinkFiles
+from engine.report.statistics import JobStatistics
 from engine.resources import SHARED_ANYWAY
-from engine.result import JobResult, SinkFiles
-from engine.runtime.launcher import Launcher
-from engine.runtime.master import JobMaster, JobReport
-from engine.runtime.ports import check_ports
-from engine.runtime.reply import text_of
-from engine.shortage import too_large
 
 Pipelines = Sunk | Sequence[Sunk]
 Config = JobConfig | Mapping[str, Any]
@@ -441,14 +442,14 @@ def open_launcher(plan: Plan) -> Launcher:
     """The launcher of the plan's runtime, where it can be placed."""
     if plan.config.runtime == "ray":
         try:
-            from engine.runtime.ray import RayLauncher
+            from engine.driver.ray.launcher import RayLauncher
         except ImportError as error:
             raise ConfigError(
                 "runtime is 'ray' and Ray is not installed", install_hint("ray")
             ) from error
         with telling("connecting to Ray", plan.config.progress):
             return RayLauncher(plan.config, plan.resources)
-    from engine.runtime.local import LocalLauncher
+    from engine.driver.local.launcher import LocalLauncher
 
     return LocalLauncher()
 

@@ -51,7 +51,7 @@ from engine._native import (
     use_precise_timers,
     xxh3,
 )
-from engine.graph.partitioner import Hash, Partitioner
+from engine.partitioner import Hash, Partitioner
 
 __all__ = [
     "Aggregate",

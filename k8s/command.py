@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from engine.cli import job_options
-from engine.cli_help import Group
-from engine.cli_pipeline import PipelineCommand
+from engine.cli.help import Group
+from engine.cli.main import job_options
+from engine.cli.pipeline import PipelineCommand
 from k8s.jobs import located
 from k8s.manifests import FOLDER, build, dump, overlay_folder, overlays
 

@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 
 import click
 
-from engine.arguments import parameters_of
-from engine.cli import read_config, run
+from engine.cli.arguments import parameters_of
+from engine.cli.main import read_config, run
+from engine.cli.program import bind_pipeline, load_pipeline
 from engine.config import JobConfig
 from engine.errors import ConfigError
 from engine.job import Plan
-from engine.program import bind_pipeline, load_pipeline
 from k8s.manifests import FOLDER, Document, clusters, of_kind, spec
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from engine.errors import ConfigError
-from engine.nodes import Node
+from engine.placement.nodes import Node
 from k8s.quantity import parse
 from k8s.tools import kustomize
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from engine.cli import read_settings
+from engine.cli.main import read_settings
 from engine.config import JobConfig, read_file
 from engine.errors import ConfigError
 from engine.job import Plan

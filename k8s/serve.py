@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from engine.cli.program import load_pipeline
 from engine.config import JobConfig
 from engine.errors import ConfigError
 from engine.gateway import GatewaySettings
 from engine.job import Plan
-from engine.cli.program import load_pipeline
 from k8s.jobs import located, plan
 from k8s.manifests import Document, component, name, of_kind, pods, spec
 from k8s.options import Options, asked, dress, give_gpus, one, prefer_spot

@@ -14,8 +14,8 @@ from engine.errors import PlacementError
 from engine.graph.execution import ExecutionGraph
 from engine.graph.job import JobVertex
 from engine.job import Plan
-from engine.nodes import Node
-from engine.placement import place
+from engine.placement.nodes import Node
+from engine.placement.place import place
 
 
 def pods_needed(plan: Plan, shapes: Mapping[str, Mapping[str, float]]) -> dict[str, int]:

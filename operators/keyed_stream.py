@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args, over
 from engine.errors import GraphError
 from engine.graph.declaration import Input, shown
 from engine.graph.operator import BatchOperator, OnError
-from engine.graph.partitioner import Forward
+from engine.partitioner import Forward
 from operators.aggregates import (
     Aggregation,
     Count,

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.errors import GraphError
 from engine.graph.declaration import Declaration, Input, shown
-from engine.graph.partitioner import Forward
+from engine.partitioner import Forward
 from operators.settings import named, on_nodes, with_parallelism, with_resources
 
 

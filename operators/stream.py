@@ -30,8 +30,8 @@ from engine.graph.operator import (
     SinkOperator,
     SourceOperator,
 )
-from engine.graph.partitioner import Broadcast, Forward, Hash, Partitioner, Rebalance
 from engine.model import Model, Via
+from engine.partitioner import Broadcast, Forward, Hash, Partitioner, Rebalance
 from operators.broadcast import Publish
 from operators.durations import ZERO
 from operators.elementwise import MapBatches, ToColumns, ToRecords, check_function

@@ -22,11 +22,11 @@ from typing import Any, Literal, get_args
 import click
 
 import engine
-from engine.cli import run_command
+from engine.cli.main import run_command
 from engine.distribution import DISTRIBUTION
 from engine.errors import ConfigError, EngineError
 from engine.graph.operator import Properties, SinkOperator, SinkWriter, TaskContext
-from engine.tables import table
+from engine.report.tables import table
 from operators import Pipeline, source
 from operators.sources import Function
 from pipelines.models import Kind, kind_of

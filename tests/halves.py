@@ -13,7 +13,7 @@ from engine.config import JobConfig
 from engine.errors import JobStopped
 from engine.graph.operator import Properties, SourceOperator, SourceReader, TaskContext
 from engine.job import JobHandle, Plan
-from engine.runtime.threads import ThreadLauncher
+from engine.testing.threads import ThreadLauncher
 from tests.waiting import wait_until
 
 

@@ -13,8 +13,8 @@ from typing import TextIO
 
 import pytest
 
-from engine.runtime.folder import PREFIX, JobFolder
-from engine.runtime.launcher import Launcher
+from engine.driver.launcher import Launcher
+from engine.host.folder import PREFIX, JobFolder
 
 
 @contextmanager

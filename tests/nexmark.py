@@ -14,8 +14,8 @@ import pyarrow as pa
 from engine.columns import is_columns
 from engine.config import JobConfig
 from engine.job import JobHandle, Plan
-from engine.result import JobResult
-from engine.runtime.threads import ThreadLauncher
+from engine.report.result import JobResult
+from engine.testing.threads import ThreadLauncher
 from operators.sinks import Collect
 from pipelines.nexmark.events import Events, Kind
 from pipelines.nexmark.queries import query

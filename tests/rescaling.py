@@ -24,7 +24,7 @@ import pyarrow as pa
 from engine.config import JobConfig
 from engine.errors import CheckpointError, JobCancelled
 from engine.job import JobHandle, Plan
-from engine.runtime.threads import ThreadLauncher
+from engine.testing.threads import ThreadLauncher
 from operators import (
     ListState,
     ProcessContext,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.broadcast.cases import LAYOUTS, BroadcastCase, way_name
 from benchmarks.testbed.rate import show_rate
-from engine.tables import table
+from engine.report.tables import table
 
 if TYPE_CHECKING:
     from benchmarks.broadcast.job import Broadcast

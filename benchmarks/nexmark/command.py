@@ -35,8 +35,8 @@ from benchmarks.results_file import check_writable
 from benchmarks.rows import OWN
 from benchmarks.sweep import Cell, Settings, every_case, missing, offered, sweep
 from engine.errors import ConfigError
-from engine.progress import telling
-from engine.tables import table
+from engine.report.progress import telling
+from engine.report.tables import table
 from engine.units import rate
 from pipelines.nexmark.events import Events, program
 from pipelines.nexmark.queries import QUERIES

@@ -12,7 +12,7 @@ import click
 from benchmarks import results_file
 from benchmarks.drawable import check_drawable
 from engine.errors import ConfigError
-from engine.progress import telling
+from engine.report.progress import telling
 from engine.units import counted
 
 

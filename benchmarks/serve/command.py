@@ -20,7 +20,7 @@ from benchmarks.serve.floors import HALF, OVERLOAD, floors
 from benchmarks.serve.measure import measure
 from benchmarks.serve.systems import HANDLERS, SYSTEMS, ServeCase, System
 from benchmarks.sweep import Cell, Settings, every_case, sweep
-from engine.tables import table
+from engine.report.tables import table
 from engine.units import duration, rate
 
 

@@ -64,7 +64,7 @@ class System:
 def _oka(*pipelines: tuple[str, str]) -> Callable[[str, int], list[str]]:
     def command(handler: str, port: int) -> list[str]:
         pipeline, *arguments = dict(pipelines)[handler].split()
-        start = [sys.executable, "-c", "from engine.cli import main; main()", "run"]
+        start = [sys.executable, "-c", "from engine.cli.main import main; main()", "run"]
         return [*start, str(_ROOT / pipeline), f"port={port}", *arguments, "--progress", "none"]
 
     return command

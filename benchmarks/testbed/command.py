@@ -19,9 +19,9 @@ from rich.console import Console
 from benchmarks.testbed.cluster import Cluster, check_nodes
 from benchmarks.testbed.network import USUAL_NAME, Host, Network, named, remove
 from benchmarks.testbed.rate import RateType, show_rate
-from engine.cli_help import Group
+from engine.cli.help import Group
 from engine.errors import ConfigError, StartError
-from engine.tables import table
+from engine.report.tables import table
 from engine.units import counted
 
 Command = TypeVar("Command", bound=Callable[..., Any])

@@ -12,8 +12,8 @@ import time
 
 import ray
 
+from engine.driver.ray.address import check_ray_address
 from engine.errors import StartError
-from engine.runtime.ray_address import check_ray_address
 
 
 def main() -> None:

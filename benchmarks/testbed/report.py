@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.testbed.rate import show_rate
-from engine.tables import table
+from engine.report.tables import table
 from engine.units import duration, rate
 
 

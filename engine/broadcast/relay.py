@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from engine.broadcast.backend import Publishing
 from engine.errors import GraphError
 from engine.graph.execution import ExecutionGraph
-from engine.graph.partitioner import Broadcast
-from engine.placement import Placement
+from engine.partitioner import Broadcast
+from engine.placement.place import Placement
 
 
 @dataclass(frozen=True)

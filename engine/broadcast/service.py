@@ -12,7 +12,7 @@ from engine.broadcast.relay import BlobRole, blob_roles, model_tasks
 from engine.broadcast.store import ModelStore
 from engine.graph.execution import ExecutionGraph
 from engine.network import BlobNode
-from engine.placement import Placement
+from engine.placement.place import Placement
 from engine.service import Peer, Service, Site
 
 

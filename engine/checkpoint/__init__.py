@@ -7,11 +7,12 @@ Nothing here knows how a job runs.
 
 from engine.checkpoint.log import CheckpointLog, Claim
 from engine.checkpoint.manifest import Manifest, SnapshotEntry, SnapshotFile
+from engine.checkpoint.place import open_storage
 from engine.checkpoint.reach import check_reach
 from engine.checkpoint.requests import Answer, Request, Requests
 from engine.checkpoint.restore import RestoredTask, plan_restore
 from engine.checkpoint.snapshot import SnapshotWriter, TaskSnapshot, read_snapshot
-from engine.checkpoint.storage import Storage, open_storage
+from engine.checkpoint.storage import Storage
 
 __all__ = [
     "Answer",

@@ -12,7 +12,7 @@ from hashlib import blake2b
 from typing import Any
 
 from engine.errors import CheckpointError
-from engine.record_registry import RecordClass, Reference
+from engine.record.registry import RecordClass, Reference
 
 FORMAT = 6
 """Of manifests and snapshot files; one that reads a format reads all before it."""

@@ -8,7 +8,8 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import suppress
 
-from engine.checkpoint.storage import Storage, open_storage
+from engine.checkpoint.place import open_storage
+from engine.checkpoint.storage import Storage
 from engine.errors import CheckpointError, StorageError
 
 

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Any
 
-from engine import record_registry
 from engine.checkpoint.lasting import keeping
 from engine.checkpoint.manifest import SnapshotEntry, SnapshotFile, damaged
 from engine.checkpoint.snapshot_file import Part, Parts, checksum, pack, readable, size, unpack
 from engine.checkpoint.storage import Storage, is_missing
 from engine.errors import CheckpointError, StorageError
 from engine.network import Digests, KeyedEntries
+from engine.record import registry as record_registry
 from engine.state import KeyedState, decode_value, encode_value, trust
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from engine.errors import ConfigError, StorageError
+from engine.errors import StorageError
 from engine.network import mapped
 
 
@@ -59,22 +59,6 @@ class Storage(ABC):
 
     def sweep(self) -> None:  # noqa: B027 - most leave nothing
         """Remove what was left by a `create` whose process died in the middle of it."""
-
-
-def open_storage(url: str | os.PathLike[str]) -> Storage:
-    """The storage of a folder, which need not be there yet; ConfigError for what is none."""
-    text = os.fspath(url)
-    if not text:
-        raise ConfigError("the place of checkpoints is '', expected a folder or s3://bucket/prefix")
-    if text.startswith("s3://"):
-        from engine.checkpoint.s3 import S3Storage  # here: most jobs never talk to S3
-
-        return S3Storage(text)
-    if "://" in text:
-        raise ConfigError(
-            f"the place of checkpoints is {text!r}, expected a folder or s3://bucket/prefix"
-        )
-    return FolderStorage(Path(text))
 
 
 def is_missing(error: StorageError) -> bool:

@@ -18,7 +18,7 @@ from engine.gateway.request import Request, Response, response
 from engine.graph.execution import ExecutionGraph, ExecutionVertex
 from engine.graph.operator import Properties
 from engine.network import HttpGateway, HttpReplies
-from engine.placement import Placement
+from engine.placement.place import Placement
 from engine.service import Peer, Service, Site
 
 logger = logging.getLogger(__name__)

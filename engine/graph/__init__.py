@@ -26,7 +26,7 @@ from engine.graph.operator import (
     SourceOperator,
     TaskContext,
 )
-from engine.graph.partitioner import Broadcast, Forward, Hash, Partitioner, Rebalance
+from engine.partitioner import Broadcast, Forward, Hash, Partitioner, Rebalance
 
 __all__ = [
     "BatchFunction",

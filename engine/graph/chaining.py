@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from engine.errors import GraphError
 from engine.graph.job import JobEdge, JobGraph, JobVertex
 from engine.graph.logical import LogicalEdge, LogicalGraph, LogicalOperator
-from engine.graph.partitioner import Forward, Partitioner, Rebalance
+from engine.partitioner import Forward, Partitioner, Rebalance
 
 
 def chain(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from engine.graph.operator import Operator
-from engine.graph.partitioner import Forward, Partitioner, label
+from engine.partitioner import Forward, Partitioner, label
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from engine.graph.job import JobEdge, JobGraph, JobVertex
-from engine.graph.partitioner import Forward
+from engine.partitioner import Forward
 
 
 @dataclass(frozen=True)

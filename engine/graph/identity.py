@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
 from engine.graph.declaration import Declaration, Input
-from engine.graph.partitioner import label
+from engine.partitioner import label
 
 
 def identities(declarations: Sequence[Declaration]) -> list[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from engine.graph.logical import LogicalOperator
 from engine.graph.operator import SinkOperator, SourceOperator
-from engine.graph.partitioner import Partitioner
+from engine.partitioner import Partitioner
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from itertools import combinations
 
 from engine.errors import GraphError
 from engine.graph.operator import ERRORS, Operator, SinkOperator, SourceOperator
-from engine.graph.partitioner import Partitioner
+from engine.partitioner import Partitioner
 
 
 @dataclass(frozen=True)

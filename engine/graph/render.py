@@ -10,7 +10,7 @@ from typing import Protocol
 from engine.graph.execution import ExecutionGraph, ExecutionVertex
 from engine.graph.job import JobEdge, JobVertex
 from engine.graph.logical import LogicalEdge, LogicalGraph
-from engine.graph.partitioner import label
+from engine.partitioner import label
 from engine.units import counted
 
 

@@ -229,7 +229,7 @@ class Model:
     def _array(self) -> npt.NDArray[Any]:
         import numpy as np
 
-        from engine.record_numpy import dtype_of
+        from engine.record.numpy import dtype_of
 
         attributes = self.layout.attributes
         try:

@@ -226,7 +226,7 @@ def _pack_bytes(value: bytes | bytearray | memoryview, name: str | None) -> Pack
 def _pack_array(array: Any, name: str | None) -> Package:
     import numpy as np
 
-    from engine.record_numpy import dtype_text
+    from engine.record.numpy import dtype_text
 
     if type(array) not in (np.ndarray, np.memmap):
         raise ModelError(

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from engine import record_registry
 from engine.errors import CheckpointError
 from engine.network import KeyedEntries, needs
 from engine.record import PICKLED
+from engine.record import registry as record_registry
 
 
 def check(what: str, *parts: bytes | memoryview | KeyedEntries) -> None:

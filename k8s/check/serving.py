@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
-from engine.cli import commands
+from engine.cli.main import commands
 from engine.errors import ConfigError, did_you_mean
 from k8s.check.finding import Finding, say
 from k8s.check.references import KNOWN, keys_of

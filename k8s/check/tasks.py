@@ -11,7 +11,7 @@ import yaml
 
 from engine.errors import EngineError
 from engine.job import Plan
-from engine.placement import place
+from engine.placement.place import place
 from k8s.check.finding import Finding, say
 from k8s.jobs import NotHere
 from k8s.manifests import Cluster, Document, matches, name, namespace, spec

@@ -6,7 +6,7 @@ from dataclasses import replace
 from engine.errors import GraphError
 from engine.graph.declaration import Declaration, Input
 from engine.graph.operator import Operator, RecordOperator
-from engine.graph.partitioner import Forward, Hash
+from engine.partitioner import Forward, Hash
 from operators.elementwise import ToColumns, ToRecords
 from operators.event_time.selector import GivesTime, Time, TimeSelector, Unit
 from operators.keys import HaveKeys, KeyRecords

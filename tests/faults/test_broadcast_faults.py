@@ -17,9 +17,9 @@ import pytest
 
 import engine
 import engine.testing
+from engine.deployment.reply import open_reply
 from engine.model import Package, generated
 from engine.network import ChannelLost
-from engine.runtime.reply import open_reply
 from operators import Pipeline, Stream, source
 from operators.sinks import Collect
 from operators.sources import Collection, Function, Models

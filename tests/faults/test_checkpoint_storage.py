@@ -23,7 +23,7 @@ import engine
 from engine.errors import Fenced, StorageError
 from engine.graph.operator import TaskContext
 from engine.job import JobHandle, Plan
-from engine.runtime.threads import ThreadLauncher
+from engine.testing.threads import ThreadLauncher
 from operators import source
 from operators.sinks import JsonLines
 from operators.sources import At, Function

@@ -34,7 +34,7 @@ engine.execute(
 COMMAND = """
 import sys
 
-from engine.cli import main
+from engine.cli.main import main
 from tests import jobfolders
 
 jobfolders.announce(sys.stdout)

@@ -37,7 +37,7 @@ def test_a_lambda_that_raises_on_the_millionth_record(runtime: str) -> None:
     assert (error.operator, error.record) == ("divide", "1000000")
     assert "ZeroDivisionError: division by zero" in error.error
     assert "return 1 / (1_000_000 - n)" in error.user_traceback
-    assert "engine/runtime" not in error.user_traceback
+    assert "engine/task" not in error.user_traceback
 
 
 def test_a_reduce_that_raises_names_its_record() -> None:
@@ -243,4 +243,4 @@ def test_the_stack_of_a_crash_is_told_without_frames_of_the_engine() -> None:
     assert "killed by SIGSEGV" in told
     assert "Fatal Python error: Segmentation fault" in told
     assert re.search(r'File ".*test_failures\.py", line \d+ in _crash', told)
-    assert "engine/runtime" not in told
+    assert "engine/task" not in told

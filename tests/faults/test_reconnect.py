@@ -20,7 +20,7 @@ pytestmark = needs_hosts
 
 SOURCE = """
 import json, sys, time
-from engine.graph.partitioner import Hash
+from engine.partitioner import Hash
 from engine.network import Network, open_output_gate
 
 address, seconds, timeout = sys.argv[1], float(sys.argv[2]), float(sys.argv[3])

@@ -23,7 +23,7 @@ from zmq.utils import z85
 from zmq.utils.monitor import recv_monitor_message
 
 import engine
-from engine.metrics import JobStatistics
+from engine.report.statistics import JobStatistics
 from operators import source
 from operators.sinks import Counts
 from operators.sources import Function

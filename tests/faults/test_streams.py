@@ -111,7 +111,7 @@ def test_ctrl_c_ends_a_job_whose_stderr_nobody_reads(tmp_path: Path) -> None:
         assert list(out.iterdir()) == []
 
 
-OKA = "from engine.cli import main; main()"
+OKA = "from engine.cli.main import main; main()"
 ENDLESS = ("run", "pipelines/word_count.py:random_word_count", "seconds=600")
 
 

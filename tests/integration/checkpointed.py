@@ -159,4 +159,4 @@ if __name__ == "__main__":
 def servers() -> list[psutil.Process]:
     """What local jobs of this process fork their workers from; other children may be Ray's."""
     children = psutil.Process().children()
-    return [each for each in children if "engine.runtime.forkserver" in " ".join(each.cmdline())]
+    return [each for each in children if "engine.host.forkserver" in " ".join(each.cmdline())]

@@ -52,7 +52,7 @@ def test_a_tiny_model_by_every_way(tmp_path: Path) -> None:
 
 
 def oka(*arguments: str) -> subprocess.CompletedProcess[str]:
-    program = "from engine.cli import main; main()"
+    program = "from engine.cli.main import main; main()"
     return subprocess.run(
         [sys.executable, "-c", program, *arguments], cwd=ROOT, capture_output=True, text=True,
         timeout=115, check=False,

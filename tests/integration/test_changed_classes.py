@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from engine.cli import commands
+from engine.cli.main import commands
 from tests.integration.checkpointed import newest
 from tests.waiting import wait_until
 
@@ -82,7 +82,7 @@ def write(folder: Path, classes: str, stops_at: int, field: str = "newest") -> N
 
 
 def run(folder: Path, keeps: str, *more: str) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-c", "from engine.cli import main; main()", "run", "job.py"]
+    command = [sys.executable, "-c", "from engine.cli.main import main; main()", "run", "job.py"]
     options = [f"keeps={keeps}", "--checkpoints", str(folder / "checkpoints"), "--progress", "none"]
     often = ["--set", "checkpoint_interval_seconds=0.2"]
     return subprocess.Popen(

@@ -18,11 +18,11 @@ import pytest
 import engine.testing
 from engine.checkpoint import Manifest, SnapshotEntry, plan_restore
 from engine.checkpoint.manifest import seal, unseal
+from engine.driver.checkpoints import meanings
 from engine.errors import CheckpointError
 from engine.graph.assembly import logical_graph
 from engine.graph.logical import LogicalOperator
 from engine.graph.operator import BatchFunction, TaskContext
-from engine.runtime.checkpoints import meanings
 from engine.state import KeyedState
 from operators import (
     Accumulator,

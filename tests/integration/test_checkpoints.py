@@ -21,7 +21,7 @@ from click.testing import CliRunner
 import engine
 from engine import ConfigError, JobCancelled, JobConfig, OperatorError
 from engine.checkpoint import CheckpointLog, open_storage
-from engine.cli import commands
+from engine.cli.main import commands
 from engine.errors import CheckpointError, Fenced, GraphError
 from engine.graph.operator import SourceOperator, TaskContext
 from operators import source
@@ -301,7 +301,7 @@ def test_a_job_is_rescaled_while_it_runs(tmp_path: Path) -> None:
 def test_a_driver_that_is_stopped_with_a_savepoint_has_not_failed(tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text(PROGRAM)
     folder = str(tmp_path / "checkpoints")
-    command = [sys.executable, "-c", "from engine.cli import main; main()"]
+    command = [sys.executable, "-c", "from engine.cli.main import main; main()"]
     often = ["--set", "checkpoint_interval_seconds=0.2"]
     run = [*command, "run", str(tmp_path / "job.py"), "--checkpoints", folder, *often]
     with subprocess.Popen(run, stderr=subprocess.PIPE, text=True) as driver:

@@ -11,7 +11,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from engine.cli import commands
+from engine.cli.main import commands
 
 ROOT = Path(__file__).parents[2]
 PIPELINE = """

@@ -14,10 +14,10 @@ import pytest
 
 import engine
 from engine.config import JobConfig
+from engine.driver.launcher import Launcher
 from engine.job import JobHandle, Plan
-from engine.result import JobResult
-from engine.runtime.launcher import Launcher
-from engine.runtime.threads import ThreadLauncher
+from engine.report.result import JobResult
+from engine.testing.threads import ThreadLauncher
 from operators import Pipeline, TaskContext, source
 from operators.sinks import Collect
 from operators.sources import At, Collection, Function

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 import engine
 from benchmarks.hot_swap import HotSwap, Loaded, Outcome, Seen, Swap, judge, measure
-from engine.cli import commands
+from engine.cli.main import commands
 from engine.model import generated
 from operators import source
 from operators.sinks import Collect

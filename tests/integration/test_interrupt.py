@@ -16,7 +16,7 @@ from tests.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
-OKA = "from engine.cli import main; main()"
+OKA = "from engine.cli.main import main; main()"
 PROGRAM = """
 import time
 from operators import source

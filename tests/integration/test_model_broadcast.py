@@ -161,7 +161,7 @@ def nodes_with(resource: str) -> list[str]:
 
 def test_oka_run_and_the_program_itself(trained: tuple[str, float]) -> None:
     arguments = ("via=channels", "model=memory:2MB", "loaders=1")
-    program = "from engine.cli import main; main()"
+    program = "from engine.cli.main import main; main()"
     ran = called("-c", program, "run", "pipelines/model_broadcast.py", *arguments, "--json")
     assert ran.returncode == 0, ran.stderr
     own = called("-m", "pipelines.model_broadcast", "--model", "digits", "--loaders", "3", "--json")

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
+from engine.deployment.description import TaskDescription
+from engine.deployment.reply import pack
+from engine.driver.launcher import DrainingNode, WorkerDied, WorkerHandle
 from engine.errors import DriverLost
 from engine.job import JobHandle, Plan
-from engine.nodes import Node
-from engine.runtime.description import TaskDescription
-from engine.runtime.launcher import DrainingNode, WorkerDied, WorkerHandle
-from engine.runtime.reply import pack
-from engine.runtime.threads import ThreadLauncher
+from engine.placement.nodes import Node
+from engine.testing.threads import ThreadLauncher
 from tests.integration import checkpointed
 from tests.integration.checkpointed import expected, found, held, left_over, newest
 from tests.waiting import wait_until

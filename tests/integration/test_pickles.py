@@ -41,7 +41,7 @@ json.dump(found, sys.stdout)
 """
 RUN = """
 import sys, engine
-from engine.program import load_pipeline
+from engine.cli.program import load_pipeline
 pipelines, name = load_pipeline("of_oka_run.py", ())
 sys.modules[name].check(engine.execute(pipelines, parallelism=2, progress="none").outputs)
 print("equal")

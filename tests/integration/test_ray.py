@@ -239,7 +239,7 @@ def planned(environment: dict[str, str]) -> str:
     """What `oka plan` says of a cluster that it cannot use; it does not wait for it."""
     arguments = ["plan", "pipelines/word_count.py", "--runtime", "ray"]
     done = subprocess.run(
-        [sys.executable, "-c", "from engine.cli import main; main()", *arguments],
+        [sys.executable, "-c", "from engine.cli.main import main; main()", *arguments],
         cwd=ROOT,
         env=environment,
         capture_output=True,

@@ -17,8 +17,8 @@ from ray.exceptions import RayActorError
 
 import engine
 from benchmarks.testbed.network import missing
+from engine.driver.ray import launcher as runtime
 from engine.errors import CheckpointError
-from engine.runtime import ray as runtime
 from operators import source
 from operators.sinks import Discard, JsonLines
 from operators.sources import Collection, RandomWords

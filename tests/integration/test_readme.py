@@ -26,7 +26,7 @@ from pathlib import Path
 import click
 import pytest
 
-from engine.cli import commands as oka
+from engine.cli.main import commands as oka
 from tests.first_hour import __main__ as first_hour
 from tests.first_hour import readme
 from tests.unit.test_distribution import PROJECT, ROOT

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import engine
-from engine.cli import load_pipeline
+from engine.cli.main import load_pipeline
 from engine.errors import ConfigError, OperatorError
 from operators import Stream, source
 from operators.sinks import Collect, Counts, Discard

@@ -17,7 +17,7 @@ import pytest
 from tests.integration.s3_server import stranger
 
 ROOT = Path(__file__).parents[2]
-OKA = [sys.executable, "-c", "from engine.cli import main; main()"]
+OKA = [sys.executable, "-c", "from engine.cli.main import main; main()"]
 
 
 def environment(**settings: str) -> dict[str, str]:

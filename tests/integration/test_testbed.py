@@ -35,7 +35,7 @@ OTHER = f"{NAME}b"
 
 
 def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-c", "from engine.cli import main; main()", *arguments]
+    return [sys.executable, "-c", "from engine.cli.main import main; main()", *arguments]
 
 
 def oka(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -101,7 +101,7 @@ def test_wrong_use_says_what_is_wrong(arguments: tuple[str, ...], message: str) 
 
 
 def test_without_root_it_says_so() -> None:
-    program = "import os; os.geteuid = lambda: 1000\nfrom engine.cli import main; main()"
+    program = "import os; os.geteuid = lambda: 1000\nfrom engine.cli.main import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", program, "testbed", "up", *NAMED],
         cwd=ROOT, capture_output=True, text=True, check=False,
@@ -250,7 +250,7 @@ def test_an_up_that_ends_half_way(other: str, number: signal.Signals) -> None:
     program = """
 import time
 from benchmarks.testbed.cluster import Cluster
-from engine.cli import main
+from engine.cli.main import main
 Cluster.nodes = lambda *_, **__: time.sleep(60)  # nodes have not joined when the signal comes
 main()
 """

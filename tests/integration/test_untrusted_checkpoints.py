@@ -18,14 +18,14 @@ from typing import Any
 import pytest
 
 import engine
-from engine import record_registry
 from engine.checkpoint import CheckpointLog, open_storage
 from engine.checkpoint.entries import entry
 from engine.checkpoint.manifest import seal, unseal
 from engine.checkpoint.snapshot_file import pack, unpack
+from engine.driver import checkpoints
 from engine.errors import CheckpointError, EngineError
 from engine.network import KeyedEntries
-from engine.runtime import checkpoints
+from engine.record import registry as record_registry
 from engine.state import decode_value, encode_value
 from operators import ProcessFunction, TaskContext, ValueState, source
 from operators.sinks import Collect, Counts

@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from engine.graph.partitioner import Forward
 from engine.network import Network, NetworkError, open_output_gate
+from engine.partitioner import Forward
 
 SECRET = "the word that nobody else may read"
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from engine.errors import CheckpointError
 from engine.graph.operator import SplitReader, TaskContext
 from engine.graph.splits import Splits
-from engine.runtime.shares import ENDED, Position, Shares
+from engine.task.shares import ENDED, Position, Shares
 from operators import source
 from operators.sinks import Collect
 from operators.sources import TextFiles, text_files

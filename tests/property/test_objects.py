@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import record_registry
 from engine.network import Aggregate, Batch, DecodeError, partition
+from engine.record import registry as record_registry
 
 
 @dataclasses.dataclass

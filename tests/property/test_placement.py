@@ -8,8 +8,8 @@ from hypothesis import strategies as some
 from engine.config import Strategy
 from engine.errors import PlacementError
 from engine.graph import ExecutionGraph, JobGraph, JobVertex, expand
-from engine.nodes import Node
-from engine.placement import Placement, place
+from engine.placement.nodes import Node
+from engine.placement.place import Placement, place
 
 amounts = some.sampled_from([0.0, 0.5, 1.0, 2.0])
 needs = some.fixed_dictionaries({"cpus": amounts}, optional={"gpu": amounts})

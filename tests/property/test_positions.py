@@ -25,11 +25,11 @@ from engine.graph.operator import (
     SourceReader,
     TaskContext,
 )
-from engine.runtime.chain import Chain
-from engine.runtime.clock import SYSTEM_CLOCK
-from engine.runtime.source import SourceLoop
-from engine.runtime.timers import Timers
-from engine.runtime.window import SteadyWindow
+from engine.task.chain import Chain
+from engine.task.clock import SYSTEM_CLOCK
+from engine.task.source import SourceLoop
+from engine.task.timers import Timers
+from engine.task.window import SteadyWindow
 from engine.testing import run
 from operators import source
 from operators.sinks import Collect

@@ -15,7 +15,7 @@ from engine.graph.operator import (
     TaskContext,
     Watermark,
 )
-from engine.runtime.shares import ENDED, Position, Shares
+from engine.task.shares import ENDED, Position, Shares
 
 
 class Lists(SourceOperator[Any]):

@@ -24,12 +24,12 @@ from engine.columns import is_columns
 from engine.config import JobConfig
 from engine.graph.logical import LogicalOperator
 from engine.graph.operator import BatchFunction, BatchOperator, TaskContext
-from engine.graph.partitioner import Hash
 from engine.job import Plan
 from engine.network import Network, open_output_gate
+from engine.partitioner import Hash
 from engine.record import dict_key
-from engine.runtime.chain import Chain
 from engine.state import KeyedState
+from engine.task.chain import Chain
 from operators import (
     Count,
     CountDistinct,

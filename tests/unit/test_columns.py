@@ -26,7 +26,6 @@ from engine.columns import (
     unpacked,
 )
 from engine.errors import GraphError
-from engine.graph.partitioner import Broadcast, Forward, Hash, Partitioner, Rebalance
 from engine.network import (
     Aggregate,
     AggregateError,
@@ -41,6 +40,7 @@ from engine.network import (
     open_output_gate,
     partition,
 )
+from engine.partitioner import Broadcast, Forward, Hash, Partitioner, Rebalance
 from operators.sources import Collection
 
 Received = list[tuple[Any, list[int]]]
@@ -496,7 +496,7 @@ import sys
 
 import pyarrow
 
-from engine.graph.partitioner import Forward
+from engine.partitioner import Forward
 from engine.network import Network, open_output_gate
 
 sender, receiver = (Network([f"ipc://{sys.argv[1]}/{name}"]) for name in ("sender", "receiver"))

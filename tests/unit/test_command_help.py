@@ -10,9 +10,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from engine.cli import commands, show_output
-from engine.cli_help import first_sentence
-from engine.cli_pipeline import arguments, type_name
+from engine.cli.help import first_sentence
+from engine.cli.main import commands, show_output
+from engine.cli.pipeline import arguments, type_name
 from engine.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]

@@ -13,6 +13,7 @@ import pytest
 
 import engine
 from engine import errors, network
+from engine.driver.launcher import WorkerDied
 from engine.errors import (
     EngineError,
     JobStopped,
@@ -21,7 +22,6 @@ from engine.errors import (
     WorkerLost,
     without_frames,
 )
-from engine.runtime.launcher import WorkerDied
 
 EXAMPLES: dict[type[EngineError], EngineError] = {
     OperatorError: OperatorError("map", "map[0]", "5", "ValueError: v", "  File …", "h", "full"),

@@ -11,8 +11,8 @@ import engine
 from engine.config import JobConfig
 from engine.errors import ConfigError
 from engine.job import Plan
-from engine.runtime.threads import ThreadLauncher
 from engine.testing import run
+from engine.testing.threads import ThreadLauncher
 from operators import Stream, source
 from operators.sinks import Collect
 from operators.sources import Collection

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from engine.late import LateRecords
-from engine.metrics import JobStatistics
-from engine.runtime.description import OperatorStatistics, TaskStatistics
+from engine.deployment.description import OperatorStatistics, TaskStatistics
+from engine.report.late import LateRecords
+from engine.report.statistics import JobStatistics
 from engine.testing import run
 from operators import Tumbling, source
 from operators.sinks import Collect

@@ -9,12 +9,12 @@ import pytest
 
 import engine
 from engine.config import JobConfig
+from engine.deployment.description import TaskStatistics
 from engine.metric import METRICS, Metrics, in_json, merged, together
-from engine.metrics import JobStatistics
-from engine.progress import ProgressLine
-from engine.result import JobResult
-from engine.runtime.description import TaskStatistics
-from engine.status_line import status
+from engine.report.progress import ProgressLine
+from engine.report.result import JobResult
+from engine.report.statistics import JobStatistics
+from engine.report.status_line import status
 from engine.units import measure
 from operators import source
 from operators.sinks import Collect
@@ -54,7 +54,7 @@ def test_every_metric_reaches_result_table_progress_and_json(
     monkeypatch.setattr("engine.console.write", write)
     monkeypatch.setattr(JobStatistics, "of", lambda *_tasks: found.statistics)
     progress = ProgressLine("json")
-    monkeypatch.setattr("engine.progress._SECONDS", 0.01)
+    monkeypatch.setattr("engine.report.progress._SECONDS", 0.01)
     progress.watch(lambda: [SimpleNamespace(elapsed_seconds=1.0)])  # type: ignore[list-item]
     assert written.wait(10)
     progress.clear()

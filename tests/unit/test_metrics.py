@@ -1,10 +1,10 @@
 """Job statistics out of those of tasks."""
 
 from engine.config import JobConfig
-from engine.metrics import JobStatistics
+from engine.deployment.description import OperatorStatistics, TaskStatistics, Window
 from engine.network import LatencyHistogram
-from engine.result import JobResult
-from engine.runtime.description import OperatorStatistics, TaskStatistics, Window
+from engine.report.result import JobResult
+from engine.report.statistics import JobStatistics
 
 
 def task(

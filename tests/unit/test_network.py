@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from engine.graph.partitioner import Broadcast, Forward, Hash, Partitioner, Rebalance
 from engine.network import (
     Batch,
     Cancelled,
@@ -24,6 +23,7 @@ from engine.network import (
     open_output_gate,
     partition,
 )
+from engine.partitioner import Broadcast, Forward, Hash, Partitioner, Rebalance
 
 Open = Callable[..., tuple[Network, list[Network]]]
 

@@ -8,9 +8,9 @@ import pytest
 from engine.config import Strategy
 from engine.errors import GraphError, PlacementError
 from engine.graph import ExecutionGraph, chain, expand, logical_graph
-from engine.nodes import Node
-from engine.placement import Placement, place, place_again
-from engine.shortage import too_large
+from engine.placement.nodes import Node
+from engine.placement.place import Placement, place, place_again
+from engine.placement.shortage import too_large
 from operators import source
 from operators.sinks import Collect
 from operators.sources import Collection

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import engine.testing
+from engine.cli.program import load_pipeline
 from engine.errors import ConfigError, GraphError
-from engine.program import load_pipeline
 
 HEAD = """
 from operators import Pipeline, Stream, source
@@ -103,7 +103,7 @@ def test_a_named_one_of_several(tmp_path: Path) -> None:
 def test_what_is_wrong_with_a_file(tmp_path: Path, text: str, told: str) -> None:
     refusal = refused(written(tmp_path, text))
     assert told in refusal
-    assert "engine/program.py" not in refusal
+    assert "engine/cli/program.py" not in refusal
     if "Traceback" in refusal:
         first = refusal.split("Traceback (most recent call last):\n")[1].splitlines()[0]
         assert str(tmp_path / "mine.py") in first

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from engine.config import JobConfig
+from engine.deployment.description import OperatorStatistics, TaskStatistics, Window
 from engine.job import JobHandle, Plan
-from engine.metrics import JobStatistics
 from engine.network import LatencyHistogram
-from engine.progress import ProgressLine, telling
-from engine.runtime.description import OperatorStatistics, TaskStatistics, Window
-from engine.runtime.threads import ThreadLauncher
+from engine.report.progress import ProgressLine, telling
+from engine.report.statistics import JobStatistics
+from engine.testing.threads import ThreadLauncher
 from operators import source
 from operators.sinks import Collect
 from operators.sources import Collection

@@ -16,8 +16,8 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import pytest
 
-from engine import record_registry
 from engine.network import Aggregate, Batch, DecodeError, EncodeError, KeyExtractError, partition
+from engine.record import registry as record_registry
 
 T = TypeVar("T")
 MANY = 1 << 60
@@ -545,7 +545,7 @@ def test_bytes_make_no_objects_of_classes_that_nobody_told_of(data: bytes, reaso
     modules = set(sys.modules)
     with pytest.raises(DecodeError, match=reason):
         Batch.from_bytes(data, 1).to_list()
-    assert set(sys.modules) <= modules | {"engine.record_pickle"}
+    assert set(sys.modules) <= modules | {"engine.record.pickles"}
 
 
 @pytest.mark.parametrize(

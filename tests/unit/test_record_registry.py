@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from engine import record_registry
-from engine.record_registry import RecordClass, announce, record_class
+from engine.record import registry as record_registry
+from engine.record.registry import RecordClass, announce, record_class
 
 
 @dataclass

@@ -13,7 +13,7 @@ import engine
 from engine.config import JobConfig
 from engine.errors import JobCancelled, OperatorError
 from engine.job import JobHandle, Plan
-from engine.runtime.threads import ThreadLauncher
+from engine.testing.threads import ThreadLauncher
 from operators import Stream, source
 from operators.sinks import Collect, Counts
 from operators.sources import Collection

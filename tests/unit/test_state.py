@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from engine import record_registry
 from engine.errors import CheckpointError
 from engine.graph.logical import LogicalOperator
 from engine.graph.operator import BatchFunction, BatchOperator, RecordOperator, TaskContext
@@ -26,8 +25,9 @@ from engine.network import (
     partition,
 )
 from engine.record import dict_key
-from engine.runtime.chain import Chain
+from engine.record import registry as record_registry
 from engine.state import KeyedState
+from engine.task.chain import Chain
 from operators import CountWindow, Session
 from operators.reduce import Reduce
 from operators.take import Take

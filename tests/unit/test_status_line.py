@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 from rich.cells import cell_len
 
-from engine.metrics import JobStatistics, OperatorSummary
-from engine.status_line import RenewedLine, status
+from engine.report.statistics import JobStatistics, OperatorSummary
+from engine.report.status_line import RenewedLine, status
 from tests.unit.test_tables import latency
 
 BUSY = replace(

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from engine.config import JobConfig
-from engine.metrics import JobStatistics, Latency, OperatorSummary
 from engine.network import LatencyHistogram
-from engine.result import JobResult
-from engine.tables import cost, percentiles, table, throughput
+from engine.report.result import JobResult
+from engine.report.statistics import JobStatistics, Latency, OperatorSummary
+from engine.report.tables import cost, percentiles, table, throughput
 from engine.units import counted, duration, rate, three_digits
 
 NOTHING = JobStatistics.of([])

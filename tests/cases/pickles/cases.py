@@ -1456,7 +1456,7 @@ if __name__ == "__main__":
     import pickle
 
     import engine
-    from engine import code_pickle
+    from engine.record import code_pickle
 
     if len(sys.argv) > 1:
         pickles = {name: code_pickle.dumps((function, told)) for name, function in CASES.items()}

@@ -5,8 +5,8 @@ import random
 from typing import Any
 
 from benchmarks.broadcast.cases import LAYOUTS
-from engine.metrics import Latency
 from engine.network import LatencyHistogram
+from engine.report.statistics import Latency
 
 APIS = {"per_record": 7e6, "map_batches": 16e6, "native": 48e6, "columnar": 91e6}
 PAYLOADS = (32, 256)

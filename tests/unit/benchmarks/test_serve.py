@@ -35,7 +35,7 @@ from benchmarks.serve.systems import (
     System,
     system_of,
 )
-from engine.cli import commands
+from engine.cli.main import commands
 from engine.errors import ConfigError
 from engine.network import LatencyHistogram
 from tests.waiting import wait_until

@@ -15,8 +15,8 @@ from engine.graph import (
     Partitioner,
     expand,
 )
-from engine.nodes import Node
-from engine.placement import Placement
+from engine.placement.nodes import Node
+from engine.placement.place import Placement
 from tests.publishing import Publishing
 
 

@@ -18,7 +18,7 @@ from engine.checkpoint import (
     TaskSnapshot,
     open_storage,
 )
-from engine.cli import commands
+from engine.cli.main import commands
 from engine.errors import CheckpointError, ConfigError
 from engine.state import KeyedState
 

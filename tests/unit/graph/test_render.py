@@ -2,8 +2,8 @@
 
 from engine.graph import chain, expand, logical_graph
 from engine.graph.render import mermaid, text
-from engine.nodes import Node
-from engine.placement import place
+from engine.placement.nodes import Node
+from engine.placement.place import place
 from operators import source
 from operators.sinks import Counts
 from operators.sources import Collection

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from engine.cli import commands
+from engine.cli.main import commands
 from engine.errors import ConfigError
 from k8s import tools
 from k8s.check.finding import Finding

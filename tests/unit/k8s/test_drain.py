@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from engine.cli import commands
+from engine.cli.main import commands
 from k8s.drain import DRAIN_NODE, drain
 
 

@@ -12,7 +12,7 @@ import engine.testing
 from engine import GraphError
 from engine.config import JobConfig
 from engine.job import JobHandle, Plan
-from engine.runtime.threads import ThreadLauncher
+from engine.testing.threads import ThreadLauncher
 from operators import Count, First, Max, Mean, Min, Stream, Sum, source
 from operators.sinks import Collect, Discard
 from operators.sources import Collection

@@ -12,9 +12,9 @@ import pytest
 
 from engine.config import JobConfig
 from engine.job import JobHandle, Plan
-from engine.result import JobResult
-from engine.runtime.threads import ThreadLauncher
+from engine.report.result import JobResult
 from engine.testing import run
+from engine.testing.threads import ThreadLauncher
 from operators import Stream, Tumbling, source
 from operators.event_time.fitting import fitting_unit
 from operators.event_time.highest_time import wall_clock_us

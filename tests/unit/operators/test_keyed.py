@@ -11,7 +11,7 @@ import pytest
 from engine.errors import OperatorError
 from engine.graph import BatchOperator, TaskContext
 from engine.network import partition
-from engine.runtime.rescue import Rescuer
+from engine.task.rescue import Rescuer
 from operators import Count, Max, Mean, Stream, Sum, source
 from operators.aggregates import NativeAggregate
 from operators.keys import KeyRecords

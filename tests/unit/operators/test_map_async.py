@@ -18,8 +18,8 @@ import engine
 from engine.config import JobConfig
 from engine.graph import TaskContext
 from engine.job import JobHandle, Plan
-from engine.runtime.threads import ThreadLauncher
 from engine.testing import VirtualClock, run
+from engine.testing.threads import ThreadLauncher
 from operators import BatchFunction, BatchOperator, Pipeline, Stream, Tumbling, Watermark, source
 from operators.map_async import MapAsync
 from operators.sinks import Collect, Discard

@@ -16,9 +16,9 @@ from engine.checkpoint import CheckpointLog, open_storage
 from engine.graph import TaskContext
 from engine.graph.operator import Watermark
 from engine.job import JobHandle, Plan
-from engine.runtime.drift import Drift
-from engine.runtime.threads import ThreadLauncher
+from engine.task.drift import Drift
 from engine.testing import VirtualClock, run
+from engine.testing.threads import ThreadLauncher
 from operators import Pipeline, Stream, Tumbling, source
 from operators.event_time import TimeSelector, WithEventTime
 from operators.sinks import Collect, Discard

@@ -12,8 +12,8 @@ from engine import GraphError
 from engine.config import JobConfig
 from engine.job import JobHandle, Plan
 from engine.network import Cancelled
-from engine.runtime.rescue import Rescuer
-from engine.runtime.threads import ThreadLauncher
+from engine.task.rescue import Rescuer
+from engine.testing.threads import ThreadLauncher
 from operators import Stream, source
 from operators.sinks import Collect, Discard
 from operators.sources import Collection

@@ -12,8 +12,8 @@ from engine.errors import GraphError
 from engine.graph import logical_graph
 from engine.graph.declaration import shown
 from engine.job import JobHandle, Plan
-from engine.runtime.threads import ThreadLauncher
 from engine.testing import VirtualClock, run
+from engine.testing.threads import ThreadLauncher
 from operators import BatchFunction, BatchOperator, Properties, Stream, TaskContext, source
 from operators.sinks import Collect
 from operators.sources import Collection

@@ -15,8 +15,8 @@ from engine.graph import BatchOperator, TaskContext, chain, logical_graph
 from engine.graph.render import mermaid, text
 from engine.model import Descriptor, Model, pack
 from engine.network import Cancelled, ChannelLost
-from engine.nodes import Node
-from engine.placement import Placement
+from engine.placement.nodes import Node
+from engine.placement.place import Placement
 from engine.testing import run
 from operators import Pipeline, Stream, source
 from operators.sinks import Collect

@@ -15,9 +15,9 @@ from engine.config import JobConfig
 from engine.errors import JobStopped, OperatorError
 from engine.graph import TaskContext
 from engine.job import JobHandle, Plan
-from engine.runtime.threads import ThreadLauncher
 from engine.state import KeyedState
 from engine.testing import run
+from engine.testing.threads import ThreadLauncher
 from operators import Session, Sliding, Stream, Tumbling, source
 from operators.sinks import Collect
 from operators.sources import At, Collection, Function

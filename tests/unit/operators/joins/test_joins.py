@@ -14,8 +14,8 @@ from engine.config import JobConfig
 from engine.errors import GraphError, OperatorError
 from engine.graph.operator import TaskContext, Watermark
 from engine.job import JobHandle, JobResult, Plan
-from engine.runtime.threads import ThreadLauncher
 from engine.testing import VirtualClock, run
+from engine.testing.threads import ThreadLauncher
 from operators import CountWindow, KeyedStream, Session, Sliding, Stream, Tumbling, source
 from operators.joins.interval import Intervals
 from operators.sinks import Collect

@@ -20,7 +20,7 @@ import pytest
 
 from engine.config import JobConfig
 from engine.job import JobHandle, Plan
-from engine.runtime.threads import ThreadLauncher
+from engine.testing.threads import ThreadLauncher
 from operators import Accumulator, KeyedStream, Session, Sliding, Stream, Tumbling, source
 from operators.sinks import Collect
 from operators.sources import Collection

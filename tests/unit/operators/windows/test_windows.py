@@ -14,8 +14,8 @@ import pytest
 import engine
 from engine.config import JobConfig
 from engine.job import JobHandle, Plan
-from engine.runtime.threads import ThreadLauncher
 from engine.testing import VirtualClock, run
+from engine.testing.threads import ThreadLauncher
 from operators import (
     Accumulator,
     BatchFunction,

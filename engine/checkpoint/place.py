@@ -1,0 +1,24 @@
+"""The storage that a text names."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from engine.checkpoint.s3 import S3Storage
+from engine.checkpoint.storage import FolderStorage, Storage
+from engine.errors import ConfigError
+
+
+def open_storage(url: str | os.PathLike[str]) -> Storage:
+    """The storage of a folder, which need not be there yet; ConfigError for what is none."""
+    text = os.fspath(url)
+    if not text:
+        raise ConfigError("the place of checkpoints is '', expected a folder or s3://bucket/prefix")
+    if text.startswith("s3://"):
+        return S3Storage(text)
+    if "://" in text:
+        raise ConfigError(
+            f"the place of checkpoints is {text!r}, expected a folder or s3://bucket/prefix"
+        )
+    return FolderStorage(Path(text))

@@ -1,0 +1,205 @@
+"""A user's file with a pipeline, which `oka run` is given.
+
+It is imported as `python FILE` would run it: its folder comes first on the path, whatever the
+current one is, and workers import what lies beside it, too. The pipeline is, of what the file has:
+
+1. what FILE:NAME names: a function that returns a pipeline, a pipeline, or a list of them;
+2. else what is called `pipeline`, or like the file;
+3. else the only variable that is a pipeline, that is, what `.sink(…)` returned.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import re
+import sys
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import cloudpickle
+
+from engine import shadows
+from engine.cli.arguments import call_arguments, split_assignments
+from engine.errors import ConfigError, EngineError, did_you_mean
+from engine.graph.declaration import Declaration, Open
+
+
+def load_pipeline(target: str, arguments: Sequence[str]) -> tuple[Any, str]:
+    """The pipeline that FILE[:NAME] means, called with the arguments if it is a function; its name.
+
+    Raises ConfigError where there is none, and with the user's traceback where the file raises.
+    """
+    found, name, values = bind_pipeline(target, arguments)
+    if not callable(found):
+        return found, name
+    path, _ = _located(target)
+    with _user_errors(path, f"{getattr(found, '__name__', name)}() in {path} failed"):
+        return found(**values), name
+
+
+def bind_pipeline(target: str, arguments: Sequence[str]) -> tuple[Any, str, dict[str, Any]]:
+    """What FILE[:NAME] means, its name, and the values of its arguments; nothing is called.
+
+    Raises ConfigError for an argument that the function does not take.
+    """
+    found, name = find_pipeline(target)
+    path, _ = _located(target)
+    given = split_assignments(arguments, "an argument")
+    if not callable(found):
+        if given:
+            raise ConfigError(
+                f"{name!r} in {path} is a pipeline and takes no arguments, got {', '.join(given)}",
+                "only functions take arguments",
+            )
+        return found, name, {}
+    function = getattr(found, "__name__", name)
+    signature = inspect.signature(found)
+    try:
+        signature.bind(**given)
+    except TypeError as error:
+        unknown = [each for each in given if each not in signature.parameters]
+        meant = did_you_mean(unknown[0], signature.parameters) if unknown else ""
+        raise ConfigError(f"{function}: {error}", f"{meant}it takes {signature}") from error
+    return found, name, call_arguments(found, given)
+
+
+def find_pipeline(target: str) -> tuple[Any, str]:
+    """What FILE[:NAME] means, a function or a pipeline, and what it is called."""
+    path, name = _located(target)
+    return _chosen(_load(path), path, name), name or path.stem
+
+
+def _located(target: str) -> tuple[Path, str]:
+    """The file, and the name after the colon or nothing."""
+    file, colon, name = target.rpartition(":")
+    if not colon or Path(target).exists():
+        file, name = target, ""
+    path = Path(file)
+    if not path.is_file():
+        wrong = "is a folder" if path.is_dir() else "does not exist"
+        raise ConfigError(f"pipeline file {file!r} {wrong}")
+    return path, name
+
+
+def _load(path: Path) -> ModuleType:
+    """Import the file under a name of its own; its functions travel to workers by value."""
+    folder = path.resolve().parent
+    if (hiding := shadows.hiding(folder)) is not None:
+        raise ConfigError(shadows.told(*hiding), shadows.HINT)
+    file = str(path.absolute())
+    name = _module_name(file)
+    spec = importlib.util.spec_from_file_location(name, file, loader=SourceFileLoader(name, file))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.path[:] = dict.fromkeys([str(folder), *sys.path])
+    sys.modules[name] = module
+    try:
+        with _user_errors(path, f"{path} cannot be loaded"):
+            spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    # Workers cannot import a file whose name is another module's, nor nodes that have no such file.
+    cloudpickle.register_pickle_by_value(module)
+    return module
+
+
+def _module_name(file: str) -> str:
+    """The file's name, or one like it that no other module has."""
+    name = re.sub(r"\W", "_", Path(file).stem)
+    while _file_of(name) not in (None, file):
+        name += "_"
+    return name
+
+
+def _file_of(name: str) -> str | None:
+    """Where the module of that name is from; None if there is none."""
+    if name in sys.modules:
+        return getattr(sys.modules[name], "__file__", None) or "built in"
+    spec = importlib.util.find_spec(name)
+    return None if spec is None else spec.origin or "a folder"
+
+
+def _chosen(module: ModuleType, path: Path, name: str) -> Any:
+    """What of the module to run."""
+    has = {key: value for key, value in vars(module).items() if not isinstance(value, ModuleType)}
+    for wanted in [name] if name else ["pipeline", path.stem]:
+        if wanted in has:
+            return has[wanted]
+    pipelines = _pipelines(has)
+    if not name and len(pipelines) == 1:
+        return has[pipelines[0]]
+    raise _nothing_chosen(path, name, has, pipelines)
+
+
+def _pipelines(has: Mapping[str, Any]) -> list[str]:
+    """Names of the variables that are pipelines, one of each pipeline."""
+    names: dict[int, str] = {}
+    for name, value in has.items():
+        declared = hasattr(type(value), "declaration")  # looked up in the type: it runs no code
+        if declared and isinstance(value.declaration, Declaration):
+            names.setdefault(id(value.declaration), name)
+    return list(names.values())
+
+
+def _streams(has: Mapping[str, Any]) -> list[str]:
+    """Names of the variables that are streams."""
+    return [
+        name
+        for name, value in has.items()
+        if isinstance(value, Open) and not isinstance(value, type)
+    ]
+
+
+def _nothing_chosen(
+    path: Path, name: str, has: Mapping[str, Any], pipelines: Sequence[str]
+) -> ConfigError:
+    listed = ", ".join(pipelines)
+    if name:
+        there = (
+            f"its pipelines are {listed}" if pipelines else "it has no variable that is a pipeline"
+        )
+        return ConfigError(f"{path} has no {name}, expected a function or a pipeline", there)
+    if pipelines:
+        return ConfigError(
+            f"{path} has {len(pipelines)} pipelines, {listed}, expected one, or one named pipeline",
+            f"oka run {path}:{pipelines[0]} runs one; pipeline = [{listed}] runs all in one job",
+        )
+    if streams := _streams(has):
+        return ConfigError(
+            f"{path} has the streams {', '.join(streams)}, expected a pipeline",
+            f"end one with a sink, such as pipeline = {streams[-1]}.sink(Collect())",
+        )
+    return ConfigError(
+        f"{path} has no function pipeline() or {path.stem}(), and no variable that is a pipeline",
+        "oka run FILE:NAME names another; a program that calls execute is run by python",
+    )
+
+
+@contextmanager
+def _user_errors(path: Path, what: str) -> Iterator[None]:
+    """Turn what the user's code raises into a ConfigError with the user's part of the traceback."""
+    try:
+        yield
+    except EngineError:
+        raise
+    except Exception as error:
+        told = traceback.TracebackException.from_exception(error)
+        while told.stack and told.stack[0].filename.startswith(_NOT_USERS):
+            del told.stack[0]
+        hint = None
+        if isinstance(error, ImportError):
+            relative = "relative import" in str(error)
+            hint = _RELATIVE if relative else shadows.explained(error, path.resolve().parent)
+        raise ConfigError(f"{what}\n\n{''.join(told.format()).rstrip()}", hint) from error
+
+
+_NOT_USERS = (str(Path(__file__).parents[1]), "<frozen importlib")
+_RELATIVE = "as with `python FILE`, it is in no package: import what lies beside it by its name"

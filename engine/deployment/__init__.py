@@ -1,0 +1,1 @@
+"""What the driver and workers say to each other: descriptions of tasks, services, replies."""

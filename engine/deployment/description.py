@@ -1,0 +1,255 @@
+"""What the job master and a worker say to each other: plain data, the same under every runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.checkpoint import SnapshotEntry
+from engine.config import JobConfig
+from engine.errors import EngineError
+from engine.graph.logical import LogicalOperator
+from engine.metric import Metrics
+from engine.partitioner import Partitioner
+from engine.service import ServicePlan
+
+
+@dataclass(frozen=True)
+class OutputDescription:
+    """One outgoing edge of a task: how records choose among its channels."""
+
+    partitioner: Partitioner
+    channels: tuple[int, ...]
+    """Channel ids, one per task of the target vertex, in the order of their index."""
+    side_output: tuple[str, str] | None = None
+    """The operator and its side output that it is for; None is what leaves the chain."""
+
+
+@dataclass(frozen=True)
+class TaskDescription:
+    """All that a worker needs to run one task."""
+
+    id: int
+    """Number of the task in the job."""
+    vertex: str
+    index: int
+    parallelism: int
+    operators: tuple[LogicalOperator, ...]
+    resources: Mapping[str, float]
+    inputs: tuple[int, ...]
+    outputs: tuple[OutputDescription, ...]
+    config: JobConfig
+    neighbours: int = 1
+    """Tasks of the job on the same node, this one included."""
+    columns: bool = False
+    """Whether an operator of the job says that it emits columns."""
+    bulk: bool = False
+    """Whether throughput is what counts in the job, not how soon each record is through."""
+    second_inputs: tuple[int, ...] = ()
+    """Those of the inputs that are of the second input of the first operator, if it has two."""
+    services: tuple[ServicePlan, ...] = ()
+    """Its part in what runs beside the channels."""
+    node: str = ""
+    """Where it runs."""
+    host: str = ""
+    """What to call that node in a message."""
+
+    @property
+    def name(self) -> str:
+        """The vertex and the index, as in `source -> map[0]`."""
+        return f"{self.vertex}[{self.index}]"
+
+    @property
+    def pickle(self) -> bool:
+        """Whether what leaves its last operator may be pickled."""
+        return self.operators[-1].pickle
+
+    def pickles(self, output: OutputDescription) -> bool:
+        """Whether what goes there may be pickled.
+
+        To a side output goes what its operator was given, by an operator before it, or has made.
+        """
+        if output.side_output is None:
+            return self.pickle
+        names = [operator.name for operator in self.operators]
+        at = names.index(output.side_output[0])
+        return any(operator.pickle for operator in self.operators[: at + 1])
+
+    @property
+    def first_inputs(self) -> tuple[int, ...]:
+        """The inputs that are not of a second one."""
+        return tuple(channel for channel in self.inputs if channel not in self.second_inputs)
+
+    @property
+    def has_side_input(self) -> bool:
+        """Whether the second input is a side input."""
+        found: bool = self.operators[0].operator.properties.side_input
+        return found
+
+    @property
+    def output_channels(self) -> tuple[int, ...]:
+        """Ids of all outgoing channels."""
+        return tuple(channel for output in self.outputs for channel in output.channels)
+
+
+@dataclass(frozen=True)
+class Window:
+    """What passed between two moments, in ns since 1970: hosts share no other clock."""
+
+    first_ns: int
+    last_ns: int
+    records_in: int
+    """Records into the task's first operator."""
+    records_out: int
+    """Records out of its last."""
+
+
+@dataclass(frozen=True)
+class OperatorStatistics:
+    """Records into and out of one operator of a task."""
+
+    name: str
+    records_in: int
+    records_out: int
+    failures: int = 0
+    """What it could not take in, and went on without."""
+    errors: int = 0
+    """Records that its function failed on, where that does not fail the job."""
+    first_error: str | None = None
+    """What the first of them was, and why."""
+    late: int = 0
+    """Records that came too late to count."""
+
+    def __add__(self, other: OperatorStatistics) -> OperatorStatistics:
+        return OperatorStatistics(
+            self.name,
+            self.records_in + other.records_in,
+            self.records_out + other.records_out,
+            self.failures + other.failures,
+            self.errors + other.errors,
+            self.first_error or other.first_error,
+            self.late + other.late,
+        )
+
+
+@dataclass(frozen=True)
+class TaskStatistics(Metrics):
+    """What one task has done since it began to run. A snapshot: nothing in it changes."""
+
+    vertex: str
+    index: int
+    operators: tuple[OperatorStatistics, ...]
+    elapsed_seconds: float
+    busy_seconds: float
+    """Time in operators and encoding, at work: on a core, or ready for one."""
+    waiting_seconds: float
+    """Time in operators and the source in which they waited: asleep, or for what is no channel."""
+    idle_seconds: float
+    """Time spent waiting for input, or for the moment an open-load source may emit."""
+    blocked_seconds: float
+    """Time spent waiting for credit from downstream, and at the end for it to take the rest."""
+    source_window: Window | None
+    """The steady window of a task with a source; `records_in` are those the source emitted."""
+    sink_window: Window | None
+    """The steady window of a task with a sink; `records_out` are those whose write returned."""
+    latency: bytes | None
+    """Serialized histogram of the markers that this task's sinks have observed."""
+
+
+@dataclass(frozen=True)
+class Remark:
+    """A line for the job's log."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class LimitReached:
+    """What a worker says unasked: an operator has emitted all that its limit lets through."""
+
+    attempt: int
+    operator: str
+
+
+@dataclass(frozen=True)
+class SourceProgress:
+    """What a worker says unasked: how far its source has come in event time."""
+
+    attempt: int
+    watermark_us: int | None
+    """None: it is idle, or has ended."""
+
+
+@dataclass(frozen=True)
+class ChannelBroke:
+    """What a worker says unasked: a channel is lost, and the task may wait for its source."""
+
+    attempt: int
+    failure: TaskFailure
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where a task of a job with checkpoints begins, in one attempt."""
+
+    url: str
+    """Of its checkpoints."""
+    generation: int
+    """Of the driver."""
+    epoch: int
+    """What it goes on from; 0 is the beginning."""
+    last: int
+    """The last that any attempt has begun."""
+    entries: tuple[SnapshotEntry, ...] = ()
+    """What the task reads."""
+    is_finished: bool = False
+    """Whether it had ended: it has to make its output final, and ends."""
+    committed: int = 0
+    """The last epoch that all sinks are known to have committed."""
+    open_shares: frozenset[int] = frozenset()
+    """The shares of its source that a task still reads."""
+    meanings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What its operators said of what they kept, by their identity."""
+    trusted: bool = False
+    """Whether the job pickles records, and so trusts whoever can write to its checkpoints."""
+    modules: frozenset[str] = frozenset()
+    """Those of classes in state that may be imported for it all the same."""
+    seen: str | None = None
+    """A file of the driver's, to be found by the first task of a node where checkpoints are."""
+
+
+@dataclass(frozen=True)
+class SnapshotWritten:
+    """What a worker says unasked: what its task was at the barrier of an epoch is written."""
+
+    attempt: int
+    epoch: int
+    entry: SnapshotEntry
+
+
+@dataclass(frozen=True)
+class SnapshotFailed:
+    """What a worker says unasked: that could not be written."""
+
+    attempt: int
+    epoch: int
+    error: EngineError
+
+
+@dataclass(frozen=True)
+class TaskFailure:
+    """How a task ended that did not: data, so that it crosses every kind of control plane."""
+
+    kind: str
+    """`operator`, `storage`, `channel_lost`, `checkpoint` or `cancelled`."""
+    operator: str
+    record: str | None
+    error: str
+    """The exception in words."""
+    traceback: str
+    """The part of its traceback that lies in the user's code."""
+    hint: str | None = None
+    full_traceback: str = ""
+    code: str | None = None
+    """That of a StorageError."""

@@ -1,0 +1,1 @@
+"""The job master and what it decides: where tasks run, what they do next, what is stored."""

@@ -1,0 +1,55 @@
+"""A thread that looks at the cluster, so that nobody else waits for the answer."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+from engine.driver.launcher import DrainingNode, Launcher
+from engine.errors import EngineError
+
+
+class NodeWatch:
+    """Tells which nodes of a launcher drain, each second as long as there are any, until `close`.
+
+    Where nobody can say, as while the cluster's head is gone, it tells nothing, and asks again.
+    `lost` is told once that the driver's own is gone, or that the driver has left the cluster: of
+    those who wait for an answer of a worker the runtime may tell none.
+    """
+
+    def __init__(
+        self,
+        launcher: Launcher,
+        tell: Callable[[Sequence[DrainingNode]], None],
+        lost: Callable[[EngineError], None],
+    ) -> None:
+        self._launcher = launcher
+        self._tell, self._lost = tell, lost
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="oka-nodes", daemon=True)
+        if launcher.has_draining:
+            self._thread.start()
+
+    def close(self) -> None:
+        """Ask no more. One question that has no answer yet is not waited for long."""
+        self._closed.set()
+        if self._thread.ident is not None:
+            self._thread.join(_PATIENCE_SECONDS)
+
+    def _run(self) -> None:
+        had_any = False
+        while not self._closed.wait(_PERIOD_SECONDS):
+            try:
+                nodes = self._launcher.draining()
+            except EngineError as error:
+                self._lost(error)
+                return
+            except Exception:  # noqa: BLE001, S112 - whatever the runtime raises while it is away
+                continue
+            if nodes or had_any:
+                self._tell(nodes)
+            had_any = bool(nodes)
+
+
+_PERIOD_SECONDS = 1.0
+_PATIENCE_SECONDS = 1.0

@@ -1,0 +1,73 @@
+"""What calls of workers come to: their answers, or the errors that a user is told."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from engine.deployment.description import TaskDescription, TaskFailure
+from engine.deployment.reply import CallFailed, open_reply, text_of
+from engine.driver.launcher import WorkerDied, WorkerHandle
+from engine.driver.wiring import channel_in_words
+from engine.errors import (
+    ChannelLost,
+    CheckpointError,
+    EngineError,
+    OperatorError,
+    StartError,
+    StorageError,
+)
+from engine.graph.execution import ExecutionGraph
+
+
+def outcome(call: Future[bytes]) -> Any:
+    """What the worker returned, or the WorkerDied or CallFailed that says why it did not."""
+    try:
+        return open_reply(call.result())
+    except (WorkerDied, CallFailed) as error:
+        return error
+
+
+def error_of(
+    failure: TaskFailure,
+    worker: WorkerHandle,
+    graph: ExecutionGraph,
+    tasks: Sequence[TaskDescription],
+) -> EngineError:
+    """The error that a user is told of a task that failed."""
+    name = worker.task.name
+    if failure.kind == "channel_lost":
+        text = channel_in_words(failure.error, graph, tasks)
+        return ChannelLost(f"task {name} on {worker.node.name}: {text}")
+    if failure.kind == "checkpoint":
+        told = "\n\n".join(filter(None, (failure.error, failure.traceback.rstrip())))
+        told = told.removeprefix("CheckpointError: ")
+        return CheckpointError(f"task {name}: {told}", failure.hint)
+    if failure.kind == "storage":
+        told = failure.error.removeprefix("StorageError: ")
+        return StorageError(f"task {name}: {told}", failure.hint, code=failure.code)
+    if failure.kind == "cancelled":
+        return StartError(f"task {name} was cancelled, expected it to run to its end")
+    return OperatorError(
+        failure.operator,
+        name,
+        failure.record,
+        failure.error,
+        failure.traceback,
+        failure.hint,
+        failure.full_traceback,
+    )
+
+
+def unpickle_result(worker: WorkerHandle, sink: str, result: bytes) -> Any:
+    """What a driver sink gathered. Its records are the user's, whose code may do anything here.
+
+    Raises OperatorError, whatever was raised.
+    """
+    try:
+        return pickle.loads(result)  # noqa: S301 - sent by our own worker
+    except BaseException as error:  # noqa: BLE001 - whatever it was, it is told
+        what = f"its result cannot be unpickled by the driver: {type(error).__name__}"
+        raise OperatorError(sink, worker.task.name, None, f"{what}: {text_of(error)}", "") from None

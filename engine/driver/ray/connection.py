@@ -1,0 +1,192 @@
+"""The connection of this process to a Ray cluster, which all of its jobs share.
+
+Ray connects a process once. One that was not connected is connected by the first job that needs it,
+and leaves with the last; one that was, by `ray.init` or because Ray started it, stays connected.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import ray
+from ray._private import auto_init_hook
+from ray.exceptions import AuthenticationError
+
+from engine.driver.ray.address import HOW_TO_BE_LET_IN, by_client, check_ray_address, client
+from engine.driver.ray.forked import has_dead_connection
+from engine.driver.ray.prints import show_all
+from engine.errors import HINT_LEFT, LEFT, DriverLost, StartError
+
+RAY_NAMES = {"cpus": "CPU", "gpus": "GPU", "memory": "memory"}
+"""What Ray calls the resources that have a name in both."""
+
+
+class Connection:
+    """One job's part in the connection. Thread-safe.
+
+    Invariant: nothing of Ray is called once `is_open` is false. Many of Ray's functions would
+    connect the process anew, and start a cluster where there is none; while a job is part of the
+    connection they raise instead, since the process may leave Ray between a look and a call.
+    """
+
+    def __init__(self, address: str | None, needed: Mapping[str, float]) -> None:
+        """Join the cluster, or start one that has what is needed.
+
+        Raises StartError, and ConfigError where the process is connected to another.
+        """
+        global _opened
+        if has_dead_connection():
+            raise StartError(
+                "this process was forked from one that was connected to Ray, and Ray does not work "
+                "in it",
+                "start it by multiprocessing.get_context('spawn'), or connect to Ray in it alone",
+            )
+        with _lock:
+            is_there = check_ray_address(address)
+            if not ray.is_initialized():
+                try:
+                    _init(address, is_there, needed)
+                except AuthenticationError as error:  # a cluster without one, or one to be made
+                    raise StartError(f"Ray does not start: {error}", HOW_TO_BE_LET_IN) from error
+                except (ConnectionError, RuntimeError, ValueError) as error:
+                    raise StartError(
+                        f"no Ray cluster at {address or os.environ.get('RAY_ADDRESS')!r}: {error}",
+                        "start one with `ray start --head`, or leave ray_address out for a local "
+                        "one",
+                    ) from error
+                except OSError as error:
+                    raise StartError(f"Ray does not start: {error}", _HINT_FOLDER) from error
+                _opened = _current()
+            self._ours = _current()
+            self._is_left = False
+            _connections.add(self)
+            auto_init_hook.enable_auto_connect = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the job is part of it, and the process is still connected as it was."""
+        return not self._is_left and self._ours is not None and _current() == self._ours
+
+    @contextmanager
+    def calling(self) -> Iterator[None]:
+        """Call Ray as long as the block runs; StartError where the process has left it.
+
+        DriverLost where the cluster is gone, as `check_cluster` says.
+        """
+        self._check()
+        try:
+            yield
+        except Exception as error:  # whatever Ray raises of a process that leaves it
+            self._check()
+            if (lost := _lost(error)) is not None:
+                raise lost from None
+            raise
+
+    def _check(self) -> None:
+        if not self.is_open:
+            raise StartError(f"the job's workers cannot be reached: {LEFT}", HINT_LEFT)
+
+    def leave(self) -> None:
+        """The job needs it no more; idempotent.
+
+        The last job disconnects the process, if a job has connected it.
+        """
+        global _opened
+        with _lock:
+            self._is_left = True
+            _connections.discard(self)
+            if _connections:
+                return
+            auto_init_hook.enable_auto_connect = _AUTO_CONNECT
+            if _opened is None:
+                return
+            ours, _opened = _opened, None
+            if _current() == ours:  # else the program has done so itself
+                ray.shutdown()
+
+
+def check_cluster(patience: float = 60.0) -> None:
+    """Raise DriverLost if the head has begun anew: the cluster that this process knew is gone.
+
+    Many of Ray's calls would end the process then, without a word of ours. So they come behind
+    this, which takes half a millisecond, and waits for a head that does not answer; then it raises
+    Ray's RpcError.
+    """
+    if by_client():
+        return
+    worker: Any = ray._private.worker.global_worker
+    try:
+        worker.gcs_client.internal_kv_exists(b"oka", None, timeout=patience)
+    except AuthenticationError as error:
+        if (lost := _lost(error)) is not None:
+            raise lost from None
+        raise
+
+
+def _lost(error: Exception) -> DriverLost | None:
+    """What it means that the head does not know the cluster that it is asked of."""
+    if not isinstance(error, AuthenticationError) or "WrongClusterID" not in str(error):
+        return None
+    return DriverLost(
+        "the head of this job's Ray cluster has begun anew, and knows nothing of the job",
+        "start the job again; with checkpoints, `--resume latest` (resume='latest') goes on from "
+        "the last",
+    )
+
+
+def title(node: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]]) -> str:
+    """What to call a node of these: by address and by the name that it was given.
+
+    Several of one machine differ in the first digits of their ids.
+    """
+    address, name = node["NodeManagerAddress"], node.get("NodeName")
+    alike = [each for each in nodes if each["NodeManagerAddress"] == address]
+    if name not in (None, "", address):
+        return f"{address} ({name})"
+    return address if len(alike) == 1 else f"{address} ({node['NodeID'][:6]})"
+
+
+def _current() -> object:
+    """What tells the connection of this process from any other; None if there is none."""
+    if by_client():
+        found: object = client()
+        return found
+    worker = ray._private.worker.global_worker
+    return worker.node if worker.connected else None  # each connection makes one
+
+
+def _init(address: str | None, is_there: bool, needed: Mapping[str, float]) -> None:
+    """Join the cluster that is there, or start one of this machine that has what is needed.
+
+    Tasks share the cores that there are, so that a job need not fit them; GPUs and memory cannot be
+    shared, and are those of the machine.
+    """
+    size: dict[str, Any] = {}
+    if not is_there:
+        amounts = {name: math.ceil(amount) for name, amount in needed.items() if amount}
+        cpus = amounts.pop("cpus", 0)
+        size = {
+            "num_cpus": cpus if cpus > len(os.sched_getaffinity(0)) else None,
+            "resources": {name: n for name, n in amounts.items() if name not in RAY_NAMES} or None,
+        }
+    ray.init(address=address, logging_level=logging.WARNING, **size)
+    show_all()
+
+
+_HINT_FOLDER = (
+    "Ray keeps its files in /tmp/ray, or in a folder `ray` of RAY_TMPDIR: let that name one that "
+    "you may write, by a short path"
+)
+_lock = threading.Lock()
+_connections: set[Connection] = set()
+"""Those of the jobs that are not over."""
+_opened: object = None
+"""The one that a job has opened."""
+_AUTO_CONNECT = auto_init_hook.enable_auto_connect
+"""Whether Ray's functions connect a process that is not; `RAY_ENABLE_AUTO_CONNECT` says so."""

@@ -1,0 +1,179 @@
+"""The fork server of a local job: it starts the workers, and nothing below it outlives the job.
+
+It imports the engine once, and then forks a worker in milliseconds. As the parent of all workers
+it adopts what their functions start and leave alone (it is a subreaper). It watches the driver's
+process itself rather than a socket, of which a forked child of the driver may hold a copy, and
+needs nothing of the workers, which may be stopped or hold their GIL. When the driver ends the job
+or is gone, every process below the server is killed and the job's folder removed. Should the
+server itself be killed, the kernel kills its workers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import os
+import select
+import shutil
+import signal
+import socket
+import struct
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from engine.host import process
+
+REQUEST = struct.Struct("=i")
+"""The number of a worker: start it, where its socket and its stderr come along; else kill it."""
+
+REPORT = struct.Struct("=ii")
+"""The number of a worker, and its wait status: it has ended."""
+
+
+def main() -> None:
+    """Serve the driver. Arguments: requests, reports, the driver's pidfd, the job's folder."""
+    requests, reports, driver, folder = sys.argv[-4:]
+    while os.open(os.devnull, os.O_RDWR) <= 2:  # those of the driver that were closed
+        pass
+    _ForkServer(socket.socket(fileno=int(requests)), int(reports), int(driver), folder).serve()
+
+
+@dataclass
+class _Child:
+    number: int
+    control: socket.socket
+    """The worker's end of its socket: shut down, it tells the worker that its job is over."""
+
+
+class _ForkServer:
+    def __init__(self, requests: socket.socket, reports: int, driver: int, folder: str) -> None:
+        self._requests = requests
+        self._reports = reports
+        self._driver = driver
+        self._folder = folder
+        self._children: dict[int, _Child] = {}
+        """The workers that live, by process id."""
+        self._wakes, self._wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def serve(self) -> None:
+        """Start and kill workers as the driver asks, until it ends the job or is gone."""
+        _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        signal.signal(signal.SIGCHLD, lambda *_: None)  # its number goes to the pipe
+        signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
+        gc.freeze()  # memory that is not looked at stays shared with the workers
+        poll = select.poll()
+        for descriptor in (self._requests.fileno(), self._driver, self._wakes):
+            poll.register(descriptor, select.POLLIN)
+        while True:
+            ready = [descriptor for descriptor, _ in poll.poll()]
+            if self._driver in ready:
+                return self._end(_ABORT_SECONDS)
+            if self._requests.fileno() in ready and not self._answer_request():
+                return self._end(0.0)
+            if self._wakes in ready:
+                self._reap()
+
+    def _answer_request(self) -> bool:
+        """Start or kill a worker; False when the driver has ended the job."""
+        message, descriptors, _, _ = socket.recv_fds(self._requests, REQUEST.size, 2)
+        if not message:
+            return False
+        (number,) = REQUEST.unpack(message)
+        if descriptors:
+            control, log = descriptors
+            self._start(_Child(number, socket.socket(fileno=control)), log)
+        else:
+            for pid, child in self._children.items():
+                if child.number == number:
+                    os.kill(pid, signal.SIGKILL)
+        return True
+
+    def _start(self, child: _Child, log: int) -> None:
+        server = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                self._become(child, log, server)
+            finally:
+                os._exit(1)
+        os.close(log)
+        self._children[pid] = child
+
+    def _become(self, child: _Child, log: int, server: int) -> NoReturn:
+        """In the forked process: let go of what is the server's, and be a worker."""
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.setsid()
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != server:
+            os._exit(1)
+        if numbers := sys.modules.get("numpy.random"):
+            numbers.seed()  # else all workers would draw the same
+        os.dup2(log, 2)
+        for descriptor in (log, self._wakes, self._wake, self._reports, self._driver):
+            os.close(descriptor)
+        self._requests.close()
+        for other in self._children.values():
+            other.control.close()
+        process.serve(child.control)
+
+    def _reap(self) -> None:
+        """Tell the driver which workers have ended; the children that they left end here, too."""
+        with contextlib.suppress(BlockingIOError):
+            while os.read(self._wakes, 512):
+                pass
+        with contextlib.suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG)) != (0, 0):
+                self._report(*ended)
+
+    def _report(self, pid: int, status: int) -> None:
+        child = self._children.pop(pid, None)
+        if child is not None:
+            child.control.close()
+            with contextlib.suppress(OSError):  # the driver is gone
+                os.write(self._reports, REPORT.pack(child.number, status))
+
+    def _end(self, patience: float) -> None:
+        """End all workers; they have so many seconds to drop what their sinks hold."""
+        for child in self._children.values():
+            with contextlib.suppress(OSError):
+                child.control.shutdown(socket.SHUT_RDWR)
+        deadline = time.monotonic() + patience
+        while self._children and (left := deadline - time.monotonic()) > 0:
+            select.select([self._wakes], [], [], left)
+            self._reap()
+        _kill_descendants()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _kill_descendants() -> None:
+    """Kill every process below this one. Those below a killed one become children of this one."""
+    children = Path(f"/proc/self/task/{os.getpid()}/children")
+    deadline = time.monotonic() + _KILL_SECONDS
+    while time.monotonic() < deadline:
+        for pid in children.read_text().split():
+            os.kill(int(pid), signal.SIGKILL)  # not reaped yet: the number is still its own
+        try:
+            while os.waitpid(-1, os.WNOHANG) != (0, 0):
+                pass
+        except ChildProcessError:
+            return
+        time.sleep(0.002)
+
+
+def _prctl(option: int, value: int) -> None:
+    if ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), f"prctl({option}) failed")
+
+
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
+
+_ABORT_SECONDS = 1.0
+"""What workers have to remove temporary files after the driver was killed."""
+
+_KILL_SECONDS = 5.0
+"""A process that the kernel cannot end, such as one that waits for a dead disk, is left then."""

@@ -1,0 +1,1 @@
+"""Nodes, what is free on them, and which of them runs which task."""

@@ -1,0 +1,43 @@
+"""Telling of operators that many records come too late for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from engine.report.statistics import JobStatistics
+
+
+class LateRecords:
+    """Warns once of each operator of a job for which more than 1 % of its records are late.
+
+    The statistics may come from any thread.
+    """
+
+    def __init__(self, warn: Callable[[str], object]) -> None:
+        self._warn = warn
+        self._told: set[str] = set()
+        self._lock = threading.Lock()
+
+    def look(self, statistics: JobStatistics, least: int = 1) -> None:
+        """Warn where that is so now, of at least so many records."""
+        for each in statistics.operators:
+            if each.late < least or each.late <= _SHARE * each.records_in:
+                continue
+            with self._lock:
+                is_told = each.name in self._told
+                self._told.add(each.name)
+            if not is_told:
+                share = f"{100 * each.late / each.records_in:.2g} %"
+                self._warn(
+                    f"operator {each.name!r}: {each.late:,} of {each.records_in:,} records "
+                    f"({share}) came too late and were left out\n\n{_HINT}"
+                )
+
+
+_SHARE = 0.01
+_HINT = (
+    "hint: does with_event_time(…) stand right behind the source, and is each file and each share "
+    "of that in the order of its times? If not, out_of_orderness=… waits for what is behind, and "
+    "allowed_lateness=… keeps windows for it; .side('late') has what is left out"
+)

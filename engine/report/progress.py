@@ -1,0 +1,209 @@
+"""The progress of a running job: one line that renews itself, or one JSON line per second."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import os
+import queue
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from engine import console
+from engine.deployment.description import TaskStatistics
+from engine.metric import in_json
+from engine.report.statistics import JobStatistics
+from engine.report.status_line import RenewedLine, status
+
+if TYPE_CHECKING:
+    from engine.config import Progress
+
+logger = logging.getLogger("oka")
+
+
+class ProgressLine:
+    """Shows once a second what the job does now: rates and shares are those of that second.
+
+    On a terminal the line renews itself, as wide as the terminal is at that moment; elsewhere each
+    line is printed below the last. A thread of its own asks and writes: nobody else waits for a
+    worker or a reader.
+    When a JSON line cannot be written, because stdout is closed, `at_end_of_output` is called.
+    `look` gets the statistics, too, also where nothing is shown: then each ten seconds.
+    """
+
+    def __init__(
+        self,
+        mode: Progress,
+        at_end_of_output: Callable[[], None] = lambda: None,
+        look: Callable[[JobStatistics], object] = lambda _statistics: None,
+    ) -> None:
+        terminal = console.is_terminal()
+        if mode == "auto":
+            mode = "line" if terminal else "none"
+        self._write: Callable[[JobStatistics, float, float], None] = {
+            "line": self._write_line,
+            "json": self._write_json,
+            "none": _write_nothing,
+        }[mode]
+        self._is_shown = mode != "none"
+        self._tells = mode == "line"
+        self._renewed = RenewedLine() if terminal and mode == "line" else None
+        self._last = (0.0, 0, 0)
+        """Seconds and records when it was shown last."""
+        self._before: Sequence[TaskStatistics] = ()
+        """The tasks when it was shown last."""
+        self._at_end_of_output = at_end_of_output
+        self._look = look
+        self._statistics: Callable[[], Sequence[TaskStatistics]] = tuple
+        self._words: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._show_all, name="oka-progress", daemon=True)
+
+    def watch(self, statistics: Callable[[], Sequence[TaskStatistics]]) -> None:
+        """From now on show what the tasks do, as this says in another thread."""
+        self._statistics = statistics
+        self._start()
+
+    def tell(self, what: str) -> None:
+        """Show, before records flow or behind them, what the job is at."""
+        if self._tells:
+            self._start()
+            self._words.put(what)
+
+    def warn(self, what: str) -> None:
+        """Write a line to the log, whatever else is shown; nobody waits for who reads that.
+
+        It is one line: whoever collects logs of many takes each for a word of its own.
+        """
+        self._start()
+        self._words.put(_Warning(" ".join(what.split())))
+
+    def say(self, what: str) -> None:
+        """Write a line that stays, also where no progress is shown; from signal handlers, too."""
+        if self._renewed is None:
+            console.write(f"{what}\n")
+        else:
+            self._start()
+            self._words.put(_Stays(what))
+
+    def clear(self) -> None:
+        """Show what is left, and remove the line, so that what follows starts on an empty one."""
+        if self._thread.ident is not None:
+            self._words.put(None)
+            self._thread.join(_LAST_LINES_SECONDS)
+            if self._renewed is not None:
+                self._put("")
+
+    def _start(self) -> None:
+        if self._thread.ident is None:
+            self._thread.start()
+
+    def _show_all(self) -> None:
+        while True:
+            try:
+                word = self._words.get(timeout=_SECONDS if self._is_shown else _UNSHOWN_SECONDS)
+            except queue.Empty:
+                tasks = self._statistics()
+                if any(task.elapsed_seconds for task in tasks):
+                    statistics = JobStatistics.of(tasks, self._before)
+                    self._before = tasks
+                    self._look(statistics)
+                    self._show(statistics)
+                continue
+            if word is None:
+                return
+            if not isinstance(word, _Warning):
+                self._put(word)
+                continue
+            if self._renewed is not None:
+                self._put("")
+            logger.warning(word)
+
+    def _show(self, statistics: JobStatistics) -> None:
+        is_anew = statistics.elapsed_seconds < self._last[0]  # the tasks have begun again
+        now = (statistics.elapsed_seconds, statistics.records, statistics.source_records)
+        # What the tasks had counted at the checkpoint, nobody has counted again since.
+        elapsed, records, source_records = now if is_anew else self._last
+        self._last = now
+        seconds = max(1e-9, statistics.elapsed_seconds - elapsed)
+        self._write(
+            statistics,
+            max(0, statistics.records - records) / seconds,
+            max(0, statistics.source_records - source_records) / seconds,
+        )
+
+    def _write_line(self, statistics: JobStatistics, at_sinks: float, at_sources: float) -> None:
+        columns = sys.maxsize if self._renewed is None else terminal_columns() - 1
+        self._put(status(statistics, at_sinks, at_sources, columns))
+
+    def _put(self, line: str) -> None:
+        renewed = self._renewed
+        if renewed is None:
+            text = f"{line}\n"
+        elif isinstance(line, _Stays):
+            text = f"{renewed.renewed('', terminal_columns())}{line}\n"
+        else:
+            text = renewed.renewed(line, terminal_columns())
+        console.write(text, patience=0.0)
+
+    def _write_json(self, statistics: JobStatistics, at_sinks: float, at_sources: float) -> None:
+        line = {
+            "schema": "oka.progress/1",
+            "elapsed_seconds": statistics.elapsed_seconds,
+            "records": statistics.records,
+            "source_records": statistics.source_records,
+            "throughput": at_sinks,
+            "source_throughput": at_sources,
+            "latency_us": dataclasses.asdict(statistics.latency),
+            **in_json(statistics),
+            "bottleneck": statistics.bottleneck,
+            "operators": [dataclasses.asdict(operator) for operator in statistics.operators],
+        }
+        if not console.write(json.dumps(line) + "\n", sys.stdout, patience=None):
+            self._at_end_of_output()
+
+
+class _Warning(str):
+    """A line for the log."""
+
+    __slots__ = ()
+
+
+class _Stays(str):
+    """A line that no other is written over."""
+
+    __slots__ = ()
+
+
+@contextmanager
+def telling(what: str, mode: Progress = "auto") -> Iterator[Callable[[str], None]]:
+    """Show what is going on for as long as the block runs, which may say something else."""
+    line = ProgressLine(mode)
+    line.tell(what)
+    try:
+        yield line.tell
+    finally:
+        line.clear()
+
+
+def terminal_columns() -> int:
+    """Those of stderr's terminal at this moment; 80 where it does not tell."""
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or _USUAL_COLUMNS
+    except (AttributeError, OSError, ValueError):
+        return _USUAL_COLUMNS
+
+
+def _write_nothing(_statistics: JobStatistics, _at_sinks: float, _at_sources: float) -> None:
+    pass
+
+
+_USUAL_COLUMNS = 80
+_SECONDS = 1.0
+"""Between two looks at the tasks."""
+_UNSHOWN_SECONDS = 10.0
+"""The same where nobody sees them."""
+_LAST_LINES_SECONDS = 1.0

@@ -1,0 +1,1 @@
+"""One task at work: its loops, its chain of operators, its timers, snapshots and figures."""

@@ -1,0 +1,584 @@
+"""The operators of one task as a list of batch functions.
+
+A per-record operator becomes one comprehension over the batch, so that nothing of ours stands
+around the user's function; per batch there is one call for each operator. Each tells of itself, and
+of the record that it was at, as an exception passes through it (`Chain.failing`): at no cost while
+nothing fails.
+
+A batch is a list of records or a `pyarrow.RecordBatch`. Where the one could come to an operator
+that takes the other, a check stands between them: nothing is checked per record, nor twice.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+from engine import console
+from engine.checkpoint.lasting import keeping
+from engine.columns import is_columns, refusal
+from engine.deployment.description import OperatorStatistics
+from engine.deployment.reply import text_of
+from engine.graph.failing import Failing
+from engine.graph.logical import LogicalOperator
+from engine.graph.operator import (
+    START_OF_TIME,
+    BatchFunction,
+    BatchOperator,
+    Properties,
+    RecordOperator,
+    SinkOperator,
+    TaskContext,
+    Watermark,
+)
+from engine.graph.splits import Splits
+from engine.network import Batch, Paired
+from engine.rescued import rescued
+from engine.state import KeyedState
+from engine.task.drift import aligned_operator
+from engine.task.sinks import Sinks
+
+if TYPE_CHECKING:
+    from engine.task.rescue import Rescuer, Tell
+
+Run = Callable[[Any], Any]
+Around = Callable[[Run, Failing, str, str | None], Run]
+"""Of an operator's function, and the names of it and of the operator before it in the chain."""
+SideOutputs = Mapping[str, Callable[[list[Any]], None]]
+"""Where an operator's side outputs go that something reads, by their names."""
+
+
+class Chain:
+    """The opened operators of a task, in order; `process` takes a batch through all of them.
+
+    It is the only operator's own function where there is one alone.
+    Operators that give one record for each are not counted: their records are those of the one
+    before. So is a native aggregation, which merges the updates of a batch: each record's effect is
+    in what it emits.
+    """
+
+    def __init__(self) -> None:
+        self.failing = Failing()
+        self.reached: Callable[[str], None] = lambda _operator: None
+        """Called when an operator has emitted all that its limit lets through."""
+        self.around: Around | None = None
+        """What tests put around each operator."""
+        self._names: list[str] = []
+        self._counters: list[list[int] | None] = []
+        self.functions: dict[str, BatchFunction] = {}
+        """Those of the operators of batches, by operator name."""
+        self._runs: list[Run] = []
+        self._places: list[_Place] = []
+        self._timed: list[_Place] = []
+        self._stretches = [Stretch()]
+        self._rescuers: Mapping[str, Rescuer] = {}
+        self.accepts_columns = True
+        self._columns_hint: str | None = None
+        self.process: Run = _unchanged
+        self._contexts: dict[str, TaskContext] = {}
+        self.sinks = Sinks(self.failing)
+
+    def open(
+        self,
+        operators: Sequence[LogicalOperator],
+        context: TaskContext,
+        *,
+        encoded: bool,
+        side_outputs: Mapping[str, SideOutputs] | None = None,
+        rescuers: Mapping[str, Rescuer] | None = None,
+        decoding: Callable[[Run], Run] | None = None,
+    ) -> None:
+        """Open the operators, in order; called once, in the task's process.
+
+        `encoded` tells that batches come from the network; they are decoded if the first operator
+        needs records, by what `decoding` makes of the function that does it. The others are by
+        operator name: where side outputs go, and what takes the records that fail where they do not
+        fail the job.
+        """
+        runs = self._runs
+        self._rescuers = rescuers or {}
+        aligned, _ = aligned_operator(operators)
+        first = operators[0].operator.properties if operators else _OPEN
+        self.accepts_columns = may_be_columns = first.accepts_columns
+        self._columns_hint = first.columns_hint
+        if encoded and not first.accepts_encoded:
+            may_be_columns |= self._columns_hint is not None  # which the decoder does not know
+            decode: Run = Batch.decode if may_be_columns else Batch.to_list
+            runs.append(decode if decoding is None else decoding(decode))
+        gives_pairs, in_step = False, not encoded
+        before = None
+        for operator in operators:
+            tell = self.failing.at_work(operator.name)
+            tell()
+            properties = operator.operator.properties
+            if gives_pairs:
+                runs.append(_made)
+            if may_be_columns and not properties.accepts_columns:
+                runs.append(_records_only(operator.name, properties.columns_hint, tell))
+            rescue = self._rescuers.get(operator.name)
+            outputs = (side_outputs or {}).get(operator.name, {})
+            own = replace(
+                context,
+                rescue=rescue,
+                check=None if rescue is None else rescue.check,
+                side_outputs=outputs,
+                failing=self.failing,
+                identity=operator.identity,
+                drift=context.drift if operator is aligned else None,
+                splits=context.splits if in_step else Splits(),
+            )
+            self._contexts[operator.name] = own
+            run, counter = self._open(operator, own)
+            in_step = in_step and _is_in_step(self.functions.get(operator.name))
+            if properties.limit is not None and counter is not None:
+                reached = partial(self.reached, operator.name)
+                run = _limited(run, counter, properties.limit, reached)
+            if self.around is not None:
+                run = self.around(run, self.failing, operator.name, before)
+            before = operator.name
+            self._names.append(operator.name)
+            self._counters.append(counter)
+            runs.append(run)
+            may_be_columns = properties.accepts_columns
+            gives_pairs = properties.emits_pairs
+        self.failing.operator = None
+        if len(runs) == 1:
+            self.process = runs[0]
+        elif runs:
+            self.process = _in_turn(tuple(runs))
+
+    def end(self) -> Iterator[Any]:
+        """What leaves the chain after its last batch: what operators still had, each in turn.
+
+        It goes through the operators behind, which see it before their own end.
+        """
+        for place in self._places:
+            yield from self._given(place, place.function.on_end)
+
+    def take_side(self, records: list[Any]) -> Iterator[Any]:
+        """What leaves the chain as its first operator takes records of its side input."""
+        yield from self._given(self._places[0], self._places[0].function.take_side, records)
+
+    def advance(self, watermark_us: int, stretch: Stretch | None = None) -> Iterator[Any]:
+        """What leaves the chain in front of a watermark, which is ignored unless it rises.
+
+        It comes of the chain's inputs, or of the operator that the stretch begins behind.
+        """
+        stretch = stretch or self._stretches[0]
+        if watermark_us > stretch.watermark:
+            stretch.watermark = watermark_us
+            for place in stretch.places:
+                yield from self._given(place, place.function.on_watermark, watermark_us)
+
+    def idle(self, stretch: Stretch | None = None) -> None:
+        """Tell operators that event time goes on without what their inputs bring."""
+        for place in (stretch or self._stretches[0]).places:
+            self.failing.operator = place.name
+            place.function.on_idle()
+        self.failing.operator = None
+
+    @property
+    def makers(self) -> list[BatchFunction]:
+        """Those that make watermarks; what the chain's inputs tell of time ends at the first."""
+        return [stretch.maker for stretch in self._stretches if stretch.maker is not None]
+
+    @property
+    def holders(self) -> list[BatchFunction]:
+        """Those that hold markers until the results have left."""
+        return [
+            place.function
+            for place in self._places
+            if type(place.function).hold_markers is not BatchFunction.hold_markers
+        ]
+
+    def made_watermarks(self) -> Iterator[tuple[Stretch, Watermark]]:
+        """The watermarks that operators have made since this was called, each for its stretch."""
+        for stretch in self._stretches:
+            maker = stretch.maker
+            if maker is not None and (watermark := maker.watermark) is not None:
+                maker.watermark = None
+                yield stretch, watermark
+
+    def reaches_outputs(self, stretch: Stretch | None) -> bool:
+        """Whether what is told of event time there leaves the chain."""
+        return (stretch or self._stretches[0]) is self._stretches[-1]
+
+    @property
+    def has_timers(self) -> bool:
+        """Whether an operator has an `on_timer`."""
+        return bool(self._timed)
+
+    def is_full(self) -> bool:
+        """Whether an operator takes no element now."""
+        return any(place.function.full for place in self._timed)
+
+    def next_timer(self) -> int | None:
+        """When the first timer is due, on the clock of the task."""
+        first: int | None = None
+        for place in self._timed:
+            timer = place.function.next_timer
+            if timer is not None and (first is None or timer < first):
+                if not isinstance(timer, int | float):
+                    self.failing.operator = place.name
+                    raise TypeError(
+                        f"next_timer is {timer!r:.80}, expected nanoseconds of context.now_ns()"
+                    )
+                first = timer
+        return first
+
+    def fire(self, now_ns: int) -> Iterator[Any]:
+        """What leaves the chain as the timers that are due by now are called, each once."""
+        for place in self._timed:
+            timer = place.function.next_timer
+            if timer is not None and timer <= now_ns:
+                place.function.next_timer = None
+                yield from self._given(place, place.function.on_timer, now_ns)
+
+    def refuse(self, batch: Any) -> NoReturn:
+        """Raise what the first operator says of columns, where it takes none."""
+        self.failing.operator = self._names[0]
+        raise refusal(self._names[0], batch, self._columns_hint)
+
+    def fails_behind(self) -> None:
+        """Tell that what fails has left the chain, such as a record that cannot be encoded."""
+        self.failing.operator = self._names[-1] if self._names else None
+
+    def cancel(self) -> None:
+        """Wake what waits in an operator; from any thread, and raises nothing."""
+        calls = {name: function.cancel for name, function in list(self.functions.items())}
+        _call_all(calls, "operator {!r} could not be cancelled")
+
+    def release(self) -> None:
+        """Let the operators go of what they hold; raises nothing."""
+        calls = {name: function.close for name, function in self.functions.items()}
+        _call_all(calls, "operator {!r} could not be closed")
+
+    def abort(self) -> None:
+        """Drop what the sinks hold that have not committed; idempotent, and raises nothing."""
+        _call_all(self.sinks.abort(), "sink {!r} could not drop its output")
+
+    def statistics(self, records: int) -> list[OperatorStatistics]:
+        """Records into and out of each operator, where `records` went into the first.
+
+        While the operators open, those that did.
+        """
+        found = []
+        for name, counter in zip(self._names, self._counters, strict=False):
+            rescue = self._rescuers.get(name)
+            out = records if counter is None else counter[0]
+            function = self.functions.get(name)
+            failures, late = (function.failures, function.late) if function else (0, 0)
+            errors = (rescue.errors, rescue.first_error) if rescue else (0, None)
+            found.append(OperatorStatistics(name, records, out, failures, *errors, late))
+            records = out
+        return found
+
+    def metrics(self) -> list[Mapping[str, Any]]:
+        """What the operators have measured; from any thread."""
+        return [function.metrics() for function in list(self.functions.values())]
+
+    @property
+    def watermark(self) -> int:
+        """The last that left the chain, or came to its end."""
+        return self._stretches[-1].watermark
+
+    def _given(
+        self, place: _Place, give: Callable[..., Iterable[Any] | None], *arguments: Any
+    ) -> Iterator[Any]:
+        """What an operator gives that was called without a batch, through those behind it."""
+        rest = _in_turn(tuple(self._runs[place.following :]))
+        self.failing.operator = place.name
+        rescuer = self._rescuers.get(place.name)
+        for batch in give(*arguments) or ():
+            _check_batch(batch, give.__name__)
+            place.counter[0] += len(batch)
+            yield rest(batch)
+            self.failing.operator = place.name  # others have worked meanwhile
+        if rescuer is not None:
+            rescuer.send()
+        self.failing.operator = None
+
+    def snapshot(self) -> dict[str, KeyedState]:
+        """What the operators keep, by their identity, of those that do; between two batches."""
+        kept = {}
+        for name, function in self.functions.items():
+            self.failing.operator = name
+            with keeping(name, "saved"):
+                state = function.snapshot()
+            if state is not None:
+                kept[self._contexts[name].identity] = state
+        self.failing.operator = None
+        return kept
+
+    @property
+    def watermarks(self) -> dict[str, int]:
+        """How far event time is, by identities of those that make watermarks; "" is the inputs."""
+        told = {each.identity: each.watermark for each in self._stretches}
+        return {name: time_us for name, time_us in told.items() if time_us > START_OF_TIME}
+
+    def advance_to(self, watermarks: Mapping[str, int]) -> Iterator[Any]:
+        """Go on where event time was, as `watermarks` told; what leaves the chain meanwhile."""
+        for each in self._stretches:
+            yield from self.advance(watermarks.get(each.identity, START_OF_TIME), each)
+
+    def restore(
+        self,
+        snapshots: Sequence[Mapping[str, KeyedState]],
+        meanings: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+    ) -> None:
+        """Go on where all tasks of the job were, however many; before the first batch.
+
+        `meanings` is what operators said of what they kept, by their identity.
+        """
+        for name, function in self.functions.items():
+            self.failing.operator = name
+            own = self._contexts[name]
+            if states := [kept[own.identity] for kept in snapshots if own.identity in kept]:
+                with keeping(name, "read"):
+                    share = KeyedState.share(states, own.index, own.parallelism)
+                    meaning = meanings.get(own.identity, {})
+                    function.restore(replace(share, meaning=meaning))
+        self.failing.operator = None
+
+    def _open(
+        self, operator: LogicalOperator, context: TaskContext
+    ) -> tuple[Run, list[int] | None]:
+        """The operator's batch function, and its counter if it changes the number of records."""
+        kind, name = operator.operator, operator.name
+        tell = self.failing.at_work(name)
+        counter = [0]
+        if isinstance(kind, RecordOperator):
+            if (rescuer := self._rescuers.get(name)) is not None:
+                run = _counted(rescued(rescuer.checked(kind), rescuer), counter, tell)
+                return rescuer.around(run, tell), counter
+            if kind.form == "map":
+                return _map(kind.function, tell), None
+            form = _filter if kind.form == "filter" else _flat_map
+            return form(kind.function, counter, tell), counter
+        if isinstance(kind, BatchOperator):
+            function = kind.open(context)
+            if not isinstance(function, BatchFunction):
+                raise TypeError(
+                    f"{type(kind).__name__}.open returned {type(function).__name__} "
+                    f"{function!r:.80}, expected a BatchFunction"
+                )
+            self.functions[operator.name] = function
+            place = _Place(operator.name, function, counter, following=len(self._runs) + 1)
+            self._places.append(place)
+            self._stretches[-1].places.append(place)
+            if kind.properties.makes_watermarks:
+                self._stretches.append(Stretch(function, context.identity))
+            if type(function).on_timer is not BatchFunction.on_timer:
+                self._timed.append(place)
+            process: Run = function.process
+            rescuer = self._rescuers.get(name)
+            if rescuer is not None and function.keeps_nothing:
+                process = rescuer.checked_batches(process)
+            compacts = kind.properties.compacts
+            # One that takes what is encoded is the first, which needs not tell of itself.
+            if not (compacts and kind.properties.accepts_encoded):
+                process = _counted(process, counter, tell)
+            if rescuer is not None:
+                process = rescuer.around(process, tell)
+            return process, None if compacts else counter
+        assert isinstance(kind, SinkOperator), f"unknown kind of operator {kind!r}"
+        writer = kind.open(context)
+        self.sinks.add(name, context.identity, writer)
+        return _sink(writer.write, tell), None
+
+
+class _Place(NamedTuple):
+    """An operator that may emit without a batch: at the end, a watermark or a timer."""
+
+    name: str
+    function: BatchFunction
+    counter: list[int]
+    following: int
+    """Where in the chain's functions those behind it begin."""
+
+
+class Stretch:
+    """Operators in a row that hear of the same watermarks, from the inputs or behind a maker.
+
+    The last of them is the maker of the next stretch, if there is one.
+    """
+
+    def __init__(self, maker: BatchFunction | None = None, identity: str = "") -> None:
+        self.maker = maker
+        self.identity = identity
+        """Of the maker."""
+        self.places: list[_Place] = []
+        self.watermark = START_OF_TIME
+        """The last that they heard of."""
+
+
+def _is_in_step(function: BatchFunction | None) -> bool:
+    """Whether each record leaves an operator with the batch that brings it."""
+    if function is None or function.in_step:
+        return True
+    by_itself = ("on_end", "on_timer", "on_watermark", "take_side")
+    kind = type(function)
+    return all(getattr(kind, each) is getattr(BatchFunction, each) for each in by_itself)
+
+
+def _call_all(calls: Mapping[str, Callable[[], None]], failed: str) -> None:
+    """Call for each operator; what one raises is told, and keeps nothing from the others."""
+    for name, call in calls.items():
+        try:
+            call()
+        except BaseException as error:  # noqa: BLE001 - it is the user's, and is told
+            console.write(f"{failed.format(name)}: {text_of(error)}\n")
+
+
+def _unchanged(batch: Any) -> Any:
+    return batch
+
+
+_OPEN = Properties(accepts_columns=True)
+"""Of a chain without operators, which leaves the choice to whoever takes its batches."""
+
+
+def _records_only(name: str, hint: str | None, tell: Tell) -> Run:
+    def run(batch: Any) -> Any:
+        if is_columns(batch):
+            tell()
+            raise refusal(name, batch, hint)
+        return batch
+
+    return run
+
+
+def _made(batch: Any) -> Any:
+    """Pairs as a list of tuples."""
+    return batch.to_list() if type(batch) is Paired else batch
+
+
+def _in_turn(runs: tuple[Run, ...]) -> Run:
+    def process(batch: Any) -> Any:
+        for run in runs:
+            batch = run(batch)
+        return batch
+
+    return process
+
+
+def _map(function: Callable[[Any], Any], tell: Tell) -> Run:
+    def run(batch: list[Any]) -> list[Any]:
+        if len(batch) == 1:  # a comprehension costs more than the call that it makes
+            record = batch[0]
+            try:
+                return [function(record)]
+            except BaseException:
+                tell().on(record)
+                raise
+        records = iter(batch)
+        try:
+            return [function(record) for record in records]
+        except BaseException:
+            tell().at(batch, records)
+            raise
+
+    return run
+
+
+def _filter(function: Callable[[Any], Any], counter: list[int], tell: Tell) -> Run:
+    def run(batch: list[Any]) -> list[Any]:
+        records = iter(batch)
+        try:
+            out = [record for record in records if function(record)]
+        except BaseException:
+            tell().at(batch, records)
+            raise
+        counter[0] += len(out)
+        return out
+
+    return run
+
+
+def _flat_map(function: Callable[[Any], Any], counter: list[int], tell: Tell) -> Run:
+    def run(batch: list[Any]) -> list[Any]:
+        out: list[Any] = []
+        record = None
+        try:
+            for record in batch:
+                out += function(record)
+        except BaseException as error:
+            tell().on(record)
+            if isinstance(error, TypeError):
+                raise _explained(error) from None
+            raise
+        counter[0] += len(out)
+        return out
+
+    return run
+
+
+def _explained(error: TypeError) -> TypeError:
+    """In place of what Python says where the function of `flat_map` returned no iterable."""
+    here = error.__traceback__
+    found = re.match("'(.*)' object is not iterable", str(error))
+    if found is None or here is None or here.tb_next is not None:
+        return error
+    kind = found.group(1)
+    returned = "None" if kind == "NoneType" else f"an object of type {kind}"
+    return TypeError(
+        f"the function of flat_map returned {returned}, expected an iterable of records\n\n"
+        "hint: return a list: [] for no record, [record] for one"
+    )
+
+
+def _counted(function: Run, counter: list[int], tell: Tell) -> Run:
+    def run(batch: Any) -> Any:
+        if type(batch) is list and not batch:  # neither records nor columns: nothing came
+            return batch
+        try:
+            out = function(batch)
+            if type(out) is not list:
+                _check_batch(out, "process")
+            counter[0] += len(out)
+            return out
+        except BaseException:
+            tell()
+            raise
+
+    return run
+
+
+def _limited(function: Run, counter: list[int], limit: float, reached: Callable[[], None]) -> Run:
+    def run(batch: Any) -> Any:
+        nonlocal limit
+        out = function(batch)
+        if counter[0] >= limit:
+            limit = math.inf
+            reached()
+        return out
+
+    return run
+
+
+def _check_batch(out: object, method: str) -> None:
+    """Raise TypeError unless the method has given a batch."""
+    if not isinstance(out, list | Paired) and not is_columns(out):
+        raise TypeError(
+            f"{method}() gave {type(out).__name__} {out!r:.80}, expected a list of records or a "
+            "pyarrow.RecordBatch\n\nhint: [] for no record, [record] for one"
+        )
+
+
+def _sink(write: Callable[[Any], None], tell: Tell) -> Run:
+    def run(batch: Any) -> Any:
+        if not len(batch):
+            return batch
+        try:
+            write(batch)
+        except BaseException:
+            tell()
+            raise
+        return batch
+
+    return run

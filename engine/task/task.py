@@ -1,0 +1,592 @@
+"""One task at work: batches from the source or the input gate, through the chain, and out.
+
+Per batch from the gate there is only `out = chain.process(batch)` and `deliver(out)`; `SourceLoop`
+has the loop of a source. The rest of this file opens, ends and counts.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import zip_longest
+from typing import Any, NamedTuple
+
+from engine.checkpoint import TaskSnapshot
+from engine.deployment.description import (
+    OperatorStatistics,
+    TaskDescription,
+    TaskStatistics,
+)
+from engine.deployment.scheduling import take_turns
+from engine.deployment.services import Services
+from engine.errors import StorageError
+from engine.graph.failing import Failing
+from engine.graph.logical import LogicalOperator
+from engine.graph.operator import (
+    ERRORS,
+    BatchFunction,
+    SinkOperator,
+    SourceOperator,
+    TaskContext,
+)
+from engine.metric import together
+from engine.network import (
+    Batch,
+    Cancelled,
+    ChannelLost,
+    Control,
+    LatencyHistogram,
+    Network,
+    OutputGate,
+    open_output_gate,
+    use_precise_timers,
+)
+from engine.task.chain import Chain, Stretch
+from engine.task.channel_watch import watched
+from engine.task.clock import SYSTEM_CLOCK, Clock, Receive
+from engine.task.counted import Counted, Counts, counts_of
+from engine.task.drift import Drift, aligned_operator
+from engine.task.heap import fill_gaps
+from engine.task.measured import measured
+from engine.task.rescue import Rescuer, ServiceRescuer, decoding, emitting
+from engine.task.shares import ENDED
+from engine.task.side import SideInput, drop_rest, drop_rest_beside
+from engine.task.sinks import Prepared
+from engine.task.snapshots import Snapshots
+from engine.task.source import Deliver, SourceLoop, control_of
+from engine.task.thread_time import ThreadTime
+from engine.task.timers import Timers
+from engine.task.window import SteadyWindow
+
+
+class Task:
+    """One execution vertex at work. `run` blocks until its input ends, it fails, or `cancel`.
+
+    `statistics`, `end_source` and `cancel` may be called from any thread.
+    """
+
+    def __init__(
+        self,
+        description: TaskDescription,
+        network: Network,
+        services: Services | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+        snapshots: Snapshots | None = None,
+    ) -> None:
+        config = description.config
+        first, *rest = description.operators
+        self.description = description
+        self.chain = Chain()
+        self._network = network
+        self._snapshots = snapshots
+        """Takes what the task is at barriers; None without checkpoints."""
+        self._services = Services() if services is None else services
+        self._longest_pause = 0.0
+        """Seconds that it took to gather what it was."""
+        self.lost: Callable[[ChannelLost], None] = lambda _error: None
+        """Told, in another thread, if a channel is lost while the task waits for its source."""
+        self._gates: list[OutputGate] = []
+        self._cancelled = threading.Event()
+        self._clock = clock
+        _, drift_us = aligned_operator(description.operators)
+        self.drift = None if drift_us is None or clock.is_virtual else Drift(drift_us)
+        """Holds the source, where its operators say how far it may be ahead of others."""
+        self._source = (
+            SourceLoop(
+                first.operator,
+                self.chain,
+                config.marker_interval,
+                clock,
+                self.drift,
+                has_barriers=snapshots is not None,
+            )
+            if isinstance(first.operator, SourceOperator)
+            else None
+        )
+        self._received = 0
+        """Records that came through the input gate."""
+        self._chained = description.operators if self._source is None else rest
+        self._last_operator = description.operators[-1].name
+        self._is_sink = isinstance(description.operators[-1].operator, SinkOperator)
+        self._latency = LatencyHistogram()
+        self._deliver: Deliver = self._observe
+        self._window = SteadyWindow(
+            config.warmup_seconds, clock, self._records, self._restart_latency
+        )
+        self._thread: ThreadTime | None = None
+        self._started: _Moment | None = None
+        self._emitted: _Moment | None = None
+        self._ended: _Moment | None = None
+        self._last: TaskStatistics | None = None
+        self._counted = Counted()
+        """What was counted up to the checkpoint that it goes on from."""
+
+    def run(self) -> TaskStatistics:
+        """Open the operators, work until the input ends, deliver all, and have the sinks prepare.
+
+        Their output becomes final with `commit`, once every task of the job has come this far.
+        """
+        with self._services.entered():
+            return self._run()
+
+    def _run(self) -> TaskStatistics:
+        self._thread = ThreadTime()
+        self._started = self._now()
+        use_precise_timers()
+        fill_gaps()
+        if self.description.bulk:
+            take_turns(self.description.neighbours)
+        config = self.description.config
+        side = (
+            SideInput(self._network, self.description, self._services.ready)
+            if self.description.has_side_input
+            else None
+        )
+        start = None if self._snapshots is None else self._snapshots.start
+        context = TaskContext(
+            task_name=self.description.name,
+            index=self.description.index,
+            parallelism=self.description.parallelism,
+            batch_size=config.batch_size,
+            job_name=config.name,
+            pickle=self.description.pickle,
+            gate=side,
+            now_ns=self._clock.now_ns,
+            is_virtual=self._clock.is_virtual,
+            wake=self.wake,
+            drift=self.drift,
+            checkpoints=start is not None,
+            generation=0 if start is None else start.generation,
+            committed=0 if start is None else start.committed,
+            open_shares=None if start is None or not start.epoch else start.open_shares,
+        )
+        try:
+            self._process(context, side)
+        finally:
+            self.chain.release()
+        self._window.end()
+        self._emitted = self._now()
+        self.chain.failing.operator = self._last_operator  # what publishes is the last
+        self._services.finish()
+        self.chain.failing.operator = None
+        self._network.finish()
+        self._ended = self._now()
+        self._last = self.statistics()
+        if self._snapshots is None:
+            self.chain.sinks.prepare()
+        else:
+            self._write_snapshot(self._snapshots.epoch + 1, is_finished=True)
+        return self._last
+
+    def _process(self, context: TaskContext, side: SideInput | None) -> None:
+        """Take all batches through the chain, and what its operators have left at the end."""
+        self._deliver, side_outputs = self._open_outputs()
+        self.chain.open(
+            self._chained,
+            context,
+            encoded=self._source is None,
+            side_outputs=side_outputs,
+            rescuers=_rescuers(self._chained, side_outputs, self.chain.failing, self._services),
+            decoding=partial(decoding, services=self._services),
+        )
+        self._check_cancelled()  # from here on, `cancel` wakes what waits in the operators
+        if holders := self.chain.holders:
+            self._deliver = _with_results(self._deliver, holders)
+        if side is None or not side.holds:
+            self._services.ready()
+        if makers := self.chain.makers:
+            self._deliver = self._then_tell_time(self._deliver, makers)
+        if self._snapshots is not None and self._restore(self._snapshots):
+            self._window.begin()
+            self._drain(side)
+            return
+        timers = Timers(self.chain, self._clock, self._fire)
+        if self._source is not None:
+            own = replace(context, identity=self.description.operators[0].identity)
+            with watched(self._network, self.lost):
+                self._source.run(own, self._deliver, self._window, timers, self._pass_on)
+            self._check_cancelled()
+        else:
+            receive = timers.around(self._clock.around(self._network.receive))
+            if side is None:
+                self._run_from_gate(receive)
+            else:
+                self._run_beside(side, receive)
+        self._emit(self.chain.end())
+
+    def _emit(self, given: Iterator[Any]) -> None:
+        """Deliver what the chain gives without a batch."""
+        for out in given:
+            self._check_cancelled()
+            try:
+                self._deliver(out)
+            except BaseException:
+                self.chain.fails_behind()
+                raise
+
+    def _restore(self, snapshots: Snapshots) -> bool:
+        """Go on where the tasks of the last checkpoint were; whether this one had ended."""
+        kept, description = snapshots.read(), self.description
+        self._counted = Counted.of(kept, description)
+        self.chain.restore([each.operators for each in kept], snapshots.start.meanings)
+        if self._source is not None:
+            first = description.operators[0]
+            ends = not first.operator.properties.gives_again
+            self._source.restore(
+                {
+                    share: ENDED if each.finished and ends else position
+                    for each in kept
+                    for share, position in each.positions.get(first.identity, {}).items()
+                    if share % description.parallelism == description.index
+                },
+                max((each.shares for each in kept), default=0) or description.parallelism,
+            )
+        ours = (e.prepared for e in kept if e.index % description.parallelism == description.index)
+        self.chain.sinks.restore(snapshots.start.epoch, ours)
+        at_work = [each.watermarks for each in kept if not each.finished]
+        names = set.intersection(*map(set, at_work)) if at_work else ()
+        least = {name: min(each[name] for each in at_work) for name in names}
+        self._emit(self.chain.advance_to(least))
+        return snapshots.start.is_finished
+
+    def _drain(self, side: SideInput | None) -> None:
+        """Wait for the end of the inputs, which have ended before."""
+        if side is not None:
+            side.resume()
+        if self.drift is not None:
+            self.drift.tell(None)  # the other sources do not wait for this one
+        if self._source is None:
+            drop_rest(self._network, self._services)
+
+    def _write_snapshot(self, epoch: int, *, is_finished: bool = False) -> None:
+        """Gather what the task is between two elements; another thread writes it."""
+        assert self._snapshots is not None
+        description, source = self.description, self._source
+        first = description.operators[0].identity
+        began = time.monotonic()
+        prepared = self._prepare(self._snapshots, epoch, is_finished)
+        if prepared is None:
+            return
+        self._snapshots.write(
+            epoch,
+            TaskSnapshot(
+                vertex=description.vertex,
+                index=description.index,
+                parallelism=description.parallelism,
+                finished=is_finished,
+                chain=tuple(operator.identity for operator in description.operators),
+                operators={} if is_finished else self.chain.snapshot(),
+                watermarks=self.chain.watermarks,
+                positions={} if source is None else {first: source.positions},
+                shares=0 if source is None else source.shares,
+                prepared=prepared,
+                counts=self._counts(),
+            ),
+        )
+        self._longest_pause = max(self._longest_pause, time.monotonic() - began)
+
+    def _prepare(self, snapshots: Snapshots, epoch: int, is_finished: bool) -> Prepared | None:
+        """What the sinks have prepared; None where their storage is away, and the epoch given up.
+
+        The next takes what this one has left. A task that has finished has no other, and tries on.
+        """
+        while True:
+            try:
+                return self.chain.sinks.prepare(epoch)
+            except StorageError as error:
+                if not error.is_away:
+                    raise
+                self.chain.failing.operator = None
+                snapshots.fail(epoch, error)
+            if not is_finished:
+                return None
+            self._wait_again()
+
+    def _wait_again(self) -> None:
+        self._cancelled.wait(_AGAIN_SECONDS)
+        self._check_cancelled()
+
+    def begin_epoch(self, epoch: int, is_last: bool) -> None:
+        """Have the source send the barrier of an epoch behind its batch, unless it has ended."""
+        if self._source is not None:
+            self._source.begin_epoch(epoch, is_last)
+
+    def commit(self) -> dict[str, Any]:
+        """Make all of the sinks' output final; what each has, by operator."""
+        return self.chain.sinks.commit()
+
+    def commit_epoch(self, epoch: int, failing: Failing) -> None:
+        """Make the sinks' output final up to this epoch, as soon as their storage is there."""
+        while True:
+            try:
+                self.chain.sinks.commit(epoch, failing)
+                return
+            except StorageError as error:
+                if self._snapshots is None or not error.is_away:
+                    raise
+                self._snapshots.fail(epoch, error)
+            self._wait_again()
+
+    def abort(self) -> None:
+        """Drop what the sinks hold, unless it has become final or was dropped; from any thread."""
+        self.chain.abort()
+
+    def end_source(self) -> None:
+        """Let the source end after its next batch, as if it had no more; idempotent."""
+        if self._source is not None:
+            self._source.end()
+            self._services.end_source()
+
+    def cancel(self) -> None:
+        """Make `run` raise Cancelled at its next batch; idempotent."""
+        self._cancelled.set()
+        if self._source is not None:
+            self._source.cancel()
+        self._network.cancel()
+        self._services.cancel()
+        self.chain.cancel()
+
+    def wake(self) -> None:
+        """Call timers that are due now, if the task waits for an element; from any thread."""
+        if not self.chain.has_timers:
+            return
+        if self._source is None:
+            self._network.wake()
+        else:
+            self._source.wake()
+
+    def statistics(self) -> TaskStatistics:
+        """What the task has done up to now."""
+        if self._last is not None:
+            return self._last
+        network = self._network.statistics()
+        now = self._now()
+        started, ended = self._started or now, self._ended or now
+        emitted = self._emitted or ended
+        elapsed = (ended.ns - started.ns) / 1e9
+        idle = network.idle_seconds + (self._source.waited_seconds if self._source else 0.0)
+        blocked = network.blocked_seconds + (ended.ns - emitted.ns) / 1e9
+        inside = max(0.0, elapsed - idle - blocked)
+        at_work = inside if emitted.at_work is None else emitted.at_work
+        waiting = max(0.0, inside - at_work)
+        return TaskStatistics(
+            vertex=self.description.vertex,
+            index=self.description.index,
+            operators=tuple(self._operators(self._records_in())),
+            elapsed_seconds=elapsed,
+            busy_seconds=inside - waiting,
+            waiting_seconds=waiting,
+            idle_seconds=idle,
+            blocked_seconds=blocked,
+            source_window=self._window.bounds() if self._source else None,
+            sink_window=self._window.bounds() if self._is_sink else None,
+            latency=self._latency.to_bytes() if self._is_sink else None,
+            **self._counted.with_metrics(
+                measured(
+                    network,
+                    self._services,
+                    self.chain,
+                    ended.process_seconds - started.process_seconds,
+                )
+            ),
+            checkpoint_pause_ms=1e3 * self._longest_pause,
+        )
+
+    def _counts(self) -> Counts:
+        """What it has counted, between two batches."""
+        records = self._received if self._source is None else self._source.emitted
+        began = 0.0 if self._started is None else self._started.process_seconds
+        metrics = together([{"cpu_seconds": time.process_time() - began}, *self.chain.metrics()])
+        return counts_of(
+            self.description,
+            self._operators(records),
+            self._counted.with_metrics(metrics),
+        )
+
+    def _now(self) -> _Moment:
+        at_work = self._thread.seconds_at_work() if self._thread is not None else None
+        return _Moment(self._clock.now_ns(), time.process_time(), at_work)
+
+    def _operators(self, records: int) -> list[OperatorStatistics]:
+        """What they have counted, of so many records into the first."""
+        first = self.description.operators[0].name
+        found = [OperatorStatistics(first, 0, records)] if self._source else []
+        found += self.chain.statistics(records)
+        unopened = self.description.operators[len(found) :]
+        found += [OperatorStatistics(operator.name, 0, 0) for operator in unopened]
+        return self._counted.with_operators(found)
+
+    def _records(self) -> tuple[int, int]:
+        """Records into the task, or out of its source; and out of its last operator."""
+        records = self._records_in()
+        return records, self._operators(records)[-1].records_out
+
+    def _records_in(self) -> int:
+        return self._received if self._source is None else self._source.records
+
+    def _open_outputs(self) -> tuple[Deliver, dict[str, dict[str, Deliver]]]:
+        """Where the chain's records go, and those of side outputs, by operator and output."""
+        emits: list[Deliver] = []
+        side_emits: dict[str, dict[str, list[Deliver]]] = {}
+        for output in self.description.outputs:
+            pickle = self.description.pickles(output)
+            gate = open_output_gate(self._network, output.partitioner, output.channels, pickle)
+            self._gates.append(gate)
+            emit = emitting(gate.emit, self._services)
+            if output.side_output is None:
+                emits.append(emit)
+            else:
+                operator, name = output.side_output
+                side_emits.setdefault(operator, {}).setdefault(name, []).append(emit)
+        sides = {
+            operator: {name: _emit_to_all(emits) for name, emits in outputs.items()}
+            for operator, outputs in side_emits.items()
+        }
+        return _emit_to_all(emits) if emits else self._observe, sides
+
+    def _observe(self, _out: Any, stamps: list[int] | None = None) -> None:
+        if stamps:
+            self._latency.record_many(stamps, self._clock.now_ns())
+
+    def _check_cancelled(self) -> None:
+        if self._cancelled.is_set():
+            raise Cancelled("the task was cancelled")
+
+    def _restart_latency(self) -> None:
+        self._latency = LatencyHistogram()
+
+    def _run_from_gate(self, receive: Receive) -> None:
+        process, deliver = self.chain.process, self._deliver
+        element = receive()
+        self._window.begin()
+        while element is not None:
+            if type(element) is Control:
+                self._pass_on(element)
+            else:
+                out = process(element)
+                markers = element.markers
+                try:
+                    deliver(out, markers)
+                except BaseException:
+                    self.chain.fails_behind()
+                    raise
+                del out  # the next has its memory, which is in the caches
+                self._received += len(element)
+                if markers:
+                    self._window.pass_marker()
+            element = receive()
+
+    def _pass_on(self, control: Control, stretch: Stretch | None = None) -> None:
+        """To the operators, and to all tasks downstream, behind what operators give at it.
+
+        What tells of time goes to this stretch of the chain, and on if it is the last.
+        """
+        if control.time_us is not None:
+            self._emit(self.chain.advance(control.time_us, stretch))
+        elif control.epoch is None:
+            self.chain.idle(stretch)
+        elif self._snapshots is not None:
+            self._write_snapshot(control.epoch)
+        if control.epoch is not None or self.chain.reaches_outputs(stretch):
+            for gate in self._gates:
+                gate.send_control(control)
+        self._tell_time()
+
+    def _then_tell_time(self, deliver: Deliver, makers: list[BatchFunction]) -> Deliver:
+        """As `deliver`; behind it, the watermarks that these operators have made."""
+
+        def deliver_and_tell(out: Any, stamps: list[int] | None = None) -> None:
+            deliver(out, stamps)
+            for maker in makers:
+                if maker.watermark is not None:
+                    self._tell_time()
+
+        return deliver_and_tell
+
+    def _fire(self, given: Iterator[Any]) -> None:
+        """Deliver what timers give, and the watermarks that they make."""
+        self._emit(given)
+        self._tell_time()
+
+    def _tell_time(self) -> None:
+        for stretch, watermark in self.chain.made_watermarks():
+            self._pass_on(control_of(watermark), stretch)
+
+    def _run_beside(self, side: SideInput, receive: Receive) -> None:
+        """As `_run_from_gate`, with a side input, whose records are not counted."""
+        to_list = decoding(Batch.to_list, self._services)
+
+        def take(batch: Batch) -> None:
+            self._fire(self.chain.take_side(to_list(batch)))
+
+        try:
+            self._run_from_gate(side.around(receive, take))
+        except Cancelled:
+            if side.error is not None:
+                raise side.error from None
+            raise
+        if side.is_awaited:
+            return
+        threading.Thread(
+            target=drop_rest_beside,
+            args=(self._network, self._services),
+            name="oka-side",
+            daemon=True,
+        ).start()
+
+
+def _with_results(deliver: Deliver, holders: Sequence[BatchFunction]) -> Deliver:
+    """As `deliver`; markers leave with the results that these operators give for their records."""
+
+    def deliver_with_results(out: Any, stamps: list[int] | None = None) -> None:
+        for holder in holders:
+            stamps = holder.hold_markers(stamps or [])
+        deliver(out, stamps)
+
+    return deliver_with_results
+
+
+def _emit_to_all(emits: list[Deliver]) -> Deliver:
+    if len(emits) == 1:
+        return emits[0]
+
+    def emit_to_all(out: Any, stamps: list[int] | None = None) -> None:
+        for emit in emits:
+            emit(out, stamps)
+
+    return emit_to_all
+
+
+def _rescuers(
+    operators: Sequence[LogicalOperator],
+    side_outputs: Mapping[str, Mapping[str, Deliver]],
+    failing: Failing,
+    services: Services,
+) -> dict[str, Rescuer]:
+    """By the names of the operators whose failures do not fail the job."""
+    found: dict[str, Rescuer] = {}
+    for operator, following in zip_longest(operators, operators[1:]):
+        if operator.operator.properties.on_error != "fail":
+            emit = side_outputs.get(operator.name, {}).get(ERRORS)
+            found[operator.name] = Rescuer(emit, failing)
+        elif services.has_rescue:
+            check = None if following is None else following.operator.properties.check
+            found[operator.name] = ServiceRescuer(services, failing, check)
+    return found
+
+
+class _Moment(NamedTuple):
+    """The clocks of a task, read together."""
+
+    ns: int
+    process_seconds: float
+    """CPU time of the process."""
+    at_work: float | None
+    """Of the task's thread, since the task began."""
+
+
+_AGAIN_SECONDS = 1.0
+"""Between two tries of sinks whose storage is away."""

@@ -1,0 +1,72 @@
+"""Finding a function that changes a record in place: what was emitted is compared before and after.
+
+An operator may keep what it has emitted, as `reduce` does: a function behind it that changes the
+record changes what the operator goes on with, and what comes then depends on batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from engine.errors import EngineError
+from engine.graph.failing import Failing
+from engine.network import Batch
+from engine.task.failure import shortened
+
+Run = Callable[[Any], Any]
+
+
+class RecordChanged(EngineError):
+    """A function has changed a record that it was given, which may be kept by who emitted it."""
+
+
+def leaves_records(run: Run, failing: Failing, name: str, before: str | None) -> Run:
+    """The batch function of operator `name`, which fails where it changes what `before` gave it.
+
+    None is a source, or an operator of another task.
+
+    Records are compared as they are encoded: whatever they are, nothing asks for their `==`. One
+    that cannot be encoded is not looked at.
+    """
+
+    def checked(batch: Any) -> Any:
+        if type(batch) is not list:
+            return run(batch)
+        records = list(batch)  # the list itself is the function's
+        given = [_encoded(record) for record in records]
+        out = run(batch)
+        for record, was in zip(records, given, strict=True):
+            if was is None:
+                continue
+            now = _encoded(record)
+            if now is None or _bytes(now) != _bytes(was):
+                failing.operator = name
+                failing.on(was.to_list()[0])
+                giver = "it was given" if before is None else f"{before!r} gave it"
+                raise RecordChanged(
+                    f"it made {shortened(record)} of a record that {giver}, expected the record as "
+                    "it was",
+                    hint="return a new record, such as {**record, 'n': 1} or "
+                    "dataclasses.replace(record, n=1)",
+                )
+        return out
+
+    return checked
+
+
+def _encoded(record: Any) -> Batch | None:
+    """The record as it is now; None where nothing can change, or cannot be seen."""
+    if type(record) in _NEVER_CHANGE:
+        return None
+    try:
+        return Batch.from_list([record], pickle=True)
+    except Exception:  # noqa: BLE001 - whatever it is, no channel has to carry it
+        return None
+
+
+def _bytes(batch: Batch) -> Any:
+    return batch.__reduce__()[1]
+
+
+_NEVER_CHANGE = frozenset({bool, bytes, float, int, str, type(None)})
