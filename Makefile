@@ -71,6 +71,10 @@ lint: $(BUILT) ## formatting, lints, types, direction of imports
 	$(BIN)/python -m mypy.stubtest engine._native --mypy-config-file pyproject.toml
 	$(BIN)/lint-imports
 	$(BIN)/python tests/check_crates.py
+	$(BIN)/python tests/draw_map.py --check
+
+map: $(INSTALLED) ## the map in ARCHITECTURE.md, anew
+	$(BIN)/python tests/draw_map.py
 
 format: $(INSTALLED) ## format Rust and Python
 	cargo fmt
