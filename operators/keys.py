@@ -16,7 +16,7 @@ from engine.graph.operator import (
     TaskContext,
 )
 from engine.network import Finder, KeyExtractError, partition
-from engine.record import dict_key
+from engine.record import comparable_key, dict_key
 from engine.rescued import rescued
 from operators.elementwise import check_function
 
@@ -167,9 +167,14 @@ def check_item(method: str, item: object) -> None:
 
 
 def found_again(key: Any, values: dict[Any, Any]) -> tuple[Any, Any]:
-    """A key that was not found, as a dict finds it if it is a NaN; its value, or `NONE`."""
+    """A key that was not found, as a dict finds it; its value, or `NONE`."""
     key = dict_key(key)
     try:
+        return key, values.get(key, NONE)
+    except TypeError:
+        pass
+    try:
+        key = comparable_key(key)
         return key, values.get(key, NONE)
     except TypeError:
         raise unhashable(key) from None

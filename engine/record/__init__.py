@@ -33,6 +33,7 @@ from collections.abc import Callable
 from datetime import date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal
 from fractions import Fraction
+from numbers import Integral
 from operator import is_
 from typing import Any
 from uuid import UUID
@@ -201,6 +202,19 @@ def dict_key(value: Any) -> Any:
         from engine.record import numpy as record_numpy
 
         return math.nan if record_numpy.is_nan(value) else value
+    return value
+
+
+def comparable_key(value: Any) -> Any:
+    """`value` with Python's integers for NumPy's, inside tuples and frozensets, too.
+
+    `Decimal(1) == np.int64(1)` raises TypeError, where a dict compares keys of one hash.
+    """
+    kind = type(value)
+    if kind is tuple or kind is frozenset:
+        return kind(map(comparable_key, value))
+    if kind.__module__ == "numpy" and isinstance(value, Integral):
+        return int(value)
     return value
 
 

@@ -188,6 +188,7 @@ class Kept(ProcessFunction):
 @given(before=records, after=records, tasks=parallelism, others=parallelism)
 @example([(key, 1) for key in ODD_KEYS], [(key, 2) for key in ODD_KEYS], 3, 5)
 @example([(key, 0.5) for key in ODD_KEYS], [], 5, 2)
+@example([(Decimal(1), 0), (np.int64(1), 0)], [(np.int64(1), 2), ((np.int8(1), 0), 1)], 1, 2)
 def test_records(name: str, before: list[Any], after: list[Any], tasks: int, others: int) -> None:
     flow = planned(FLOWS[name])
     expected = once(flow, [before, after])
