@@ -27,7 +27,7 @@ from engine.graph.operator import BatchFunction, BatchOperator, TaskContext
 from engine.job import Plan
 from engine.network import Network, open_output_gate
 from engine.partitioner import Hash
-from engine.record import dict_key
+from engine.record import comparable_key, dict_key
 from engine.state import KeyedState
 from engine.task.chain import Chain
 from operators import (
@@ -138,6 +138,11 @@ class OwnCount(BatchOperator):
         return _OwnCount()
 
 
+def as_key(value: Any) -> Any:
+    """As a dict finds it again, whatever else is in it."""
+    return comparable_key(dict_key(value))
+
+
 class _OwnCount(BatchFunction):
     def __init__(self) -> None:
         self.counts: dict[Any, tuple[Any, int]] = {}
@@ -145,8 +150,8 @@ class _OwnCount(BatchFunction):
     def process(self, batch: list[Any]) -> list[Any]:
         out = []
         for key, _ in batch:
-            first, count = self.counts.get(dict_key(key), (key, 0))
-            self.counts[dict_key(key)] = (first, count + 1)
+            first, count = self.counts.get(as_key(key), (key, 0))
+            self.counts[as_key(key)] = (first, count + 1)
             out.append((first, count + 1))
         return out
 
@@ -417,5 +422,5 @@ def shown(emitted: list[Any], width: int = 1) -> list[str]:
     for batch in emitted:
         rows = [tuple(row.values()) for row in batch.to_pylist()] if is_columns(batch) else batch
         for row in rows:
-            last[dict_key(row[:width])] = row
+            last[as_key(row[:width])] = row
     return sorted(map(repr, last.values()))
