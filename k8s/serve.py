@@ -90,10 +90,10 @@ def _refuse(parameters: Mapping[str, Any], slots: int | None, options: Options) 
 def _gateways(planned: Plan) -> list[tuple[GatewaySettings, int]]:
     """What gateways serve, and how many do so at one port."""
     return [
-        (each.operator.properties.gateway, vertex.parallelism)
+        (gateway, vertex.parallelism)
         for vertex in planned.execution.job.vertices
         for each in vertex.operators
-        if each.operator.properties.gateway is not None
+        if (gateway := each.operator.properties.wanted(GatewaySettings)) is not None
     ]
 
 
