@@ -29,7 +29,8 @@ from engine.json_values import ENCODER
 from engine.owner import Owner
 from operators.sinks.claims import Claim
 from operators.sinks.lines import lines
-from operators.sinks.places import CLAIM, Draft, place_of
+from operators.sinks.places import CLAIM, Draft
+from operators.sinks.url import place_of
 
 logger = logging.getLogger("oka")
 _KEPT = {"kind": "files"}

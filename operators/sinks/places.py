@@ -121,23 +121,6 @@ class Draft(ABC):
             self.file.close()
 
 
-def place_of(where: str | os.PathLike[str]) -> Place:
-    """The place of a folder or of s3://bucket/prefix; GraphError for what is none."""
-    text = os.fspath(where)
-    if text.startswith("s3://"):
-        from operators.sinks.objects import S3Prefix  # here: most jobs never talk to S3
-
-        return S3Prefix(text)
-    if text.startswith("s3:/"):
-        raise GraphError(
-            f"the folder is {where!r}, expected a folder or s3://bucket/prefix",
-            "give s3://… as a text: a Path has one slash where there were two",
-        )
-    if "://" in text or not text:
-        raise GraphError(f"the folder is {text!r}, expected a folder or s3://bucket/prefix")
-    return Folder(Path(text))
-
-
 class Folder(Place):
     """A folder of the machine that a task is on; several may share it."""
 
