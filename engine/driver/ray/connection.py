@@ -141,15 +141,19 @@ def _lost(error: Exception) -> DriverLost | None:
 
 
 def title(node: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]]) -> str:
-    """What to call a node of these: by address and by the name that it was given.
+    """What to call a node beside these: by address and by the name that it was given.
 
-    Several of one machine differ in the first digits of their ids.
+    Several that live on one machine differ in the first digits of their ids.
+
+    >>> first, second = ({"NodeManagerAddress": "10.0.0.2", "NodeID": id} for id in ("a1", "b2"))
+    >>> title(first, [first]), title(first, [second]), title(first, [first, second])
+    ('10.0.0.2', '10.0.0.2', '10.0.0.2 (a1)')
     """
     address, name = node["NodeManagerAddress"], node.get("NodeName")
     alike = [each for each in nodes if each["NodeManagerAddress"] == address]
     if name not in (None, "", address):
         return f"{address} ({name})"
-    return address if len(alike) == 1 else f"{address} ({node['NodeID'][:6]})"
+    return address if len(alike) <= 1 else f"{address} ({node['NodeID'][:6]})"
 
 
 def _current() -> object:

@@ -29,7 +29,7 @@ def living_nodes() -> tuple[list[Mapping[str, Any]], list[DrainingNode]]:
     alive = [node for node in nodes if node["Alive"]]
     if by_client():
         return alive, []
-    names = {node["NodeID"]: title(node, nodes) for node in nodes}
+    names = {node["NodeID"]: title(node, alive) for node in nodes}
     own = ray.get_runtime_context().get_node_id()
     if all(node["NodeID"] != own for node in alive):
         raise DriverLost(
