@@ -1,0 +1,58 @@
+"""The program of docs/extending.md, as it stands there, and beside a failure."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+from collections import defaultdict
+from contextlib import closing
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from tests.first_hour import readme
+
+ROOT = Path(__file__).parents[2]
+(PROGRAM,) = readme.programs(ROOT / "docs/extending.md")
+FAILS_ONCE = """
+class MedianFunction(MedianFunction):
+    def process(self, batch):
+        if sum(map(len, self.amounts.values())) > 4000 and not os.path.exists("failed"):
+            open("failed", "w").close()
+            raise RuntimeError("this comes once")
+        return super().process(batch)
+
+
+database = os."""
+
+
+def expected() -> dict[str, float]:
+    amounts = defaultdict(list)
+    for number in range(20_000):
+        amounts[["Berlin", "Accra", "Lima", "Oslo"][number % 4]].append(float(number % 101))
+    return {city: median(each) for city, each in amounts.items()}
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["as it is", "fails once"])
+def test_medians_are_written_once(fails: bool, tmp_path: Path) -> None:
+    program = PROGRAM.replace("\ndatabase = os.", FAILS_ONCE, 1) if fails else PROGRAM
+    assert (program != PROGRAM) is fails
+    (tmp_path / "medians.py").write_text(program)
+    done = subprocess.run(
+        [sys.executable, "medians.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "failed").exists() is fails
+    with closing(sqlite3.connect(tmp_path / "payments.db")) as connection:
+        rows = list(connection.execute("select city, amount from medians"))
+    assert sorted(rows) == sorted(expected().items())
+    assert str(dict(rows)) in done.stdout
