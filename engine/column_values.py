@@ -1,4 +1,4 @@
-"""Values as a column, and back: none becomes another on the way, or it is refused.
+"""Values as a column, and back: a value that a column would change is refused.
 
 PyArrow cuts off what a type does not hold: 2.75 is 2 in a column of integers, a datetime its day.
 """
@@ -19,7 +19,7 @@ def array_of(values: Sequence[Any], kind: pa.DataType | None = None) -> pa.Array
     """A column of this type, or else of that of the values, which holds each of them.
 
     Floats are rounded to the precision of the type. Of a struct, fields that it lacks are left out.
-    Raises TypeError for what is no such column.
+    Raises TypeError for values that do not fit.
     """
     import pyarrow
 
@@ -40,7 +40,7 @@ def array_of(values: Sequence[Any], kind: pa.DataType | None = None) -> pa.Array
 
 
 def field_of(values: Sequence[Any], field: pa.Field) -> pa.Array:
-    """As `array_of`; TypeError also for None where a field is not nullable."""
+    """As `array_of`; raises TypeError also for None where a field is not nullable."""
     array = array_of(values, field.type)
     check_nulls(field, array)
     return array
@@ -67,9 +67,9 @@ def as_type(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def values_of(array: pa.Array) -> list[Any]:
-    """Its values as Python has them, whether or not pandas is installed: none is of its classes.
+    """The column's values as Python objects; none is of a class of pandas.
 
-    ValueError as `in_microseconds`.
+    Raises ValueError as `in_microseconds` does.
     """
     found: list[Any] = in_microseconds(array).to_pylist()
     return found
@@ -78,7 +78,8 @@ def values_of(array: pa.Array) -> list[Any]:
 def in_microseconds(array: pa.Array) -> pa.Array:
     """The column with microseconds in place of nanoseconds; itself where it has none.
 
-    ValueError for a time that is no whole number of them, which Python has no class for.
+    Raises ValueError for a time that is no whole number of microseconds: Python has no class for
+    it.
     """
     import pyarrow
 
@@ -217,7 +218,7 @@ def _null_in(field: pa.Field, array: pa.Array) -> str | None:
 
 
 def _holds(found: Any, value: Any) -> bool:
-    """Whether what is found again is the value that was given."""
+    """Whether the value read back is the value that was given."""
     value = _plain(value)
     if value is None or found is None:
         return found is value

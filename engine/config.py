@@ -187,7 +187,7 @@ class JobConfig:
 
     @cached_property
     def ports(self) -> range | None:
-        """Those of `port_range`, which is text; None where any will do."""
+        """The ports that `port_range` says in text; None where any will do."""
         if self.port_range is None:
             return None
         text = self.port_range if isinstance(self.port_range, str) else ""

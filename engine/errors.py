@@ -95,7 +95,7 @@ class WorkerLost(EngineError):
 
 
 class DriverLost(EngineError):
-    """The driver's node has left the cluster, with which the job ends; or this is no driver."""
+    """The driver's node has left the cluster, which ends the job; or this is no driver."""
 
 
 class ChannelLost(EngineError):
@@ -143,7 +143,7 @@ class StorageError(EngineError):
 
     @property
     def is_away(self) -> bool:
-        """Whether nobody answered, or who did cannot now: the same request may pass later."""
+        """Whether the server did not answer, or cannot now: the same request may pass later."""
         return self.code in _AWAY
 
 

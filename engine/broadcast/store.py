@@ -86,7 +86,7 @@ class ModelStore:
         )
 
     def unpublished(self, via: Via, version: int, name: str, error: Exception) -> Descriptor:
-        """The record to emit for a model that could not be published: whoever reads it is told."""
+        """The record to emit for a model that could not be published: readers get the error."""
         number = self._published = self._published + 1
         failure = error.message if isinstance(error, EngineError) else f"{error!r}"
         nothing = Layout.of("bytes", [])
@@ -144,7 +144,7 @@ class ModelStore:
         return fetched
 
     def _discard_dropped(self) -> None:
-        """What no one has read is taken from the node all the same: it waits for this task."""
+        """Take unread models from the node all the same: it waits for this task."""
         for _ in range(len(self._dropped)):
             try:
                 descriptor = self._dropped.popleft()

@@ -20,17 +20,18 @@ class View:
     last: int
     """The number of the last entry; 0 in an empty log."""
     generation: int
-    """Of the driver that made it; where that cannot be read, the highest that it can be."""
+    """The generation of the driver that made the last entry; where that entry cannot be read,
+    the highest possible one."""
     base: int | None
     """The number of the epoch that a driver goes on from; a damaged one may be a claim."""
     epochs: Mapping[int, Manifest]
-    """By their numbers, in order."""
+    """Epochs by their numbers, in order."""
     damaged: Mapping[int, CheckpointError]
     """Entries that cannot be read, by their numbers: epochs or claims."""
     owner: Owner | None
     """Who claimed last, where that can be read."""
     passed: list[str]
-    """Names of claims that others claimed behind."""
+    """Names of claims with a later claim behind them."""
 
     def find(self, wanted: str | int) -> int:
         """The number of the epoch of this number, savepoint or damaged entry of this name."""
@@ -87,7 +88,7 @@ class Entries:
         return self._contents[number]
 
     def view(self) -> View:
-        """All that there is now."""
+        """The log as it is now."""
         while True:
             numbers = self._numbers()
             found: dict[int, dict[str, Any]] = {}

@@ -22,7 +22,7 @@ class keeping:  # noqa: N801 - it is used as a function, and leaves no frame of 
         self._done: Literal["saved", "read"] = done
 
     def __enter__(self) -> None:
-        """Nothing is to be done."""
+        """Do nothing."""
 
     def __exit__(self, kind: type | None, error: BaseException | None, _traceback: object) -> None:
         """Raise the error of ours in place of the other."""

@@ -40,7 +40,7 @@ class Claim:
 class CheckpointLog:
     """The epochs of one job, as one driver sees them. One thread at a time.
 
-    Invariant: what `store` returned from is what every later driver goes on from, or later.
+    Invariant: once `store` has returned, every later driver goes on from that epoch or a later one.
     """
 
     def __init__(self, storage: Storage) -> None:
@@ -84,11 +84,11 @@ class CheckpointLog:
 
     @property
     def claimed(self) -> str:
-        """The file that says so, which whoever works for this driver has to see."""
+        """The file of the claim: each worker of this driver has to see it."""
         return entry(self._claimed)
 
     def store(self, manifest: Manifest) -> None:
-        """Make an epoch what later drivers go on from. Raises Fenced, StorageError.
+        """Store an epoch, from which later drivers go on. Raises Fenced, StorageError.
 
         After a StorageError it may be stored or not; the same manifest may be stored again, or the
         next.
@@ -228,7 +228,7 @@ class CheckpointLog:
         return [name for name in data if name not in needed and since <= _made_by(name) < until]
 
     def _highest_epoch(self, view: View) -> int:
-        """That was ever stored. Damaged ones are known by their data, which stays beside them."""
+        """The highest epoch ever stored; a damaged one is known by the data beside it."""
         epochs = set(self._number_of)
         if view.damaged:
             epochs |= {_made_by(name)[1] for name in self._storage.list("data")}

@@ -15,7 +15,7 @@ from engine.errors import CheckpointError
 from engine.record.registry import RecordClass, Reference
 
 FORMAT = 6
-"""Of manifests and snapshot files; one that reads a format reads all before it."""
+"""The format of manifests and snapshot files. Code that reads a format reads all earlier ones."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,11 @@ class SnapshotEntry:
     operators: tuple[str, ...] = ()
     """Identities of all that the task ran, in their order."""
     keys: Mapping[str, int] = field(default_factory=dict)
-    """Identities of those that have state, and how many keys each has."""
+    """Identities of operators with state, and how many keys each has."""
     sources: tuple[str, ...] = ()
-    """Identities of those that have positions."""
+    """Identities of sources with positions."""
     sinks: tuple[str, ...] = ()
-    """Identities of those that have prepared output."""
+    """Identities of sinks with prepared output."""
     classes: tuple[tuple[Reference, RecordClass], ...] = ()
     """What references to classes in it stand for; from format 4 on."""
 
@@ -95,7 +95,7 @@ class Manifest:
     ended: float = 0.0
     """When its last task had written."""
     meanings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """What operators say of what they keep, by their identity; from format 6 on."""
+    """What the state of each operator means, by its identity; from format 6 on."""
 
     @property
     def bytes(self) -> int:
@@ -113,7 +113,7 @@ class Manifest:
         return {name: task.parallelism for task in self.tasks for name in task.operators}
 
     def open_shares(self, source: str) -> frozenset[int]:
-        """The numbers of the shares of this source that a task reads which has not finished."""
+        """The numbers of the shares of this source that unfinished tasks read."""
         return frozenset(
             share
             for task in self.tasks

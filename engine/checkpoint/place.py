@@ -11,7 +11,7 @@ from engine.errors import ConfigError
 
 
 def open_storage(url: str | os.PathLike[str]) -> Storage:
-    """The storage of a folder, which need not be there yet; ConfigError for what is none."""
+    """The storage in a folder, which need not exist yet, or in S3. Raises ConfigError."""
     text = os.fspath(url)
     if not text:
         raise ConfigError("the place of checkpoints is '', expected a folder or s3://bucket/prefix")

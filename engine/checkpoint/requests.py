@@ -1,4 +1,4 @@
-"""What is asked of a running job through the folder of its checkpoints, from any machine.
+"""Requests to a running job through the folder of its checkpoints, from any machine.
 
     requests/ID   what somebody asks; removed when the job's driver has taken it up
     answers/ID    what became of it; removed by whoever asked
@@ -24,17 +24,17 @@ Stop = Literal["no", "now", "drain"]
 
 @dataclass(frozen=True)
 class Request:
-    """A savepoint; with a `parallelism`, one that the job goes on from with that."""
+    """A request for a savepoint; with a `parallelism`, the job then goes on with that."""
 
     savepoint: str | None
-    """Its name; None, of one with an `id`, asks for none, only whether a driver is there."""
+    """Its name. With an `id`, None asks for no savepoint, only whether a driver is there."""
     stop: Stop = "no"
     """Whether the job ends behind it: now, or with all that it has taken in worked off."""
     parallelism: int | None = None
     id: str = ""
 
     def __post_init__(self) -> None:
-        """Raises ConfigError for a name that `resume` would not find, and what nobody can do."""
+        """Raises ConfigError for a name that `resume` would not find, or an impossible setting."""
         if self.savepoint is not None or not self.id:
             check_name(self.savepoint)
         if self.stop not in get_args(Stop):
@@ -125,7 +125,7 @@ class Requests:
             self._storage.delete([name, answer])
 
     def is_answered(self, within: float = 5.0) -> bool:
-        """Whether a driver is there that looks at what is asked of it."""
+        """Whether a driver is there that answers requests."""
         try:
             self.ask(Request(None, id=secrets.token_hex(8)), answered_within=within)
         except CheckpointError:
@@ -133,7 +133,7 @@ class Requests:
         return True
 
     def take(self) -> list[Request]:
-        """Take up what is asked; each has to be answered."""
+        """Take up the requests; each needs an `answer`."""
         taken = []
         for name in self._storage.list("requests"):
             found = self._read(name)
@@ -148,7 +148,7 @@ class Requests:
         self._storage.put(f"answers/{request.id}", seal("answer", told))
 
     def refuse_all(self, why: str) -> None:
-        """Answer all that nobody took up, and remove answers that nobody waits for any more."""
+        """Refuse all requests not taken up, and remove answers that nobody waits for any more."""
         answers = {name: self._read(name) for name in self._storage.list("answers")}
         last = time.time() - _KEPT_SECONDS
         self._storage.delete(name for name, each in answers.items() if each and each["at"] < last)

@@ -21,12 +21,12 @@ class RestoredTask:
     """A task to be, and what it reads."""
 
     entries: tuple[SnapshotEntry, ...]
-    """Snapshots with anything for the task, in the order of vertices and indexes. Of keyed state it
-    goes on with the keys whose hashes come to it, of positions with the shares j for which j modulo
-    its parallelism is its index, and so it commits what was prepared by the tasks of such an index.
+    """Snapshots with anything for the task, in the order of vertices and indexes. The task takes
+    the keys whose hashes come to it, and the positions of the shares j for which j modulo its
+    parallelism is its index. It commits what the tasks of such indexes have prepared.
     """
     finished: bool
-    """Whether all of these had ended: it ends at once, too, with its sink's commit."""
+    """Whether all of these tasks had ended: this one then ends at once, with its sink's commit."""
 
 
 def plan_restore(
@@ -41,8 +41,8 @@ def plan_restore(
 
     Operators that the manifest does not have start empty. CheckpointError for what an
     operator kept that no task has and `drop` does not name: state, a position, or output, unless
-    that was `committed`. So it is for what an operator kept that it says something else of now, in
-    `meanings`.
+    that was `committed`. It raises the same for state that means something else now, as `meanings`
+    says.
     """
     wanted = {identity for operators, _, _ in tasks for identity in operators}
     _check_all_wanted(manifest, wanted, set(drop), committed)

@@ -16,25 +16,28 @@ class S3Storage(Storage):
 
     @property
     def url(self) -> str:
-        """As it was given."""
+        """The URL, as it was given."""
         return self._s3.url
 
     def put(self, name: str, *parts: bytes | memoryview) -> None:
-        """As the base says; no object is ever torn."""
+        """Write an object, over one of this name; no object is ever torn."""
         self._s3.put(name, b"".join(parts))
 
     def get(self, name: str) -> bytes:
-        """As the base says."""
+        """A whole object; raises a StorageError that `is_missing` if there is none."""
         return self._s3.get(name)
 
     def create(self, name: str, data: bytes) -> bool:
-        """As the base says; after a StorageError it may be there or not."""
+        """Write an object unless the name has one; True if this call wrote it.
+
+        After a StorageError it may be there or not.
+        """
         return self._s3.create(name, data)
 
     def list(self, prefix: str) -> list[str]:
-        """As the base says."""
+        """Names of all objects below this folder of names, in order."""
         return [key for key, _ in self._s3.list(prefix)]
 
     def delete(self, names: Iterable[str]) -> None:
-        """As the base says."""
+        """Remove objects; missing ones are ignored."""
         self._s3.delete(list(names))

@@ -1,8 +1,8 @@
 """One task at a barrier, and the files that it is kept in.
 
-The first file has all. Each of those behind it has what is of no key, and of keyed state what has
-changed since the file before: of each 64-bit hash of a key by which something has, the entries that
-there are now. It names the checksum of the file that it is based on.
+The first file has the whole state. Each later file has the state without keys and the changes of
+keyed state since the file before: for each 64-bit hash of a key with a change, all entries it has
+now. A file names the checksum of the file that it is based on.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class TaskSnapshot:
     prepared: Mapping[str, Any] = field(default_factory=dict)
     """What sinks by identity are to commit."""
     counts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """What operators by identity had counted, by the names of `OperatorStatistics`; "" is the task,
-    by the names of `Metrics`."""
+    """Counts of each operator, by identity and the names of `OperatorStatistics`; "" has those
+    of the task, by the names of `Metrics`."""
 
 
 class SnapshotWriter:
@@ -143,10 +143,10 @@ class SnapshotWriter:
 
 
 def read_snapshot(storage: Storage, entry: SnapshotEntry) -> TaskSnapshot:
-    """The snapshot again; CheckpointError, naming the file, where it is not what was written.
+    """Read a snapshot; raises CheckpointError, which names the file, where one is gone or damaged.
 
-    So it is where a file is gone and, naming the operator, where it has objects of classes that
-    have changed since.
+    It also raises CheckpointError, which names the operator, for objects of classes that have
+    changed since.
     """
     snapshot = decode_snapshot((file.name, _view(storage, file)) for file in entry.files)
     if record_registry.changed():
@@ -164,7 +164,7 @@ def _check_classes(identity: str, state: KeyedState) -> None:
 
 
 def decode_snapshot(files: Iterable[tuple[str, bytes | memoryview]]) -> TaskSnapshot:
-    """The snapshot in the files of these names and bytes; CheckpointError if they are none."""
+    """The snapshot in files of these names and bytes; raises CheckpointError if they hold none."""
     kept: dict[str, _Kept] = {}
     last: str | None = None
     for name, data in files:
@@ -198,7 +198,7 @@ def decode_snapshot(files: Iterable[tuple[str, bytes | memoryview]]) -> TaskSnap
 
 @dataclass(frozen=True)
 class _Kept:
-    """Entries of an operator, and what has come to them since, the oldest first."""
+    """Entries of an operator and the later changes to them, the oldest first."""
 
     entries: KeyedEntries
     changes: tuple[tuple[KeyedEntries, bytes], ...] = ()
@@ -256,7 +256,7 @@ def _view(storage: Storage, file: SnapshotFile) -> bytes | memoryview:
 def _next(
     before: Mapping[str, _Kept], head: Mapping[str, Any], parts: Parts, identity: str
 ) -> _Kept:
-    """What an operator has come to with one more file."""
+    """The state of an operator after one more file."""
     if ("changed", identity) in parts:
         changed = KeyedEntries.from_bytes(parts["changed", identity], head["changed"][identity])
         change = changed, bytes(parts["removed", identity])
@@ -295,4 +295,4 @@ def _entries_of_format_1(parts: Parts, identity: str, count: int) -> KeyedEntrie
 
 
 _MOST_DELTAS = 8
-"""Files that one task's snapshot needs beside the first; together at most half as large as that."""
+"""The most files of changes behind a first one; together they are at most half as large as it."""

@@ -30,7 +30,7 @@ Parts: TypeAlias = Mapping[tuple[str, str], memoryview]
 def pack(head: Mapping[str, Any], parts: Mapping[tuple[str, str], Sequence[Part]]) -> list[Part]:
     """The bytes of a file, in parts of which none is copied; the last is the checksum.
 
-    What goes by one name is given in parts, too, one behind the other.
+    The bytes of each name may come in several parts, one behind the other.
     """
     parts = dict(sorted(parts.items(), key=_in_place_first))
     lengths = [[*name, size(part)] for name, part in parts.items()]
@@ -76,18 +76,18 @@ def unpack(name: str, data: bytes | memoryview) -> tuple[dict[str, Any], Parts]:
 
 
 def size(parts: Sequence[Part]) -> int:
-    """Bytes of all together."""
+    """The bytes of all parts together."""
     return sum(map(len, parts))
 
 
 def checksum(data: bytes | memoryview) -> str:
-    """What is at the end of a file."""
+    """The checksum for the end of a file."""
     return data[-_DIGEST:].hex()
 
 
 @contextmanager
 def readable(name: str) -> Iterator[None]:
-    """What goes wrong with the content of the file of this name is a CheckpointError."""
+    """Turn errors in the content of this file into CheckpointError, which names the file."""
     try:
         yield
     except _UNREADABLE as error:

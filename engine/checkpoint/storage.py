@@ -39,14 +39,14 @@ class Storage(ABC):
         """A whole file; a StorageError that `is_missing` if there is none."""
 
     def view(self, name: str) -> bytes | memoryview:
-        """As `get`, of a file that is written once: all who look at it may share its memory."""
+        """As `get`, of a file that is written once: all its readers may share its memory."""
         return self.get(name)
 
     @abstractmethod
     def create(self, name: str, data: bytes) -> bool:
-        """Write a file unless there is one of this name; whether this call wrote it.
+        """Write a file unless there is one of this name; True if this call wrote it.
 
-        Of any number of callers on any machines one hears True.
+        Of any number of callers on any machines, one gets True.
         """
 
     @abstractmethod
@@ -55,14 +55,14 @@ class Storage(ABC):
 
     @abstractmethod
     def delete(self, names: Iterable[str]) -> None:
-        """Remove files; those that there are not do not matter."""
+        """Remove files; missing ones are ignored."""
 
     def sweep(self) -> None:  # noqa: B027 - most leave nothing
         """Remove what was left by a `create` whose process died in the middle of it."""
 
 
 def is_missing(error: StorageError) -> bool:
-    """Whether it says that there is no such file."""
+    """Whether the error says that there is no such file."""
     return error.code in ("NotFound", "NoSuchKey")
 
 
@@ -88,26 +88,29 @@ class FolderStorage(Storage):
         return str(self._folder)
 
     def put(self, name: str, *parts: bytes | memoryview) -> None:
-        """As the base says."""
+        """Write a file, over one of this name, as these parts one behind the other."""
         path = self._folder / name
         with _told(path):
             self._in_folder(path.parent, lambda: self._write(path, *parts))
 
     def get(self, name: str) -> bytes:
-        """As the base says."""
+        """A whole file; raises a StorageError that `is_missing` if there is none."""
         path = self._folder / name
         with _told(path):
             return path.read_bytes()
 
     def view(self, name: str) -> bytes | memoryview:
-        """As the base says; on a disk of this machine the file itself."""
+        """As `get`; on a disk of this machine, the memory is the file itself."""
         with suppress(OSError):  # which reading meets, too, and tells
             if (view := mapped(str(self._folder / name))) is not None:
                 return view
         return self.get(name)
 
     def create(self, name: str, data: bytes) -> bool:
-        """As the base says. A death in the middle leaves a file that is not listed."""
+        """Write a file unless there is one of this name; True if this call wrote it.
+
+        A death in the middle leaves a file that `list` leaves out.
+        """
         path = self._folder / name
         partial = path.with_name(f"{path.name}{_PARTIAL}{secrets.token_hex(4)}")
 
@@ -126,15 +129,15 @@ class FolderStorage(Storage):
         return True
 
     def list(self, prefix: str) -> list[str]:
-        """As the base says."""
+        """Names of all files below this folder of names, in order, that are whole."""
         return [name for name in _files(self._folder, prefix) if _PARTIAL not in name]
 
     def sweep(self) -> None:
-        """As the base says; a `create` that is under way begins again."""
+        """Remove what dead `create` calls left behind; one that is under way begins again."""
         self.delete(name for name in _files(self._folder, "") if _PARTIAL in name)
 
     def delete(self, names: Iterable[str]) -> None:
-        """As the base says; folders that it leaves empty go, too."""
+        """Remove files, and folders that become empty; missing ones are ignored."""
         for name in names:
             path = self._folder / name
             with _told(path):
@@ -148,7 +151,7 @@ class FolderStorage(Storage):
                 parent = parent.parent
 
     def _in_folder(self, folder: Path, write: Callable[[], None]) -> None:
-        """Write there, in a folder that is made where it is missing; names outlive the machine."""
+        """Write into this folder, which is made where it is missing; names outlive the machine."""
         for attempt in range(_ATTEMPTS):
             try:
                 self._make(folder)

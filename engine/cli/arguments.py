@@ -67,7 +67,8 @@ def call_arguments(function: Callable[..., Any], given: Mapping[str, str]) -> di
 def parameters_of(function: Callable[..., Any]) -> list[inspect.Parameter]:
     """The function's parameters, with annotations that are no texts where they can be found.
 
-    Names that only a type checker imports stay texts. ValueError, TypeError: it does not tell.
+    Names that only a type checker imports stay texts. Raises ValueError or TypeError for a function
+    without a signature.
     """
     scope = _globals(function)
     return [

@@ -13,7 +13,7 @@ from engine.cli.program import find_pipeline
 
 
 class PipelineCommand(click.Command):
-    """A command with a parameter `target`, FILE[:FUNCTION]; where that is given, help is on it."""
+    """A command with a parameter `target`, FILE[:FUNCTION]; its `--help` describes that target."""
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         # Said here, too, since click keeps the option that it made for the first context.
@@ -21,7 +21,7 @@ class PipelineCommand(click.Command):
         super().__init__(*arguments, **settings)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse; keep what was given, since `--help` is looked at before anything else is."""
+        """Parse the arguments, and keep them for `--help`, which is handled first."""
         ctx.meta[_GIVEN] = list(args)
         return super().parse_args(ctx, args)
 

@@ -1,4 +1,4 @@
-"""`oka savepoint` and `oka rescale`: what is asked of a running job through its checkpoints."""
+"""`oka savepoint` and `oka rescale`: requests to a running job through its checkpoints."""
 
 from __future__ import annotations
 

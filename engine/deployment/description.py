@@ -47,7 +47,7 @@ class TaskDescription:
     bulk: bool = False
     """Whether throughput is what counts in the job, not how soon each record is through."""
     second_inputs: tuple[int, ...] = ()
-    """Those of the inputs that are of the second input of the first operator, if it has two."""
+    """The `inputs` that feed the second input of the first operator, if it has two."""
     services: tuple[ServicePlan, ...] = ()
     """Its part in what runs beside the channels."""
     node: str = ""
@@ -66,9 +66,9 @@ class TaskDescription:
         return self.operators[-1].pickle
 
     def pickles(self, output: OutputDescription) -> bool:
-        """Whether what goes there may be pickled.
+        """Whether records for this output may be pickled.
 
-        To a side output goes what its operator was given, by an operator before it, or has made.
+        A side output gets records that its operator was given or has made.
         """
         if output.side_output is None:
             return self.pickle
@@ -113,11 +113,11 @@ class OperatorStatistics:
     records_in: int
     records_out: int
     failures: int = 0
-    """What it could not take in, and went on without."""
+    """How many records it could not take in, and left out."""
     errors: int = 0
     """Records that its function failed on, where that does not fail the job."""
     first_error: str | None = None
-    """What the first of them was, and why."""
+    """The first of these records, and its error."""
     late: int = 0
     """Records that came too late to count."""
 
@@ -144,7 +144,7 @@ class TaskStatistics(Metrics):
     busy_seconds: float
     """Time in operators and encoding, at work: on a core, or ready for one."""
     waiting_seconds: float
-    """Time in operators and the source in which they waited: asleep, or for what is no channel."""
+    """Time in operators and the source that they spent waiting, but not for a channel."""
     idle_seconds: float
     """Time spent waiting for input, or for the moment an open-load source may emit."""
     blocked_seconds: float
@@ -194,13 +194,13 @@ class Start:
     """Where a task of a job with checkpoints begins, in one attempt."""
 
     url: str
-    """Of its checkpoints."""
+    """Where its checkpoints are."""
     generation: int
-    """Of the driver."""
+    """The generation of the driver."""
     epoch: int
-    """What it goes on from; 0 is the beginning."""
+    """The epoch that it goes on from; 0 is the beginning."""
     last: int
-    """The last that any attempt has begun."""
+    """The last epoch that any attempt has begun."""
     entries: tuple[SnapshotEntry, ...] = ()
     """What the task reads."""
     is_finished: bool = False
@@ -210,18 +210,18 @@ class Start:
     open_shares: frozenset[int] = frozenset()
     """The shares of its source that a task still reads."""
     meanings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """What its operators said of what they kept, by their identity."""
+    """What the state of its operators meant when it was kept, by their identity."""
     trusted: bool = False
-    """Whether the job pickles records, and so trusts whoever can write to its checkpoints."""
+    """Whether the job pickles records, and so trusts everybody who can write to its checkpoints."""
     modules: frozenset[str] = frozenset()
-    """Those of classes in state that may be imported for it all the same."""
+    """Modules of classes in the state that may be imported even if it is not trusted."""
     seen: str | None = None
-    """A file of the driver's, to be found by the first task of a node where checkpoints are."""
+    """A file of the driver's that the first task of a node has to find among the checkpoints."""
 
 
 @dataclass(frozen=True)
 class SnapshotWritten:
-    """What a worker says unasked: what its task was at the barrier of an epoch is written."""
+    """What a worker says unasked: the snapshot of its task at a barrier is written."""
 
     attempt: int
     epoch: int
@@ -230,7 +230,7 @@ class SnapshotWritten:
 
 @dataclass(frozen=True)
 class SnapshotFailed:
-    """What a worker says unasked: that could not be written."""
+    """What a worker says unasked: the snapshot of its task could not be written."""
 
     attempt: int
     epoch: int
@@ -239,7 +239,7 @@ class SnapshotFailed:
 
 @dataclass(frozen=True)
 class TaskFailure:
-    """How a task ended that did not: data, so that it crosses every kind of control plane."""
+    """Why a task failed: plain data, so that it crosses every kind of control plane."""
 
     kind: str
     """`operator`, `storage`, `channel_lost`, `checkpoint` or `cancelled`."""
@@ -252,4 +252,4 @@ class TaskFailure:
     hint: str | None = None
     full_traceback: str = ""
     code: str | None = None
-    """That of a StorageError."""
+    """The code of a StorageError."""

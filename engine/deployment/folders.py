@@ -34,9 +34,9 @@ class FolderPlan:
     hosts: tuple[str, ...]
     """What to call all hosts."""
     is_marked: bool
-    """Whether it is the first on its host, and so writes one."""
+    """Whether it is the first on its host, and so writes a marker."""
     tells: bool
-    """Whether it is this one to tell where files are."""
+    """Whether this task tells where files are."""
     listeners: int = 0
 
     def bind(self, site: Site) -> Service:
@@ -115,7 +115,7 @@ class _Folder(Service):
 
 
 def _are_there(paths: Iterable[Path]) -> bool:
-    """Whether all of these are; one that has just come may be seen a moment later elsewhere."""
+    """Whether all of these exist; other hosts may see a new one a moment later."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
     missing = list(paths)
     while missing := [path for path in missing if not path.exists()]:

@@ -32,7 +32,7 @@ class Pickled:
     data: bytes
     """The task, as it was when the job was submitted."""
     placed: bytes
-    """What there is to know besides, where it is placed now."""
+    """The rest of its description, which depends on where it is placed."""
     of_ray: tuple[Any, ...] = ()
     """ObjectRefs and handles of actors, by the numbers that they have in `data`."""
 
@@ -41,8 +41,8 @@ class PickledTasks:
     """The tasks of a job as they are when this is made, whatever the program does later.
 
     A notebook gives a variable another value while a job runs: its functions have the one from
-    before, also after a restart. Raises StartError. `of_ray`: whether what is of Ray gets to the
-    workers.
+    before, also after a restart. Raises StartError. `of_ray`: whether workers get ObjectRefs and
+    handles of actors.
     """
 
     def __init__(self, descriptions: Sequence[TaskDescription], *, of_ray: bool = False) -> None:
@@ -57,7 +57,10 @@ class PickledTasks:
     def placed(
         self, descriptions: Sequence[TaskDescription], kept: record_registry.Classes
     ) -> list[Pickled]:
-        """Each for its worker. `kept` are the classes in the state that the job goes on from."""
+        """The description of each task, for its worker.
+
+        `kept` are the classes in the state that the job goes on from.
+        """
         classes = record_registry.announce(self._dumped, kept)
         announced = {
             number: (record_registry.record_class(kind), self._dumped[kind])
@@ -98,7 +101,7 @@ class _Pickler(code_pickle.Pickler):
         super().__init__(self.out)
 
     def reducer_override(self, obj: Any) -> Any:
-        """As `code_pickle` reduces it."""
+        """How the object is made again, as `code_pickle` has it."""
         reduced = super().reducer_override(obj)
         if isinstance(obj, type) and obj.__module__ != "builtins":
             by_value = reduced is not NotImplemented
@@ -107,7 +110,7 @@ class _Pickler(code_pickle.Pickler):
         return reduced
 
     def reduce_of_ray(self, obj: Any) -> Any:
-        """A number in its place."""
+        """Pickle a number in its place."""
         if not self._takes_of_ray:
             raise code_pickle.OfRay(
                 "it is of Ray, and the workers are not",

@@ -12,7 +12,7 @@ from typing import Any
 
 
 class CallFailed(Exception):
-    """What a worker's method raised: the name of its type, and what it says."""
+    """What a worker's method raised: the name of its type, and its text."""
 
     def __init__(self, kind: str, text: str) -> None:
         super().__init__(f"{kind}: {text}")
@@ -38,7 +38,7 @@ def open_reply(reply: bytes) -> Any:
 
 
 def text_of(error: BaseException) -> str:
-    """What an exception says, a plain string; never raises."""
+    """The text of an exception, a plain string; never raises."""
     try:
         return "".join(str(error))
     except BaseException as other:  # noqa: BLE001 - the user's __str__ may raise anything

@@ -74,17 +74,17 @@ class Services:
 
     @property
     def has_rescue(self) -> bool:
-        """Whether records that functions fail on can be for one of them to deal with."""
+        """Whether one of them may deal with records that functions fail on."""
         return any(service.has_rescue for service in self._services)
 
     def wanted(self, records: Sequence[Any]) -> Sequence[Any]:
-        """Those of these that are still worth work to all."""
+        """The records that all services still want to be processed."""
         for service in self._services:
             records = service.wanted(records)
         return records
 
     def rescue(self, records: Sequence[Any], error: str) -> bool:
-        """Have one deal with records that a function has failed on; whether one has."""
+        """Have one service deal with records that a function failed on; True if one did."""
         return any(service.rescue(records, error) for service in self._services)
 
     def metrics(self) -> list[Mapping[str, Any]]:

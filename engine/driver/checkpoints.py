@@ -94,11 +94,11 @@ class Checkpoints:
 
     @property
     def classes(self) -> record_registry.Classes:
-        """Those in the state that the job goes on from."""
+        """Classes in the state that the job goes on from."""
         return {} if self._manifest is None else self._manifest.classes
 
     def look_from(self, tasks: Sequence[TaskDescription]) -> None:
-        """Have the first of these tasks look, on each node that has none that did."""
+        """Have the first of these tasks on each new node check that it reaches the checkpoints."""
         first = {task.node: task.id for task in reversed(tasks)}
         self._first = {task for node, task in first.items() if node not in self._looked}
         self._looked.update(first)
@@ -327,7 +327,7 @@ class Checkpoints:
 
 
 def meanings(operators: Iterable[LogicalOperator]) -> dict[str, dict[str, Any]]:
-    """What they say of what they keep, by their identity, as a manifest gives it back."""
+    """What the state of each operator means, by its identity, as a manifest gives it back."""
     told = {each.identity: each.operator.properties.meaning for each in operators}
     plain: dict[str, dict[str, Any]] = json.loads(json.dumps(told, default=repr))
     return plain

@@ -220,7 +220,7 @@ class Epochs:
         self._earliest = now
 
     def hurry(self) -> None:
-        """Begin one at once, and again until one is stored; one that is under way will do."""
+        """Begin an epoch at once, unless one is under way, and again until one is stored."""
         self._is_urgent = True
 
     def interrupt(self) -> None:
@@ -236,7 +236,7 @@ class Epochs:
         self._end()
 
     def note(self, event: EpochEvent, now: float) -> None:
-        """Take in what happened; what is not of this attempt and epoch is for nobody."""
+        """Take in what happened; events of other attempts and epochs are ignored."""
         match event:
             case Acknowledged(task, attempt, epoch, entry) if attempt == self._attempt:
                 if entry.finished:

@@ -78,7 +78,7 @@ class Launcher(ABC):
         """
 
     def kinds(self, resources: Collection[str]) -> Sequence[Mapping[str, float]] | None:  # noqa: ARG002
-        """What nodes have of these that the cluster can start by itself.
+        """What each kind of node that the cluster can start by itself has of these resources.
 
         None: no further node will ever join.
         """
@@ -91,11 +91,11 @@ class Launcher(ABC):
         *,
         beside: bool = False,  # noqa: ARG002 - for those that take something away
     ) -> Mapping[int, Node] | Waits:
-        """Nodes for these tasks, of which none has a worker that is of use; or why not yet.
+        """Reserve nodes for these tasks, which have no usable worker; or say what is lacking.
 
         With `beside` their workers are at work, and keep what they have until they are ended.
-        `choose` gives the node of each among those that there are, or raises PlacementError.
-        Returns at once, and is called again until there are nodes.
+        `choose` picks the node of each from those given, or raises PlacementError. Returns at once,
+        and is called again until there are nodes.
         """
         return choose(self.nodes({name for task in tasks for name in task.resources}))
 
@@ -110,12 +110,12 @@ class Launcher(ABC):
         """Start one more worker for a task, also while others work."""
 
     def end(self, worker: WorkerHandle) -> None:  # noqa: B027 - a worker may end by itself
-        """End a worker that is of no use any more, though it may live; what it has is free."""
+        """End a worker that is no longer needed, though it may live, and free its resources."""
 
     def want(self, tasks: Sequence[TaskDescription]) -> None:  # noqa: B027 - most find none
-        """Have the runtime look for room for these tasks, which work where they cannot stay.
+        """Have the runtime look for room for these tasks, which have to leave their nodes.
 
-        Said again and again; none: it need not look any more.
+        Called again and again; without tasks, the runtime stops looking.
         """
 
     def draining(self) -> Sequence[DrainingNode]:

@@ -20,9 +20,9 @@ class Limits:
                     self._at_work.setdefault(operator.name, set()).add(task.id)
 
     def reached(self, task: int, operator: str) -> set[int]:
-        """The task will emit no more of the operator.
+        """Take in that this operator will emit no more in this task.
 
-        Ids of the tasks whose source can bring nothing to any sink any more.
+        Returns the ids of tasks whose source can bring nothing to any sink any more.
         """
         self._at_work[operator].discard(task)
         done = {name for name, tasks in self._at_work.items() if not tasks}

@@ -94,10 +94,10 @@ class JobReport:
 class JobMaster:
     """Runs one job. `run` blocks; `stop`, `cancel` and `statistics` may come from any thread.
 
-    `place` gives the tasks nodes, of those that there are, or raises PlacementError. `tell` is
-    given words where starting or ending tasks takes longer than a second, `warn` those of failures
-    that the job goes on after;
-    `check_parallelism` raises EngineError where the job cannot be rescaled to so many tasks.
+    `place` gives each task one of the available nodes, or raises PlacementError. `tell` is given
+    words where starting or ending tasks takes longer than a second, `warn` those of failures that
+    the job goes on after; `check_parallelism` raises EngineError where the job cannot be rescaled
+    to so many tasks.
     """
 
     def __init__(
@@ -191,7 +191,7 @@ class JobMaster:
 
     @property
     def rescaled(self) -> Request | None:
-        """What `run` ended for, if the job is to go on from its savepoint with other tasks."""
+        """The request that ended `run`, if the job is to go on with another parallelism."""
         is_stopped = self._coordinator.epochs is not None and self._coordinator.epochs.stopped
         return self._checkpoints.rescaled if self._checkpoints and is_stopped else None
 
@@ -209,7 +209,7 @@ class JobMaster:
         return self._measured(self._workers.statistics())
 
     def _measured(self, tasks: Iterable[TaskStatistics]) -> list[TaskStatistics]:
-        """These; what the driver has measured stands with the first."""
+        """These statistics; the first also gets what the driver has measured."""
         found = list(tasks)
         if found and self._checkpoints is not None:
             measured = self._checkpoints.metrics()
@@ -228,7 +228,7 @@ class JobMaster:
             commands = coordinator.handle(events, time.monotonic())
 
     def _carry_out(self, command: Command) -> Event | None:
-        """What comes of it at once."""
+        """Carry out a command; returns the events that it causes at once."""
         try:
             match command:
                 case Call(task, step, attempt):

@@ -13,8 +13,8 @@ class NodeWatch:
     """Tells which nodes of a launcher drain, each second as long as there are any, until `close`.
 
     Where nobody can say, as while the cluster's head is gone, it tells nothing, and asks again.
-    `lost` is told once that the driver's own is gone, or that the driver has left the cluster: of
-    those who wait for an answer of a worker the runtime may tell none.
+    `lost` is told once that the driver's own is gone, or that the driver has left the cluster: the
+    runtime may not tell those who wait for an answer of a worker.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class NodeWatch:
             self._thread.start()
 
     def close(self) -> None:
-        """Ask no more. One question that has no answer yet is not waited for long."""
+        """Stop asking. A question without an answer yet is not waited for long."""
         self._closed.set()
         if self._thread.ident is not None:
             self._thread.join(_PATIENCE_SECONDS)

@@ -17,8 +17,8 @@ class SourceAlignment:
     """The sources of a job that have a `max_drift`, in one attempt.
 
     Those are one group whose streams meet. A source of it may read while its watermark is at most
-    its drift above the least of the group; those that are idle or have ended do not count, and one
-    that has told nothing yet does. A limit never falls.
+    its drift above the least of the group; idle and ended sources do not count, and one that has
+    told nothing yet does. A limit never falls.
     """
 
     def __init__(self, graph: ExecutionGraph) -> None:

@@ -24,24 +24,24 @@ class Spares:
         return iter(self._spares)
 
     def add(self, worker: WorkerHandle) -> None:
-        """One that begins to start."""
+        """Add a worker that begins to start."""
         self._spares[worker.task.id] = worker, worker.call("process_id")
 
     def nodes(self, tasks: Collection[int]) -> Mapping[int, Node]:
-        """Where those of these tasks are, that have one."""
+        """The nodes of the spares of these tasks."""
         return {task: self._spares[task][0].node for task in tasks if task in self._spares}
 
     def have_started(self, tasks: Collection[int]) -> bool:
-        """Whether all of these tasks have one that could go on at once."""
+        """Whether all of these tasks have a spare that could go on at once."""
         return all(task in self._spares and self._spares[task][1].done() for task in tasks)
 
     def take(self, task: int) -> WorkerHandle | None:
-        """That of the task, if it has one, to work in the place of the one before."""
+        """Take the spare of the task, if it has one, to replace its worker."""
         spare, _ = self._spares.pop(task, (None, None))
         return spare
 
     def keep(self, tasks: Collection[int], nodes: Collection[str]) -> None:
-        """End those of other tasks, those on these nodes, and what has died."""
+        """End the spares of other tasks, those on these nodes, and dead ones."""
         for task, (worker, started) in [*self._spares.items()]:
             has_died = started.done() and started.exception() is not None
             if task not in tasks or worker.node.id in nodes or has_died:

@@ -28,7 +28,7 @@ from engine.placement.place import Placement, place_again
 class Workers:
     """One for each task, by its id, once all are placed. `statistics` may come from any thread.
 
-    `place_all` gives the tasks nodes, of those that there are, or raises PlacementError. `warn` is
+    `place_all` gives each task one of the available nodes, or raises PlacementError. `warn` is
     given a line for each task that moves.
     """
 

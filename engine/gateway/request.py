@@ -112,7 +112,7 @@ class Request:
 
 
 def said_in_json(body: bytes) -> Any:
-    """What it says. Raises ValueError, for NaN and infinity too, which JSON has not."""
+    """The value of a JSON text. Raises ValueError, also for NaN and infinity."""
     try:
         return json.loads(body, parse_constant=_refuse_constant)
     except RecursionError:

@@ -37,7 +37,7 @@ class GatewaySettings:
     max_in_flight: int
     max_body_bytes: int
     max_in_flight_bytes: int
-    """Of bodies under way, and of answers that are not read."""
+    """The most bytes of bodies under way and of unread answers."""
     max_connections: int
     timeout_seconds: float
     client_seconds: float
@@ -54,9 +54,9 @@ class GatewayPlan:
     """The part of one task: a gateway of its own, if it begins with requests, and ways to all."""
 
     number: int = 0
-    """Of its own gateway."""
+    """The number of its own gateway."""
     settings: GatewaySettings | None = None
-    """Of its own gateway, if it has one."""
+    """The settings of its own gateway, if it has one."""
     shares_port: bool = False
     """Whether other gateways of its node may listen on its port."""
     beside: tuple[int, ...] = ()
@@ -72,7 +72,7 @@ class GatewayPlan:
     tasks: int = 0
     """How many the job has, each of which tells all gateways when it works."""
     is_of_requests: bool = False
-    """Whether nothing but requests leads to it: whatever it gets, one of them has brought."""
+    """Whether requests alone lead to it, so that each of its records comes from one."""
 
     @property
     def peers(self) -> tuple[int, ...]:
@@ -236,8 +236,8 @@ class Gateway(Service):
     def reply(self, responses: Sequence[Response]) -> None:
         """Answer requests, each at the gateway that it came in by.
 
-        Whatever is given: what is no answer is logged, and its request, if that can be told, gets a
-        500. Raises OSError where a gateway is gone.
+        A value that is no answer is logged; its request, if it has one, gets a 500. Raises OSError
+        where a gateway is gone.
         """
         own, others = [], []
         is_own = self._plan.number if self.server is not None else -1
@@ -325,7 +325,7 @@ class Gateway(Service):
     has_rescue = True
 
     def wanted(self, records: Sequence[Any]) -> Sequence[Any]:
-        """Leave out what belongs to a request that nobody waits for any more.
+        """Leave out records of requests that nobody waits for any more.
 
         Looks at each only where there may be some: while requests live after one was abandoned,
         and where the first is too late.
@@ -348,9 +348,9 @@ class Gateway(Service):
         return request.deadline < now if is_abandoned is None else is_abandoned
 
     def rescue(self, records: Sequence[Any], error: str) -> bool:
-        """Answer requests that a function has failed on with 500, where all of these are some.
+        """Answer requests that a function failed on with 500, if all of these records have one.
 
-        Where nothing but requests comes, what has lost its request is logged and left out.
+        If the task gets requests alone, a record that has lost its request is logged and left out.
         """
         requests = [_request_of(record) for record in records]
         found = [each for each in requests if each and self._ways.reaches(each.id)]
@@ -367,7 +367,7 @@ class Gateway(Service):
         return True
 
     def end_source(self) -> None:
-        """Refuse requests from now on, also those that the source has not taken."""
+        """Refuse new requests, and those that the source has not taken."""
         if self.server is not None:
             self.server.drain()
 

@@ -49,7 +49,7 @@ class ExecutionGraph:
         return tuple(channel for channel in self.channels if channel.target == vertex.id)
 
     def second_inputs(self, vertex: ExecutionVertex) -> tuple[ExecutionChannel, ...]:
-        """Those of the channels that end at the task which are of its second input."""
+        """The channels of the task's second input."""
         return tuple(channel for channel in self.inputs(vertex) if channel.edge.input == 1)
 
     def outputs(

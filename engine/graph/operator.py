@@ -37,7 +37,7 @@ class Rescue(Protocol):
     """Takes the records that an operator's function fails on."""
 
     def __call__(self, record: Any, error: BaseException) -> None:
-        """Count it, and put it aside where that is wanted. Raises what is no failure of its."""
+        """Count the record and put it aside where wanted; raise any error that is not its own."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,9 @@ class TaskContext:
     rescue: Rescue | None = None
     """For records that the operator's function fails on; None where that fails the job."""
     check: Callable[[Any], None] | None = field(default=None, compare=False, repr=False)
-    """Raises TypeError where what the function gives is wrong for who takes it: it is rescued."""
+    """Raises TypeError for a result that the next operator does not take: the record is rescued."""
     failing: Failing = field(default_factory=Failing, compare=False, repr=False)
-    """To tell which record it was, where that does."""
+    """Tells which record the function failed on, where that fails the job."""
     side_outputs: Mapping[str, Callable[[list[Any]], None]] = field(default_factory=dict)
     """Sends records to a side output of the operator; one that nothing reads is not there."""
     pickle: bool = False
@@ -66,7 +66,7 @@ class TaskContext:
     """What the operator is called in every run of the program, whatever else is declared: its name
     if it has one, else one that its path gives. For what it keeps outside of the job."""
     gate: "Gate | None" = None
-    """Of an operator with a side input; None in a task that has none."""
+    """The gate of an operator with a side input; None in a task that has none."""
     now_ns: Callable[[], int] = field(default=monotonic_ns, compare=False, repr=False)
     """The task's clock, which only goes forward: nanoseconds since some moment."""
     is_virtual: bool = False
@@ -76,17 +76,17 @@ class TaskContext:
     checkpoints: bool = False
     """Whether the job writes checkpoints: sinks then make final what they have epoch by epoch."""
     generation: int = 0
-    """With checkpoints, that of the driver: who goes on with a job has a higher one than before."""
+    """With checkpoints, the driver's generation: each new driver of a job has a higher one."""
     committed: int = 0
     """With checkpoints, the last epoch that all sinks are known to have committed. It may have been
     a later one."""
     drift: "Drift | None" = field(default=None, compare=False, repr=False)
-    """Of the last operator of a source's task that has a `max_drift_us`: what holds the source."""
+    """What holds the source, for the last operator of its task that has a `max_drift_us`."""
     splits: Splits = field(default_factory=Splits, compare=False, repr=False)
-    """Those that the source of the task reads, for its operators up to the first that may give a
-    record later than in the batch that brings it; to any other, all records are of one."""
+    """The splits that the source of the task reads, for its operators up to the first that may
+    hold a record back beyond its batch. For all others, every record is of one split."""
     open_shares: frozenset[int] | None = None
-    """Of a source that goes on: the numbers of its shares that somebody still reads."""
+    """For a source that goes on: the numbers of its shares that tasks still read."""
 
 
 @dataclass(frozen=True)
@@ -160,8 +160,8 @@ class Properties:
     operator that does not keep what its side input brought can, where that gives it again."""
 
     gives_again: bool = False
-    """Of a source, whether it begins with the record that it gave last when it goes on: whoever
-    reads it needs no more than that. No barrier then comes in front of its first."""
+    """Of a source, whether it gives its last record again when it goes on. Its readers need no
+    more than that, so no barrier comes in front of its first record."""
 
     beside_source: bool = False
     """Whether it runs in the tasks of a source, with no channel between."""
@@ -170,20 +170,20 @@ class Properties:
     """Whether its functions set `watermark`. What its inputs tell of event time then ends at it."""
 
     max_drift_us: int | None = None
-    """Of one that makes watermarks beside a source, how far these may be ahead of the least of
-    those that their stream meets: the source then waits. None is as far as may be."""
+    """How far the watermarks that it makes beside a source may be ahead of the least that their
+    stream meets. Further ahead, the source waits. None is no limit."""
 
     services: tuple[object, ...] = ()
     """What it wants of services of its worker, such as the settings of a gateway. Each service
     knows its own by their type, and looks for them by `wanted`."""
 
     check: "Callable[[Any], None] | None" = None
-    """Raises TypeError for what is no record of its, or no columns. In a job with requests, what is
-    right before it in its chain has then failed on whatever it made that of."""
+    """Raises TypeError for records or columns that it does not take. In a job with requests, the
+    operator before it in its chain has then failed on the record that it made them of."""
 
     meaning: Mapping[str, Any] = field(default_factory=lambda: {"kind": "own"})
-    """What is kept of it means, as plain data with a `kind`. A job that goes on is refused where a
-    name is gone or has another value; one that came new begins empty."""
+    """What its state means, as plain data with a `kind`. A job that goes on is refused where a
+    name is gone or has another value. State under a new name begins empty."""
 
     def __post_init__(self) -> None:
         """Raises GraphError for a value that means nothing."""
@@ -395,7 +395,7 @@ class BatchFunction(ABC):
     """
 
     failures: int = 0
-    """What it could not take in, and went on without: for the operator's statistics."""
+    """How many records it could not take in, and left out, for the operator's statistics."""
 
     late: int = 0
     """Records that came behind the watermark that closed their windows, and were left out."""
@@ -406,8 +406,8 @@ class BatchFunction(ABC):
     who sets it to None looks afterwards whether that thread has brought something."""
 
     full: bool = False
-    """Whether no element of the input shall come now. Meanwhile a timer has to be due, which is
-    called over and over, and may wait."""
+    """Whether the input shall wait now. Meanwhile a timer has to be due, which is called over
+    and over, and may wait."""
 
     in_step: bool = False
     """Whether each record leaves with the batch that brings it, also where there is an `on_end` or
@@ -452,7 +452,7 @@ class BatchFunction(ABC):
         return None
 
     def on_idle(self) -> None:  # noqa: B027 - most wait for none
-        """Hear that no input brings anything for now: event time goes on without them."""
+        """Take in that all inputs are idle for now: event time goes on without them."""
 
     def on_timer(self, now_ns: int, /) -> Iterable[Any] | None:  # noqa: ARG002 - as above
         """Give what was due now, in batches; None is nothing.
@@ -483,14 +483,14 @@ class BatchFunction(ABC):
         return {}
 
     def snapshot(self) -> "KeyedState | None":
-        """What it keeps of each key, as it is between two batches; None if it keeps nothing.
+        """The state of each key, as it is between two batches; None if it keeps nothing.
 
-        Keys are those of `key_by`: by their hashes state is divided, as records are.
+        Keys are those of `key_by`: their hashes divide state among tasks, as they divide records.
         """
         return None
 
     def restore(self, state: "KeyedState", /) -> None:
-        """Go on with what was kept of the keys that come to this task; before the first batch."""
+        """Go on with the state of the keys that come to this task; before the first batch."""
         raise NotImplementedError(
             f"{type(self).__name__} has no restore(), and got the state of "
             f"{len(state.entries)} keys"
@@ -566,17 +566,17 @@ class SinkWriter(ABC):
     def commit(self, epoch: int, prepared: Any, /) -> Any:  # noqa: ARG002 - for those that override it
         """Make it final, with as little left that could fail as can be.
 
-        What it returns goes to the driver, to `SinkOperator.commit`; of several epochs, what the
-        last one returned. With checkpoints it comes from another thread than `write`, and may come
-        again.
+        What it returns goes to the driver, to `SinkOperator.commit`; for several epochs, only what
+        the last call returned. With checkpoints it comes from another thread than `write`, and may
+        come again.
         """
         return prepared
 
     def restore(self, epoch: int, prepared: list[tuple[int, Any]], /) -> None:  # noqa: ARG002 - as above
         """Go on behind this epoch, which is stored; before the first `write`.
 
-        `prepared` are the epochs up to it that may not be final, and what was prepared for each, by
-        tasks whose place this one takes. What was prepared for later epochs is for nobody.
+        `prepared` has the epochs up to this one that may not be final, each with what the tasks
+        before this one prepared for it. What they prepared for later epochs is dropped.
         """
         for each, made in prepared:
             self.commit(each, made)

@@ -12,9 +12,9 @@ None where the share is one split."""
 
 
 class Splits:
-    """Which splits a task reads, and of which of them the batch is that goes through its chain.
+    """The splits that a task reads, and the one whose batch goes through its chain.
 
-    Where nobody says, there is one, `ONLY`. All is of the thread of the task.
+    Unless told otherwise, there is one, `ONLY`. All of it belongs to the thread of the task.
     """
 
     def __init__(self) -> None:
@@ -25,17 +25,17 @@ class Splits:
         """What is known of them, where an operator finds out."""
 
     def follow(self) -> SplitTimes:
-        """Times of the splits for an operator that finds out how far they are."""
+        """The times of the splits, for an operator that finds out how far they are."""
         self.times = SplitTimes(self)
         return self.times
 
     def begin(self, splits: Iterable[Split]) -> None:
-        """These are read from now on."""
+        """Begin to read these splits."""
         self.open = dict.fromkeys(splits)
         self.current = next(iter(self.open), ONLY)
 
     def end(self, split: Split) -> None:
-        """All batches of this split have gone through."""
+        """Take in that all batches of this split have gone through."""
         self.open.pop(split, None)
 
 
@@ -67,14 +67,14 @@ class SplitTimes:
         """Whether no split is left out: the source has all of its records."""
 
     def tell(self, split: Split, time_us: int) -> None:
-        """The split has come so far. Called before `Splits.begin`, too, of those to be."""
+        """Take in how far the split has come. May be called before `Splits.begin`, too."""
         self._times[split] = time_us
         if split in self._idle:
             self._idle.discard(split)
             heappush(self._heap, (time_us, len(self._heap), split))
 
     def leave_out(self, split: Split) -> None:
-        """Nobody waits for this split, which is silent, until it tells of a time."""
+        """Do not wait for this silent split until it tells of a time."""
         if not self.waits_for_all:
             self._idle.add(split)
 
@@ -84,7 +84,7 @@ class SplitTimes:
         return None if split is None else self._times.get(split)
 
     def furthest_behind(self) -> Split | None:
-        """The one with that time, or the first without any; None where none is waited for."""
+        """The split with the least time, or the first without; None where none is waited for."""
         splits, times, heap = self._splits.open, self._times, self._heap
         if self._open is not splits:
             self._open = splits

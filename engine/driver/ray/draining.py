@@ -19,10 +19,11 @@ from engine.errors import DriverLost
 
 
 def living_nodes() -> tuple[list[Mapping[str, Any]], list[DrainingNode]]:
-    """Those that live, and those of them that are about to go, the first to go first.
+    """The living nodes, and those of them that are about to go, the first to go first.
 
-    None are about to go by Ray's client, which is not told. Raises DriverLost once that of this
-    process is gone, or the cluster. It asks the GCS three times, which takes some two milliseconds.
+    Ray's client is not told which ones are about to go: there are none by it. Raises DriverLost
+    once that of this process is gone, or the cluster. It asks the GCS three times, which takes some
+    two milliseconds.
     """
     check_cluster(_PATIENCE_SECONDS)
     nodes: list[Mapping[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]

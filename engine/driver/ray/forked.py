@@ -1,6 +1,6 @@
 """Whether this process was forked from one that was connected to Ray.
 
-A connection has threads, which are not in a forked process: whoever calls Ray there waits for ever.
+A connection has threads, which a forked process does not have: a call of Ray there waits for ever.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sys
 
 
 def has_dead_connection() -> bool:
-    """Whether Ray takes this process to be connected, and it is not."""
+    """Whether Ray wrongly takes this process to be connected."""
     return _has_dead_connection
 
 

@@ -87,9 +87,9 @@ class RayLauncher(Launcher):
         ]
 
     def kinds(self, resources: Collection[str]) -> Sequence[Mapping[str, float]] | None:
-        """Those of the autoscaler; None where this process has started Ray for itself.
+        """The kinds of nodes of the autoscaler; None where this process has started Ray itself.
 
-        Where it is not known what the autoscaler can start, that is whatever is asked for.
+        Where the autoscaler's kinds are unknown, it is taken to start whatever is asked for.
         """
         node = ray._private.worker._global_node
         if node is not None and node.head:
@@ -138,7 +138,7 @@ class RayLauncher(Launcher):
             self._reservations.leave(worker.task.id, worker.node)
 
     def want(self, tasks: Sequence[TaskDescription]) -> None:
-        """Let Ray's autoscaler know."""
+        """Tell Ray's autoscaler what these tasks need."""
         with self._connection.calling():
             if tasks:
                 self._reservations.ask_for(tasks, self.nodes(()))
@@ -146,7 +146,7 @@ class RayLauncher(Launcher):
                 self._reservations.drop_demand()
 
     def draining(self) -> Sequence[DrainingNode]:
-        """As the GCS knows them, and those that this process cannot reach."""
+        """The nodes that drain, as the GCS knows them, and those that this process cannot reach."""
         with self._connection.calling():
             alive, draining = living_nodes()
         used = {each.node.id: each.node for each in [*self._workers]}
@@ -254,11 +254,11 @@ class RayWorker(WorkerHandle):
                     raise  # else Ray has ended the actors of a process that left it
 
     def end_prints(self, mark: str) -> Future[bytes] | None:
-        """Have it write a mark behind what it has printed, if it has come to life."""
+        """Have the actor write a mark behind its prints, if it has started."""
         return self.call("end_prints", mark) if self._process_id.done() else None
 
     def last_words(self) -> str:
-        """As the base says: a task on its node reads its log there."""
+        """What it last wrote to its log, which a task on its node reads."""
         if (process_id := self._known_process_id()) is None:
             return ""
         here = NodeAffinitySchedulingStrategy(self.node.id, soft=False)

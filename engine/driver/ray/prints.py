@@ -27,7 +27,7 @@ from engine.host.ray_actor import END_OF_PRINTS
 
 
 def show_all() -> None:
-    """Have Ray show each line, for whom a job has connected to it, and who says nothing else.
+    """Have Ray show each line, where a job connected to it and no setting says otherwise.
 
     By itself it keeps back what differs in numbers alone, as the prints of two tasks often do.
     """
@@ -44,7 +44,7 @@ class Prints:
         _HEARD.listen()
 
     def wait(self, told: Iterable[Future[bytes]]) -> None:
-        """Wait until all has come that was printed, where anything was.
+        """Wait until all prints have come, if there are any.
 
         `told` is what actors answer to `end_prints`. It takes 0.2 s, and is given up when nothing
         has come for a second, or it takes more than ten.
@@ -74,7 +74,7 @@ class _Heard:
         self._changed = Condition()
 
     def listen(self) -> None:
-        """From now on, before anybody shows a line."""
+        """Listen from now on, before lines are shown."""
         if not any(name == END_OF_PRINTS for name, _ in dispatcher.handlers):
             dispatcher.handlers.insert(0, (END_OF_PRINTS, self._hear))
 

@@ -72,10 +72,10 @@ class Reservations:
         choose: Callable[[Sequence[Node]], Mapping[int, Node]],
         in_doubt: Collection[int] | None,
     ) -> Mapping[int, Node] | Waits:
-        """Nodes for the tasks, where what they need is reserved; or what it waits for.
+        """Reserve what the tasks need, and give their nodes; or what it waits for.
 
-        `in_doubt` are those of which nobody knows whether their last node still answers. None: all
-        are at work, and keep what they have until `leave`.
+        `in_doubt` are tasks whose last node may not answer any more. None: all are at work, and
+        keep what they have until `leave`.
         """
         wanted = {task.id for task in tasks}
         if wanted != self._wanted:
@@ -112,7 +112,7 @@ class Reservations:
         self._remove_unused()
 
     def ask_for(self, tasks: Sequence[TaskDescription], nodes: Sequence[Node]) -> None:
-        """Let Ray's autoscaler know what is needed, as long as Ray itself finds no room for it."""
+        """Tell Ray's autoscaler what is needed, as long as Ray itself finds no room for it."""
         ids = frozenset(node.id for node in nodes)
         if self._demand is None and ids != self._vain:
             needed = [bundle for task in tasks if (bundle := ray_amounts(task.resources))]
@@ -122,7 +122,7 @@ class Reservations:
             self._vain = ids
 
     def drop_demand(self) -> None:
-        """Nothing is lacking any more."""
+        """Take back the demand: nothing is lacking any more."""
         if self._demand is not None:
             remove_placement_group(self._demand)
             self._demand = None
@@ -280,7 +280,7 @@ def free(patience: float = 60.0) -> dict[str, dict[str, float]]:
 
 
 def kinds() -> list[dict[str, float]] | None:
-    """What nodes have that may be started by themselves; None where it is not known which may."""
+    """Resources of the kinds of nodes that Ray can start; None where they are unknown."""
     found: list[dict[str, float]] | None = _there(_kinds)
     return found
 
