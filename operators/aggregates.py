@@ -21,8 +21,8 @@ from engine.state import KeyedState
 from operators.keys import Item, Key, check_item, key_meaning
 
 Emit: TypeAlias = Literal["updates", "final"]
-"""When a keyed operator emits: what a key has come to as records come ("updates"), or each key
-once, when the input has ended ("final")."""
+"""When a keyed operator emits: the value of a key as records come ("updates"), or once for each
+key, when the input has ended ("final")."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class Quantiles(Aggregation):
 class Top(Aggregation):
     """The values that came most often, a list of (value, how often), exactly: each is counted.
 
-    Of those that came as often, the first ones. Values are told apart as those of `CountDistinct`.
+    Of equally frequent values, the first come first. Values are told apart as in `CountDistinct`.
     """
 
     most: int = 10
@@ -189,7 +189,7 @@ class NativeAggregate(BatchOperator):
 
     @property
     def properties(self) -> Properties:
-        """It takes all that comes, and merges updates where it emits them."""
+        """It takes encoded batches and columns, and merges updates where it emits them."""
         key = tuple(path[0] for path in self.key if path)
         return Properties(
             accepts_encoded=True,
@@ -206,7 +206,7 @@ class NativeAggregate(BatchOperator):
 
     @property
     def meaning(self) -> str | dict[str, str]:
-        """What is computed: in words, or of several by their names."""
+        """What is computed, in words; of several aggregations, by their names."""
         words = [_in_words(*each) for each in self.wanted]
         return words[0] if self.names is None else dict(zip(self.names, words, strict=True))
 
@@ -237,13 +237,13 @@ class NativeAggregate(BatchOperator):
 
     @property
     def arguments(self) -> tuple[list[list[Item]], list[tuple[Any, ...]], list[str] | None]:
-        """What the native function is told."""
+        """The arguments of the native function."""
         wanted = [(kind, *map(list, rest)) for kind, *rest in self.wanted]
         names = None if self.names is None else list(self.names)
         return [list(path) for path in self.key], wanted, names
 
     def rescue(self, context: TaskContext) -> Rescue | None:
-        """What takes the records that fail, as the native function has them."""
+        """The function that takes records that fail, in the form of the native function."""
         rescue = context.rescue
         if rescue is None or not self.paired:
             return rescue
@@ -333,7 +333,7 @@ def check_share(method: str, share: object) -> None:
 
 
 def emit_meaning(emit: object) -> dict[str, str]:
-    """What to say of it in `Properties.meaning`: what was to come at the end alone has not come.
+    """The entry for `Properties.meaning`: a result that comes at the end alone has not come yet.
 
     So updates of what was kept may become final results, and not the other way.
     """

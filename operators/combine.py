@@ -1,4 +1,4 @@
-"""One answer of what several operators make of a request."""
+"""One answer from what several operators make of a request."""
 
 import time
 from collections.abc import Iterator
@@ -69,7 +69,7 @@ class _Parts:
     left: set[int]
     """The branches that have given nothing."""
     due_ns: int
-    """When it is waited for no longer."""
+    """When waiting for it ends."""
 
 
 class _Combine(BatchFunction):
@@ -110,7 +110,7 @@ class _Combine(BatchFunction):
             yield [(each.request, tuple(each.values)) for each in late[first : first + size]]
 
     def on_end(self) -> Iterator[list[Any]]:
-        """Nobody gives the rest any more."""
+        """Count incomplete requests as failures: no further parts come."""
         self.failures += len(self._waiting)
         return iter(())
 

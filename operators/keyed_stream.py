@@ -101,10 +101,10 @@ class KeyedStream(Generic[K, T]):
     ) -> Stream[T | R]:
         """Combine the records of each key: `.reduce(lambda a, b: (a[0], a[1] + b[1]))`.
 
-        What a key has come to is its first record as it is, then `function(so far, record)`, which
-        returns a new record and changes neither: `so far` was emitted, and is kept. It emits that
-        for every record, or with `emit="final"` once for every key at the end. A record that the
-        function fails on leaves its key as it was, where `on_error` is not `"fail"`.
+        The value of a key is its first record, then `function(so far, record)`, which returns a new
+        record and changes neither: `so far` was emitted, and is kept. It emits that for every
+        record, or with `emit="final"` once for every key at the end. A record that the function
+        fails on leaves its key as it was, where `on_error` is not `"fail"`.
         """
         check_emit("reduce", emit)
         check_on_error("reduce", on_error)

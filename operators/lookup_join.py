@@ -1,4 +1,4 @@
-"""Lookup joins: records with what is found under a key of theirs elsewhere, as in a database."""
+"""Lookup joins: records with the value of their key from elsewhere, such as a database."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -43,7 +43,7 @@ class Lookup(ABC):
 
     @abstractmethod
     def find(self, keys: list[Any], /) -> Mapping[Any, Any]:
-        """The values of those of the keys that there are: distinct ones, of one batch."""
+        """The values by key, without keys that have none; keys are distinct, of one batch."""
 
     def close(self) -> None:  # noqa: B027 - as above
         """Let go of what `open` has made; called last."""
@@ -51,9 +51,9 @@ class Lookup(ABC):
 
 @dataclass(frozen=True)
 class Cache:
-    """Values that a task keeps: of so many keys, those that were used last, for `ttl` at most.
+    """The values that a task keeps: of as many keys, the last used ones, for `ttl` at most.
 
-    That there is none is kept, too. Without `ttl` what was found once holds until it is pushed out.
+    A missing value is kept, too. Without `ttl`, a value stays until newer ones push it out.
     """
 
     size: int
@@ -205,7 +205,7 @@ class _LookupJoin(BatchFunction):
         return found
 
     def _look_up(self, missing: list[Any], keys: list[Any], batch: list[Any]) -> dict[Any, Any]:
-        """What there is under the keys, and None for those that there is nothing under."""
+        """The values of the keys, and None for keys without one."""
         lookup = self._lookup
         if isinstance(lookup, Mapping):
             return {key: lookup.get(key) for key in missing}

@@ -32,7 +32,7 @@ Pairs: TypeAlias = Callable[[Iterator[Any]], Iterable[tuple[Any, Any]]]
 
 @dataclass(frozen=True)
 class Reduce(BatchOperator):
-    """Combines the records of each key; emits what it has come to, for every record or at the end.
+    """Combines the records of each key; emits the combined record, for every record or at the end.
 
     `key` says where in a record its key is, None if the record itself is; `paired` tells that what
     arrives are pairs of a key and a record.
@@ -100,7 +100,7 @@ class _Reduce(BatchFunction):
 
 
 class _Final(_Reduce):
-    """Combines records as ever, and gives what each key has come to at the end."""
+    """Combines records likewise, and gives the combined record of each key at the end."""
 
     def process(self, batch: list[Any]) -> list[Any]:
         self._reduce(batch)

@@ -53,7 +53,7 @@ class ReduceBatches(BatchOperator):
         return plain_keys(self.key, key_columns(self.key, batch))
 
     def reduced(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """What the function leaves of these rows, in the same columns."""
+        """The rows that the function returns for these, in the same columns."""
         found = as_columns(left := self.function(rows))
         if found is None:
             raise TypeError(

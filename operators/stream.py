@@ -282,7 +282,7 @@ class Stream(Generic[T]):
         return then((*self._inputs, *sides), operator, "map_batches_with_model")
 
     def then(self, operator: BatchOperator, side: "Stream[Any] | None" = None) -> "Stream[Any]":
-        """What an operator of your own makes of it; `side` is its side input, if it has one.
+        """Put an operator of your own behind the stream; `side` is its side input, if it has one.
 
         >>> import engine.testing
         >>> from operators import BatchFunction, BatchOperator
@@ -557,7 +557,7 @@ class Stream(Generic[T]):
         return self._with(with_parallelism(last(self._inputs, "with_parallelism"), parallelism))
 
     def with_resources(self, cpus: float | None = None, **custom: float) -> "Stream[T]":
-        """What each task of the last operator takes of its node: `.with_resources(cpus=2, gpus=1)`.
+        """Set what each task of the last operator takes: `.with_resources(cpus=2, gpus=1)`.
 
         `cpus`, `gpus`, `memory` (bytes), and resources of the cluster's own. One CPU unless it says
         otherwise; operators in one chain take the most that one asks for. The runtime `local` gives
@@ -697,7 +697,7 @@ def check_on_error(method: str, on_error: object) -> None:
 
 
 def broadcast_sides(method: str, stream: object, what: str) -> tuple[Input, ...]:
-    """The edges of a side input all of whose records come to every task; else `GraphError`."""
+    """The edges of a side input that is broadcast; raises `GraphError` if it is not."""
     if not isinstance(stream, Stream):
         raise GraphError(
             f"{method}() got {_described(stream)}, expected a stream of {what}",
@@ -732,7 +732,7 @@ def _parallelism(inputs: tuple[Input, ...]) -> int | None:
 
 
 def _pickle(inputs: tuple[Input, ...]) -> bool:
-    """Whether what comes may be pickled on its way on: some of it was."""
+    """Whether records may be pickled on the way: some of them were before."""
     return any(edge.source.pickle for edge in inputs)
 
 

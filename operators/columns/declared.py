@@ -1,4 +1,4 @@
-"""What columns a stream is declared to have."""
+"""The columns that a stream is declared to have."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def declared_schema(inputs: Sequence[Input]) -> pa.Schema | None:
     """The schema that `to_columns(schema)` has said of all that comes over these edges.
 
-    None where something else than rows of it may come.
+    None where other rows may come, too.
     """
     found: list[Any] = []
     ways = list(inputs)

@@ -82,7 +82,7 @@ def key_columns(key: Key, batch: pa.RecordBatch) -> list[pa.Array]:
 
 
 def plain_keys(key: Key, columns: list[pa.Array]) -> list[pa.Array]:
-    """The columns of a key as those whose values are equal where keys are, which are not all.
+    """The columns of a key, converted so that equal keys have equal values.
 
     A key is the same value here then as where rows are divided among tasks: times and decimals are
     bytes. TypeError where a column holds no keys.
@@ -95,7 +95,7 @@ def plain_keys(key: Key, columns: list[pa.Array]) -> list[pa.Array]:
 
 
 def kinds_of_keys(columns: Sequence[pa.Array]) -> list[str | None]:
-    """What the values of these columns are: those of two kinds are never equal. None for nulls."""
+    """The kinds of values in these columns, None for nulls; two kinds are never equal."""
     return [_kind(column.type) for column in columns]
 
 
@@ -119,7 +119,7 @@ def distinct_keys(columns: Sequence[pa.Array], key: Key = ()) -> tuple[list[Any]
 
 
 def groups(columns: Sequence[pa.Array]) -> Numbers:
-    """For each row which of the distinct keys in these columns it has, without a look at those."""
+    """For each row, the number of its key among the distinct keys in these columns."""
     return _combined([_distinct(column) for column in columns])
 
 

@@ -1,4 +1,4 @@
-"""Rows of columns in the order of their keys, and what state they make."""
+"""Rows of columns in the order of their keys, and their encoding as state."""
 
 from __future__ import annotations
 

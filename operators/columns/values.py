@@ -14,7 +14,7 @@ from operators.columns.rows import chosen
 
 
 class ValueColumn:
-    """Puts values into a column "value", of a type that is told or that of the first of them."""
+    """Puts values into a column "value", of a given type or that of the first value."""
 
     def __init__(self, is_left: bool, value_type: pa.DataType | None) -> None:
         self._is_left = is_left
@@ -24,7 +24,7 @@ class ValueColumn:
     def beside(self, batch: pa.RecordBatch, values: list[Any], rows: Numbers) -> pa.RecordBatch:
         """The rows with the values that have these numbers.
 
-        Those whose value is None are left out, or have null.
+        Rows whose value is None are left out, or have null.
         """
         if not self._is_left and None in values:
             is_found = np.array([value is not None for value in values])[rows]
@@ -56,7 +56,7 @@ class ValueColumn:
 
 
 def _is_same(found: Any, value: Any) -> bool:
-    """Whether a value is found again: PyArrow cuts off what the type of others does not hold."""
+    """Whether the value read back is the same: PyArrow cuts off what a type cannot hold."""
     if isinstance(value, pa.Scalar):
         value = value.as_py()
     if isinstance(value, np.ndarray | np.generic):

@@ -1,4 +1,4 @@
-"""A warning where the first times of a stream count another unit than was said."""
+"""A warning where the first times of a stream seem to count another unit than the given one."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ logger = logging.getLogger("oka")
 
 
 def warn_of_unit(method: str, task: str, time: Any, time_us: int, unit: Unit) -> None:
-    """Warn where a time is none of today in the unit that was said, and is in another.
+    """Warn where a time is far from today in the given unit, and near it in another.
 
     Numbers of units are a thousandfold apart, so what is today in one is near 1970 or far ahead in
     the others.
@@ -37,7 +37,7 @@ def with_units_checked(
 ) -> BatchFunction:
     """The function of an operator, which warns of the first time of each input.
 
-    Only of an item that was named for this operator: `with_event_time` checks its own, and a
+    It checks only an item that was named for this operator: `with_event_time` checks its own, and a
     function is called once for each record.
     """
     unchecked = {

@@ -1,4 +1,4 @@
-"""Which unit numbers count that are times: those of today tell."""
+"""The unit that times of numbers count: times of today tell it."""
 
 from datetime import datetime, timedelta, timezone
 
@@ -7,10 +7,10 @@ from operators.event_time.selector import MICROSECONDS, Unit
 
 
 def fitting_unit(time_us: int, unit: Unit, now_us: int | None = None) -> Unit | None:
-    """The unit in which a number is a time of the last twenty years, if it is none as it was said.
+    """The unit that makes a number a time of the last twenty years; None if its own may be right.
 
-    What is said to be from 2000 on and not in the future may be right; so may small numbers, which
-    are near 1970 in every unit.
+    A time from 2000 on and not in the future may be right; so may small numbers, which are near
+    1970 in every unit.
 
     >>> now = 1_795_600_000_000_000
     >>> fitting_unit(1_795_600_000_000, "us", now), fitting_unit(1_795_600_000, "us", now)

@@ -1,4 +1,4 @@
-"""Whether nothing comes from outside, as opposed to being held up inside."""
+"""Whether a stream is idle because nothing comes from outside, rather than held up inside."""
 
 
 class Idleness:

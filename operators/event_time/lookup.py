@@ -16,11 +16,11 @@ from operators.take import Take
 def time_of(
     inputs: Sequence[Input], method: str, time: Time = None, unit: Unit = "us"
 ) -> TimeSelector:
-    """Where records have their time that come over these edges: as given here, or as declared.
+    """Where records of these edges have their time: as given here, or as declared.
 
     What `with_event_time` said holds behind operators that leave records as they are; results of
-    windows have a time of their own. Raises `GraphError` where neither is so, for the method that
-    asks.
+    windows have a time of their own. Raises `GraphError`, for the method that asks, where records
+    have neither.
     """
     paired = any(isinstance(edge.source.operator, KeyRecords) for edge in inputs)
     if time is not None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Unit: TypeAlias = Literal["s", "ms", "us", "ns"]
-"""What a number counts that is a time."""
+"""The unit of a time that is a number."""
 
 Time: TypeAlias = Item | Callable[[Any], Any] | None
 """An item of the record, a function of it, or None: the record itself is its time."""
@@ -34,8 +34,8 @@ class TimeSelector:
 
     Datetimes without a zone are in UTC. Numbers may be floats; what is finer than a microsecond is
     rounded, of integers down. `paired` says that records come as pairs of a key and a record.
-    `column` is where columns have it whose name records do not know, and the time is `before_us`
-    microseconds before what is found there.
+    `column` is the name of the column that has it, where records have no such name; the time is
+    `before_us` microseconds before the value there.
 
     >>> TimeSelector("ts", "ms").microseconds({"ts": 1500})
     1500000
@@ -53,7 +53,7 @@ class TimeSelector:
 
     @classmethod
     def of(cls, method: str, time: Any, unit: Any) -> "TimeSelector":
-        """What a user has given to this method; raises `GraphError` if that is no selector."""
+        """The selector that a user gave to this method; raises `GraphError` if that is none."""
         if unit not in get_args(Unit):
             words = ", ".join(map(repr, get_args(Unit)))
             raise GraphError(f"{method}() got unit={unit!r:.80}, expected one of {words}")
@@ -185,7 +185,7 @@ class TimeSelector:
         return None
 
     def in_microseconds(self, time: Any) -> int:
-        """The time that a record has, in microseconds. Raises ValueError for what is none."""
+        """A record's time, in microseconds. Raises ValueError for a value that is no time."""
         unit, kind, before = self.unit, type(time), self.before_us
         try:
             if isinstance(time, float):

@@ -31,8 +31,8 @@ class WithEventTime(BatchOperator, GivesTime):
     """Passes records on, and makes watermarks of their times, as `Stream.with_event_time` says.
 
     A watermark says that all records behind it are later: it is `out_of_orderness` and a
-    microsecond behind the highest time so far. That is looked for in the last record and some of
-    those before it, which makes a watermark lower at most.
+    microsecond behind the highest time so far. It looks at the last record and some before it, so a
+    watermark can only be too low.
     """
 
     selector: TimeSelector
@@ -76,7 +76,7 @@ class WithEventTime(BatchOperator, GivesTime):
 
 
 class _Watermarks(BatchFunction):
-    """Reads times as batches pass, and tells no more often than it must how far they have come.
+    """Reads times as batches pass, and makes watermarks no more often than it must.
 
     Each split that the source reads has a highest time of its own; the least of them counts.
     """
@@ -153,7 +153,7 @@ class _Watermarks(BatchFunction):
         return batch
 
     def on_timer(self, now_ns: int) -> None:
-        """Tell what was held back, or that the stream is idle."""
+        """Make the watermark that was held back, or tell that the stream is idle."""
         self._see()
         if self._has_news():
             self._make(now_ns)
@@ -169,7 +169,7 @@ class _Watermarks(BatchFunction):
         self._set_timer()
 
     def on_end(self) -> tuple[()]:
-        """Nothing; but columns without times are refused, however late they come."""
+        """Nothing, but it refuses columns without times, however late they come."""
         self._see()
         return ()
 
@@ -200,7 +200,7 @@ class _Watermarks(BatchFunction):
             self._times.tell(self._split, highest)
 
     def metrics(self) -> dict[str, Any]:
-        """What was not believed."""
+        """How many times were not believed."""
         known = list(self._highest.values())
         return {"disbelieved_times": self._disbelieved + sum(each.disbelieved for each in known)}
 

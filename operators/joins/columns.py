@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class JoinColumns:
-    """The rows that one task keeps of both sides; what is not the same for all joins is below."""
+    """The rows that one task keeps of both sides; what differs between joins is below."""
 
     def __init__(self, operator: Join) -> None:
         self.late: list[pa.RecordBatch] = []
@@ -55,14 +55,14 @@ class JoinColumns:
 
     @property
     def waits(self) -> bool:
-        """Whether the columns are not known that a row without a partner would have null in."""
+        """Whether it does not know yet which columns are null in a row without a partner."""
         return any(
             is_outer and other is None
             for is_outer, other in zip(self._outer, reversed(self._schemas), strict=True)
         )
 
     def look(self, side: int, batch: pa.RecordBatch) -> None:
-        """Learn what columns there are of a batch without rows."""
+        """Learn the columns from a batch without rows."""
         self._of_schema(side, batch)
 
     def without_rows(self) -> pa.RecordBatch | None:
@@ -74,7 +74,7 @@ class JoinColumns:
 
     @property
     def schemas(self) -> bytes:
-        """Of both sides, those that are known, one behind the other."""
+        """The known schemas of both sides, one behind the other."""
         left, right = (b"" if of is None else of.serialize().to_pybytes() for of in self._schemas)
         return len(left).to_bytes(4, "big") + left + right
 

@@ -20,7 +20,7 @@ from operators.event_time import with_units_checked
 from operators.joins.joining import Joining
 
 Pair: TypeAlias = tuple[Any, Any]
-"""A left and a right record; None stands for one that there is not."""
+"""A left and a right record; None stands for a missing one."""
 
 LATE = "late"
 """The side output of records that came too late."""
@@ -32,24 +32,24 @@ AT_THE_END = float("inf")
 
 
 class JoinState(Protocol):
-    """What one task keeps of both inputs: records and watermarks go in, partners come out.
+    """The state of one task for both inputs: records and watermarks go in, partners come out.
 
     Of columns, what goes in is a RecordBatch, and what comes out are RecordBatches of rows with the
     columns of both; else a list of records, and pairs.
     """
 
     late: list[Any]
-    """Records that came too late, as they came, or batches; whoever reads them empties it."""
+    """Records that came too late, as they came, or batches; the reader empties it."""
 
     @property
     def kept(self) -> int:
-        """Records that are kept, since partners may still come."""
+        """How many records are kept, since partners may still come."""
 
     def add(self, side: int, batch: Any) -> list[Any]:
         """Take records of the left (0) or the right (1) in; the partners that they make."""
 
     def close(self, watermark: float) -> Iterator[Any]:
-        """What there is when all that follow are later than this, in microseconds.
+        """The results that are complete when all that follow are later than this, in microseconds.
 
         It is to be read to its end. Records without partners to come have left nothing behind.
         """
@@ -66,16 +66,16 @@ class ColumnState(JoinState, Protocol):
 
     @property
     def waits(self) -> bool:
-        """Whether it needs to know more of that before it is told of a watermark."""
+        """Whether it needs to know more of the columns before it is told of a watermark."""
 
     def look(self, side: int, batch: Any) -> None:
-        """Learn what columns there are of a batch without rows."""
+        """Learn the columns from a batch without rows."""
 
     def without_rows(self) -> Any:
-        """A result of no rows, which tells what columns results have; None until it is known."""
+        """A result without rows but with all columns; None until these are known."""
 
     def learn(self, encoded: bytes) -> None:
-        """Take those that are not known of what another task's state tells of them."""
+        """Learn unknown columns from what another task's state tells."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Join(BatchOperator):
 
     @property
     def properties(self) -> Properties:
-        """It tells those behind of a watermark that holds for the times of both partners."""
+        """Its watermarks hold for the times of both partners."""
         return Properties(
             accepts_encoded=True,
             accepts_columns=True,
@@ -100,7 +100,7 @@ class Join(BatchOperator):
 
     @property
     def meaning(self) -> dict[str, Any]:
-        """What else has to be the same for what is kept."""
+        """What else must be the same for the state to be usable."""
         return {}
 
     def open(self, context: TaskContext) -> BatchFunction:
@@ -110,22 +110,22 @@ class Join(BatchOperator):
 
     @abstractmethod
     def watermark_of_results(self, watermark_us: int) -> int:
-        """What all times in the results are later than that come behind this watermark."""
+        """The watermark for the results that come behind this one of the inputs."""
 
     @abstractmethod
     def of_records(self, context: TaskContext) -> JoinState:
-        """What a task keeps of records."""
+        """The state of a task for records."""
 
     @abstractmethod
     def of_columns(self, context: TaskContext) -> ColumnState:
-        """What a task keeps of columns. Raises TypeError where it can keep none."""
+        """The state of a task for columns. Raises TypeError where it can keep none."""
 
 
 class JoinFunction(BatchFunction):
     """Brings records and watermarks to the state, and late records to their output.
 
-    What is behind hears of earlier watermarks, so that no time of a record in a result is behind
-    what was told before. Whether records or columns come, the first of them tells.
+    Operators behind it get earlier watermarks, so that no record in a result has a time before an
+    earlier watermark. The first batch decides whether it keeps records or columns.
     """
 
     def __init__(self, operator: Join, context: TaskContext) -> None:
@@ -140,7 +140,7 @@ class JoinFunction(BatchFunction):
         """Whether those behind know what columns results have."""
 
     def process(self, batch: Any) -> Any:
-        """What a batch of one of the inputs makes, with what has come of both."""
+        """The results that a batch of one input makes with all that has come."""
         records = batch.decode()
         if not len(records) and not is_columns(records):  # markers alone, which are neither
             return []
@@ -152,7 +152,7 @@ class JoinFunction(BatchFunction):
         return self._operator.joining.made(found, self._context.failing)
 
     def _of_columns(self, state: ColumnState, side: int, batch: Any) -> Any:
-        """As `process`; once it is known what columns there are, what waited for that, too."""
+        """As `process`; also the results that waited until the columns were known."""
         waited, found = state.waits, []
         if len(batch):
             found = state.add(side, batch)
@@ -168,7 +168,7 @@ class JoinFunction(BatchFunction):
         return joined(found) if found else []
 
     def on_watermark(self, watermark_us: int) -> Iterator[Any]:
-        """What is complete now; those behind hear of the watermark as far as it is theirs."""
+        """The results that are complete now, and the watermark for those behind it."""
         self._watermark = watermark_us
         if self._columns is not None and self._columns.waits:
             return
@@ -184,12 +184,12 @@ class JoinFunction(BatchFunction):
             self.watermark = Watermark(of_results)
 
     def on_idle(self) -> None:
-        """Nobody waits for what comes of here, either."""
+        """Make the output idle, too."""
         self._told = None
         self.watermark = Watermark(None)
 
     def on_end(self) -> Iterator[Any]:
-        """All that is left."""
+        """All results that are left."""
         return self._close(AT_THE_END)
 
     def metrics(self) -> Mapping[str, Any]:
@@ -201,7 +201,7 @@ class JoinFunction(BatchFunction):
         return self._state.snapshot(self._context.pickle)
 
     def restore(self, state: KeyedState) -> None:
-        """Go on with that."""
+        """Go on with the state of these keys."""
         for schemas in state.all_columns or filter(None, [state.columns]):
             self._take_columns().learn(schemas)
         self._state.restore(state.items())

@@ -1,4 +1,4 @@
-"""What all joins of keyed streams have to know: two inputs, how they are joined, what is made."""
+"""What all joins of keyed streams share: two inputs, how they are joined, what is made of pairs."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from operators.event_time import TimeSelector
 from operators.keys import Key, key_finder, key_meaning
 
 How: TypeAlias = Literal["inner", "left", "right", "full"]
-"""Whose records come without a partner, too: nobody's, those of the left, the right, or both."""
+"""Which side's records come without a partner, too: none, the left, the right, or both."""
 
 Rows: TypeAlias = Iterator[tuple[int, Any, Any]]
 """Of each record its time in microseconds, its key, and itself."""
@@ -27,7 +27,7 @@ class JoinInput:
     """Whether what arrives are pairs of a key and a record."""
     time: TimeSelector
     schema: Any = None
-    """What it is declared to have where it has columns: a `pyarrow.Schema`, or None."""
+    """The declared columns, a `pyarrow.Schema`, or None."""
 
     @property
     def meaning(self) -> dict[str, Any]:
@@ -94,8 +94,8 @@ def check_joining(
 def check_keys_alike(method: str, inputs: tuple[JoinInput, JoinInput]) -> None:
     """Raise `GraphError` where one key has more items than the other.
 
-    No two are equal then, unless the item of one is a tuple: of such a key, a function is asked. It
-    may give tuples of any length, as a record may be one that is its own key.
+    Two such keys are equal only if the item of one is a tuple; a user then gives a function.
+    Functions may give tuples of any length, and so may records that are their own keys.
     """
     if any(each.paired or each.key is None for each in inputs):
         return

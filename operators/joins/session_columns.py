@@ -27,8 +27,8 @@ class SessionColumns(JoinColumns):
     """The rows of one task whose sessions are not complete; see `JoinState`.
 
     A row waits in the order of time until the watermark is a gap behind it: the last row of a
-    session that is complete no longer waits. What is settled then is whether its session goes on in
-    a row that still waits. If so, it is kept by key; a key has one such session.
+    session that is complete no longer waits. By then it is settled whether its session goes on in a
+    row that still waits. If so, the session is kept by key; a key has one such session.
     """
 
     def __init__(self, operator: Join, assigner: Session) -> None:
@@ -174,7 +174,7 @@ def _sessions(
 
 
 def _untimed(rows: Rows) -> Chunk:
-    """A chunk of rows whose times do not matter any more."""
+    """A chunk of rows without times, which are no longer needed."""
     nothing = np.zeros(len(rows.keys), np.int64)
     return Chunk(rows.batch, rows.keys, nothing, nothing.astype(np.bool_))
 

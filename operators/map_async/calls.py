@@ -150,7 +150,7 @@ class CallLoop:
 
 
 async def _told(function: Any, record: Any) -> tuple[Any, BaseException | None]:
-    """What the call gives or raises; an event loop would not outlive all that it may raise."""
+    """The result or error of the call, caught: some errors would end the event loop."""
     try:
         return await function(record), None
     except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001 - handed on

@@ -184,7 +184,7 @@ class _MapAsync(BatchFunction):
     def _end_spans(self) -> None:
         """Let the watermarks leave that no result is in front of any more, the highest for all.
 
-        That the input was idle counts no more where records have come since.
+        An idle input no longer counts as idle once records have come.
         """
         spans = self._spans
         while spans[0].is_over:
@@ -224,7 +224,7 @@ class _MapAsync(BatchFunction):
         return out
 
     def _put(self, call: Call, out: list[Any]) -> None:
-        """Put the result behind the others, or rescue what there is none of."""
+        """Put the result behind the others, or rescue a record without one."""
         error, of_batches = call.error, self._operator.of_batches
         rescue, check = self._context.rescue, self._context.check
         if error is None and not of_batches and check is None:

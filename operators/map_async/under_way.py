@@ -1,4 +1,4 @@
-"""Calls that have begun and whose results have not left, and in which order these do."""
+"""Calls that have begun and whose results have not left, and the order in which they leave."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class UnderWay(ABC):
 
     @abstractmethod
     def done(self, call: Call) -> None:
-        """Hear that this one is done."""
+        """Take in that this call is done."""
 
     @abstractmethod
     def is_ready(self) -> bool:

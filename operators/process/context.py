@@ -1,4 +1,4 @@
-"""What the functions of a `ProcessFunction` are told, and may do, beside their record."""
+"""The context of the functions of a `ProcessFunction`: the key, the time, timers, outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept for a while only, and when that is over."""
+"""State with a time to live, and when that is over."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Expiry:
-    """When states of keys have to be looked at, since the first of what they hold is too old.
+    """When a state of a key has to be looked at, because some of it is too old.
 
     A state of a key has one entry at most, however often it is written.
     """
@@ -24,7 +24,7 @@ class Expiry:
         return self._entries[0][0] if self._entries else None
 
     def add(self, due_ns: int, key: Any, state: str) -> None:
-        """Have it looked at then, unless it is already to be."""
+        """Plan a look at it then, unless one is planned."""
         if (key, state) not in self._queued:
             self._queued.add((key, state))
             heappush(self._entries, (due_ns, next(self._numbers), key, state))

@@ -351,7 +351,7 @@ class _Process(BatchFunction):
 
 
 def attributes(function: ProcessFunction) -> dict[str, Any]:
-    """What its class has, and those that it is made of."""
+    """The attributes of its class and of that class's bases."""
     kinds = reversed(type(function).__mro__)
     return {name: value for kind in kinds for name, value in vars(kind).items()}
 

@@ -1,8 +1,8 @@
 """States of a `ProcessFunction`: attributes of its class, each with a value for every key.
 
-Where a state has a time to live, what was not written for so long is there no more. That goes by
-the moment at which a call of the function first looks at such a state, so that what it finds stays
-while it is at work; besides, a task drops what is too old when its time has come.
+Where a state has a time to live, values that were not written for so long are gone. The moment that
+counts is when a call of the function first looks at such a state: what it finds then stays until
+the call ends. A task also drops old values by itself, when their time has come.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ V = TypeVar("V")
 
 
 class State(ABC):
-    """What all kinds of state have. In the slots of a key is nothing where there is nothing."""
+    """What all kinds of state share. A key without a value has no entry in its slots."""
 
     def __init__(self, ttl: timedelta | None) -> None:
         if ttl is not None:
@@ -34,23 +34,23 @@ class State(ABC):
         self.name = name
 
     def handle(self, context: ProcessContext) -> Any:
-        """What the function finds in place of it, in one task; None if that is a value."""
+        """What the function finds in its place, in one task; None if it finds a value."""
         return None
 
     @abstractmethod
     def drop_old(self, slots: dict[str, Any], now_ns: int) -> int | None:
-        """Drop what is too old; when the next will be, None if nothing is left."""
+        """Drop what is too old; returns when the next will be, None if nothing is left."""
 
     @abstractmethod
     def saved(self, kept: Any, now_ns: int) -> Any:
-        """What is kept, with how long it has to live in place of until when."""
+        """The state to save: it has the time left to live, not the time of its end."""
 
     @abstractmethod
     def restored(self, saved: Any, now_ns: int) -> Any:
-        """What was saved, as it is kept."""
+        """The state to keep, from what `saved` returned."""
 
     def until(self, context: ProcessContext) -> int:
-        """How long what is written now has to live; the first is put into the queue."""
+        """The end of what is written now, in ns; the first of a key is put into the queue."""
         assert self.ttl_ns is not None
         until_ns = context._call_ns() + self.ttl_ns
         if self.name not in context._slots:
@@ -98,7 +98,7 @@ class ValueState(State, Generic[T]):
         function._oka_context._slots.pop(self.name, None)
 
     def drop_old(self, slots: dict[str, Any], now_ns: int) -> int | None:
-        """As `State` says."""
+        """Drop the value if it is too old; returns its end, None if it is gone."""
         until_ns: int = slots[self.name][0]
         if until_ns > now_ns:
             return until_ns
@@ -106,11 +106,11 @@ class ValueState(State, Generic[T]):
         return None
 
     def saved(self, kept: Any, now_ns: int) -> Any:
-        """As `State` says."""
+        """The value, with its time left."""
         return kept if self.ttl_ns is None else (kept[0] - now_ns, kept[1])
 
     def restored(self, saved: Any, now_ns: int) -> Any:
-        """As `State` says."""
+        """The value, with its end."""
         return saved if self.ttl_ns is None else (saved[0] + now_ns, saved[1])
 
 
@@ -141,7 +141,7 @@ class ListState(State, Generic[T]):
         kept.extend(items)
 
     def drop_old(self, slots: dict[str, Any], now_ns: int) -> int | None:
-        """As `State` says."""
+        """Drop items that are too old; returns the end of the first left, None if none is."""
         items: list[tuple[int, Any]] = slots[self.name]
         old = 0
         while old < len(items) and items[old][0] <= now_ns:
@@ -153,11 +153,11 @@ class ListState(State, Generic[T]):
         return None
 
     def saved(self, kept: Any, now_ns: int) -> Any:
-        """As `State` says."""
+        """The items, each with its time left."""
         return kept if self.ttl_ns is None else [(until - now_ns, item) for until, item in kept]
 
     def restored(self, saved: Any, now_ns: int) -> Any:
-        """As `State` says."""
+        """The items, each with its end."""
         return saved if self.ttl_ns is None else [(left + now_ns, item) for left, item in saved]
 
 
@@ -252,7 +252,7 @@ class MapState(State, Generic[K, V]):
         kept.update(items)
 
     def drop_old(self, slots: dict[str, Any], now_ns: int) -> int | None:
-        """As `State` says."""
+        """Drop entries that are too old; returns the end of the first left, None if none is."""
         entries: dict[Any, tuple[int, Any]] = slots[self.name]  # in the order of their writing
         while entries:
             first = next(iter(entries))
@@ -264,13 +264,13 @@ class MapState(State, Generic[K, V]):
         return None
 
     def saved(self, kept: Any, now_ns: int) -> Any:
-        """As `State` says."""
+        """The entries, each with its time left."""
         if self.ttl_ns is None:
             return list(kept.items())
         return [(key, (until - now_ns, value)) for key, (until, value) in kept.items()]
 
     def restored(self, saved: Any, now_ns: int) -> Any:
-        """As `State` says."""
+        """The entries, each with its end."""
         if self.ttl_ns is None:
             return dict(saved)
         return {key: (left + now_ns, value) for key, (left, value) in saved}

@@ -1,4 +1,4 @@
-"""Timers of keys, each of which has one of a name, in the order in which they are due."""
+"""Timers of keys, in the order in which they are due; a key has one timer of each name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Timer:
         """Under which time it is in the queue: never later than its own. None if it is not."""
 
     def __lt__(self, other: Timer) -> bool:
-        """Of entries of one timer, any may be first."""
+        """Order entries of equal times; those of one timer may come in any order."""
         return False
 
     def cancel(self) -> None:
@@ -53,7 +53,7 @@ class TimerQueue:
         return self._entries[0][0] if self._timers else None
 
     def add(self, time: int, number: int, key: Any, name: str) -> Timer:
-        """A new timer."""
+        """Add a new timer."""
         timer = Timer(self, time, number, key, name)
         self._timers += 1
         self.put(timer)

@@ -1,15 +1,15 @@
 """Which job writes to a place right now: small files beside the others, one of each task.
 
 Two jobs that write files of the same names into one place would replace each other's. In a folder,
-who writes holds a lock: a job that meets another is refused, and what no lock holds is of nobody.
-In S3 nobody knows who lives, and a job that was killed must be in nobody's way. So a job that meets
+writers hold a lock: a job that meets another is refused, and files without a lock belong to nobody.
+In S3 nobody knows which jobs live, and a killed job must not block others. So a job that meets
 another takes the place over: it marks the claims of the other, whose tasks look at theirs before
 they make anything final. So does the next driver of a job, wherever its files are. Each writes its
 claims before it looks for others, so that of two that begin at one moment one sees the other; which
 of them goes on, both know from what the claims say.
 
-A job that is marked finds there by whom, and removes its claims. Where it was killed, whoever comes
-next does.
+A marked job finds there who marked it, and removes its claims. If it was killed, the next job
+removes them.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Claim:
         self._next_look = 0.0
 
     def take(self) -> None:
-        """Claim the place, and see to the claims of others. Raises what tells of another job."""
+        """Claim the place, and handle other claims. Raises an error that names another job."""
         self._hold = self._place.hold(self._name, json.dumps(self._owner.to_dict()))
         try:
             for name in self._place.names():
@@ -70,7 +70,7 @@ class Claim:
         self._next_look = time.monotonic() + PERIOD_SECONDS
 
     def check(self) -> None:
-        """Raise what tells of another job, if that has taken the place over."""
+        """Raise an error that names another job, if that has taken the place over."""
         self._next_look = time.monotonic() + PERIOD_SECONDS
         text = self._place.read(self._name)
         if text is None:

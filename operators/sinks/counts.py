@@ -71,7 +71,7 @@ class _CountsWriter(SinkWriter):
                 self._write_one_by_one(records)
 
     def _write_one_by_one(self, records: list[Any]) -> None:
-        """For keys that may be NaN, and to find what is no pair."""
+        """Take pairs one by one, where keys may be NaN or some record is no pair."""
         taken = iter(records)
         try:
             for record in taken:

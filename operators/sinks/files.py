@@ -2,14 +2,14 @@
 
 They go to a folder or to S3 (`places.py`), under the same names.
 
-Invariant: a file with its final name is whole. Until a task has written all it is to write, its
-file has a temporary name in the same folder; a job that fails or is cancelled removes that, also
-that of a task that was killed (where the driver sees the folder).
+Invariant: a file with its final name is whole. Until a task has written all of it, its file has a
+temporary name in the same folder; a job that fails or is cancelled removes that, also that of a
+task that was killed (where the driver sees the folder).
 
-With checkpoints there is a file for each task and epoch. What a task has prepared has a third name,
-which the epoch becomes final by: whoever goes on with the job gives it its last, or removes it. The
-names of both have the generation of the driver: one that was replaced, and does not know it, leaves
-alone what is of those behind it.
+With checkpoints there is a file for each task and epoch. A file that a task has prepared has a
+third name. The next driver of the job gives it its last name, or removes it. Both names have the
+generation of the driver: a driver that was replaced, and does not know it, leaves the files of
+later ones alone.
 """
 
 import json
@@ -59,7 +59,7 @@ class _Files(SinkOperator[Any]):
         self.place.validate()
 
     def validate_beside(self, other: SinkOperator[Any]) -> None:
-        """Refuse another that writes files of such names into the folder, however it is spelt."""
+        """Refuse another sink with such files in the folder, however that is spelt."""
         if (
             isinstance(other, _Files)
             and other.suffix == self.suffix
@@ -305,7 +305,7 @@ class _FileWriter(SinkWriter):
 
 
 def _prepared(name: str, generation: int | None) -> str:
-    """What a file is called that becomes the one of this name."""
+    """The name of the prepared file that becomes this one."""
     return f".{name}{'' if generation is None else f'.{generation}'}.prepared"
 
 

@@ -1,4 +1,4 @@
-"""What driver sinks have gathered, as a record: checkpoints keep it whole with each epoch."""
+"""The output of driver sinks as a record: checkpoints keep all of it with each epoch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def gathered(context: TaskContext, what: Any) -> Gathered:
 
 
 def newest(prepared: Iterable[tuple[int, Gathered]]) -> list[Any]:
-    """What each of the tasks had gathered that prepared these, epoch by epoch: of a checkpoint."""
+    """What each task of a checkpoint had gathered, from what it prepared epoch by epoch."""
     of_task = {(index, parallelism): what for _, (index, parallelism, what) in prepared}
     return list(of_task.values())
 

@@ -1,9 +1,9 @@
 """Files of a sink as objects in S3: multipart uploads, which nobody sees until they are completed.
 
 An upload whose task was killed would stay for good, and cost money: it is in no listing of objects.
-So each has a small object beside where its own will be, of the name by which it is staged, which
-says what upload that is. Who finds one that nobody will finish aborts the upload. A task that is
-killed between the beginning and that leaves an upload without parts, which costs nothing.
+So each upload has a small object with its staged name, which says which upload it is. A task that
+finds one that nobody will finish aborts the upload. A task that is killed before it has written
+that object leaves an upload without parts, which costs nothing.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class S3Prefix(Place):
         """Ask nobody: the driver may have no credentials, and need none."""
 
     def is_same(self, other: Place) -> bool:
-        """As the base says."""
+        """Whether the other is the same bucket and prefix."""
         return isinstance(other, S3Prefix) and self._where == other._where
 
     def make(self) -> None:
@@ -56,19 +56,19 @@ class S3Prefix(Place):
         self.names()
 
     def names(self) -> Iterable[str]:
-        """As the base says, but for uploads that have no object yet."""
+        """Names of all objects; uploads are not among them until they are completed."""
         return [key for key, _ in self.s3.list() if key and "/" not in key]
 
     def has(self, name: str) -> bool:
-        """As the base says."""
+        """Whether there is such an object."""
         return self._size(name) is not None
 
     def open(self, temporary: str) -> Draft:
-        """As the base says: in a file of this machine, without a name."""
+        """Begin a file without a name, on this machine."""
         return _ObjectDraft(self)
 
     def finish(self, staged: str, final: str, token: str) -> bool:
-        """As the base says; also if a completion before has come through without its answer."""
+        """Complete the upload; True also if an earlier completion passed without its answer."""
         if not token:
             return False
         upload, size, *tags = json.loads(token)
@@ -83,7 +83,7 @@ class S3Prefix(Place):
         return is_done
 
     def drop(self, names: Iterable[str]) -> None:
-        """As the base says; uploads are aborted."""
+        """Remove objects of these names, and abort the uploads that they stand for."""
         found = list(names)
         for name in found:
             if name.startswith(".") and not name.endswith(CLAIM):
@@ -92,16 +92,16 @@ class S3Prefix(Place):
             self.s3.delete(found)
 
     def hold(self, name: str, text: str) -> Hold:
-        """As the base says, but nobody can hold an object."""
+        """Write a small object; nobody can hold one."""
         self.write(name, text)
         return Hold()
 
     def is_held(self, name: str) -> bool | None:
-        """As the base says: nobody knows."""
+        """None: nobody knows who holds an object."""
         return None
 
     def read(self, name: str) -> str | None:
-        """As the base says."""
+        """The text of a small object; None if there is none."""
         try:
             return self.s3.get(name).decode()
         except StorageError as error:
@@ -110,11 +110,11 @@ class S3Prefix(Place):
             return None
 
     def write(self, name: str, text: str) -> None:
-        """As the base says."""
+        """Write a small object."""
         self.s3.put(name, text.encode())
 
     def gone(self) -> OSError:
-        """As the base says."""
+        """The error for a task whose upload, or its small object, is gone."""
         return FileNotFoundError(
             f"an upload to {self.url}, or what says whose it is, was aborted or removed while the "
             "job runs, expected it to stay until the job has ended\n\n"

@@ -23,7 +23,7 @@ class Place(ABC):
     @property
     @abstractmethod
     def url(self) -> str:
-        """As people write it."""
+        """The URL or path, as people write it."""
 
     @abstractmethod
     def validate(self) -> None:
@@ -35,11 +35,11 @@ class Place(ABC):
 
     @abstractmethod
     def make(self) -> None:
-        """Have it be there, for a task that will write."""
+        """Make the place if it is missing, for a task that will write."""
 
     @abstractmethod
     def names(self) -> Iterable[str]:
-        """What is there right now, final and not."""
+        """Names of all files that are there now, final or not."""
 
     @abstractmethod
     def has(self, name: str) -> bool:
@@ -47,7 +47,7 @@ class Place(ABC):
 
     @abstractmethod
     def open(self, temporary: str) -> Draft:
-        """Begin a file; the name is that of nobody else."""
+        """Begin a file under a temporary name that nobody else uses."""
 
     @abstractmethod
     def finish(self, staged: str, final: str, token: str) -> bool:
@@ -59,27 +59,27 @@ class Place(ABC):
 
     @abstractmethod
     def drop(self, names: Iterable[str]) -> None:
-        """Remove what has these names, final or not; what there is not does not matter."""
+        """Remove files of these names, final or not; missing ones are ignored."""
 
     @abstractmethod
     def hold(self, name: str, text: str) -> Hold:
-        """Write a small file, which is held as long as what this gives lives, or until it ends."""
+        """Write a small file and hold it until the returned `Hold` ends or is dropped."""
 
     @abstractmethod
     def is_held(self, name: str) -> bool | None:
-        """Whether a process that lives holds the file; None where nobody knows."""
+        """Whether a living process holds the file; None where that is unknown."""
 
     @abstractmethod
     def read(self, name: str) -> str | None:
-        """What is in a small file; None if there is none."""
+        """The text of a small file; None if there is none."""
 
     @abstractmethod
     def write(self, name: str, text: str) -> None:
-        """Give a small file a longer content. Whoever holds it holds it still."""
+        """Give a small file a longer content. A hold of it lasts."""
 
     @abstractmethod
     def gone(self) -> OSError:
-        """What a task raises that finds what it has written there gone."""
+        """The error for a task whose files there are gone."""
 
     def of(self, name: str) -> str:
         """The file of this name as people write it."""
@@ -113,7 +113,7 @@ class Draft(ABC):
 
     @abstractmethod
     def stage(self, staged: str, final: str) -> str:
-        """Make it last under the first name, to be finished under the other; what that takes."""
+        """Keep it as `staged`; returns the token with which `finish` makes it `final`."""
 
     def close(self) -> None:
         """Let go of it, staged or not; idempotent."""
@@ -145,30 +145,30 @@ class Folder(Place):
             raise GraphError(f"folder {self.url!r} may not be written to")
 
     def is_same(self, other: Place) -> bool:
-        """As the base says; links do not matter."""
+        """Whether the other is the same folder, by links or not."""
         return isinstance(other, Folder) and self.path.samefile(other.path)
 
     def make(self) -> None:
-        """As the base says; the driver's may be another machine's."""
+        """Make the folder, on the machine of this task."""
         self.path.mkdir(parents=True, exist_ok=True)
 
     def names(self) -> Iterable[str]:
-        """As the base says."""
+        """Names of all files in the folder; none where it is missing."""
         try:
             return [path.name for path in self.path.iterdir()]
         except FileNotFoundError:
             return []
 
     def has(self, name: str) -> bool:
-        """As the base says."""
+        """Whether the folder has such a file."""
         return (self.path / name).exists()
 
     def open(self, temporary: str) -> Draft:
-        """As the base says: there, under that name."""
+        """Begin a file in the folder, under this name."""
         return _FileDraft(self, temporary)
 
     def finish(self, staged: str, final: str, token: str) -> bool:
-        """As the base says."""
+        """Rename the staged file; False if there is none."""
         try:
             (self.path / staged).replace(self.path / final)
         except (FileNotFoundError, NotADirectoryError):
@@ -177,12 +177,12 @@ class Folder(Place):
         return True
 
     def drop(self, names: Iterable[str]) -> None:
-        """As the base says."""
+        """Remove files of these names; missing ones are ignored."""
         for name in names:
             (self.path / name).unlink(missing_ok=True)
 
     def hold(self, name: str, text: str) -> Hold:
-        """As the base says: by a lock, which ends with the process."""
+        """Write a small file and lock it; the lock ends with the process."""
         before = self.path / f"{name}.tmp"
         try:
             hold = Hold(descriptor := os.open(before, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
@@ -195,23 +195,23 @@ class Folder(Place):
         return hold
 
     def is_held(self, name: str) -> bool | None:
-        """As the base says."""
+        """Whether a process has locked the file; None where that is unknown."""
         return _is_locked(self.path / name)
 
     def read(self, name: str) -> str | None:
-        """As the base says."""
+        """The text of a small file; None if there is none."""
         try:
             return (self.path / name).read_text(encoding="utf-8")
         except (FileNotFoundError, NotADirectoryError):
             return None
 
     def write(self, name: str, text: str) -> None:
-        """As the base says."""
+        """Write over a small file, whose lock lasts; nothing happens if it is gone."""
         with contextlib.suppress(FileNotFoundError), (self.path / name).open("r+b") as file:
             file.write(text.encode())
 
     def gone(self) -> OSError:
-        """As the base says."""
+        """The error for a task whose folder, or what it has written there, is gone."""
         what = "what this task has written there" if self.path.is_dir() else "it"
         return FileNotFoundError(
             f"the folder {self.url!r} was deleted or moved while the job runs: {what} is "
@@ -220,7 +220,7 @@ class Folder(Place):
         )
 
     def sync(self) -> None:
-        """Make names that were given last."""
+        """Write the folder's names to the disk."""
         handle = os.open(self.path, os.O_RDONLY)
         try:
             os.fsync(handle)

@@ -14,8 +14,8 @@ class Respond(SinkOperator[Response]):
     """Answers the requests of an `HttpSource`: its records are what `request.reply(…)` makes.
 
     Rows of columns with `_request` are answered with what else is in them, as JSON. A request is
-    answered once; later answers to it are dropped. What is no answer is logged, and does not end
-    the job; the request that the operator right before made it of gets a 500.
+    answered once; later answers to it are dropped. A record that is no answer is logged, and does
+    not end the job; the request that the operator right before made it of gets a 500.
     """
 
     properties = Properties(services=(Answering(),), accepts_columns=True, check=check_answer)
@@ -25,7 +25,7 @@ class Respond(SinkOperator[Response]):
         return _Writer(gateway_in_use())
 
     def commit(self, _epoch: int, _committed: list[Any]) -> None:
-        """There is nothing that the job's result could say of it."""
+        """Nothing: the job's result says nothing of answers."""
 
 
 class _Writer(SinkWriter):

@@ -11,7 +11,7 @@ from operators.sinks.places import Folder, Place
 
 
 def place_of(where: str | os.PathLike[str]) -> Place:
-    """The place of a folder or of s3://bucket/prefix; GraphError for what is none."""
+    """The place of a folder or of s3://bucket/prefix; raises GraphError for others."""
     text = os.fspath(where)
     if text.startswith("s3://"):
         return S3Prefix(text)

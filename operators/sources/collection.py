@@ -91,7 +91,7 @@ class Collection(SourceOperator[T]):
 
 
 class _Part(Blocks):
-    """A position has the number of all records, too: by that they are divided."""
+    """One part. A position has the number of all records, too, by which they are divided."""
 
     def __init__(
         self,

@@ -71,7 +71,7 @@ class Function(SourceOperator[T]):
         return Properties(rate=self.rate, goes_on=self.parameters == 2, meaning=meaning)
 
     def open(self, context: TaskContext) -> Iterable[Any]:
-        """What the function gives; its lists divided into batches."""
+        """The items that the function gives; its lists are cut into batches."""
         if self.parameters == 2:
             return _Reader(self.function, context)
         return self._batches(context)
@@ -82,7 +82,7 @@ class Function(SourceOperator[T]):
 
 
 class _Reader(SourceReader):
-    """A position is one of the function's, and how many records of its next item were given."""
+    """The items of one task. A position is the function's, and a count of records behind it."""
 
     def __init__(self, function: Callable[..., Iterable[At]], context: TaskContext) -> None:
         self._function = function
@@ -136,7 +136,7 @@ def _cut(item: Any, size: int) -> list[Any]:
 
 
 def _parameters(function: object) -> int:
-    """How many it is called with: none, the context, or that and a position."""
+    """How many arguments it takes: none, the context, or that and a position."""
     if not callable(function) or isinstance(function, type):
         raise GraphError(
             f"Function got {type(function).__name__} {function!r:.80}, "

@@ -129,7 +129,7 @@ class HttpSource(SourceOperator[Any]):
 
 class _Requests(SourceReader):
     position = ()
-    """There is no way back."""
+    """It has no position."""
 
     def __init__(self, gateway: Gateway, limit: int, linger_seconds: float) -> None:
         assert gateway.server is not None
@@ -139,7 +139,7 @@ class _Requests(SourceReader):
         self._linger_seconds = linger_seconds
 
     def restore(self, position: tuple[()]) -> None:
-        """Requests of before have got a 503."""
+        """Nothing: earlier requests have got a 503."""
 
     def _refuse(self, request: Request, wrong: Sequence[Any]) -> None:
         """Say what is wrong with its body."""

@@ -1,8 +1,8 @@
 """Which bytes of which files the shares of a source read, also when the files have changed since.
 
-What was there at a job's first start is the first layer: all files laid end to end and cut in equal
-parts. A job that goes on reads on what it had, and what has come since is a layer of its own, cut
-among the shares that somebody still reads. So no share has to know how far others are.
+The files at a job's first start are the first layer: all of them laid end to end and cut in equal
+parts. A job that goes on reads its layers to their end. What was added since is a layer of its own,
+cut among the shares that tasks still read. So no share has to know how far others are.
 """
 
 import os
@@ -84,7 +84,7 @@ def ranges(layers: Sequence[Layer], share: int) -> Iterator[Range]:
 def continued(
     layers: Sequence[Layer], files: Sequence[Piece], open_shares: Collection[int]
 ) -> tuple[Layer, ...]:
-    """The layers, and one more of what has come to the files since, if anything has.
+    """The layers, and one more for what was added to the files since, if anything was.
 
     Raises CheckpointError for a file that is not the one that it was.
     """
@@ -110,7 +110,7 @@ def last_pieces(layers: Iterable[Layer]) -> Mapping[str, Piece]:
 
 
 def mark_of(path: str, size: int) -> str:
-    """What tells a file of so many bytes from another: a hash of its first and last bytes.
+    """The mark of a file of so many bytes: a hash of its first and last bytes.
 
     It is that of a file which has grown since, too.
     """
@@ -133,7 +133,7 @@ def check_there(piece: Piece) -> None:
 
 
 def refuse_continued(piece: Piece) -> NoReturn:
-    """Raise that the last line of a file, which had no end when it was read, has gone on since."""
+    """Raise CheckpointError for a last line that was read without an end and has grown."""
     raise CheckpointError(
         f"{piece.path} has grown in the middle of a line: its last line had no end when it was "
         f"read, at byte {piece.end:,}, and goes on now",

@@ -30,11 +30,11 @@ class File(io.RawIOBase):
         self._open()
 
     def readable(self) -> bool:
-        """It is."""
+        """True: it can be read."""
         return True
 
     def seekable(self) -> bool:
-        """It is."""
+        """True: it can be sought in."""
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:

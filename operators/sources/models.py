@@ -148,7 +148,7 @@ class _Reader(SourceReader):
 
 
 def _version(values: Sequence[Any]) -> int:
-    """That of the last of them."""
+    """The version of the last model."""
     last = 0
     for value in values:
         last = value[0] if isinstance(value, tuple) and value else last + 1
@@ -156,7 +156,7 @@ def _version(values: Sequence[Any]) -> int:
 
 
 def _told(content: list[FileOnDisk] | None) -> str:
-    """What tells a content, in short."""
+    """A short text that tells one content from another."""
     return blake2b(repr(content).encode(), digest_size=16).hexdigest()
 
 
@@ -169,7 +169,7 @@ def _content(path: Path) -> list[FileOnDisk] | None:
 
 
 def _trouble(path: Path) -> str:
-    """Why there is no content."""
+    """Why there is no content, in words."""
     try:
         return "it is empty" if not _files(path) else "it has just changed"
     except ModelError as error:

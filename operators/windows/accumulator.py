@@ -48,22 +48,22 @@ class Accumulator(ABC, Generic[T, A, R]):
 
     @abstractmethod
     def create(self) -> A:
-        """What no record has come to."""
+        """The value before any record."""
 
     @abstractmethod
     def add(self, accumulated: A, record: T, /) -> A:
-        """What it has come to with this record; it may be `accumulated`, changed."""
+        """The value with this record; it may be `accumulated`, changed."""
 
     @abstractmethod
     def merge(self, left: A, right: A, /) -> A:
-        """What both have come to together, for windows that overlap or grow into each other.
+        """The value of both together, for windows that overlap or grow into each other.
 
         It may be `left`, changed; `right` stays as it is, and is not what is returned, where that
         will be changed.
         """
 
     def finish(self, accumulated: A, /) -> R:
-        """The value of a window, of what its records have come to, which stays as it is.
+        """The result of a window, from `accumulated`, which stays as it is.
 
         It must not change when more records are added, so it is a copy of what `add` changes.
         """

@@ -8,20 +8,21 @@ from typing import Any, NamedTuple
 from operators.windows.accumulator import Accumulator
 
 Accumulated = Any
-"""What the records so far have come to."""
+"""The value of the records so far."""
 
 
 class Fold(NamedTuple):
     """How records of a key become the value of its window."""
 
     create: Callable[[Any], Accumulated] | None
-    """Of the first record; None where that is it itself."""
+    """Makes the value of the first record; None where that is the record itself."""
     add: Callable[[Accumulated, Any], Accumulated]
-    """Of one more record, which comes later."""
+    """Adds one more record, which comes later."""
     merge: Callable[[list[Accumulated]], Accumulated]
-    """Of several parts, which it leaves as they are."""
+    """Merges several parts, which it leaves as they are."""
     value: Callable[[Any, Accumulated, Any, Any], Any] | None
-    """Of a key, what its records came to, the window's start and end; None where that is it."""
+    """The result, from a key, the value of its records, and the window's start and end; None
+    where the result is that value."""
     meaning: Any = None
     """What is computed, for `Properties.meaning`; of several, in the order of what is kept."""
 

@@ -1,4 +1,4 @@
-"""A slice of time: what each key has come to in it."""
+"""A slice of time, with the value of each key in it."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -9,7 +9,7 @@ from operators.event_time import TimeSelector
 
 
 class Slice:
-    """Some time, and what each key has come to in it."""
+    """A span of time, with the value of each key in it."""
 
     __slots__ = ("changed", "first_end", "form", "place", "start", "values")
 
@@ -49,7 +49,7 @@ class _Noting(dict[Any, Any]):
 
 
 class Again:
-    """The values of a slice whose windows are complete: it tells of each that is set."""
+    """The values of a slice whose windows are complete: it tells of each new value."""
 
     def __init__(self, each: Slice, tell: Callable[[Any], None]) -> None:
         self._values = each.values

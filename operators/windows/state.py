@@ -1,4 +1,4 @@
-"""What the windows of one task are to the operator around them: a state, without clock or I/O."""
+"""The windows of one task as a state, without clock or I/O, for the operator around them."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol, TypeAlias
@@ -16,19 +16,19 @@ class WindowState(Protocol):
     """
 
     late: list[Any]
-    """Records that came too late, as they came; whoever reads them empties it."""
+    """Records that came too late, as they came; the reader empties it."""
 
     def add(self, batch: list[Any]) -> list[Result]:
-        """Take records in; what is complete with them."""
+        """Take records in; returns the windows that they complete."""
 
     def close(self, watermark: float) -> Iterator[Result]:
-        """What is complete when all that follow are later than this, in microseconds.
+        """The windows that are complete when all that follow are later than this, in microseconds.
 
         It is to be read to its end. What is gone then has left nothing behind.
         """
 
     def changed(self) -> Iterator[Result]:
-        """The windows that changed and did not come since, where results come before the end."""
+        """The windows that changed since they last came, where results come before the end."""
 
     @property
     def has_changed(self) -> bool:

@@ -43,7 +43,7 @@ class Windowing:
 
     @property
     def meaning(self) -> dict[str, Any]:
-        """What has to be the same for state of windows, for `Properties.meaning`."""
+        """What must stay the same for state of windows to be usable, for `Properties.meaning`."""
         return {
             "key": key_meaning(self.key, self.paired),
             "windows": in_words(self.assigner),
