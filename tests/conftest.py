@@ -7,8 +7,8 @@ import shutil
 import signal
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from tests import jobfolders
+from tests.waiting import wait_until
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 
@@ -145,9 +146,9 @@ def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
     before = _traces()
     with jobfolders.recorded() as folders:
         yield
-    deadline = time.monotonic() + 20.0
-    while (left := _traces(folders) - before) and time.monotonic() < deadline:
-        time.sleep(0.02)
+    with suppress(AssertionError):
+        wait_until(lambda: not _traces(folders) - before, 20)
+    left = _traces(folders) - before
     assert not left, f"left behind: {sorted(left)}"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import http.server
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Literal, TypeAlias
 import pytest
 
 from engine.s3 import S3Server
+from tests.waiting import wait_until
 
 KEYS = {"access_key": "key", "secret_key": "secret"}
 Away: TypeAlias = Literal["answers 403", "answers 503", "is silent"]
@@ -50,8 +50,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
         if self.server.away is not None:
             self.server.asked_in_vain += 1
-            while self.server.away == "is silent":
-                time.sleep(0.01)
+            wait_until(lambda: self.server.away != "is silent", 600)
             self.refuse()
             return
         if self.server.take("before", self.command):

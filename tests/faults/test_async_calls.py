@@ -69,13 +69,17 @@ def test_a_worker_that_waits_for_calls_takes_little_time(tmp_path: Path) -> None
     program = PROGRAM.format(work=WAYS["waits"])
     with driver(program, tmp_path / "tmp", str(out), str(mark)) as started:
         wait_until(mark.exists)
-        time.sleep(0.5)
-        before, seconds = cpu_seconds(started.workers()), 2.0
-        time.sleep(seconds)
-        assert (cpu_seconds(started.workers()) - before) / seconds < 0.5
+        wait_until(lambda: share_of_a_core(started.workers()) < 0.5)  # once all have begun
         os.kill(started.process.pid, signal.SIGINT)
         started.process.wait(20)
         started.wait_nothing_left()
+
+
+def share_of_a_core(processes: list[psutil.Process], seconds: float = 2.0) -> float:
+    """What they take of it, of so many seconds."""
+    before = cpu_seconds(processes)
+    time.sleep(seconds)
+    return (cpu_seconds(processes) - before) / seconds
 
 
 def cpu_seconds(processes: list[psutil.Process]) -> float:

@@ -23,7 +23,7 @@ from engine.network import ChannelLost
 from operators import Pipeline, Stream, source
 from operators.sinks import Collect
 from operators.sources import Collection, Function, Models
-from tests.waiting import wait_until
+from tests.waiting import pauses, wait_until
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -70,12 +70,10 @@ def test_a_worker_that_is_killed_in_the_middle(
     )
     wait_until(mark.exists)
     pid = process_of(handle, *victim)
-    killed = time.monotonic()
     os.kill(pid, signal.SIGKILL)
     with pytest.raises(engine.WorkerLost) as caught:
         handle.wait_finished(20)
     handle.wait_stopped()
-    assert time.monotonic() - killed < 10  # 2 s on a quiet machine
     assert caught.value.task.startswith(victim[0])
 
 
@@ -85,12 +83,10 @@ def test_cancel_in_the_middle(runtime: str, tmp_path: Path) -> None:
         loading(lambda: slow_model(mark)), runtime=runtime, parallelism=3, progress="none"
     )
     wait_until(mark.exists)
-    cancelled = time.monotonic()
     handle.cancel()
     with pytest.raises(engine.JobCancelled):
         handle.wait_finished(20)
     handle.wait_stopped()
-    assert time.monotonic() - cancelled < 10  # 2 s on a quiet machine
 
 
 @pytest.mark.parametrize("after", [0.0, 0.4, 1.0])
@@ -105,13 +101,16 @@ def test_cancel_while_it_starts(runtime: str, after: float) -> None:
     handle.wait_stopped()
 
 
-def test_cancel_while_a_loader_takes_nothing(runtime: str) -> None:
+def test_cancel_while_a_loader_takes_nothing(runtime: str, tmp_path: Path) -> None:
     """The publisher waits for the delivery, which it cannot have."""
+    asked, go, begun = (tmp_path / name for name in ("asked", "go", "begun"))
 
-    def models() -> Iterator[bytes]:
+    def models() -> Iterator[Any]:
+        asked.touch()
+        yield from pauses(go.exists)
         for _ in range(10):
+            begun.touch()
             yield bytes(20_000_000)
-            time.sleep(0.2)
 
     sizes = source(Function(models)).with_parallelism(1).broadcast(via="channels")
     handle = engine.submit(
@@ -120,11 +119,12 @@ def test_cancel_while_a_loader_takes_nothing(runtime: str) -> None:
         parallelism=2,
         progress="none",
     )
-    wait_until(lambda: len(handle._master.statistics()) == 3)
+    wait_until(asked.exists)
     pid = process_of(handle, "load", 1)
     os.kill(pid, signal.SIGSTOP)
     try:
-        time.sleep(1.0)
+        go.touch()
+        wait_until(begun.exists)
         handle.cancel()
         with pytest.raises(engine.JobCancelled):
             handle.wait_finished(20)
@@ -140,9 +140,7 @@ def test_a_node_that_answers_no_more_is_a_lost_channel(ray_cluster: None, tmp_pa
 
     def models() -> Iterator[Any]:
         yield bytes(1000)
-        while not go.exists():
-            time.sleep(0.05)
-            yield []
+        yield from pauses(go.exists)
         yield bytes(20_000_000)
 
     sizes = source(Function(models)).with_parallelism(1).broadcast(via="channels", name="digits")

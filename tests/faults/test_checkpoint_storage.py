@@ -31,7 +31,7 @@ from tests.drivers import ROOT
 from tests.integration import checkpointed
 from tests.integration.checkpointed import EpochFiles, expected, found, held, left_over, newest
 from tests.s3_proxy import Away, s3_behind_proxy
-from tests.waiting import wait_until
+from tests.waiting import pauses, wait_until
 
 RECORDS = 8000
 SECONDS_AWAY = 60.0 if "CHAOS_SEEDS" in os.environ else 3.0
@@ -133,9 +133,8 @@ def test_an_s3_that_is_away_costs_time_and_nothing_else(
 def numbers(hold: Path, context: TaskContext, position: int | None) -> Iterator[At]:
     """Those of this task; the last when nobody holds them any more."""
     for number in range(context.index if position is None else position, RECORDS, 2):
-        while hold.exists() and number >= RECORDS - 2:
-            time.sleep(0.005)
-            yield At(number, [])
+        if number >= RECORDS - 2:
+            yield from pauses(lambda: not hold.exists(), At(number, []))
         yield At(number + 2, [number])
 
 
@@ -262,9 +261,7 @@ def test_a_job_ends_whose_checkpoints_are_removed(is_held: bool, tmp_path: Path)
 
 def forever(hold: Path, context: TaskContext, position: int | None) -> Iterator[At]:
     """Nothing, for as long as the file is there."""
-    while hold.exists():
-        time.sleep(0.005)
-        yield At(0, [])
+    yield from pauses(lambda: not hold.exists(), At(0, []))
 
 
 SECONDS_OF_PATIENCE = 1.0

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
@@ -71,16 +70,14 @@ def workers_of(driver: subprocess.Popen[str], runtime: str) -> list[psutil.Proce
     return [child for child in children if child.name().startswith("ray::Worker")]
 
 
-def end_of(driver: subprocess.Popen[str], runtime: str, number: signal.Signals) -> float:
-    """Send the signal; seconds until driver and workers are gone."""
+def end(driver: subprocess.Popen[str], runtime: str, number: signal.Signals) -> None:
+    """Send the signal, and wait until driver and workers are gone."""
     workers = workers_of(driver, runtime)
     assert len(workers) == (4 if runtime == "ray" else 5)  # the fork server is one of them
-    started = time.monotonic()
     os.kill(driver.pid, number)
-    driver.wait(timeout=20)
-    _gone, alive = psutil.wait_procs(workers, timeout=20)
+    driver.wait(timeout=60)
+    _gone, alive = psutil.wait_procs(workers, timeout=60)
     assert not alive
-    return time.monotonic() - started
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
@@ -90,8 +87,7 @@ def test_the_drivers_end_is_the_jobs_end(
     if runtime == "ray":
         monkeypatch.setenv("RAY_ADDRESS", ray_address())
     driver, folder = start(runtime)
-    seconds = end_of(driver, runtime, number)
-    assert seconds < 10  # 2 s on a quiet machine
+    end(driver, runtime, number)
     assert not folder.exists()
     assert driver.stderr is not None
     if number == signal.SIGINT:
@@ -105,9 +101,8 @@ def test_the_command_line_ends_its_job_at_sigterm() -> None:
     pipeline = "pipelines/word_count.py:random_word_count"
     settings = ("seconds=60", "--parallelism", "2", "--json")
     driver, folder = start("local", COMMAND, "run", pipeline, *settings)
-    seconds = end_of(driver, "local", signal.SIGTERM)
+    end(driver, "local", signal.SIGTERM)
     assert driver.returncode == 128 + signal.SIGTERM
-    assert seconds < 10  # 2 s on a quiet machine
     assert not folder.exists()
     for stream in (driver.stdout, driver.stderr):
         assert stream is not None

@@ -79,12 +79,10 @@ def test_a_worker_that_is_killed(runtime: str, victim: str, tmp_path: Path) -> N
     words = source(RandomWords(length=8)).map(note_source).key_by(0)
     handle = engine.submit(words.reduce(note_sink).sink(Counts()), runtime=runtime)
     pid = int(wait_until(lambda: (folder / victim).exists() and (folder / victim).read_text()))
-    killed = time.monotonic()
     os.kill(pid, signal.SIGKILL)
     with pytest.raises(engine.WorkerLost) as caught:
-        handle.wait_finished()
+        handle.wait_finished(60)
     handle.wait_stopped()
-    assert time.monotonic() - killed < 10  # 2 s on a quiet machine
     assert victim in caught.value.task
     assert caught.value.status.startswith(
         {"local": "killed by SIGKILL", "ray": "died, SYSTEM_ERROR"}[runtime]
@@ -217,9 +215,14 @@ def test_a_sink_that_sleeps_holds_the_source_back(runtime: str) -> None:
 
     slow = source(RandomWords(length=100)).rebalance().map_batches(sleep).named("slow")
     handle = engine.submit(slow.sink(Discard()), runtime=runtime)
+
+    def worked_on() -> int:
+        operators = handle.statistics().operators
+        return next((each.records_in for each in operators if each.name == "slow"), 0)
+
     wait_until(lambda: handle.statistics().bottleneck)
-    first = handle.statistics()
-    time.sleep(3)
+    first, worked_on_first = handle.statistics(), worked_on()
+    wait_until(lambda: worked_on() >= worked_on_first + 10 * engine.JobConfig().batch_size)
     second = handle.statistics()
     handle.cancel()
     handle.wait_stopped()

@@ -206,8 +206,7 @@ def test_ten_thousand_clients_go(tmp_path: Path, tasks: int) -> None:
     def handle(request: Request) -> Response:
         with (tmp_path / "calls").open("a") as calls:
             calls.write(f"{request.query['n']}\n")
-        while not (tmp_path / request.query["n"]).exists():
-            time.sleep(0.002)
+        wait_until((tmp_path / request.query["n"]).exists)
         return request.reply("done")
 
     def handled(requests: Stream[Request]) -> Stream[Response]:

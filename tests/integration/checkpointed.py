@@ -18,6 +18,7 @@ from engine import JobConfig, JobResult
 from engine.graph.operator import SinkOperator, SinkWriter, TaskContext
 from operators import source
 from operators.sources import At, Function
+from tests.waiting import pauses
 
 
 class EpochFiles(SinkOperator[Any]):
@@ -103,9 +104,8 @@ def pipeline(folder: Path, records: int) -> Any:
             records * index // context.parallelism for index in (context.index, context.index + 1)
         )
         for first in range(begin if position is None else position, end, BATCH):
-            while hold.exists() and first + BATCH >= end:
-                time.sleep(0.005)
-                yield At(first, [])
+            if first + BATCH >= end:
+                yield from pauses(lambda: not hold.exists(), At(first, []))
             last = min(first + BATCH, end)
             yield At(last, list(range(first, last)))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import hashlib
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -28,6 +27,7 @@ from operators import source
 from operators.sinks import Collect
 from operators.sources import Function, Models
 from tests.conftest import S3_CREDENTIALS
+from tests.waiting import wait_until
 
 BLOCK = 8 << 20
 THREE_GIGABYTES = 384 * BLOCK
@@ -385,6 +385,10 @@ def test_channels_give_every_task_what_was_published(
         assert model.size == 0 or addresses(model) % 64 == 0
 
 
+def is_nothing_held(nodes: Nodes) -> bool:
+    return not any(node.statistics().held_bytes for node in nodes.nodes)
+
+
 def test_memory_is_free_once_no_one_holds_a_model(nodes: Nodes) -> None:
     publisher, *receivers = nodes.stores
     for version in range(1, 4):
@@ -397,10 +401,7 @@ def test_memory_is_free_once_no_one_holds_a_model(nodes: Nodes) -> None:
     assert [view[0] for view in views] == [0, 0, 0]
     del views
     gc.collect()
-    deadline = time.monotonic() + 5
-    while any(node.statistics().held_bytes for node in nodes.nodes):
-        assert time.monotonic() < deadline, [node.statistics() for node in nodes.nodes]
-        time.sleep(0.01)
+    wait_until(lambda: is_nothing_held(nodes))
 
 
 def test_a_model_that_one_task_never_reads_is_freed_all_the_same(nodes: Nodes) -> None:
@@ -412,12 +413,13 @@ def test_a_model_that_one_task_never_reads_is_freed_all_the_same(nodes: Nodes) -
         receivers[0].model(sent)
     publisher.finish()
     gc.collect()
-    deadline = time.monotonic() + 5
-    while any(node.statistics().held_bytes for node in nodes.nodes):
-        assert time.monotonic() < deadline, [node.statistics() for node in nodes.nodes]
+
+    def is_freed() -> bool:
         for store in receivers:
             store.finish()
-        time.sleep(0.01)
+        return is_nothing_held(nodes)
+
+    wait_until(is_freed)
 
 
 def test_a_node_that_is_gone_is_an_error_of_the_publisher_alone(nodes: Nodes) -> None:

@@ -29,7 +29,7 @@ from operators.sinks import Collect, Discard, JsonLines
 from operators.sources import At, Collection, Function
 from tests.integration import checkpointed
 from tests.integration.checkpointed import HOLD, expected, found, held, left_over, newest
-from tests.waiting import wait_until
+from tests.waiting import pauses, wait_until
 
 RECORDS = 8000
 
@@ -130,12 +130,15 @@ def test_a_source_that_waits_does_not_hold_up_a_job_that_begins_again(
 ) -> None:
     """Its worker lives, and is told to do something else."""
 
+    def is_let_go() -> bool:
+        return not (tmp_path / HOLD).exists()
+
     def numbers(context: TaskContext, position: int | None) -> Iterator[At]:
         for number in range(position or 0, 2):
-            while number == 1 and (tmp_path / "hold").exists():
-                time.sleep(0.01)
-                if gives == "empty batches":
-                    yield At(1, [])
+            if number == 1 and gives == "nothing":
+                wait_until(is_let_go)
+            elif number == 1:
+                yield from pauses(is_let_go, At(1, []))
             yield At(number + 1, [number])
 
     with held(tmp_path):
@@ -161,13 +164,13 @@ def test_how_long_inputs_wait_at_a_barrier_for_a_slow_one_is_told(tmp_path: Path
 
     def waiting(_context: TaskContext, position: int | None) -> Iterator[At]:
         for number in range(position or 0, 2):
-            while number == 1 and hold.exists():
-                time.sleep(0.01)
+            if number == 1:
+                wait_until(lambda: not hold.exists())
             yield At(number + 1, [number])
 
     def at_work(number: int) -> int:
-        while number == 1 and hold.exists():
-            time.sleep(0.01)  # no barrier leaves meanwhile
+        if number == 1:
+            wait_until(lambda: not hold.exists())  # no barrier leaves meanwhile
         return number
 
     def numbers(_context: TaskContext, position: int | None) -> Iterator[At]:
@@ -347,9 +350,8 @@ def test_records_that_fail_are_on_the_side_once(tmp_path: Path) -> None:
 
     def numbers(_context: TaskContext, position: int | None) -> Iterator[At]:
         for number in range(position or 0, 1000):
-            while number == 900 and (tmp_path / "hold").exists():
-                time.sleep(0.01)
-                yield At(number, [])
+            if number == 900:
+                yield from pauses(lambda: not (tmp_path / HOLD).exists(), At(number, []))
             yield At(number + 1, [number])
 
     with held(tmp_path):

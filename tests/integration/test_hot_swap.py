@@ -21,6 +21,7 @@ from engine.model import generated
 from operators import source
 from operators.sinks import Collect
 from operators.sources import Collection, Function, Models
+from tests.waiting import pauses
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -61,9 +62,7 @@ def test_records_wait_for_the_first_model_and_bound_their_source(
     runtime: str, tmp_path: Path
 ) -> None:
     def late() -> Iterator[Any]:
-        while not (tmp_path / "emitted").exists():
-            yield []
-            time.sleep(0.01)
+        yield from pauses((tmp_path / "emitted").exists)
         yield "late"
 
     def stamp(record: bytes) -> tuple[bytes, int]:
@@ -105,12 +104,7 @@ def swap(model: Path, marks: Path, text: str) -> Iterator[list[Any]]:
     if model.exists():
         model.rename(marks / f"before {text}")
     new.rename(model)
-    for _ in range(4000):
-        if (marks / text).exists():
-            return
-        time.sleep(0.01)
-        yield []
-    raise AssertionError(f"nobody has loaded {text!r}")
+    yield from pauses((marks / text).exists)
 
 
 def test_a_broken_model_in_a_watched_folder_harms_nothing(
@@ -156,22 +150,16 @@ def test_a_broken_model_in_a_watched_folder_harms_nothing(
 def test_a_model_that_cannot_be_published_harms_nothing(runtime: str, tmp_path: Path) -> None:
     def values() -> Iterator[Any]:
         yield b"one"
-        while not (tmp_path / "one").exists():
-            yield []
-            time.sleep(0.01)
+        yield from pauses((tmp_path / "one").exists)
         yield tmp_path / "missing"
         yield generated({"weights": (3_000_000, lambda: [bytes(2_000_000)])})  # half of it is there
         yield b"four"
         (tmp_path / "published").touch()
-        while True:
-            yield []
-            time.sleep(0.01)
+        yield from pauses(lambda: False)
 
     def records() -> Iterator[Any]:
         yield "first"
-        while not (tmp_path / "published").exists():
-            yield []
-            time.sleep(0.01)
+        yield from pauses((tmp_path / "published").exists)
         for n in range(4000):  # until the last model has taken over
             if (tmp_path / "four").exists():
                 yield "last"

@@ -423,8 +423,7 @@ def held(go: Path) -> Callable[[Stream[Request]], Stream[Response]]:
     """Answers as soon as there is such a file."""
 
     def wait(request: Request) -> Response:
-        while not go.exists():
-            time.sleep(0.01)
+        wait_until(go.exists)
         return request.reply("done")
 
     return lambda requests: requests.map(wait)
@@ -492,8 +491,8 @@ def test_one_answer_of_several_operators(tmp_path: Path) -> None:
         return request, int(request.body) / 2
 
     def slow(request: Request) -> tuple[Request, str]:
-        while request.body == b"2" and not (tmp_path / "go").exists():
-            time.sleep(0.01)
+        if request.body == b"2":
+            wait_until((tmp_path / "go").exists)
         return request, "came"
 
     def handle(requests: Stream[Request]) -> Stream[Response]:
@@ -532,7 +531,8 @@ def test_it_is_ready_when_the_first_model_is(tmp_path: Path) -> None:
     models = source(Models(watch=tmp_path / "models")).broadcast(via="channels")
 
     def load(_model: Any) -> str:
-        wait_until((tmp_path / "go").exists, 60)
+        (tmp_path / "loading").touch()
+        wait_until((tmp_path / "go").exists)
         return "the model"
 
     port = free_port()
@@ -552,7 +552,7 @@ def test_it_is_ready_when_the_first_model_is(tmp_path: Path) -> None:
         wait_until(lambda: says("/-/readyz", 503))
         (tmp_path / "model").write_text("the model")
         (tmp_path / "model").rename(tmp_path / "models" / "1")
-        time.sleep(0.2)  # it may come, and is not loaded
+        wait_until((tmp_path / "loading").exists)
         assert says("/-/readyz", 503)
         (tmp_path / "go").touch()
         wait_until(lambda: says("/-/readyz", 200), 60)
@@ -621,8 +621,7 @@ def test_a_certificate_that_is_none(tmp_path: Path) -> None:
 def test_a_job_that_is_stopped_finishes_what_it_has(tmp_path: Path) -> None:
     def slow(request: Request) -> Response:
         (tmp_path / "begun").touch()
-        while not (tmp_path / "go").exists():
-            time.sleep(0.01)
+        wait_until((tmp_path / "go").exists)
         return request.reply("done")
 
     def handle(requests: Stream[Request]) -> Stream[Response]:
@@ -642,15 +641,14 @@ def test_a_job_that_is_stopped_finishes_what_it_has(tmp_path: Path) -> None:
 
 
 SLOW = """
-import time
 from pathlib import Path
 from operators import source
 from operators.sources import HttpSource
+from tests.waiting import wait_until
 
 def wait(request):
     Path("begun").touch()
-    while not Path("go").exists():
-        time.sleep(0.01)
+    wait_until(Path("go").exists)
     return request.reply("done")
 
 def slow(port: int):
@@ -881,8 +879,8 @@ def test_what_nobody_waits_for_is_not_worked_on(tmp_path: Path, tasks: int) -> N
 
     def handle(request: Request) -> Response:
         (tmp_path / request.query["n"]).touch()
-        while request.query["n"] == "first" and not (tmp_path / "go").exists():
-            time.sleep(0.01)
+        if request.query["n"] == "first":
+            wait_until((tmp_path / "go").exists)
         return request.reply("done")
 
     def handled(requests: Stream[Request]) -> Stream[Response]:

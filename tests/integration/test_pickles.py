@@ -12,7 +12,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -25,6 +24,7 @@ from engine.errors import DriverLost, StartError
 from operators import source
 from operators.sinks import Collect, Discard
 from operators.sources import Collection, Function
+from tests.waiting import pauses
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "tests" / "cases" / "pickles" / "cases.py"
@@ -170,9 +170,7 @@ def test_a_forked_process_has_no_part_in_the_job(tmp_path: Path) -> None:
     go_on = tmp_path / "go on"
 
     def waits() -> Iterator[list[int]]:
-        while not go_on.exists():
-            time.sleep(0.01)
-            yield []
+        yield from pauses(go_on.exists)
 
     def ask() -> None:
         for method in (job.statistics, job.cancel, job.wait_finished, job.wait_stopped):

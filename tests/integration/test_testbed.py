@@ -382,15 +382,15 @@ def test_a_run_that_proves_nothing_is_a_failure(
 
 
 JOB = """
-import json, time
+import json
 import engine
 from pipelines.word_count import random_word_count
+from tests.waiting import wait_until
 
 handle = engine.submit(
     random_word_count(3, 32, api="native"), runtime="ray", strict_placement=True, progress="none"
 )
-while not handle.statistics().records:
-    time.sleep(0.01)
+wait_until(lambda: handle.statistics().records)
 print("running", flush=True)
 result = handle.wait_finished()
 print(json.dumps({

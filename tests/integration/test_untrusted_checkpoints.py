@@ -9,9 +9,9 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from operators import ProcessFunction, TaskContext, ValueState, source
 from operators.sinks import Collect, Counts
 from operators.sources import At, Function
 from tests.halves import Halves, run_half, run_rest
+from tests.waiting import pauses
 
 RECORDS = [(number % 3, number) for number in range(20)]
 
@@ -246,11 +247,12 @@ def shown(folder: Path, once: Path, end: str) -> Any:
         for number in range(position or 0, 40):
             if number == 20 and not once.exists():
                 known = len(list((folder / "log").iterdir()))
-                while len(list((folder / "log").iterdir())) < known + 3:
-                    time.sleep(0.01)
-                    yield At(number, [])
+                yield from pauses(partial(are_epochs, known + 3), At(number, []))
                 yield At(number, [(end, 0)])
             yield At(number + 1, [(Item(number % 4), number)])
+
+    def are_epochs(number: int) -> bool:
+        return len(list((folder / "log").iterdir())) >= number
 
     def may_end(batch: list[Any]) -> list[Any]:
         if any(key in ("die", "fail") for key, _ in batch) and not once.exists():

@@ -1,7 +1,6 @@
 """What a worker opens for its task, and says by itself; nothing is left once it is closed."""
 
 import threading
-import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -22,6 +21,7 @@ from engine.partitioner import Forward
 from engine.service import Peer
 from operators.sinks import Discard
 from operators.sources import Collection, Function
+from tests.waiting import wait_until
 
 IMPORTS = ImportPath.of_this_process()
 
@@ -95,8 +95,7 @@ def test_close_wakes_a_worker_that_waits_for_its_followers(folder: Path) -> None
 
 def nothing(until: Path, _context: Any) -> Iterator[int]:
     """A source that gives no record, and waits until there is such a file."""
-    while not until.exists():
-        time.sleep(0.001)
+    wait_until(until.exists)
     yield from ()
 
 

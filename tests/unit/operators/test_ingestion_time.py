@@ -21,6 +21,7 @@ from operators import Tumbling, source
 from operators.event_time import WithIngestionTime
 from operators.sinks import Collect
 from operators.sources import Collection, Function
+from tests.waiting import wait_until
 from tests.watermarks import Told, out
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -119,12 +120,7 @@ def test_a_window_ends_though_its_source_brings_nothing_more(tmp_path: Path) -> 
 
     def given() -> Iterator[Any]:
         yield "a"
-        deadline = time.monotonic() + 30
-        while not came.exists():
-            if time.monotonic() > deadline:
-                yield "too late"
-                break
-            time.sleep(0.01)
+        wait_until(came.exists)
 
     def note(results: list[Any]) -> list[Any]:
         if results:

@@ -534,14 +534,27 @@ def test_a_function_that_cancels_itself_too_late_is_done() -> None:
     assert collected(source(Collection([1])).map_async(cancels_itself)) == [1]
 
 
-@pytest.mark.parametrize("function", [never, stubborn])
+BEGUN: list[int] = []
+
+
+async def begins_never_to_end(n: int) -> None:
+    BEGUN.append(n)
+    await never(n)
+
+
+async def begins_to_be_stubborn(n: int) -> int:
+    BEGUN.append(n)
+    return await stubborn(n)
+
+
+@pytest.mark.parametrize("function", [begins_never_to_end, begins_to_be_stubborn])
 def test_nothing_is_left_of_a_job_that_is_cancelled(
     function: Any, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    BEGUN.clear()
     numbers = source(Collection([2] * 1000)).rebalance()
     job = submitted(numbers.map_async(function, max_in_flight=1000).sink(Discard()))
-    wait_until(threads_left)
-    time.sleep(0.1)
+    wait_until(lambda: len(BEGUN) == 1000)
     job.cancel()
     with pytest.raises(engine.JobCancelled):
         job.wait_finished()

@@ -172,7 +172,6 @@ def test_who_had_ended_before_the_checkpoint_holds_up_nobody(tmp_path: Path, tas
 def test_a_job_ends_whose_source_waits(how: str) -> None:
     job = handle(read(silent).union(read(fast)).sink(Collect()))
     wait_until(lambda: AT.get("fast", 0) >= 22)
-    time.sleep(0.2)  # in which it would come further
     wait_until(lambda: is_held(job))
     assert AT["fast"] == 22, "its watermark is a microsecond less than its time"
     getattr(job, how)()
