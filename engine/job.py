@@ -117,14 +117,14 @@ class Plan:
         return cls(config, logical, expand(chain(logical, config.parallelism, config.resources)))
 
     def rescaled(self, parallelism: int, savepoint: str) -> Plan:
-        """As it is, to go on from a savepoint with another parallelism."""
+        """The same plan, to go on from a savepoint with another parallelism."""
         config = replace(self.config, parallelism=parallelism, resume=savepoint)
         job = chain(self.logical, parallelism, config.resources)
         return replace(self, config=config, execution=expand(job))
 
     @property
     def resources(self) -> Mapping[str, float]:
-        """What all its tasks take together, by the name of the resource."""
+        """The resources that all its tasks take together, by name."""
         total: dict[str, float] = {}
         for vertex in self.execution.job.vertices:
             for name, amount in vertex.resources.items():
@@ -133,7 +133,7 @@ class Plan:
 
     @property
     def in_vain(self) -> str | None:
-        """What its tasks ask for and will not get on this runtime, as a note for the user."""
+        """A note on resources that tasks ask for and this runtime does not give."""
         asked = [
             name for name, amount in self.resources.items() if amount and name not in SHARED_ANYWAY
         ]
@@ -224,11 +224,11 @@ class JobHandle:
 
     @without_frames
     def savepoint(self, name: str, *, stop: Stop = "no", timeout: float | None = None) -> int:
-        """Keep what the job is now under this name, for `resume`; the number of the epoch.
+        """Keep the job's state under this name, for `resume`; returns the number of the epoch.
 
         `stop`: whether the job ends behind it: "now", as by `cancel`, or "drain", as by `stop`.
-        Raises ConfigError for a name that cannot be, CheckpointError where there is no savepoint
-        in the end, TimeoutError after so many seconds; it may then be made all the same.
+        Raises ConfigError for an impossible name, CheckpointError where no savepoint was made,
+        TimeoutError after so many seconds; the savepoint may then still be made.
         """
         return self._master.savepoint(Request(name, stop)).result(timeout).made
 
@@ -398,7 +398,7 @@ class JobHandle:
         )
 
     def _files(self, report: JobReport) -> dict[str, SinkFiles]:
-        """Where files are; the log has it, too."""
+        """Where files are; it is logged, too."""
         found: dict[str, SinkFiles] = {}
         for name, sink in self._sinks.items():
             if (url := sink.files) is not None:
@@ -409,7 +409,7 @@ class JobHandle:
 
 
 def _committed(name: str, sink: SinkOperator[Any], results: list[Any]) -> Any:
-    """What a sink comes to. Its records are the user's, whose code may do anything here."""
+    """The output of a sink. Its records are the user's, whose code may do anything here."""
     try:
         return sink.commit(FIRST_EPOCH, results)
     except BaseException as error:  # noqa: BLE001 - whatever it was, it is told
@@ -455,7 +455,7 @@ def open_launcher(plan: Plan) -> Launcher:
 
 
 _MANY_LATE = 100
-"""So many at least are told of while a job runs: the first few say nothing of the rest."""
+"""A running job warns of at least so many: the first few say nothing of the rest."""
 _HINT_PROCESS = (
     "send what its methods return; on Ray, let an actor submit the job, and offer the methods that "
     "others call"

@@ -1,4 +1,4 @@
-"""What JSON has for values that it does not know itself: ISO 8601, numbers, texts, arrays."""
+"""The form in JSON of values that it does not know itself: ISO 8601, numbers, texts, arrays."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from uuid import UUID
 
 
 def plain(value: Any) -> Any:
-    """The value in what JSON has; TypeError for what JSON has no words for, such as bytes or a set.
+    """The value in JSON's types; raises TypeError for others, such as bytes or a set.
 
     Times are as ISO 8601 has them; a Decimal, an UUID and a path are texts, so that none of it is
     lost; an enum's member is its value, a dataclass or a pydantic model an object of its fields.
@@ -59,5 +59,5 @@ def _of_numpy(value: Any) -> Any:
 ENCODER = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=plain
 )
-"""Of one line."""
+"""Writes JSON in one line."""
 _MICROSECOND = timedelta(microseconds=1)

@@ -1,4 +1,4 @@
-"""What tasks measure: each metric is declared once, and merged and told from there.
+"""The metrics of tasks: each is declared once, with how it is merged and shown.
 
 A task tells its own `Metrics`, and a job has those of its tasks merged. To add one is a field here
 and its measurement; results, their tables, the progress of a job and its JSON follow.
@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeAlias
 
 Merge: TypeAlias = Literal["sum", "max", "way"]
-"""What a job has of its tasks' values: their sum, the largest, or the largest of each vertex,
+"""How a job merges its tasks' values: their sum, the largest, or the largest of each vertex,
 summed up along a record's way."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """How a metric is merged, and told where it is not 0."""
+    """How a metric is merged, and shown where it is not 0."""
 
     merge: Merge
     unit: str
@@ -225,11 +225,11 @@ class Metrics:
 
 
 METRICS: Mapping[str, Metric] = {each.name: each.metadata[_KEY] for each in fields(Metrics)}
-"""All that are declared, by name, in the order in which they are told."""
+"""All declared metrics, by name, in the order in which they are shown."""
 
 
 def merged(tasks: Sequence[tuple[str, Metrics]]) -> dict[str, Any]:
-    """The metrics of a job, by name, of its tasks and the vertices that they are of."""
+    """The metrics of a job, by name, from those of its tasks and their vertices."""
     return {
         name: _MERGES[metric.merge]((vertex, getattr(task, name)) for vertex, task in tasks)
         for name, metric in METRICS.items()
@@ -237,7 +237,7 @@ def merged(tasks: Sequence[tuple[str, Metrics]]) -> dict[str, Any]:
 
 
 def together(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The metrics of a task, of what its network and each of its services have measured."""
+    """The metrics of a task, from those of its network and each of its services."""
     found: dict[str, Any] = {}
     for part in parts:
         for name, value in part.items():

@@ -1,4 +1,4 @@
-"""Who has taken something for a job, so that another who wants it can name whom it meets."""
+"""The owner of something that a job has taken: others that want it name the owner."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Owner:
 
     @property
     def is_dead(self) -> bool:
-        """Whether that is known: on another host nobody knows."""
+        """Whether the process is known to be dead; on another host that is never known."""
         if self.host == socket.gethostname():
             try:
                 os.kill(self.pid, 0)

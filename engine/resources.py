@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 SHARED_ANYWAY = frozenset({"cpus", "memory"})
-"""What processes of one machine share, whoever asks for how much of it."""
+"""Resources that processes of one machine share, whatever each asks for."""
 
 
 def check_names(names: Iterable[str]) -> None:

@@ -136,9 +136,10 @@ class S3:
             self._client.put(key, flat)
 
     def create(self, key: str, data: Buffer) -> bool:
-        """Write an object in one request unless the key has one; whether this call did.
+        """Write an object in one request unless the key has one; True if this call wrote it.
 
-        Of any number of callers on any machines one hears True. After an error nobody knows.
+        Of any number of callers on any machines, one gets True. After an error, the object may be
+        there or not.
         """
         with _flat(data) as flat, self._told(key):
             return self._client.create(key, flat)
@@ -170,12 +171,12 @@ class S3:
             self._client.complete_upload(key, upload, list(tags))
 
     def abort_upload(self, key: str, upload: str) -> None:
-        """Forget an upload and what was sent to it; one that there is not does not matter."""
+        """Forget an upload and the parts sent to it; a missing one is ignored."""
         with self._told(key):
             self._client.abort_upload(key, upload)
 
     def delete(self, keys: Sequence[str]) -> None:
-        """Remove objects; keys that there are not do not matter."""
+        """Remove objects; missing ones are ignored."""
         with self._told(keys[0] if len(keys) == 1 else None):
             self._client.delete(list(keys))
 
@@ -196,8 +197,8 @@ class S3Server:
     """S3's protocol on a folder: a folder in it is a bucket, a file below that an object.
 
     For development and tests. Signatures are checked; keys cannot lead out of their bucket. Objects
-    have no metadata and no versions; their ETag is no MD5. It has threads of its own and runs until
-    `close`, or the end of a `with` block.
+    have no metadata and no versions; their ETag is not an MD5 sum. It has threads of its own and
+    runs until `close`, or the end of a `with` block.
     """
 
     def __init__(
@@ -291,7 +292,7 @@ class _told:  # noqa: N801 - it is used as a function, and leaves no frame of co
         self._at = f" at {endpoint}" if endpoint is not None else ""
 
     def __enter__(self) -> None:
-        """Nothing is to be done."""
+        """Do nothing."""
 
     def __exit__(
         self, kind: type[BaseException] | None, failed: BaseException | None, _traceback: object

@@ -24,14 +24,14 @@ class Site:
 
     task: int
     name: str
-    """Of the task."""
+    """The name of the task."""
     node: str
-    """What to call where it runs."""
+    """The name of its node, for messages."""
     config: JobConfig
     folder: str
-    """Of the job, on this node, for local sockets."""
+    """The job's folder on this node, for local sockets."""
     address: str
-    """To listen on over TCP."""
+    """The address to listen on over TCP."""
     listen_on: Callable[[Callable[[str], Opened]], Opened]
     """What the function given opens at `tcp://address:port`, at a port that the job may use."""
     say: Callable[[str], None] = lambda _what: None
@@ -80,7 +80,7 @@ class Service(ABC):
         """Connect to the peers of its plan. Then its local sockets need no names any more."""
 
     def ready(self) -> None:  # noqa: B027 - nobody may want to know
-        """Hear that the task takes records: its operators are open, and have their models.
+        """Take in that the task takes records: its operators are open, and have their models.
 
         From any thread; idempotent.
         """
@@ -104,13 +104,13 @@ class Service(ABC):
     """Whether it has a `rescue` and a `wanted`."""
 
     def wanted(self, records: Sequence[Any]) -> Sequence[Any]:
-        """Those that are still worth work. Called in the task's thread, before a function."""
+        """The records that are still worth work. Called in the task's thread, before a function."""
         return records
 
     def rescue(self, records: Sequence[Any], error: str) -> bool:  # noqa: ARG002 - as above
-        """Deal with these, on which an operator's function has failed, in place of the job's end.
+        """Handle records on which an operator's function has failed, so that the job goes on.
 
-        Called in the task's thread. False where it is not for this service to say.
+        Called in the task's thread. False where this service does not handle them.
         """
         return False
 

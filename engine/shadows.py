@@ -27,7 +27,7 @@ def hiding(folder: Path) -> tuple[Path, str] | None:
 
 
 def explained(error: ImportError, folder: Path) -> str | None:
-    """What has to do with a name of Oka's in an import that failed in a program of the folder."""
+    """The error for a failed import in the folder's program, if a name of Oka's is the reason."""
     package, dot, _ = (error.name or "").partition(".")
     file = getattr(sys.modules.get(package), "__file__", None)
     if not dot or package not in _PACKAGES or file is None:
@@ -40,7 +40,7 @@ def explained(error: ImportError, folder: Path) -> str | None:
 
 
 def told(file: Path, package: str) -> str:
-    """What an error says of a file that hides a package."""
+    """The message on a file that hides a package."""
     return f"{file} hides Oka's package {package!r}, which is in {_FOLDER}"
 
 

@@ -16,7 +16,7 @@ def duration(microseconds: float) -> str:
 
 
 def counted(number: int, what: str) -> str:
-    """So many of them: `1 task`, `1,200 tasks`."""
+    """A count with its noun: `1 task`, `1,200 tasks`."""
     return f"{number:,} {what if number == 1 else what + 's'}"
 
 

@@ -1,4 +1,4 @@
-"""What is asked of `oka k8s render` beside the job's settings, and the pods that it changes."""
+"""Options of `oka k8s render` beside the job's settings, and the pods that they change."""
 
 from __future__ import annotations
 

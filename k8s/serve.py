@@ -179,7 +179,7 @@ def _check_files(container: Any, files: Sequence[str]) -> None:
 
 
 def _set_https(documents: Sequence[Document], container: Any) -> None:
-    """Whoever comes to the pods speaks TLS, and believes their certificate."""
+    """Clients of the pods speak TLS, and trust their certificate."""
     for probe in ("readinessProbe", "livenessProbe", "startupProbe"):
         if "httpGet" in container.get(probe, {}):
             container[probe]["httpGet"]["scheme"] = "HTTPS"

@@ -1,4 +1,4 @@
-"""Programs of others: those that the repository installed, or those on the PATH."""
+"""Programs of others: as the repository installed them, or from the PATH."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def online_inference(
     host: str = "127.0.0.1",
     token_file: str = "",
 ) -> Pipeline:
-    """Serve the model in a folder, and those that come to be there.
+    """Serve the model in a folder, and each model that replaces it there.
 
     Where others than this machine are to reach it, clients show the token that is in the file.
     """
@@ -62,7 +62,7 @@ def load(model: Model) -> Loaded:
 
 
 def predict(loaded: Loaded, requests: list[Request]) -> list[Response]:
-    """The digits of all images at once; 422 for what is none."""
+    """The digits of all images at once; 422 for a body that is no image."""
     images = [image_of(request) for request in requests]
     pixels = np.array([image for image in images if image is not None], np.float32)
     found = iter(digits.predict(loaded.tensors, pixels.reshape(-1, PIXELS)).tolist())

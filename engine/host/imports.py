@@ -1,4 +1,4 @@
-"""Where workers import from: what the driver can import, they can.
+"""Where workers import from: they can import all that the driver can.
 
 Oka itself is imported from where the driver imported it, before anything of the program's can come
 in between: a `random.py` that lies beside a pipeline is nothing to the engine.
@@ -27,13 +27,13 @@ class ImportPath:
 
     @classmethod
     def of_this_process(cls) -> ImportPath:
-        """As it is now."""
+        """The paths of this process, as they are now."""
         path = _absolute(sys.path)
         first = path.index(_LIBRARY) if _LIBRARY in path else 0
         return cls(path[:first], path[first:])
 
     def unpickle(self, data: D, loads: Callable[[D], T]) -> T:
-        """What the driver pickled for `loads`, with modules from where the driver has them.
+        """Unpickle what the driver pickled, with modules from where the driver has them.
 
         The program's come first, as in the driver; of others this process prefers its own, such as
         those of a Ray runtime environment. Raises ModuleNotFoundError, with a hint.

@@ -1,7 +1,7 @@
 """Where a worker listens on TCP: any free port, or one out of the job's `port_range`.
 
-Whatever of a worker listens on TCP opens here, so that a firewall or network policy has to let
-through one range and nothing else.
+Everything of a worker that listens on TCP opens here, so that a firewall or network policy has to
+let through one range and nothing else.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Opened = TypeVar("Opened")
 def listen(
     address: str, ports: range | None, task: int, open_at: Callable[[str], Opened]
 ) -> Opened:
-    """What `open_at("tcp://address:port")` gives for the first of these ports that is free.
+    """The result of `open_at("tcp://address:port")` for the first free one of these ports.
 
     The port is not looked up beforehand but tried, so that workers that start together never end
     up with the same one. Each begins at the place of its task, which is mostly free. Without

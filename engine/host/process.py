@@ -68,4 +68,4 @@ _ANSWERED_WHILE_RUNNING = {
     *("statistics", "end_source", "raise_limit", "barrier", "cancel", "process_id"),
 }
 _ANSWERED_BESIDE = {"listen", "commit_epoch"}
-"""What takes its time, in a thread of its own."""
+"""Methods that take their time: each runs in a thread of its own."""

@@ -1,4 +1,4 @@
-"""A worker as an actor of Ray: what it is called, and what it and those before it have printed.
+"""A worker as an actor of Ray: its name, and the prints of this actor and of earlier ones.
 
 An actor's stdout and stderr are files of its host, which Ray's log monitor reads and sends to the
 driver, some tenths of a second late.
@@ -28,7 +28,7 @@ class Worker(worker.Worker):
         return self._title
 
     def end_prints(self, mark: str) -> int:
-        """Write the mark behind what was printed, on a line of its own; on how many streams."""
+        """Write the mark behind the prints, on a line of its own; returns on how many streams."""
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         return sum(log.end(mark) for log in self._logs)
@@ -37,7 +37,7 @@ class Worker(worker.Worker):
 def last_lines(process_id: int, logs: Path | None = None) -> str:
     """The last lines that an actor's process wrote to its stderr.
 
-    The process was of the host whose folder of logs this is; None is that of the calling worker.
+    `logs` is the folder of logs of the process's host; None is that of the calling worker.
     """
     if logs is None:
         logs = Path("/proc/self/fd/2").readlink().parent
@@ -57,7 +57,7 @@ class _Log:
         self._start = os.fstat(descriptor).st_size
 
     def end(self, mark: str) -> bool:
-        """Write the mark, if anything was printed; whether it was."""
+        """Write the mark, if anything was printed; True if it was written."""
         if self.path is None:
             return False
         with self.path.open("rb") as file:

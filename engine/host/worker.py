@@ -3,8 +3,8 @@
 The job master calls, in this order: `deploy`, `connect`, `run`, `commit` and `close`, of which the
 first three may come again, in another attempt; `statistics`, `end_source`, `raise_limit`,
 `barrier`, `commit_epoch` and `cancel` come at any time from another thread, and one waits in
-`listen` for what the worker says by itself. What is called of an attempt that another has replaced
-does nothing to that. All calls go through `answer`, which gives bytes.
+`listen` for what the worker says by itself. A call for an attempt that was replaced does nothing to
+the new one. All calls go through `answer`, which gives bytes.
 """
 
 from __future__ import annotations
@@ -110,8 +110,8 @@ class Worker:
 
         May come again, with a new attempt, task, network and services: it waits until what was
         deployed before has come to its end, as it does at once when it is cancelled, and closes it.
-        Frames carry the attempt modulo 256: of a task that is 256 attempts late, only the keys of
-        encrypted channels tell.
+        Frames carry the attempt modulo 256: only the keys of encrypted channels tell a task that is
+        256 attempts late.
 
         The endpoint of tcp has the public key of the task in it, which is made here; the secret key
         never leaves the process. `description` is that of the task, `folder`
@@ -291,7 +291,7 @@ class Worker:
     def cancel(self, attempt: int | None = None) -> None:
         """Stop the task at its next batch; it then reports that it was cancelled.
 
-        None: whichever it is, and none comes after it.
+        None: any attempt, and no other may follow.
         """
         if attempt is None:
             self._words.put(None)
@@ -353,7 +353,7 @@ class Worker:
         self._folder.leave()
 
     def _stop_fork(self) -> None:
-        """In a process that a user's function forked: what it shares with ours is not its own.
+        """Stop in a process that a user's function forked: what it shares with ours is not its own.
 
         It may go on in the function, but no record gets in or out any more.
         """
@@ -371,7 +371,7 @@ class Worker:
 
 
 def _refusal(start: Start, address: str, goes_on: bool) -> TaskFailure | None:
-    """Why the job cannot have checkpoints, if this worker is to find that out, and does."""
+    """Why the job cannot have checkpoints, if this worker has to check that."""
     if start.seen is not None:
         try:
             check_reach(start.url, start.seen, address, goes_on=goes_on)
@@ -385,7 +385,7 @@ def _broke(attempt: int, task: Task, error: ChannelLost) -> ChannelBroke:
 
 
 def _progress(attempt: int, drift: Drift) -> SourceProgress:
-    """How far the source has come by now. The master hears of it at most so often."""
+    """How far the source has come by now; sent to the master at most so often."""
     time.sleep(_PROGRESS_SECONDS)
     return SourceProgress(attempt, drift.take())
 

@@ -1,7 +1,7 @@
-"""The small record that travels in a model's stead, and its encoding: extension 50 of a record.
+"""The small record that stands for a model on its way, encoded as extension 50 of a record.
 
 Payload: the length of the head (4 bytes, little endian), the head as JSON, and `reference` as it
-is. Whatever arrives, decoding gives a Descriptor or raises ModelError.
+is. For any bytes, decoding gives a Descriptor or raises ModelError.
 """
 
 from __future__ import annotations

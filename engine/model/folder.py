@@ -1,4 +1,4 @@
-"""The files of a model on disk: what they are when it is packed, and whether they still are."""
+"""The files of a model on disk, as they are when it is packed, and a check for later changes."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 Fetched: TypeAlias = Any
-"""What has the bytes of a blob: it has the buffer protocol, and keeps them while it lives."""
+"""An object with the bytes of a blob: it has the buffer protocol, and keeps them while it lives."""
 
 
 class Model:
@@ -56,7 +56,7 @@ class Model:
 
     @property
     def name(self) -> str:
-        """What its publisher calls it."""
+        """The name that its publisher gave it."""
         return self.descriptor.name
 
     @property
@@ -71,7 +71,7 @@ class Model:
 
     @property
     def layout(self) -> Layout:
-        """What it is made of; known before the bytes are there."""
+        """The layout of its files; known before the bytes are there."""
         return self.descriptor.layout
 
     @property
@@ -147,7 +147,7 @@ class Model:
         return safetensors.Tensors(found, refused) if refused else found
 
     def value(self) -> Any:
-        """What was published, as a view of the bytes.
+        """The published value, as a view of the bytes.
 
         That is a memoryview, an array, a `pyarrow.Table`, a dict of arrays, and of a file or a
         folder its `files`.

@@ -1,4 +1,4 @@
-"""What a user publishes, laid out as one blob: `pack(value)` reads no file and copies no array.
+"""A published value as one blob: `pack(value)` lays it out, reads no file and copies no array.
 
 A `Package` knows where each part goes and where its bytes come from; `write_to` moves them, once,
 into the memory that a backend provides.
@@ -139,7 +139,7 @@ class Package:
 
 
 def pack(value: Any, name: str | None = None) -> Package:
-    """Lay out a value: what can be published, and what it is called if `name` is None.
+    """Lay out a value to publish; where `name` is None, the value gives the name.
 
     - `str` or `Path`: a file, or a folder with all it holds. Links are followed, empty folders
       kept. `s3://bucket/prefix` is listed later, by who has the credentials.

@@ -32,8 +32,8 @@ def write(tensors: Mapping[str, Any]) -> list[memoryview]:
     """The file as its header and the bytes of each tensor, which are not copied.
 
     Copies are made of arrays that are not contiguous in row-major order or not little endian.
-    Raises ModelError for what is no array or of a type that NumPy does not have, as bfloat16: such
-    tensors are published as files, or as `uint16` views.
+    Raises ModelError for values that are no arrays, and for types that NumPy does not have, such as
+    bfloat16: publish these as files, or as `uint16` views.
     """
     entries = []
     for name, value in tensors.items():
@@ -84,9 +84,9 @@ def read(buffer: memoryview, what: str = "the file") -> Mapping[str, Array]:
 
     NumPy has no type for BF16 (and F8_…): such tensors come as their raw bits, in `uint16` (and
     `uint8`); `array.view(ml_dtypes.bfloat16)` or `torch.from_numpy(array).view(torch.bfloat16)`
-    reads them. One of a type that is newer than this is refused when it is asked for, and leaves
-    the others as they are. Raises ModelError, with `what` in its message, for bytes in another
-    format, and where no tensor can be read.
+    reads them. A tensor of a newer type is refused when it is asked for; the others are not
+    affected. Raises ModelError, with `what` in its message, for bytes in another format, and where
+    no tensor can be read.
     """
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""Nodes: what each has for the tasks of a job, what is left of it, and both in words."""
+"""Nodes: the resources that each has for the tasks of a job, what is left, and both in words."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Node:
     title: str = ""
     """What people call it, where that is more than its address."""
     total: Mapping[str, float] | None = None
-    """What it has, whoever uses it; None: nobody but the job uses it."""
+    """All that it has, for all its users; None: nobody but the job uses it."""
     doubtful: bool = False
     """Whether it was out of reach when something was last asked of it."""
 
@@ -66,7 +66,7 @@ class Room:
         return [node for node, left in self._left if covers(left, needs(task))]
 
     def give(self, task: ExecutionVertex, node_id: str) -> None:
-        """The task takes what it needs of that node, whatever there is."""
+        """Give the task what it needs of that node, even if that is more than is left."""
         for node, left in self._left:
             if node.id == node_id:
                 add_to(left, needs(task), -1.0)
@@ -112,7 +112,7 @@ def there_is(nodes: Sequence[Node]) -> str:
 
 
 def _free(node: Node) -> str:
-    """What it has for tasks, and how much that is of where others use it, too."""
+    """What it has for tasks, and of how much, where others use it, too."""
     return (
         ", ".join(
             f"{name} {amount:g}"

@@ -1,4 +1,4 @@
-"""What tasks wait for that have no node yet, and which of them would wait in vain."""
+"""The resources that tasks without a node wait for, and which tasks would wait in vain."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.placement.nodes import Node, add_to, covers, listed, tasks_that_fit,
 def shortage(
     needed: Sequence[Mapping[str, float]], there_is: Sequence[Mapping[str, float]]
 ) -> tuple[int, dict[str, float]]:
-    """How many tasks that need this find room on nodes, largest first, and what the others need.
+    """How many of the tasks that need this fit on nodes, largest first, and what the others need.
 
     >>> shortage([{"cpus": 2.0}] * 3, [{"cpus": 3.0}, {"cpus": 1.0}])
     (1, {'cpus': 4.0})
@@ -43,7 +43,7 @@ def waiting_for(lacking: Mapping[str, float]) -> str:
 def too_large(
     graph: ExecutionGraph, nodes: Sequence[Node], kinds: Sequence[Mapping[str, float]]
 ) -> PlacementError | None:
-    """The error of a task that is larger than each node, so that no further one would help.
+    """The error for a task that is larger than every node, so that no further one would help.
 
     `kinds` are the resources of nodes that the cluster can start by itself. Where it starts none,
     and no node has any of something that the task takes, one that does may be on its way.

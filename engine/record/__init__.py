@@ -1,8 +1,9 @@
 """Record types that Rust does not encode itself, and how they travel.
 
-What comes out of a channel equals what went in, type included; a type of which that cannot be
-promised is refused. Rust encodes None, bool, int, float, str, bytes, tuple, list, dict, set and
-frozenset. The functions here serve the other types, as msgpack extensions of these codes:
+A record that comes out of a channel equals the one that went in, type included; types for which
+that cannot be promised are refused. Rust encodes None, bool, int, float, str, bytes, tuple, list,
+dict, set and frozenset. The functions here serve the other types, as msgpack extensions of these
+codes:
 
      5  named tuple                         35  ZoneInfo
      6  enum that equals its value          36  Decimal
@@ -151,7 +152,7 @@ def plain_key(value: object) -> object:
 def canonical_key(value: object) -> object:
     """As `plain_key`, and equal for no others: it tells keys apart, in tables of native aggregates.
 
-    What is a tuple here equals no tuple of a user's: Rust sees to that.
+    A tuple here equals no tuple of a user's: Rust sees to that.
     """
     key = plain_key(value)
     if dataclasses.is_dataclass(value) and isinstance(key, tuple):
@@ -160,9 +161,9 @@ def canonical_key(value: object) -> object:
 
 
 def number(value: object) -> object:
-    """What stands for `value` in a sum: what adds up exactly, as Python adds; None for no number.
+    """The number that stands for `value` in a sum, which adds up exactly; None for no number.
 
-    Of NumPy's numbers that is the Python number: sums of np.int8 do not overflow.
+    For NumPy's numbers it is the Python number: sums of np.int8 do not overflow.
     """
     kind = type(value)
     if kind is Decimal:
@@ -181,7 +182,7 @@ def number(value: object) -> object:
 
 
 def dict_key(value: Any) -> Any:
-    """`value` as a dict finds it again: itself, but `math.nan` for what is a NaN of any type.
+    """`value` in a form that a dict finds again: itself, but `math.nan` for a NaN of any type.
 
     So it is inside tuples and frozensets. A NaN is unequal to itself: a dict finds it by its
     identity alone, and a signaling one not at all.

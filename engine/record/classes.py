@@ -2,8 +2,8 @@
 
 Dataclasses travel as their fields, and named tuples as their items, both in Rust; enums as a name,
 collections, paths and pydantic models as parts that the functions here take and put together again.
-An object arrives as it was: no `__init__`, `__new__` or `__post_init__` runs a second time. What a
-class would do to its own pickles is not known here, so that such classes are refused.
+An object arrives as it was: no `__init__`, `__new__` or `__post_init__` runs a second time. Classes
+that define how they are pickled are refused: their own code is not run here.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class Shape(NamedTuple):
 
 
 def shape_of(kind: type) -> Shape | None:
-    """How objects of exactly this class travel; None if it is of no kind that is known here.
+    """How objects of exactly this class travel; None if it is of no known kind.
 
-    TypeError, with a hint, if it is, and its objects cannot travel all the same.
+    Raises TypeError, with a hint, if its kind is known but its objects cannot travel.
     """
     describe = _describe(kind)
     return None if describe is None else describe(kind)

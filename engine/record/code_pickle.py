@@ -1,6 +1,6 @@
 """Pickles of functions and classes that no other process can import, by value.
 
-It is cloudpickle's pickler with what that lacks: functions with a cache, `cached_property` and
+It is cloudpickle's pickler with additions: functions with a cache, `cached_property` and
 `singledispatch`, enums of any kind, and classes as they were: with slots, a qualified name, and
 without running what makes classes a second time (`__init_subclass__`, metaclasses). Open files are
 refused, of which cloudpickle sends the content.
@@ -32,7 +32,7 @@ def dumps(value: object) -> bytes:
 
 
 class OfRay(pickle.PicklingError):
-    """What Ray counts references of was to be pickled where Ray would not know of the pickle."""
+    """An object whose references Ray counts was about to be pickled without Ray knowing."""
 
     def __init__(self, why: str, hint: str) -> None:
         super().__init__(why)
@@ -42,7 +42,7 @@ class OfRay(pickle.PicklingError):
 class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     """Writes functions and classes by value where no other process can import them.
 
-    An ObjectRef of Ray's is refused: who reads it from such a pickle waits for it for ever.
+    An ObjectRef of Ray's is refused: a reader of such a pickle would wait for it for ever.
     """
 
     def reducer_override(self, obj: Any) -> Any:

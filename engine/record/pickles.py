@@ -1,6 +1,6 @@
 """Records of any class, pickled: only where the stream says so and everybody who sends is trusted.
 
-A pickle runs what its maker wants. So it is made where `Stream.with_pickle` allows it, and read
+A pickle can run any code of its maker. So it is made where `Stream.with_pickle` allows it, and read
 where `engine.record.registry.trust` says that all who can send are tasks of the job.
 """
 

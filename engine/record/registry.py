@@ -1,7 +1,7 @@
 """Which class a record means: the references to classes that records carry.
 
 A reference is a number, of a class that the pickled job mentions (`announce`, `accept`: the driver
-numbers them and tells every task), or a text `module:name`, of a class that whoever reads it can
+numbers them and tells every task), or a text `module:name`, of a class that every reader can
 import. Classes of Python itself that Oka knows have negative numbers. Bytes alone never bring code
 into a process: a module is imported for a record's sake only where `trust` says that all who can
 send records are tasks of the job.
@@ -31,7 +31,7 @@ Reference = int | str
 
 
 class RecordClass(NamedTuple):
-    """What the bytes of a class's objects depend on."""
+    """The description of a class that the bytes of its objects depend on."""
 
     name: str
     """`module:name`."""
@@ -85,7 +85,7 @@ def accept(
     others: Mapping[int, Announced],
     kept: Classes = MappingProxyType({}),
 ) -> None:
-    """Take over what another process announced, and what the state refers to that is to come.
+    """Take over the classes that another process announced, and those that coming state refers to.
 
     `others` are loaded when a record needs them.
     """
@@ -100,9 +100,9 @@ def accept(
 
 
 def known() -> dict[Reference, RecordClass]:
-    """What each reference stands for that state of this process may have.
+    """The class of each reference that state of this process may have.
 
-    Those that it announced to others alone are none of them: a checkpoint says what its job has.
+    Classes that it only announced to others are left out: a checkpoint has those of its job.
     """
     return dict(_known)
 
@@ -126,7 +126,7 @@ def is_trusted() -> bool:
 def trust_checkpoints(trusted: bool, modules: Collection[str] = ()) -> None:
     """Say whether all who can write to the job's checkpoints may run what they like.
 
-    These modules the driver knows by itself: they are imported for state's sake in any case.
+    The driver knows `modules` by itself: they are imported for state in any case.
     """
     global _checkpoints_trusted, _modules
     _checkpoints_trusted = trusted
@@ -145,7 +145,7 @@ def may_import(name: str) -> bool:
 
 
 def modules_of(classes: Classes) -> set[str]:
-    """Where these are, but for what others cannot import, such as a pipeline's file."""
+    """The modules of these classes that others can import, unlike a pipeline's file."""
     found = {each.name.partition(":")[0] for each in classes.values()}
     return found.difference(cloudpickle.list_registry_pickle_by_value())
 
@@ -168,12 +168,12 @@ def record_class(kind: type) -> RecordClass:
 
 
 def name_of(kind: type) -> str:
-    """The class's module and its name there: the reference to what can be imported."""
+    """The class's module and its name there: the reference to an importable class."""
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
 def reference(kind: type) -> Reference:
-    """What stands for the class in a record; TypeError, with a hint, if no task could find it."""
+    """The class's reference in a record; TypeError, with a hint, if no task could find it."""
     known = _numbers.get(kind)
     if known is not None:
         return known
@@ -196,7 +196,7 @@ def reference(kind: type) -> Reference:
 
 
 def find(reference: Reference) -> type:
-    """The class that a record means; LookupError, with a hint, if it is not to be had."""
+    """The class that a record means; raises LookupError, with a hint, if there is none."""
     if isinstance(reference, int):
         if reference in _unloaded:
             described, pickled = _unloaded[reference]

@@ -63,20 +63,20 @@ class ProgressLine:
         self._thread = threading.Thread(target=self._show_all, name="oka-progress", daemon=True)
 
     def watch(self, statistics: Callable[[], Sequence[TaskStatistics]]) -> None:
-        """From now on show what the tasks do, as this says in another thread."""
+        """Show from now on what the tasks do; `statistics` is called in another thread."""
         self._statistics = statistics
         self._start()
 
     def tell(self, what: str) -> None:
-        """Show, before records flow or behind them, what the job is at."""
+        """Show what the job does before records flow, or behind them."""
         if self._tells:
             self._start()
             self._words.put(what)
 
     def warn(self, what: str) -> None:
-        """Write a line to the log, whatever else is shown; nobody waits for who reads that.
+        """Write a line to the log, whatever else is shown; nobody waits for its readers.
 
-        It is one line: whoever collects logs of many takes each for a word of its own.
+        It is one line: collectors of logs take each line for a message of its own.
         """
         self._start()
         self._words.put(_Warning(" ".join(what.split())))

@@ -1,4 +1,4 @@
-"""What comes of a job: its statistics, what its sinks gathered, and where its files are."""
+"""The result of a job: its statistics, what its sinks gathered, and where its files are."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ class SinkFiles:
     url: str
     """A folder, or s3://bucket/prefix."""
     hosts: tuple[str, ...]
-    """Whose folder that is: those that its tasks ran on; none where it is the same everywhere."""
+    """The hosts whose folder that is: its tasks ran there. Empty where it is the same
+    everywhere."""
 
     def __str__(self) -> str:
         return f"{self.url} on {', '.join(self.hosts)}" if self.hosts else self.url

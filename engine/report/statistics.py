@@ -61,11 +61,11 @@ class OperatorSummary:
     blocked: float
     idle: float
     failures: int = 0
-    """What its tasks could not take in and went on without, such as models that do not load."""
+    """How many things its tasks could not take in and left out, such as models that do not load."""
     errors: int = 0
     """Records that its function failed on, where `on_error` says that this is not the job's end."""
     first_error: str | None = None
-    """What one of the first of them was, and why."""
+    """One of the first of these records, and its error."""
     late: int = 0
     """Records that came too late to count: their windows were closed."""
 

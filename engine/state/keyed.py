@@ -1,4 +1,4 @@
-"""What a task keeps of its keys, encoded, and the share of it that is another task's."""
+"""The encoded state of a task's keys, and the share of it that another task takes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.network import Batch, FrozenDict, KeyedEntries, keyed_entries
 
 
 class Items(Protocol):
-    """What has keys and values, as a dict has."""
+    """An object with keys and values, such as a dict."""
 
     def items(self) -> Iterable[tuple[Any, Any]]:
         """Each key with its value."""
@@ -32,18 +32,19 @@ class KeyedState:
     """
 
     entries: KeyedEntries
-    """The 64-bit hash of a key, the key, its value; put in order by the first who reads them."""
+    """The 64-bit hash of a key, the key, its value; the first reader puts them in order."""
     columns: bytes = b""
-    """Where the operator's records were columns, an encoded batch of none of them."""
+    """Where the operator's records were columns, an encoded batch without rows."""
     encoded_shared: bytes = b""
     """What every task keeps as a whole, in the encoding of a record; empty if nothing."""
     encoded_own: Mapping[int, bytes] = field(default_factory=dict)
-    """What is of a task and of no key, by its index, a list as a record; or of a share of a source,
-    by its number. Of n tasks that go on, task i has all of those whose number modulo n is i."""
+    """State of a task that belongs to no key, by the task's index; or of a share of a source, by
+    its number: each is a list, encoded as a record. Of n tasks that go on, task i has all whose
+    number modulo n is i."""
     all_columns: tuple[bytes, ...] = field(default=(), compare=False)
-    """Of a share, the different `columns` of the tasks that it is of."""
+    """The different `columns` of the tasks that a share comes from."""
     meaning: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    """Of a share, what the operator said of it when it was kept; empty where nobody knows."""
+    """What a share meant when it was kept, as its operator said; empty where that is unknown."""
 
     @classmethod
     def of(
@@ -54,7 +55,7 @@ class KeyedState:
         shared: Any = None,
         own: tuple[int, list[Any]] | None = None,
     ) -> KeyedState:
-        """That of these pairs of a key and a value, and of what is no key's.
+        """The state of these pairs of a key and a value, and of what belongs to no key.
 
         All tasks go on with `shared`, one of them with `own`: the index of the task, and what it
         keeps. With `pickle`, as `TaskContext.pickle` says, what cannot be encoded otherwise is
@@ -66,7 +67,7 @@ class KeyedState:
 
     @classmethod
     def of_shares(cls, own: Mapping[int, list[Any]]) -> KeyedState:
-        """What is kept of shares of the task's source, by their numbers: who reads one has it."""
+        """The state of shares of the task's source, by their numbers, for their readers."""
         encoded = {share: encode_value(kept, pickle=False) for share, kept in own.items()}
         return cls(keyed_entries([], False), encoded_own=encoded)
 
@@ -80,7 +81,7 @@ class KeyedState:
     ) -> KeyedState:
         """As `of`, of the pairs that are given when it is called, in the thread that writes.
 
-        Until then the task goes on: they are of copies, and of what never changes.
+        Until then the task goes on, so the pairs are copies or never change.
         """
         return cls(KeyedEntries.later(pairs, pickle), columns)
 
@@ -103,7 +104,7 @@ class KeyedState:
 
     @classmethod
     def share(cls, states: Iterable[KeyedState], index: int, parallelism: int) -> KeyedState:
-        """What the task of this index goes on with, out of `states` of all tasks so far."""
+        """The state for the task of this index, out of `states` of all tasks so far."""
         states = list(states)
         entries = KeyedEntries.share([each.entries for each in states], index, parallelism)
         columns = tuple(dict.fromkeys(each.columns for each in states if each.columns))
@@ -118,18 +119,18 @@ class KeyedState:
 
     @property
     def shared(self) -> Any:
-        """What every task keeps as a whole, decoded; None if nothing."""
+        """The state that every task keeps as a whole, decoded; None if there is none."""
         if not self.encoded_shared:
             return None
         return decode_value(self.encoded_shared)
 
     @property
     def own(self) -> list[list[Any]]:
-        """What is of no key and of this task, decoded: a list of each task whose place it takes."""
+        """The state of this task without keys, decoded: a list of each task that it replaces."""
         return [decode_value(self.encoded_own[task]) for task in sorted(self.encoded_own)]
 
     def order_of(self, values: Any) -> list[int] | None:
-        """Of an operator that keeps several values by these names, where each was when it was kept.
+        """Where each of an operator's values, by name, was when it was kept.
 
         None where they are in their places.
         """

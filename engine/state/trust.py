@@ -1,8 +1,8 @@
-"""What is not read from a checkpoint unless the job trusts whoever can write there.
+"""A check for checkpoints: pickles and foreign classes need a job that trusts all writers there.
 
-Decoding a pickle runs what its maker wants, and a class that is named brings its module. Native
-tables hand such bytes on without decoding them. So all that comes from a checkpoint is looked
-through before anybody has it.
+Decoding a pickle can run any code of its maker, and a named class imports its module. Native tables
+hand such bytes on without decoding them. So all that comes from a checkpoint is looked through
+before anybody has it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from engine.record import registry as record_registry
 def check(what: str, *parts: bytes | memoryview | KeyedEntries) -> None:
     """Raise CheckpointError where these encoded values need trust that the job does not give.
 
-    `what` they are is told. DecodeError for what is no encoded value.
+    `what` names them in the error. Raises DecodeError for other bytes.
     """
     if record_registry.are_checkpoints_trusted():
         return

@@ -34,7 +34,7 @@ class Ahead:
         Thread(target=self._run, name="oka-source", daemon=True).start()
 
     def receive(self, timeout_seconds: float | None = None) -> Any:
-        """The next pair of an item and what belongs to it; None or an exception at the end.
+        """The next item with its companion; None or an exception at the end.
 
         Raises TimeoutError, and InterruptedError where it was woken and nothing is there.
         """
@@ -47,7 +47,7 @@ class Ahead:
         return item
 
     def close(self) -> None:
-        """Let the thread end, which has nobody to iterate for any more."""
+        """Let the thread end: nobody needs its items any more."""
         self._closed = True
         self._room.set()
 

@@ -48,18 +48,17 @@ if TYPE_CHECKING:
 
 Run = Callable[[Any], Any]
 Around = Callable[[Run, Failing, str, str | None], Run]
-"""Of an operator's function, and the names of it and of the operator before it in the chain."""
+"""Called with an operator's function, its name, and the name of the operator before it."""
 SideOutputs = Mapping[str, Callable[[list[Any]], None]]
-"""Where an operator's side outputs go that something reads, by their names."""
+"""Where the side outputs of an operator go, by name, if something reads them."""
 
 
 class Chain:
     """The opened operators of a task, in order; `process` takes a batch through all of them.
 
-    It is the only operator's own function where there is one alone.
-    Operators that give one record for each are not counted: their records are those of the one
-    before. So is a native aggregation, which merges the updates of a batch: each record's effect is
-    in what it emits.
+    With a single operator, `process` is that operator's own function. Operators that give one
+    record for each are not counted: their records are those of the one before. So is a native
+    aggregation, which merges the updates of a batch: each record's effect is in what it emits.
     """
 
     def __init__(self) -> None:
@@ -153,7 +152,7 @@ class Chain:
             self.process = _in_turn(tuple(runs))
 
     def end(self) -> Iterator[Any]:
-        """What leaves the chain after its last batch: what operators still had, each in turn.
+        """The last batches of the chain: what operators still had, each in turn.
 
         It goes through the operators behind, which see it before their own end.
         """
@@ -161,11 +160,11 @@ class Chain:
             yield from self._given(place, place.function.on_end)
 
     def take_side(self, records: list[Any]) -> Iterator[Any]:
-        """What leaves the chain as its first operator takes records of its side input."""
+        """The batches that come of records of the first operator's side input."""
         yield from self._given(self._places[0], self._places[0].function.take_side, records)
 
     def advance(self, watermark_us: int, stretch: Stretch | None = None) -> Iterator[Any]:
-        """What leaves the chain in front of a watermark, which is ignored unless it rises.
+        """The batches in front of a watermark, which is ignored unless it rises.
 
         It comes of the chain's inputs, or of the operator that the stretch begins behind.
         """
@@ -184,12 +183,12 @@ class Chain:
 
     @property
     def makers(self) -> list[BatchFunction]:
-        """Those that make watermarks; what the chain's inputs tell of time ends at the first."""
+        """Operators that make watermarks; those of the chain's inputs end at the first."""
         return [stretch.maker for stretch in self._stretches if stretch.maker is not None]
 
     @property
     def holders(self) -> list[BatchFunction]:
-        """Those that hold markers until the results have left."""
+        """Operators that hold markers until the results have left."""
         return [
             place.function
             for place in self._places
@@ -205,7 +204,7 @@ class Chain:
                 yield stretch, watermark
 
     def reaches_outputs(self, stretch: Stretch | None) -> bool:
-        """Whether what is told of event time there leaves the chain."""
+        """Whether watermarks of this stretch leave the chain."""
         return (stretch or self._stretches[0]) is self._stretches[-1]
 
     @property
@@ -232,7 +231,7 @@ class Chain:
         return first
 
     def fire(self, now_ns: int) -> Iterator[Any]:
-        """What leaves the chain as the timers that are due by now are called, each once."""
+        """The batches that leave the chain as the timers that are due are called, each once."""
         for place in self._timed:
             timer = place.function.next_timer
             if timer is not None and timer <= now_ns:
@@ -240,12 +239,12 @@ class Chain:
                 yield from self._given(place, place.function.on_timer, now_ns)
 
     def refuse(self, batch: Any) -> NoReturn:
-        """Raise what the first operator says of columns, where it takes none."""
+        """Raise the first operator's error for columns, where it takes none."""
         self.failing.operator = self._names[0]
         raise refusal(self._names[0], batch, self._columns_hint)
 
     def fails_behind(self) -> None:
-        """Tell that what fails has left the chain, such as a record that cannot be encoded."""
+        """Tell that a failing record has left the chain, such as one that cannot be encoded."""
         self.failing.operator = self._names[-1] if self._names else None
 
     def cancel(self) -> None:
@@ -304,7 +303,7 @@ class Chain:
         self.failing.operator = None
 
     def snapshot(self) -> dict[str, KeyedState]:
-        """What the operators keep, by their identity, of those that do; between two batches."""
+        """The state of the operators that have some, by their identity; between two batches."""
         kept = {}
         for name, function in self.functions.items():
             self.failing.operator = name
@@ -317,7 +316,7 @@ class Chain:
 
     @property
     def watermarks(self) -> dict[str, int]:
-        """How far event time is, by identities of those that make watermarks; "" is the inputs."""
+        """Event time so far, by identities of operators that make watermarks; "" is the inputs."""
         told = {each.identity: each.watermark for each in self._stretches}
         return {name: time_us for name, time_us in told.items() if time_us > START_OF_TIME}
 
@@ -440,7 +439,7 @@ def _unchanged(batch: Any) -> Any:
 
 
 _OPEN = Properties(accepts_columns=True)
-"""Of a chain without operators, which leaves the choice to whoever takes its batches."""
+"""For a chain without operators, whose reader chooses."""
 
 
 def _records_only(name: str, hint: str | None, tell: Tell) -> Run:

@@ -42,7 +42,7 @@ class SystemClock:
             event.wait(seconds)
 
     def around(self, receive: Receive) -> Receive:
-        """The same."""
+        """The function itself: its seconds are those of this clock."""
         return receive
 
 

@@ -1,7 +1,7 @@
-"""What a task had counted up to the checkpoint that it goes on from.
+"""The counts of a task up to the checkpoint that it goes on from.
 
-A record counts once: what came behind the checkpoint comes again, and is counted then. So counts of
-a job that went on after failures are those of one without.
+A record counts once: records behind the checkpoint come again, and are counted then. So counts of a
+job that went on after failures are those of one without.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Counted:
 
     @classmethod
     def of(cls, kept: Sequence[TaskSnapshot], description: TaskDescription) -> Counted:
-        """What tasks had counted that this one takes the place of, one or several."""
+        """The counts of the tasks, one or several, whose place this one takes."""
         index, parallelism = description.index, description.parallelism
         ours = [each for each in kept if each.index % parallelism == index]
         operators = []
@@ -44,13 +44,13 @@ class Counted:
         return cls(tuple(operators), metrics)
 
     def with_operators(self, since: list[OperatorStatistics]) -> list[OperatorStatistics]:
-        """With what they have counted since."""
+        """The counts, with what the operators have counted since."""
         if not self.operators:
             return since
         return [now + before for now, before in zip(since, self.operators, strict=True)]
 
     def with_metrics(self, since: Mapping[str, Any]) -> dict[str, Any]:
-        """With what the task has measured since."""
+        """The metrics, with what the task has measured since."""
         return {name: value + self.metrics.get(name, 0) for name, value in since.items()}
 
 
@@ -59,7 +59,7 @@ def counts_of(
     operators: Sequence[OperatorStatistics],
     metrics: Mapping[str, Any],
 ) -> Counts:
-    """What a task has counted, for its snapshot."""
+    """The counts of a task, for its snapshot."""
     found: dict[str, dict[str, Any]] = {}
     for operator, told in zip(description.operators, operators, strict=True):
         found[operator.identity] = {

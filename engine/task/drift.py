@@ -33,7 +33,7 @@ class Drift:
         """Whether the source waits."""
 
     def tell(self, watermark_us: int | None) -> None:
-        """The source has come so far; None: it is idle, or has ended.
+        """Take in how far the source has come; None: it is idle, or has ended.
 
         The master hears of it at each eighth of the drift. That is enough: the limit of the slowest
         is seven eighths above it at least.
@@ -71,7 +71,7 @@ class Drift:
         self.woken.clear()
 
     def has_held(self) -> bool:
-        """Whether the source has waited since this was asked last."""
+        """Whether the source has waited since the last call."""
         was_held, self._was_held = self._was_held, self.is_held
         return was_held
 

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def describe(error: BaseException, description: TaskDescription, failing: Failing) -> TaskFailure:
-    """What went wrong in this task, as data that can travel to the job master."""
+    """The failure of this task, as data that can travel to the job master."""
     frames: list[FrameType] = _guarded(lambda: _frames(error), [])
     kind, text, hint = _kind(error), in_words(error), ""
     if kind in ("operator", "checkpoint"):

@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 _FILLERS: list[object] = []
-"""What lies in the gaps that were there."""
+"""Objects that fill the gaps."""
 
 
 def fill_gaps() -> None:

@@ -1,4 +1,4 @@
-"""What a task measures of itself, by the names of its metrics."""
+"""Measurements of a task, by the names of its metrics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from engine.task.chain import Chain
 def measured(
     network: NetworkStatistics, services: Services, chain: Chain, cpu_seconds: float
 ) -> dict[str, Any]:
-    """The metrics of a task up to now; `cpu_seconds` is what it has taken."""
+    """The metrics of a task up to now; `cpu_seconds` is the CPU time that it has taken."""
     process = {
         "cpu_seconds": cpu_seconds,
         "memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,

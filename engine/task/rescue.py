@@ -53,14 +53,14 @@ class Rescuer:
         return words
 
     check: Callable[[Any], None] | None = None
-    """Raises TypeError where what the function gives is wrong for who takes it."""
+    """Raises TypeError for results that the next operator does not take."""
 
     def checked(self, operator: RecordOperator) -> RecordOperator:
-        """The operator, with a function that fails on what is wrong for who takes it."""
+        """The operator, with a function that fails on results that the next one does not take."""
         return operator
 
     def checked_batches(self, run: Run) -> Run:
-        """As `checked`, of what makes a batch of a batch."""
+        """As `checked`, for a function of whole batches."""
         return run
 
     def around(self, run: Run, tell: Tell) -> Run:
@@ -88,10 +88,10 @@ class Rescuer:
 
 
 class ServiceRescuer(Rescuer):
-    """Has services deal with what the function fails on; what is not for them fails the job.
+    """Has services handle records that the function fails on; all others fail the job.
 
-    What they do not want any more goes no further. `check` is what the next operator says of its
-    records: what a function gives that is none of them has failed.
+    Records that they do not want any more go no further. `check` is the next operator's: a function
+    whose result it refuses has failed.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class ServiceRescuer(Rescuer):
     def __call__(self, record: Any, error: BaseException) -> None:
         """Count a record that the function failed on, once a service has dealt with it.
 
-        Whatever it raises, `SystemExit` too: no record may end what serves others.
+        This holds for all it raises, `SystemExit` too: no record may end a server of others.
         """
         is_dealt_with = not isinstance(error, _OF_THE_JOB) and self._services.rescue(
             [record], in_words(error)
@@ -134,7 +134,7 @@ class ServiceRescuer(Rescuer):
         return replace(operator, function=checked if operator.form == "map" else all_checked)
 
     def checked_batches(self, run: Run) -> Run:
-        """As `checked`. Of as many records as there were, each is of the one in its place."""
+        """As `checked`. If results are as many as records, each belongs to the one in its place."""
         if (check := self.check) is None:
             return run
 

@@ -1,7 +1,8 @@
 """The shares of a source that one task reads: its own, or several at another parallelism.
 
-Invariant: share j of n is what task j of n reads at the job's first start, whoever reads it later.
-A share is one split or, of a `SplitReader`, several: parts that are in an order of their own.
+Invariant: share j of n is what task j of n reads at the job's first start, whichever task reads it
+later. A share is one split or, of a `SplitReader`, several: parts that are in an order of their
+own.
 """
 
 from __future__ import annotations
@@ -138,13 +139,13 @@ class Shares:
         return found
 
     def close(self) -> None:
-        """Let go of what is not to be read any more; in the thread that has read."""
+        """Let go of all that is not read any more; in the thread that has read."""
         for items in self._items.values():
             if isinstance(items, Generator):
                 items.close()
 
     def __iter__(self) -> Iterator[Any]:
-        """All that is to come; called once."""
+        """All items to come; called once."""
         rows: dict[int, list[Split]] = {}
         for split in self._readers:
             rows.setdefault(split[0], []).append(split)

@@ -18,7 +18,7 @@ from engine.task.clock import Receive
 
 
 class SideInput:
-    """Where the elements of such a task come from, and the `Gate` of its first operator."""
+    """The elements of a task with a side input, and the `Gate` of its first operator."""
 
     def __init__(
         self, network: Network, description: TaskDescription, ready: Callable[[], None]
@@ -39,7 +39,7 @@ class SideInput:
             network.pause(self._records, _REASON)
 
     def around(self, receive: Receive, take: Callable[[Batch], None]) -> Receive:
-        """As `receive`, but what comes of the side input is taken by this function."""
+        """As `receive`, but this function takes what comes of the side input."""
 
         def receive_main() -> Batch | Control | None:
             while True:
@@ -71,7 +71,7 @@ class SideInput:
 
 
 def drop_rest(network: Network, services: Services) -> None:
-    """Take what still comes, to its end, for nobody.
+    """Take the rest of the side input, to its end, and drop it.
 
     Its senders, who may have other readers, are held up by no task that has ended. What records
     stand for is let go of as they come: a service may keep it until every task has taken it.

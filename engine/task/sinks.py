@@ -1,4 +1,4 @@
-"""The sinks of one task: what they have prepared, epoch by epoch, until it is committed."""
+"""The sinks of one task, and what they have prepared, epoch by epoch, until it is committed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.graph.failing import Failing
 from engine.graph.operator import FIRST_EPOCH, SinkWriter
 
 Prepared: TypeAlias = Mapping[str, list[tuple[int, Any]]]
-"""What is not known to be final, by the identity of the sink: epochs, and what it prepared."""
+"""Output that may not be final, by the identity of the sink: epochs, and what it prepared."""
 
 
 class Sinks:
@@ -22,12 +22,12 @@ class Sinks:
     def __init__(self, failing: Failing) -> None:
         self._failing = failing
         self._writers: dict[str, SinkWriter] = {}
-        """By operator name, of those that have not committed the last epoch."""
+        """The writers, by operator name, that have not committed the last epoch."""
         self._identities: dict[str, str] = {}
         self._prepared: dict[str, list[tuple[int, Any]]] = {}
         self._results: dict[str, Any] = {}
         self._lock = threading.RLock()
-        """Held by whoever makes final or drops."""
+        """Held while output is made final or dropped."""
 
     def add(self, name: str, identity: str, writer: SinkWriter) -> None:
         """Take in the writer of an operator."""
@@ -49,7 +49,7 @@ class Sinks:
         self._failing.operator = None
 
     def prepare(self, epoch: int = FIRST_EPOCH) -> Prepared:
-        """Have them prepare what they took; all that is prepared and was not committed.
+        """Have them prepare what they took; returns all that is prepared and not committed.
 
         Where one fails, it may be called again, for this epoch or a later one.
         """
@@ -67,7 +67,7 @@ class Sinks:
     def commit(self, epoch: int | None = None, failing: Failing | None = None) -> dict[str, Any]:
         """Have them make final what they prepared up to this epoch; None is all, and the last.
 
-        What each has come to, by operator name.
+        Returns the result of each, by operator name.
         """
         with self._lock:
             for name in list(self._writers):
@@ -84,7 +84,7 @@ class Sinks:
             self._writers.pop(name).close()
 
     def abort(self) -> dict[str, Callable[[], None]]:
-        """How each drops what it holds and has not committed; to be called, once."""
+        """A function for each that drops what it has not committed; call each once."""
         with self._lock:
             writers, self._writers = self._writers, {}
         return {name: self._locked(writer.abort) for name, writer in writers.items()}

@@ -1,4 +1,4 @@
-"""What one task was at barriers: written by a thread of its own, while the task goes on."""
+"""Snapshots of one task at barriers: a thread of its own writes them, while the task goes on."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class Snapshots:
         threading.Thread(target=self._run, name="oka-snapshots", daemon=True).start()
 
     def read(self) -> list[TaskSnapshot]:
-        """What the task goes on from; CheckpointError or StorageError that names the file."""
+        """The snapshot to go on from; CheckpointError or StorageError that names the file."""
         return [read_snapshot(self._storage, entry) for entry in self.start.entries]
 
     def write(self, epoch: int, snapshot: TaskSnapshot) -> None:
-        """Have it written; returns at once."""
+        """Have the snapshot written; returns at once."""
         self.epoch = epoch
         with self._changed:
             if not snapshot.finished:

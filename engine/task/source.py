@@ -138,7 +138,7 @@ class SourceLoop:
 
     @property
     def positions(self) -> Mapping[int, Position]:
-        """Where the source goes on behind what has left, by share.
+        """The positions behind the records that have left, by share.
 
         Asked between two batches, in the thread of the task.
         """
@@ -209,7 +209,7 @@ class SourceLoop:
         self.hurry()
 
     def cancel(self) -> None:
-        """Let `run` end now, also where the source waits for its next; idempotent."""
+        """Let `run` end now, even if the source waits for its next item; idempotent."""
         self._cancelled = True
         self.end()
 
@@ -383,7 +383,7 @@ class SourceLoop:
 
 
 def control_of(watermark: Watermark) -> Control:
-    """What tells it to the tasks downstream."""
+    """The control that tells it to the tasks downstream."""
     time_us = watermark.time_us
     return Control.idle() if time_us is None else Control.watermark(time_us)
 

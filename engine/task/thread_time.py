@@ -1,4 +1,4 @@
-"""How long a thread was at work of the time that passed, as the kernel counts it.
+"""The time that a thread was at work, as the kernel counts it.
 
 A thread is at work while it has a core, and while it is ready and waits for one: other processes
 on the machine make it slower, not idle. What is left it slept, or waited for something.

@@ -27,9 +27,9 @@ class Timers:
         return partial(self.receive, receive) if self._chain.has_timers else receive
 
     def call(self) -> float | None:
-        """Call those that are due; for how many seconds none is; None if there is none.
+        """Call timers that are due; returns the seconds until the next one, None if there is none.
 
-        Where an operator is full, over and over until none is.
+        Where an operator is full, it calls them over and over until none is.
         """
         while True:
             due = self._chain.next_timer()
@@ -54,4 +54,4 @@ class Timers:
 
 
 _LONGEST_WAIT_SECONDS = 3600.0
-"""What every way to wait can take."""
+"""Seconds that every way to wait can take."""

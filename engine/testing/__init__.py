@@ -23,7 +23,7 @@ def run(
     check_changes: bool = False,
     **settings: Any,
 ) -> dict[str, Any]:
-    """What each driver sink of the pipelines gathered, by name; `settings` as for `execute`.
+    """Run pipelines; returns what each driver sink gathered, by name. `settings` as for `execute`.
 
     All of it runs in threads of this process, with real channels; breakpoints and coverage reach
     the functions of the pipeline. Raises what `execute` raises.

@@ -18,7 +18,7 @@ Run = Callable[[Any], Any]
 
 
 class RecordChanged(EngineError):
-    """A function has changed a record that it was given, which may be kept by who emitted it."""
+    """A function has changed a record that it was given, and that its emitter may keep."""
 
 
 def leaves_records(run: Run, failing: Failing, name: str, before: str | None) -> Run:

@@ -1,4 +1,4 @@
-"""Pods that serve over HTTP: whoever asks finds them, and they end without losing a request."""
+"""Pods that serve over HTTP: clients find them, and they end without losing a request."""
 
 from __future__ import annotations
 
