@@ -120,13 +120,18 @@ def check_cluster(patience: float = 60.0) -> None:
     """
     if by_client():
         return
-    worker: Any = ray._private.worker.global_worker
     try:
-        worker.gcs_client.internal_kv_exists(b"oka", None, timeout=patience)
+        head().internal_kv_exists(b"oka", None, timeout=patience)
     except AuthenticationError as error:
         if (lost := _lost(error)) is not None:
             raise lost from None
         raise
+
+
+def head() -> Any:
+    """Ray's own client of the GCS in this process: what it cannot tell it raises."""
+    worker: Any = ray._private.worker.global_worker
+    return worker.gcs_client
 
 
 def _lost(error: Exception) -> DriverLost | None:

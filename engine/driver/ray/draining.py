@@ -10,26 +10,27 @@ from collections.abc import Mapping
 from typing import Any
 
 import ray
-from ray._private.state import state
 
 from engine.driver.launcher import DrainingNode
 from engine.driver.ray.address import by_client
-from engine.driver.ray.connection import check_cluster, title
+from engine.driver.ray.connection import head, title
 from engine.errors import DriverLost
 
 
-def living_nodes() -> tuple[list[Mapping[str, Any]], list[DrainingNode]]:
-    """The living nodes, and those of them that are about to go, the first to go first.
+def living_nodes(patience: float = 2.0) -> tuple[list[Mapping[str, Any]], list[DrainingNode]]:
+    """Those that live, and those of them that are about to go, the first to go first.
 
-    Ray's client is not told which ones are about to go: there are none by it. Raises DriverLost
-    once that of this process is gone, or the cluster. It asks the GCS three times, which takes some
-    two milliseconds.
+    None are about to go by Ray's client, which is not told. Raises DriverLost once that of this
+    process is gone, and Ray's RpcError where the GCS does not answer. It asks that twice, which
+    takes about a millisecond and a half. `ray.nodes()` would end the process where the head begins
+    anew meanwhile.
     """
-    check_cluster(_PATIENCE_SECONDS)
-    nodes: list[Mapping[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
-    alive = [node for node in nodes if node["Alive"]]
     if by_client():
-        return alive, []
+        found = ray.nodes()  # type: ignore[no-untyped-call]
+        return [node for node in found if node["Alive"]], []
+    gcs = head()
+    nodes = [_node(each) for each in gcs.get_all_node_info(timeout=patience).values()]
+    alive = [node for node in nodes if node["Alive"]]
     names = {node["NodeID"]: title(node, alive) for node in nodes}
     own = ray.get_runtime_context().get_node_id()
     if all(node["NodeID"] != own for node in alive):
@@ -39,15 +40,28 @@ def living_nodes() -> tuple[list[Mapping[str, Any]], list[DrainingNode]]:
             "start the job again where a Ray node lives; with checkpoints, `--resume latest` "
             "(resume='latest') goes on from the last",
         )
-    ends: dict[str, int] = state.get_draining_nodes()
+    ends: dict[str, int] = gcs.get_draining_nodes(timeout=patience)
     ahead = time.monotonic() - time.time()
-    found = [
+    goes = [
         # In ms since 1970; 0 stands for none.
         DrainingNode(each, names[each], end / 1e3 + ahead if end else None, each == own)
         for each in (node["NodeID"] for node in alive)
         if (end := ends.get(each)) is not None
     ]
-    return alive, sorted(found, key=lambda node: (node.until is None, node.until, node.id))
+    return alive, sorted(goes, key=lambda node: (node.until is None, node.until, node.id))
 
 
-_PATIENCE_SECONDS = 2.0
+def _node(told: Any) -> Mapping[str, Any]:
+    """A node as `ray.nodes()` has it."""
+    return {
+        "NodeID": told.node_id.hex(),
+        "NodeManagerAddress": told.node_manager_address,
+        "NodeManagerPort": told.node_manager_port,
+        "NodeName": told.node_name,
+        "Alive": told.state == _ALIVE,
+        "Resources": dict(told.resources_total),
+    }
+
+
+_ALIVE = 0
+"""Of a GcsNodeInfo."""

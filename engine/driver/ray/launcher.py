@@ -62,7 +62,7 @@ class RayLauncher(Launcher):
         names = {name: RAY_NAMES.get(name, name) for name in resources}
         with self._connection.calling():
             there_is = free()
-            alive, draining = living_nodes()
+            alive, draining = living_nodes(patience=60.0)
         goes = {node.id for node in draining}
         alive = [node for node in alive if node["NodeID"] not in goes]
         for node_id, task in self._reservations.held():

@@ -15,18 +15,26 @@ from engine.driver.ray import connection, draining
 from engine.errors import DriverLost
 
 
-def node(address: str, node_id: str, *, alive: bool = True) -> dict[str, Any]:
-    return {"NodeManagerAddress": address, "NodeID": node_id, "NodeName": address, "Alive": alive}
+def node(address: str, node_id: str, *, alive: bool = True) -> Any:
+    return SimpleNamespace(
+        node_manager_address=address,
+        node_manager_port=1,
+        node_name=address,
+        node_id=bytes.fromhex(node_id),
+        state=0 if alive else 1,
+        resources_total={"CPU": 1.0},
+    )
 
 
-def told_of(monkeypatch: pytest.MonkeyPatch, *nodes: dict[str, Any], own: str) -> list[str]:
+def told_of(monkeypatch: pytest.MonkeyPatch, *nodes: Any, own: str) -> list[str]:
     """What those are called that drain: all of them."""
     context = SimpleNamespace(get_node_id=lambda: own)
-    found = SimpleNamespace(nodes=lambda: nodes, get_runtime_context=lambda: context)
-    ends = {each["NodeID"]: 0 for each in nodes}
-    monkeypatch.setattr(draining, "ray", found)
-    monkeypatch.setattr(draining, "state", SimpleNamespace(get_draining_nodes=lambda: ends))
-    monkeypatch.setattr(draining, "check_cluster", lambda _patience: None)
+    gcs = SimpleNamespace(
+        get_all_node_info=lambda timeout: dict(enumerate(nodes)),
+        get_draining_nodes=lambda timeout: {each.node_id.hex(): 0 for each in nodes},
+    )
+    monkeypatch.setattr(draining.ray, "get_runtime_context", lambda: context)
+    monkeypatch.setattr(draining, "head", lambda: gcs)
     monkeypatch.setattr(draining, "by_client", lambda: False)
     return [each.name for each in draining.living_nodes()[1]]
 
