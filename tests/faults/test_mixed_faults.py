@@ -164,7 +164,8 @@ class Scene:
         files = (self.objects.folder / "job/running").glob("part-*.jsonl")
         times = sorted(each.stat().st_mtime for each in files)
         first = max(0, bisect(times, since) - 1)
-        return max(following - each for each, following in pairwise(times[first:]))
+        pauses = [following - each for each, following in pairwise(times[first:])]
+        return max(pauses, default=0.0)
 
     def wait_epochs(self, seconds: float = 240.0) -> None:
         """Wait until what comes from now on is final."""
