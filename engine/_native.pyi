@@ -547,9 +547,9 @@ class KeyedEntries:
         """
     def changes(self, /, before: "Digests", now: "Digests", most: "int") -> "tuple[KeyedEntries, bytes] | None":
         """
-        What has come to those of `before` until they were these, whose digests are `now`: all entries of
-        the hashes of which any is new or another, and the hashes of which there is none any more, as
-        little-endian numbers. None if that takes more than so many bytes.
+        The changes from the entries of `before` to these, whose digests are `now`: all entries of each
+        hash with a new or changed entry, and the hashes without entries left, as little-endian numbers.
+        None if the changes take more than `most` bytes.
         """
     def digests(self, /) -> "Digests":
         """
@@ -573,7 +573,7 @@ class KeyedEntries:
         """
     def needs(self, /) -> "tuple[list[int], list[bytes]]":
         """
-        What they need of whoever decodes them: see `needs`. Raises DecodeError.
+        What a decoder needs for them: see `needs`. Raises DecodeError.
         """
     def reordered(self, /, order: "list[int]", in_windows: "bool") -> "KeyedEntries":
         """
@@ -968,7 +968,7 @@ class S3Client:
         """
     def abort_upload(self, /, key: "str", id: "str") -> None:
         """
-        Forgets an upload; one that is not there does not matter.
+        Forgets an upload; a missing one is ignored.
         """
     def begin_upload(self, /, key: "str") -> str:
         """
@@ -984,7 +984,7 @@ class S3Client:
         """
     def delete(self, /, keys: "list[str]") -> None:
         """
-        Removes objects; those that there are not do not matter.
+        Removes objects; missing ones are ignored.
         """
     @property
     def endpoint(self, /) -> str:

@@ -1,3 +1,5 @@
+//! Settings of a node, with their defaults.
+
 use std::time::Duration;
 
 use crate::chain::Limits;

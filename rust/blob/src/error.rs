@@ -1,3 +1,5 @@
+//! Errors of a node: why it could not bind or connect, and why a blob is lost.
+
 use std::io;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! A blob while it is filled at the node where it begins.
+
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;

@@ -1,3 +1,5 @@
+//! The node of one worker: it begins blobs, relays them, and hands them to tasks.
+
 use std::collections::{BTreeMap, HashSet};
 use std::net::{TcpListener, ToSocketAddrs};
 use std::path::{Path, PathBuf};

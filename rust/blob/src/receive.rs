@@ -236,7 +236,7 @@ impl Receiver<'_> {
         Ok(true)
     }
 
-    /// Hears what is no chunk.
+    /// Takes in a message that is no chunk.
     fn hear(&mut self, message: Message) -> io::Result<()> {
         match message {
             Message::Alive { fed } => {

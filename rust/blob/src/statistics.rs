@@ -1,3 +1,5 @@
+//! Counters of a node: how many blobs and bytes it holds and has moved.
+
 /// The counters of one node. `held_bytes` and `blobs` are those of the moment, the others only grow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlobStatistics {

@@ -14,7 +14,7 @@ pub struct Digests {
     digests: Vec<u128>,
 }
 
-/// What has come to entries. All entries of one hash, which is rarely more than one, go together.
+/// Changes of entries. All entries of one hash, which is rarely more than one, go together.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changes {
     /// All entries of each hash of which one is new, other than before, or gone.
@@ -32,8 +32,8 @@ impl Digests {
         }
     }
 
-    /// What has come to them until they are `entries`, of which `now` tells; `None` if that takes more
-    /// than so many bytes.
+    /// The changes from these entries to `entries`, whose digests are `now`; `None` if they take more
+    /// than `most` bytes.
     pub fn changes(&self, now: &Self, entries: &Entries, most: usize) -> Option<Changes> {
         assert_eq!(now.len(), entries.len(), "these are of the entries");
         let (mut rows, mut removed, mut bytes) = (Vec::new(), Vec::new(), 0);

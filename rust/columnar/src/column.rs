@@ -1,3 +1,5 @@
+//! Selecting a column of a batch by its name or its index.
+
 use std::fmt;
 
 use arrow_schema::Schema;

@@ -1,3 +1,5 @@
+//! Decoding record batches from streams of Arrow IPC.
+
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};

@@ -1,3 +1,5 @@
+//! Encoding record batches as streams of Arrow IPC.
+
 use std::cell::OnceCell;
 use std::io::Write;
 use std::sync::Arc;

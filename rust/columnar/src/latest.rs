@@ -1,3 +1,5 @@
+//! A table of the last value of each key, over batches of columns.
+
 use std::mem;
 use std::sync::Arc;
 

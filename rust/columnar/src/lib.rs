@@ -11,7 +11,7 @@
 //!   [`Latest`] keeps the last of its results; [`WindowAggregate`] computes it for windows of time.
 //!   What they keep is [`Exported`]: copied at once, encoded by who reads it.
 //! - [`Entries`] is keyed state as others go on with it; [`Placed`] the keys of a table for it; [`Changes`]
-//!   what has come to it since, as [`Digests`] tell.
+//!   are how it differs from an earlier one, as [`Digests`] tell.
 
 mod aggregate;
 mod ahead;

@@ -1,3 +1,5 @@
+//! Partitioning the rows of a batch by the hash of their key.
+
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
 use oka_protocol::partition::{combine, target};

@@ -1,3 +1,5 @@
+//! Cutting a batch into pieces of a limited number of bytes.
+
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::DataType;

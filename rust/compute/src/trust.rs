@@ -78,9 +78,9 @@ impl<'a> Needs<'a> {
     }
 }
 
-/// The reference to the class, as `engine/record_registry.py` numbers those of Python.
+/// The reference to the class, as `engine/record/registry.py` numbers those of Python.
 const DEFAULTDICT: i64 = -2;
-/// Codes from here on are of packages above `engine/record.py`.
+/// Codes from here on are of packages above `engine/record/__init__.py`.
 const FIRST_REGISTERED: i8 = 50;
 
 #[cfg(test)]

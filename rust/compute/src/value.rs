@@ -47,8 +47,8 @@ pub enum ReadError {
 /// Extension codes that Rust reads and writes itself.
 ///
 /// Codes from 16 to 31 belong to Python types whose equal values have equal payloads, so that they
-/// are keys as they stand; from 32 on to types of which that is not so. `engine/record.py` lists
-/// those.
+/// are keys as they stand; from 32 on to types of which that is not so. `engine/record/__init__.py`
+/// lists those.
 pub mod extension {
     /// Payload: an encoded array.
     pub const LIST: i8 = 1;

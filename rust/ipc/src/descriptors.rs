@@ -1,3 +1,5 @@
+//! Passing descriptors over Unix sockets.
+
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};

@@ -1,3 +1,5 @@
+//! Endpoints: where a peer listens, and its public key.
+
 use std::fmt;
 
 use thiserror::Error;

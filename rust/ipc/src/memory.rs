@@ -1,3 +1,5 @@
+//! Memory without a name that processes share by descriptors.
+
 use std::ffi::{CStr, c_void};
 use std::os::fd::OwnedFd;
 use std::ptr::{self, NonNull};

@@ -328,8 +328,8 @@ fn pairs<'py, 'a>(
     PyList::new(py, pairs)
 }
 
-/// Has a record that failed rescued; what follows it in the body. Raises the error where nobody
-/// rescues, or what is no record is no business of who does.
+/// Has a record that failed rescued; returns what follows it in the body. Raises the error where
+/// nobody rescues, or where it is not the record's.
 #[cold]
 pub(crate) fn behind<'b>(
     py: Python<'_>,

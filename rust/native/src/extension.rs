@@ -1,4 +1,4 @@
-//! The Python functions that know what Rust does not: `engine/record.py` has them.
+//! The Python functions that know what Rust does not: `engine/record/__init__.py` has them.
 
 use crate::objects::PythonObjects;
 use pyo3::exceptions::PyRuntimeError;

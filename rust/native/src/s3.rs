@@ -242,13 +242,13 @@ impl S3Client {
         })
     }
 
-    /// Forgets an upload; one that is not there does not matter.
+    /// Forgets an upload; a missing one is ignored.
     #[pyo3(signature = (key: "str", id: "str"))]
     fn abort_upload(&self, py: Python<'_>, key: &str, id: &str) -> PyResult<()> {
         call(py, |interrupted| self.0.abort_upload(key, id, interrupted))
     }
 
-    /// Removes objects; those that there are not do not matter.
+    /// Removes objects; missing ones are ignored.
     #[pyo3(signature = (keys: "list[str]"))]
     #[allow(clippy::needless_pass_by_value, reason = "converted anyway")]
     fn delete(&self, py: Python<'_>, keys: Vec<String>) -> PyResult<()> {

@@ -1,4 +1,4 @@
-//! How values of Python classes travel: as `engine/record.py` tells, once per class.
+//! How values of Python classes travel: as `engine/record/__init__.py` tells, once per class.
 //!
 //! A shape is kept for the life of the process, and its class with it: there are few, and records
 //! of them come by the million.

@@ -130,9 +130,9 @@ impl KeyedEntries {
         Ok(Digests(py.detach(|| EntryDigests::of(entries))))
     }
 
-    /// What has come to those of `before` until they were these, whose digests are `now`: all entries of
-    /// the hashes of which any is new or another, and the hashes of which there is none any more, as
-    /// little-endian numbers. None if that takes more than so many bytes.
+    /// The changes from the entries of `before` to these, whose digests are `now`: all entries of each
+    /// hash with a new or changed entry, and the hashes without entries left, as little-endian numbers.
+    /// None if the changes take more than `most` bytes.
     #[pyo3(signature = (
         before: "Digests",
         now: "Digests",
@@ -174,7 +174,7 @@ impl KeyedEntries {
         Ok(py.detach(|| entries.with_changes(&told)).into())
     }
 
-    /// What they need of whoever decodes them: see `needs`. Raises DecodeError.
+    /// What a decoder needs for them: see `needs`. Raises DecodeError.
     #[pyo3(signature = () -> "tuple[list[int], list[bytes]]")]
     fn needs(&self, py: Python<'_>) -> PyResult<(Vec<i8>, Vec<Vec<u8>>)> {
         let entries = self.entries(py)?;

@@ -1,3 +1,5 @@
+//! The offset between the clocks of two hosts, estimated from round trips.
+
 /// The offset between two hosts' clocks, estimated from round trips as NTP does.
 ///
 /// With request and answer stamped at both ends, the offset is known to half of the time that they

@@ -1,3 +1,5 @@
+//! Controls that travel between records: watermarks, idleness and barriers.
+
 use crate::{FrameHeader, FrameKind, HEADER_BYTES};
 
 /// What travels between the records of a channel, in their order.

@@ -1,3 +1,5 @@
+//! Credits: how much a receiver has consumed and will still accept.
+
 use crate::{FrameHeader, FrameKind, HEADER_BYTES};
 
 /// What a receiver tells a sender about one channel: what it consumed, and what it will accept.

@@ -1,3 +1,5 @@
+//! Frames: their kinds, the header of 24 bytes, and its decoding.
+
 use bytes::Bytes;
 use thiserror::Error;
 

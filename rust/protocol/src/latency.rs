@@ -1,3 +1,5 @@
+//! A histogram of latencies that tasks can merge.
+
 use std::fmt;
 
 use hdrhistogram::Histogram;

@@ -1,3 +1,5 @@
+//! The body of marker frames, encoded and decoded.
+
 /// Appends the body of a marker frame: the stamps (nanoseconds), 8 bytes each, little endian.
 pub fn encode_markers(stamps: &[u64], bytes: &mut Vec<u8>) {
     bytes.reserve(stamps.len() * MARKER_BYTES);

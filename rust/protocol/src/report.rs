@@ -1,3 +1,5 @@
+//! Probes and reports: how a sender learns which frames have arrived.
+
 use crate::{Credit, FrameHeader, FrameKind, HEADER_BYTES};
 
 /// What a sender asks a receiver: which frames did you get?

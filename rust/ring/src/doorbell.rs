@@ -1,3 +1,5 @@
+//! A doorbell: one thread sleeps on it, others ring it.
+
 use std::time::Duration;
 
 use crate::marks::{Marked, Marks};

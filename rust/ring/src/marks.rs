@@ -1,3 +1,5 @@
+//! Marks that tell a waiter which of its rings have something new.
+
 use crate::sync::{AtomicU64, Ordering};
 
 /// Marks that those who ring leave for the waiter: what there is something new of.

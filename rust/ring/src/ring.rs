@@ -1,3 +1,5 @@
+//! A ring of bytes, with its writing and its reading end.
+
 use std::sync::Arc;
 
 use thiserror::Error;

@@ -1,3 +1,5 @@
+//! Rings and doorbells in memory that processes share.
+
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::OwnedFd;

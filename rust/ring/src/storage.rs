@@ -1,3 +1,5 @@
+//! The memory that a ring works on, as a trait, and the positions in it.
+
 use crate::sync::{AtomicU64, Ordering};
 
 /// The memory a ring works on: its positions and its bytes.

@@ -202,7 +202,7 @@ impl Client {
         self.wait(work, interrupted)
     }
 
-    /// Removes objects; those that there are not do not matter.
+    /// Removes objects; missing ones are ignored.
     pub fn delete(&self, keys: &[String], interrupted: Interrupt<'_>) -> Result<(), Failure> {
         let paths: Result<Vec<_>, _> = keys.iter().map(|key| self.path(key)).collect();
         let paths = futures::stream::iter(paths?.into_iter().map(Ok)).boxed();
@@ -261,7 +261,7 @@ impl Client {
         self.wait(work.map_err(Failure::of), interrupted)
     }
 
-    /// Forgets an upload and what was sent to it; one that is not there does not matter.
+    /// Forgets an upload and what was sent to it; a missing one is ignored.
     pub fn abort_upload(
         &self,
         key: &str,

@@ -1,3 +1,5 @@
+//! A pool of buffers for frames.
+
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;

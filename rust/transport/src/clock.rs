@@ -1,3 +1,5 @@
+//! The clock of this host, and the name by which others tell whether they share it.
+
 use std::fs;
 
 use oka_protocol::partition::hash_str;

@@ -1,3 +1,5 @@
+//! Settings of a network, with their defaults.
+
 use std::time::Duration;
 
 /// The settings of one [`Network`](crate::Network).

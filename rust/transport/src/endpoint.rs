@@ -1,3 +1,5 @@
+//! The paths by which local peers meet at an endpoint.
+
 use std::path::PathBuf;
 
 /// The file through which local peers meet at an endpoint; none for TCP.

@@ -1,3 +1,5 @@
+//! Errors of a network: why it could not bind, connect, emit or receive.
+
 use std::time::Duration;
 
 use oka_ipc::InvalidEndpoint;

@@ -1,3 +1,5 @@
+//! The first failure of a network, which all of its threads see.
+
 use std::sync::OnceLock;
 
 use tokio::sync::watch;

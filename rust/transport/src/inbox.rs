@@ -1,3 +1,5 @@
+//! The queue of received batches that the task has not consumed.
+
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};

@@ -1,3 +1,5 @@
+//! The network of one task: it binds, connects, receives, finishes and closes.
+
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,3 +1,5 @@
+//! The frame that a writer fills before it is sent.
+
 use oka_protocol::{Encoding, FRAME_BYTES, HEADER_BYTES, MARKER_BYTES, Trailer};
 
 /// Records that are encoded and not sent: what a writer fills and an output channel takes.

@@ -1,3 +1,5 @@
+//! The sending end of a channel over a socket, shared by its handles and the I/O thread.
+
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};

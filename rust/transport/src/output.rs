@@ -1,3 +1,5 @@
+//! The handle by which a task sends on one channel.
+
 use std::fmt;
 use std::slice;
 use std::sync::Arc;

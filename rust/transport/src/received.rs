@@ -1,3 +1,5 @@
+//! A received batch of records, still encoded.
+
 use bytes::Bytes;
 use oka_protocol::{Control, Encoding, FrameHeader, FrameKind, Frames, HEADER_BYTES};
 

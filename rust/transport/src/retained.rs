@@ -1,3 +1,5 @@
+//! The sent messages of a channel that are not acknowledged.
+
 use std::collections::VecDeque;
 
 use bytes::Bytes;

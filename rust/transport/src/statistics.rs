@@ -1,3 +1,5 @@
+//! Counters of a network and of its channels.
+
 /// A snapshot of the counters of one [`Network`](crate::Network).
 ///
 /// Counters only grow; gauges (`backlog_bytes`, `credit_bytes`) are those of the moment.

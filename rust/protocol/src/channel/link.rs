@@ -1,3 +1,5 @@
+//! Counters of what the link below a channel has cost its sender.
+
 /// What the link below a channel has cost its sender. All numbers only grow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Link {

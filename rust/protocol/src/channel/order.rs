@@ -1,3 +1,5 @@
+//! The order of a channel's frames: the numbers that leave, and which one comes next.
+
 use crate::{ChannelError, FrameKind};
 
 /// The numbers of the frames that leave on a channel: consecutive from 1, and none behind the end.

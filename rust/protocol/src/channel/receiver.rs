@@ -1,3 +1,5 @@
+//! The state of a channel's receiving end: order, credit and acknowledgement.
+
 use crate::channel::Order;
 use crate::{Arrival, ChannelError, Credit, Echo, FrameKind, PROBE_INTERVAL_NS, Probe, State};
 

@@ -1,3 +1,5 @@
+//! The state of a channel's sending end: numbers, credit, acknowledgement and retransmission.
+
 use std::collections::VecDeque;
 
 use crate::{

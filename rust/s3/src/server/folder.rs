@@ -316,7 +316,7 @@ impl Folder {
 }
 
 impl About {
-    /// None for what is no regular file.
+    /// None for anything but a regular file.
     pub fn of(file: &File) -> io::Result<Option<Self>> {
         let about = rustix::fs::fstat(file)?;
         if FileType::from_raw_mode(about.st_mode) != FileType::RegularFile {

@@ -1,3 +1,5 @@
+//! Handing arrived frames to their channels.
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

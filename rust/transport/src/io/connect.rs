@@ -1,3 +1,5 @@
+//! Connecting channels over sockets, and serving them.
+
 use std::collections::HashMap;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;

@@ -1,3 +1,5 @@
+//! Counting refused connections.
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 

@@ -1,3 +1,5 @@
+//! Sending open frames whose time to wait for company is over.
+
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

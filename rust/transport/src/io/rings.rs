@@ -1,3 +1,5 @@
+//! Connecting channels in shared memory, and noticing when their peers go.
+
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,3 +1,5 @@
+//! A timer by which channels repeat what was not answered.
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! Watching connections: waiters wake when one is lost.
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

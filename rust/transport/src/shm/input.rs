@@ -1,3 +1,5 @@
+//! The receiving end of a channel in shared memory.
+
 use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

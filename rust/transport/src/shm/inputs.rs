@@ -1,3 +1,5 @@
+//! All input channels of one task in shared memory.
+
 use oka_protocol::{Alignment, FRAME_BYTES};
 use oka_ring::{MARKS, Marked};
 

@@ -1,3 +1,5 @@
+//! The sending end of a channel in shared memory.
+
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -1,3 +1,5 @@
+//! How the threads of a task sleep until something is there for them.
+
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
