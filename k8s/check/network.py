@@ -17,68 +17,51 @@ from k8s.manifests import Document, Group, Pod, matches, name, namespace, node_o
 from k8s.subject import Subject
 
 
-@dataclass(frozen=True)
-class End:
-    """Who is at one end of a flow: pods that are alike, ours or not, or addresses."""
-
-    name: str
-    namespace: str = ""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    cidr: str | None = None
-    ours: bool = False
-
-
 class Flow(NamedTuple):
-    """What one end says to the other."""
+    """What pods say to pods; those that are not Oka's have no spec."""
 
-    source: End
-    target: End
+    source: Pod
+    target: Pod
     what: str
     ports: range
     protocol: str = "TCP"
+    cidr: str | None = None
+    """The target's addresses, where they are no pods."""
 
     def __str__(self) -> str:
         port = f"{_text(self.ports)}/{self.protocol}"
-        return f"{self.source.name} to {self.target.name}, {port} ({self.what})"
+        return f"{self.source.where} to {self.target.where}, {port} ({self.what})"
 
 
-class Pass(NamedTuple):
-    """One peer and one port of a rule: what it lets through; {} is anybody, or any port."""
+@dataclass(frozen=True)
+class Pass:
+    """One peer and one port of a rule, {} for any, and the ports of flows that it lets through."""
 
-    policy: Document
-    direction: str
     peer: Mapping[str, Any]
     port: Mapping[str, Any]
     ports: range
+    used: list[range] = field(default_factory=list)
 
 
 def policies(subject: Subject) -> Iterator[Finding]:
     """Every flow passes in both directions, and every rule is for flows."""
-    found = subject.of_kind("NetworkPolicy")
-    passes = [each for policy in found for each in _passes(subject, policy)]
-    used: dict[int, list[range]] = {id(each): [] for each in passes}  # by what it lets through
+    found = [(way, each) for way in _PEERS for each in subject.of_kind("NetworkPolicy")]
+    rules = [(way, policy, list(_passes(subject, way, policy))) for way, policy in found]
     for flow in _flows(subject):
-        both = ("egress", flow.source, flow.target), ("ingress", flow.target, flow.source)
-        for direction, own, other in (each for each in both if each[1].ours):
-            those = [id(each) for each in found if _selects(each, direction, own)]
-            takers = [
-                each
-                for each in passes
-                if (each.direction == direction and id(each.policy) in those)
-                and (not each.port or flow.protocol == each.port.get("protocol", "TCP"))
-                and (not each.peer or _is(each.peer, other, own))
-            ]
+        for way, own, other in (("egress", *flow[:2]), ("ingress", *flow[1::-1])):
+            those = [passes for *rule, passes in rules if rule[0] == way and _selects(*rule, own)]
+            if not own.spec or not those:
+                continue
+            takers = [each for passes in those for each in passes if _takes(each, flow, own, other)]
             for each in takers:
-                used[id(each)].append(flow.ports)
-            if those and not _covered(flow.ports, [each.ports for each in takers]):
-                yield say(
-                    "not-let-through", f"NetworkPolicy {direction}", not other.ours, flow=flow
-                )
-    for each in passes:
-        ours = any(_selects(each.policy, each.direction, _end(pod)) for pod in subject.pods)
-        if ours and each.peer and each.port and not _covered(each.ports, used[id(each)]):
-            where = f"{name(each.policy)} {each.direction}"
-            yield say("lets-nobody", where, peer=each.peer, port=each.port)
+                each.used.append(flow.ports)
+            if not _covered(flow.ports, [each.ports for each in takers]):
+                yield say("not-let-through", f"NetworkPolicy {way}", not other.spec, flow=flow)
+    for way, policy, passes in rules:
+        ours = any(_selects(way, policy, pod) for pod in subject.pods)
+        for each in (each for each in passes if ours and each.peer and each.port):
+            if not _covered(each.ports, each.used):
+                yield say("lets-nobody", f"{name(policy)} {way}", peer=each.peer, port=each.port)
 
 
 def ports(subject: Subject) -> Iterator[Finding]:
@@ -99,74 +82,78 @@ def listening(service: Document, pod: Pod) -> list[int]:
     return [port for key, port in pod.ports.items() if {key, port} & wanted]
 
 
-def _passes(subject: Subject, policy: Document) -> Iterator[Pass]:
+def scraped(subject: Subject, pod: Pod) -> Iterator[tuple[Document, Mapping[str, Any]]]:
+    """What Prometheus asks a pod: each PodMonitor of it, with an endpoint."""
+    for monitor in subject.of_kind("PodMonitor"):
+        if matches(spec(monitor).get("selector"), pod.labels):
+            yield from ((monitor, each) for each in spec(monitor).get("podMetricsEndpoints", ()))
+
+
+def _passes(subject: Subject, way: str, policy: Document) -> Iterator[Pass]:
     named = {key: port for pod in subject.pods for key, port in pod.ports.items()}
-    for direction, key in (("ingress", "from"), ("egress", "to")):
-        for rule in spec(policy).get(direction) or []:
-            for port in rule.get("ports") or [{}]:
-                first = port.get("port", 1)
-                first = named.get(first, 0) if isinstance(first, str) else first
-                last = port.get("endPort", first if "port" in port else 65535)
-                for peer in rule.get(key) or [{}]:
-                    yield Pass(policy, direction, peer, port, range(first, last + 1))
+    for rule in spec(policy).get(way, ()):
+        for port in rule.get("ports") or [{}]:
+            first = port.get("port", 1)
+            first = named.get(first, 0) if isinstance(first, str) else first
+            last = port.get("endPort", first if "port" in port else 65535)
+            for peer in rule.get(_PEERS[way]) or [{}]:
+                yield Pass(peer, port, range(first, last + 1))
 
 
 def _flows(subject: Subject) -> Iterator[Flow]:
     """Who says what to whom."""
     ranges = {cluster.owner: config.ports or _UNSET for cluster, config in subject.settled}
-    vpc = End("AWS's endpoints", cidr=(subject.eks.get("vpc") or {}).get("cidr", _VPC))
-    monitors = subject.of_kind("PodMonitor")
+    vpc = subject.eks.get("vpc", {}).get("cidr", _VPC)
+    asking = [_INGRESS] if subject.of_kind("Ingress") else []
     for pod in subject.pods:
-        end, heard = _end(pod), _listens(pod.group) if pod.group else {}
         for protocol in ("UDP", "TCP"):
-            yield Flow(end, _DNS, "names", range(53, 54), protocol)
-        if pod.group is not None and node_of(pod.owner) is None:
-            yield Flow(end, vpc, "S3 and STS", range(443, 444))
-        if "dashboard" in heard:
-            yield Flow(_OPERATOR, end, "dashboard", heard["dashboard"])
-        if "metrics-export-port" in heard and monitors:
-            yield Flow(_PROMETHEUS, end, "metrics-export-port", heard["metrics-export-port"])
-        for monitor in monitors if pod.group is None else ():
-            named = {each.get("port") for each in spec(monitor).get("podMetricsEndpoints", [])}
-            for port in (pod.ports[each] for each in pod.ports if each in named):
-                if matches(spec(monitor).get("selector"), pod.labels):
-                    yield Flow(_PROMETHEUS, end, "metrics", range(port, port + 1))
+            yield Flow(pod, _DNS, "names", range(53, 54), protocol)
         for service in subject.of_kind("Service"):
-            client = End("clients", namespace(service), {"oka.dev/role": "client"})
             for port in listening(service, pod):
-                for source in (client, *([_INGRESS] if subject.of_kind("Ingress") else [])):
-                    yield Flow(source, end, name(service), range(port, port + 1))
-        if pod.group is not None:
-            jobs = {name(pod.owner)} & ranges.keys() or ranges.keys()
-            heard |= {f"port_range of {job}": ranges[job] for job in jobs}
-        for other in (each for each in subject.pods if each.owner is pod.owner and heard):
-            said = heard if other.group else {"dashboard": heard.get("dashboard", range(0))}
-            yield from (Flow(_end(other), end, what, each) for what, each in said.items() if each)
+                for source in (_others("clients", namespace(service), _CLIENT), *asking):
+                    yield Flow(source, pod, name(service), range(port, port + 1))
+        if pod.group is None:
+            for port in {
+                pod.ports.get(each.get("port", ""), 0) for _, each in scraped(subject, pod)
+            }:
+                yield Flow(_PROMETHEUS, pod, "metrics", range(port, port + 1 if port else 0))
+            continue
+        heard = _listens(pod.group)
+        if node_of(pod.owner) is None:
+            yield Flow(pod, _AWS, "S3 and STS", range(443, 444), cidr=vpc)
+        if "dashboard" in heard:
+            yield Flow(_OPERATOR, pod, "dashboard", heard["dashboard"])
+        if subject.of_kind("PodMonitor"):
+            yield Flow(_PROMETHEUS, pod, "metrics-export-port", heard["metrics-export-port"])
+        jobs = {name(pod.owner)} & ranges.keys() or ranges.keys()
+        heard |= {f"port_range of {job}": ranges[job] for job in jobs}
+        for other in (each for each in subject.pods if each.owner is pod.owner):
+            said = heard if other.group else heard.keys() & {"dashboard"}
+            yield from (Flow(other, pod, what, heard[what]) for what in said)
 
 
-def _end(pod: Pod) -> End:
-    return End(pod.where, namespace(pod.owner), pod.labels, ours=True)
-
-
-def _selects(policy: Document, direction: str, end: End) -> bool:
+def _selects(way: str, policy: Document, pod: Pod) -> bool:
     said = spec(policy)
     types = said.get("policyTypes") or ["Ingress", *(["Egress"] if said.get("egress") else [])]
-    here = direction.capitalize() in types and namespace(policy) == end.namespace
-    return here and matches(said.get("podSelector", {}), end.labels)
+    here = way.capitalize() in types and namespace(policy) == namespace(pod.owner)
+    return here and matches(said.get("podSelector", {}), pod.labels)
 
 
-def _is(peer: Mapping[str, Any], other: End, own: End) -> bool:
-    """Whether the peer of a rule of one end's policy is the other end, or some of its addresses."""
-    block = (peer.get("ipBlock") or {}).get("cidr")
-    if block is not None or other.cidr is not None:
-        both: list[Any] = [ip_network(each, strict=False) for each in (block, other.cidr) if each]
-        first, last = both[0], both[-1]
-        return len(both) > 1 and first.version == last.version and first.overlaps(last)
-    there = other.namespace == own.namespace
-    if "namespaceSelector" in peer:
-        space = {"kubernetes.io/metadata.name": other.namespace}
-        there = matches(peer["namespaceSelector"], space)
-    return there and matches(peer.get("podSelector") or {}, other.labels)
+def _takes(each: Pass, flow: Flow, own: Pod, other: Pod) -> bool:
+    """Whether it lets one end talk with the other, or with some of its addresses."""
+    if each.port and flow.protocol != each.port.get("protocol", "TCP"):
+        return False
+    if not each.peer:
+        return True
+    if "ipBlock" in each.peer or flow.cidr:
+        texts = [each.peer.get("ipBlock", {}).get("cidr"), flow.cidr]
+        first, *last = (ip_network(text, strict=False) for text in texts if text)
+        return any(first.version == each.version and first.overlaps(each) for each in last)
+    there = namespace(other.owner) == namespace(own.owner)
+    if "namespaceSelector" in each.peer:
+        space = {"kubernetes.io/metadata.name": namespace(other.owner)}
+        there = matches(each.peer["namespaceSelector"], space)
+    return there and matches(each.peer.get("podSelector", {}), other.labels)
 
 
 def _covered(wanted: range, found: list[range]) -> bool:
@@ -195,11 +182,20 @@ def _text(found: range) -> str:
     return str(found[0]) if len(found) == 1 else f"{found[0]}-{found[-1]}"
 
 
+def _others(called: str, space: str, labels: Mapping[str, str]) -> Pod:
+    return Pod({"metadata": {"namespace": space}}, called, labels, {})
+
+
+_PEERS = {"ingress": "from", "egress": "to"}
 _UNSET = range(1024, 65536)
-_DNS = End("DNS", "kube-system", {"k8s-app": "kube-dns"})
-_OPERATOR = End("the operator", "kuberay-system", {"app.kubernetes.io/name": "kuberay-operator"})
-_INGRESS = End("the ingress controller", "ingress-nginx")
-_PROMETHEUS = End("Prometheus", "monitoring")
+_CLIENT = {"oka.dev/role": "client"}
+_DNS = _others("DNS", "kube-system", {"k8s-app": "kube-dns"})
+_OPERATOR = _others(
+    "the operator", "kuberay-system", {"app.kubernetes.io/name": "kuberay-operator"}
+)
+_INGRESS = _others("the ingress controller", "ingress-nginx", {})
+_PROMETHEUS = _others("Prometheus", "monitoring", {})
+_AWS = _others("AWS's endpoints", "", {})
 _VPC = "192.168.0.0/16"  # what eksctl gives a VPC
 _SINGLE = (
     "node-manager-port", "object-manager-port", "dashboard-agent-grpc-port",

@@ -53,21 +53,19 @@ def _all(subject: Subject, found: list[Finding], of_pods: list[Finding]) -> list
 
 def _lint(subject: Subject, is_whole: bool) -> Iterator[Finding]:
     """What the lints say; where schemas refuse something, one may find what it cannot read."""
-    try:
-        if not subject.documents:
-            yield Finding("as a whole", "has no document, expected manifests", "", "schema")
-            return
-        for lint in LINTS:
-            with suppress(*(() if is_whole else _UNREADABLE)):
-                yield from lint(subject)
-    except ConfigError:
-        if is_whole:
-            raise
+    for lint in LINTS:
+        with suppress(*(() if is_whole else _UNREADABLE)):
+            yield from lint(subject)
 
 
-_UNREADABLE = (AttributeError, KeyError, TypeError, ValueError, IndexError)
+def _is_empty(subject: Subject) -> Iterator[Finding]:
+    if not subject.documents:
+        yield Finding("as a whole", "has no document, expected manifests", "", "schema")
+
+
+_UNREADABLE = (AttributeError, KeyError, TypeError, ValueError, IndexError, ConfigError)
 LINTS: tuple[Callable[[Subject], Iterable[Finding]], ...] = (
-    iam.role, network.policies, network.ports, nodes.nodes, nodes.quotas,
+    _is_empty, iam.role, network.policies, network.ports, nodes.nodes, nodes.quotas,
     pods.image, pods.memory, references.references, references.selectors,
     serving.metrics, serving.serving, tasks.budgets, tasks.checkpoints, tasks.tasks,
 )  # fmt: skip
