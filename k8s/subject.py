@@ -15,11 +15,9 @@ import click
 from engine.config import JobConfig
 from engine.errors import ConfigError, EngineError
 from engine.job import Plan
+from k8s import manifests
 from k8s.jobs import jobs
-from k8s.manifests import FOLDER, Cluster, Document, Pod, built, clusters, load
-
-from k8s.manifests import of_kind, pods, walk  # isort: skip
-
+from k8s.manifests import FOLDER, Cluster, Document, Pod, built, load, walk
 
 T = TypeVar("T")
 
@@ -61,17 +59,17 @@ class Subject:
 
     def of_kind(self, *kinds: str) -> list[Document]:
         """Those of a kind, or of several."""
-        return of_kind(self.documents, *kinds)
+        return manifests.of_kind(self.documents, *kinds)
 
     @cached_property
     def clusters(self) -> list[Cluster]:
         """The Ray clusters, those of jobs included."""
-        return clusters(self.documents)
+        return manifests.clusters(self.documents)
 
     @cached_property
     def pods(self) -> list[Pod]:
         """What KubeRay would make, and those that serve."""
-        return list(pods(self.documents))
+        return list(manifests.pods(self.documents))
 
     @cached_property
     def plans(self) -> dict[int, Plan | EngineError]:

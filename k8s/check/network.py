@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from ipaddress import ip_network
 from typing import Any, NamedTuple
 
+import yaml
+
 from k8s.check.finding import Finding, say
-from k8s.manifests import Document, Group, Pod, matches, name, namespace, node_of, spec
+from k8s.manifests import FOLDER, Document, Group, Pod, matches, name, namespace, node_of, spec
 from k8s.subject import Subject
 
 
@@ -45,19 +47,17 @@ class Pass:
 
 def policies(subject: Subject) -> Iterator[Finding]:
     """Every flow passes in both directions, and every rule is for flows."""
-    found = [(way, each) for way in _PEERS for each in subject.of_kind("NetworkPolicy")]
-    rules = [(way, policy, list(_passes(subject, way, policy))) for way, policy in found]
+    found = subject.of_kind("NetworkPolicy")
+    rules = {way: [(each, [*_passes(subject, way, each)]) for each in found] for way in _PEERS}
     for flow in _flows(subject):
         for way, own, other in (("egress", *flow[:2]), ("ingress", *flow[1::-1])):
-            those = [passes for *rule, passes in rules if rule[0] == way and _selects(*rule, own)]
-            if not own.spec or not those:
-                continue
+            those = [passes for policy, passes in rules[way] if _selects(way, policy, own)]
             takers = [each for passes in those for each in passes if _takes(each, flow, own, other)]
             for each in takers:
                 each.used.append(flow.ports)
-            if not _covered(flow.ports, [each.ports for each in takers]):
+            if those and not _covered(flow.ports, [each.ports for each in takers]):
                 yield say("not-let-through", f"NetworkPolicy {way}", not other.spec, flow=flow)
-    for way, policy, passes in rules:
+    for way, policy, passes in ((of, *each) for of, those in rules.items() for each in those):
         ours = any(_selects(way, policy, pod) for pod in subject.pods)
         for each in (each for each in passes if ours and each.peer and each.port):
             if not _covered(each.ports, each.used):
@@ -103,28 +103,27 @@ def _passes(subject: Subject, way: str, policy: Document) -> Iterator[Pass]:
 def _flows(subject: Subject) -> Iterator[Flow]:
     """Who says what to whom."""
     ranges = {cluster.owner: config.ports or _UNSET for cluster, config in subject.settled}
-    vpc = subject.eks.get("vpc", {}).get("cidr", _VPC)
-    asking = [_INGRESS] if subject.of_kind("Ingress") else []
+    prometheus, vpc = _OTHERS["Prometheus"], subject.eks.get("vpc", {}).get("cidr", _VPC)
+    asking = [_OTHERS["the ingress controller"]] if subject.of_kind("Ingress") else []
     for pod in subject.pods:
         for protocol in ("UDP", "TCP"):
-            yield Flow(pod, _DNS, "names", range(53, 54), protocol)
+            yield Flow(pod, _OTHERS["DNS"], "names", range(53, 54), protocol)
         for service in subject.of_kind("Service"):
             for port in listening(service, pod):
-                for source in (_others("clients", namespace(service), _CLIENT), *asking):
+                for source in (Pod(pod.owner, "clients", {"oka.dev/role": "client"}, {}), *asking):
                     yield Flow(source, pod, name(service), range(port, port + 1))
         if pod.group is None:
-            for port in {
-                pod.ports.get(each.get("port", ""), 0) for _, each in scraped(subject, pod)
-            }:
-                yield Flow(_PROMETHEUS, pod, "metrics", range(port, port + 1 if port else 0))
+            asked = pod.ports.keys() & {each.get("port") for _, each in scraped(subject, pod)}
+            for port in (pod.ports[each] for each in asked):
+                yield Flow(prometheus, pod, "metrics", range(port, port + 1))
             continue
         heard = _listens(pod.group)
         if node_of(pod.owner) is None:
-            yield Flow(pod, _AWS, "S3 and STS", range(443, 444), cidr=vpc)
+            yield Flow(pod, _OTHERS["AWS's endpoints"], "S3 and STS", range(443, 444), cidr=vpc)
         if "dashboard" in heard:
-            yield Flow(_OPERATOR, pod, "dashboard", heard["dashboard"])
+            yield Flow(_OTHERS["the operator"], pod, "dashboard", heard["dashboard"])
         if subject.of_kind("PodMonitor"):
-            yield Flow(_PROMETHEUS, pod, "metrics-export-port", heard["metrics-export-port"])
+            yield Flow(prometheus, pod, "metrics-export-port", heard["metrics-export-port"])
         jobs = {name(pod.owner)} & ranges.keys() or ranges.keys()
         heard |= {f"port_range of {job}": ranges[job] for job in jobs}
         for other in (each for each in subject.pods if each.owner is pod.owner):
@@ -133,10 +132,11 @@ def _flows(subject: Subject) -> Iterator[Flow]:
 
 
 def _selects(way: str, policy: Document, pod: Pod) -> bool:
+    """Whether pods are Oka's, and a policy says what they may hear, or say."""
     said = spec(policy)
     types = said.get("policyTypes") or ["Ingress", *(["Egress"] if said.get("egress") else [])]
     here = way.capitalize() in types and namespace(policy) == namespace(pod.owner)
-    return here and matches(said.get("podSelector", {}), pod.labels)
+    return bool(pod.spec) and here and matches(said.get("podSelector", {}), pod.labels)
 
 
 def _takes(each: Pass, flow: Flow, own: Pod, other: Pod) -> bool:
@@ -167,11 +167,8 @@ def _covered(wanted: range, found: list[range]) -> bool:
 def _listens(group: Group) -> dict[str, range]:
     """What Ray listens on. What no one has set it picks at random: that may be any port."""
     given = {"port": "6379", "dashboard-port": "8265", **group.parameters}
-    spans = {option: (option, option) for option in _SINGLE}
-    spans["Ray workers"] = ("min-worker-port", "max-worker-port")
-    if group.name == "head":
-        spans |= {"GCS": ("port", "port"), "dashboard": ("dashboard-port", "dashboard-port")}
-    ends = {what: [str(given.get(each)) for each in pair] for what, pair in spans.items()}
+    options = _FLOWS["listens"]["all"] | _FLOWS["listens"].get(group.name, {})
+    ends = {what: [str(given.get(each[n])) for n in (0, -1)] for what, each in options.items()}
     return {
         what: range(int(first), int(last) + 1) if (first + last).isdecimal() else _UNSET
         for what, (first, last) in ends.items()
@@ -182,22 +179,11 @@ def _text(found: range) -> str:
     return str(found[0]) if len(found) == 1 else f"{found[0]}-{found[-1]}"
 
 
-def _others(called: str, space: str, labels: Mapping[str, str]) -> Pod:
-    return Pod({"metadata": {"namespace": space}}, called, labels, {})
-
-
 _PEERS = {"ingress": "from", "egress": "to"}
 _UNSET = range(1024, 65536)
-_CLIENT = {"oka.dev/role": "client"}
-_DNS = _others("DNS", "kube-system", {"k8s-app": "kube-dns"})
-_OPERATOR = _others(
-    "the operator", "kuberay-system", {"app.kubernetes.io/name": "kuberay-operator"}
-)
-_INGRESS = _others("the ingress controller", "ingress-nginx", {})
-_PROMETHEUS = _others("Prometheus", "monitoring", {})
-_AWS = _others("AWS's endpoints", "", {})
 _VPC = "192.168.0.0/16"  # what eksctl gives a VPC
-_SINGLE = (
-    "node-manager-port", "object-manager-port", "dashboard-agent-grpc-port",
-    "runtime-env-agent-port", "dashboard-agent-listen-port", "metrics-export-port",
-)  # fmt: skip
+_FLOWS = yaml.safe_load((FOLDER / "schemas" / "flows.yaml").read_text(encoding="utf-8"))
+_OTHERS = {
+    where: Pod({"metadata": each}, where, each.get("labels", {}), {})
+    for where, each in _FLOWS["others"].items()
+}

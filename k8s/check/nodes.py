@@ -135,9 +135,7 @@ def _machines(subject: Subject) -> list[Machine]:
     """The nodes of EKS; for manifests of a job as many as `eksctl scale` can make."""
     found = []
     for group in subject.node_groups:
-        kinds = [
-            each for each in (group.get("instanceType"), *group.get("instanceTypes", ())) if each
-        ]
+        kinds = list(filter(None, (group.get("instanceType"), *group.get("instanceTypes", ()))))
         rooms = [_room_of(kind, group.get("volumeSize", 80)) for kind in kinds]
         room = {key: min(each[key] for each in rooms) for key in _RESOURCES if all(rooms) and rooms}
         zones = group.get("availabilityZones", ())

@@ -36,9 +36,7 @@ def image(subject: Subject) -> Iterator[Finding]:
 def memory(subject: Subject) -> Iterator[Finding]:
     """Ray, the tasks of all slots, plasma and files in memory fit the limit."""
     for group in (group for cluster in subject.clusters for group in cluster.groups):
-        limit = int(
-            parse(((group.container.get("resources") or {}).get("limits") or {}).get("memory", 0))
-        )
+        limit = int(parse(group.container.get("resources", {}).get("limits", {}).get("memory", 0)))
         shared, tasks = shared_memory(group), slots(group)
         needed = shared + (HEAD_BYTES if group.name == "head" else RAY_BYTES + tasks * TASK_BYTES)
         if needed > limit > 0:

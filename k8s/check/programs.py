@@ -89,7 +89,7 @@ def _findings(where: str, status: Mapping[str, Any]) -> Iterator[Finding]:
         if "rules were not checked because" in said:
             continue
         rule = _RULE.search(said)
-        level, check, text = rule.groups() if rule else _ERROR
+        level, check, text = rule.groups() if rule else ("", "schema", "")
         unknown = re.search(r"OpenAPI spec for GV: (\S+)|kind \S+ not found in (\S+)", said)
         version = next(filter(None, unknown.groups())) if unknown else ""
         if version and not _OF_KUBERNETES.match(f"{version} {where}"):
@@ -107,7 +107,6 @@ def _name(text: str) -> str:
 
 
 _RULE = re.compile(r"(note|baseline|restricted) ([-a-z]+): (.*)")
-_ERROR = ("", "schema", "")
 _OF_KUBERNETES = re.compile(
     r"(v1 |(apps|batch|policy|autoscaling|extensions|ray\.io)/(?!.* Ray(Service|CronJob)/)|"
     r"(networking|rbac\.authorization|storage|scheduling|apiextensions|coordination|discovery|events"

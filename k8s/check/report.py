@@ -39,7 +39,11 @@ def _is_whole(found: Sequence[Finding]) -> bool:
 
 def _all(subject: Subject, found: list[Finding], of_pods: list[Finding]) -> list[Finding]:
     """What schemas have found and the lints find, in the words of this subject, once."""
-    found = [*found, *of_pods, *_lint(subject, _is_whole([*found, *of_pods]))]
+    found = [*found, *of_pods]
+    unreadable = () if _is_whole(found) else _UNREADABLE
+    for lint in LINTS:
+        with suppress(*unreadable):
+            found.extend(lint(subject))
     enforced = ""
     with suppress(ConfigError):
         enforced = subject.pod_security
@@ -51,19 +55,13 @@ def _all(subject: Subject, found: list[Finding], of_pods: list[Finding]) -> list
     ]
 
 
-def _lint(subject: Subject, is_whole: bool) -> Iterator[Finding]:
-    """What the lints say; where schemas refuse something, one may find what it cannot read."""
-    for lint in LINTS:
-        with suppress(*(() if is_whole else _UNREADABLE)):
-            yield from lint(subject)
-
-
 def _is_empty(subject: Subject) -> Iterator[Finding]:
     if not subject.documents:
         yield Finding("as a whole", "has no document, expected manifests", "", "schema")
 
 
 _UNREADABLE = (AttributeError, KeyError, TypeError, ValueError, IndexError, ConfigError)
+"""What a lint may raise that cannot read what schemas refuse."""
 LINTS: tuple[Callable[[Subject], Iterable[Finding]], ...] = (
     _is_empty, iam.role, network.policies, network.ports, nodes.nodes, nodes.quotas,
     pods.image, pods.memory, references.references, references.selectors,

@@ -11,9 +11,10 @@ from typing import Any
 from engine.cli.main import commands
 from engine.errors import ConfigError, did_you_mean
 from k8s.check.finding import Finding, say
+from k8s.check.network import scraped
 from k8s.check.references import KNOWN, keys_of
 from k8s.jobs import NotHere, bound, parsed
-from k8s.manifests import Pod, matches, name, spec, walk, words
+from k8s.manifests import Pod, name, spec, walk, words
 from k8s.serve import IN_FLIGHT
 from k8s.subject import Subject
 
@@ -47,9 +48,8 @@ def metrics(subject: Subject) -> Iterator[Finding]:
         ports = [each.get("name") for each in container.get("ports", [])]
         asked = {
             f"{each.get('scheme', 'http').lower()} {each.get('path', '/metrics')}": name(monitor)
-            for monitor in subject.of_kind("PodMonitor")
-            for each in spec(monitor).get("podMetricsEndpoints", [])
-            if matches(spec(monitor).get("selector"), pod.labels) and each.get("port") in ports
+            for monitor, each in scraped(subject, pod)
+            if each.get("port") in ports
         }
         for wrong in asked.keys() - {right}:
             yield say("other-metrics", asked[wrong], pod=pod.where, found=wrong, right=right)
