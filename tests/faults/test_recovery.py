@@ -28,10 +28,10 @@ from tests.faults.recovery_job import FOLDERS, SECONDS, expected
 from tests.faults.test_chaos import (
     RayDriver,
     job_folders,
-    let_next_job_remove,
     ray_address,
     seeds,
 )
+from tests.jobfolders import let_next_job_remove
 from tests.waiting import wait_until
 
 MOST_KILLS = 5
