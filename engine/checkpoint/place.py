@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from engine.checkpoint.s3 import S3Storage
 from engine.checkpoint.storage import FolderStorage, Storage
 from engine.errors import ConfigError
 
@@ -16,6 +15,8 @@ def open_storage(url: str | os.PathLike[str]) -> Storage:
     if not text:
         raise ConfigError("the place of checkpoints is '', expected a folder or s3://bucket/prefix")
     if text.startswith("s3://"):
+        from engine.checkpoint.s3 import S3Storage  # here: most jobs never talk to S3
+
         return S3Storage(text)
     if "://" in text:
         raise ConfigError(

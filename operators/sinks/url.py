@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 from engine.errors import GraphError
-from operators.sinks.objects import S3Prefix
 from operators.sinks.places import Folder, Place
 
 
@@ -14,6 +13,8 @@ def place_of(where: str | os.PathLike[str]) -> Place:
     """The place of a folder or of s3://bucket/prefix; raises GraphError for others."""
     text = os.fspath(where)
     if text.startswith("s3://"):
+        from operators.sinks.objects import S3Prefix  # here: most jobs never talk to S3
+
         return S3Prefix(text)
     if text.startswith("s3:/"):
         raise GraphError(
