@@ -26,9 +26,7 @@ from engine.config import JobConfig
 from engine.deployment.description import Start, TaskDescription
 from engine.deployment.reply import text_of
 from engine.driver.epochs import Store, Stored, StoreFailed, Wanted
-from engine.driver.events import (
-    Broken,
-)
+from engine.driver.events import Broken
 from engine.errors import EngineError, Fenced, StorageError
 from engine.graph.logical import LogicalOperator
 from engine.record import registry as record_registry

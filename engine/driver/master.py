@@ -29,9 +29,7 @@ from engine.deployment.description import (
 from engine.deployment.pickling import Pickled, PickledTasks
 from engine.deployment.reply import CallFailed
 from engine.driver.checkpoints import Checkpoints
-from engine.driver.coordinator import (
-    Coordinator,
-)
+from engine.driver.coordinator import Coordinator
 from engine.driver.epochs import (
     Acknowledged,
     Barrier,

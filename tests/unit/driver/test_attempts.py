@@ -15,9 +15,7 @@ from engine.config import JobConfig
 from engine.deployment.description import TaskFailure, TaskStatistics
 from engine.deployment.pickling import PickledTasks
 from engine.deployment.reply import open_reply
-from engine.driver.events import (
-    Started,
-)
+from engine.driver.events import Started
 from engine.driver.launcher import Launcher
 from engine.driver.local.launcher import LocalLauncher
 from engine.driver.wiring import channel_peers, describe_tasks, service_peers

@@ -19,9 +19,7 @@ from engine.deployment.description import (
     TaskFailure,
 )
 from engine.deployment.reply import CallFailed, pack
-from engine.driver.events import (
-    Started,
-)
+from engine.driver.events import Started
 from engine.driver.launcher import Launcher, WorkerDied, WorkerHandle
 from engine.driver.master import JobMaster
 from engine.errors import (

@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 
 from engine.config import JobConfig
-from engine.driver.coordinator import (
-    Coordinator,
-)
+from engine.driver.coordinator import Coordinator
 from engine.driver.epochs import (
     Acknowledged,
     Barrier,
