@@ -109,15 +109,15 @@ class Claim:
         generation = int(found["generation"])
         is_known = generation > 0 and self._generation not in (0, generation)  # who is the next
         is_first = (self._owner.since, self._job) < (other.since, found["job"])
+        if is_known:
+            is_taken = generation < self._generation
+        elif is_held:
+            is_taken = is_first
+        else:
+            is_taken = not is_first or other.since > time.time()  # by a clock that is ahead
         if is_held is False or taken is not None or (is_held is None and other.is_dead):
             self._place.drop([name])
-        elif (
-            generation < self._generation
-            if is_known
-            else is_first
-            if is_held
-            else not is_first or other.since > time.time()  # by a clock that is ahead
-        ):
+        elif is_taken:
             mark = {"taken_by": self._owner.to_dict(), "taken_for": self._job}
             self._place.write(name, json.dumps({**told, **mark}))
             if is_known:  # the other finds its checkpoints taken, too
