@@ -160,12 +160,21 @@ class Scene:
         return max((int(each.name) for each in paths), default=0)
 
     def pause(self, since: float) -> float:
-        """The longest time without a file that becomes final, from one before this moment on."""
+        """The longest time without a file that becomes final, from one before this moment on.
+
+        It waits for a file from now on: the pause may not be over yet.
+        """
+        now = time.time()
+        wait_until(lambda: max(self._final_since(now), default=0) > now or self._is_over(), 120)
+        return max(
+            (after - before for before, after in pairwise(self._final_since(since))), default=0.0
+        )
+
+    def _final_since(self, since: float) -> list[float]:
+        """When files became final, from the last before this moment on."""
         files = (self.objects.folder / "job/running").glob("part-*.jsonl")
         times = sorted(each.stat().st_mtime for each in files)
-        first = max(0, bisect(times, since) - 1)
-        pauses = [following - each for each, following in pairwise(times[first:])]
-        return max(pauses, default=0.0)
+        return times[max(0, bisect(times, since) - 1) :]
 
     def wait_epochs(self, seconds: float = 240.0) -> None:
         """Wait until what comes from now on is final."""
