@@ -92,7 +92,7 @@ loom: ## the lock-free ring under every interleaving of its threads
 # Three processes: two have all tests on Ray, which wait for most of their time. More would fall behind where there are two
 # cores, and tests wait with limits.
 python-test: $(BUILT) $(PROGRAMS) $(K8S_TOOLS) ## tests of the packages, real Ray included
-	$(BIN)/python -m pytest --numprocesses 3 --dist loadgroup
+	$(BIN)/python tests/run.py --numprocesses 3 --dist loadgroup
 
 stubs: $(INSTALLED) ## write engine/_native.pyi anew from the Rust types and docs
 	$(BIN)/maturin generate-stubs --manifest-path rust/native/Cargo.toml --out .
