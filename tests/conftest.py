@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -148,8 +150,9 @@ def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
     with suppress(AssertionError):
         wait_until(lambda: not _traces(folders) - before, 20)
+    gc.collect()  # a socket in a circle of objects, as of a traceback and its frame, is not left
     left = _traces(folders) - before
-    assert not left, f"left behind: {sorted(left)}"
+    assert not left, f"left behind: {sorted(left)}; sockets and threads: {_ways_out()}"
 
 
 def _traces(folders: Sequence[str] = ()) -> set[str]:
@@ -165,6 +168,15 @@ def _traces(folders: Sequence[str] = ()) -> set[str]:
     files = {f"folder {path}" for path in folders if Path(path).exists()}
     files |= {f"file {path}" for path in Path("/dev/shm").iterdir() if "oka" in path.name}
     return processes | files | (set() if _ray_runs() else _descriptors())
+
+
+def _ways_out() -> list[str]:
+    """What the sockets of this process connect, and which threads may have opened them."""
+    sockets = psutil.Process().net_connections("all")
+    return [
+        *(f"{s.fd}: {s.family.name} {s.laddr} to {s.raddr} {s.status}" for s in sockets),
+        *(thread.name for thread in threading.enumerate()),
+    ]
 
 
 def _ray_runs() -> bool:
