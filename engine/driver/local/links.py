@@ -135,7 +135,10 @@ class Links:
                 break
             await asyncio.sleep(_LAST_WORDS_SECONDS / _LOOKS)
         for transport in self._transports:
-            transport.close()
+            if isinstance(transport, asyncio.WriteTransport):
+                transport.abort()  # closed, it would wait until what it holds is written
+            else:
+                transport.close()
 
     def _run(self, coroutine: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
