@@ -27,7 +27,9 @@ from benchmarks.result import Result, Row
 from benchmarks.rows import OWN
 from benchmarks.sweep import Cell, Settings, every_case, sweep
 from benchmarks.systems import OKA
-from engine.graph.operator import Properties, SourceOperator, TaskContext
+from engine.graph.context import TaskContext
+from engine.graph.operator import Properties
+from engine.graph.source import SourceOperator
 from engine.report.tables import table
 from engine.units import rate
 from operators import Pipeline, source

@@ -28,7 +28,9 @@ from benchmarks.options import runtime_option, transport_option
 from benchmarks.results_file import check_writable, write_whole
 from benchmarks.systems import runtime
 from engine.errors import EngineError
-from engine.graph.operator import Properties, SinkOperator, SinkWriter, TaskContext
+from engine.graph.context import TaskContext
+from engine.graph.operator import Properties
+from engine.graph.sink import SinkOperator, SinkWriter
 from engine.report.provenance import commit, machine, versions
 from engine.report.tables import table
 from engine.units import duration, rate

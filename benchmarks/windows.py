@@ -20,7 +20,9 @@ from itertools import repeat
 from typing import Any
 
 import engine
-from engine.graph.operator import Properties, SourceOperator, TaskContext
+from engine.graph.context import TaskContext
+from engine.graph.operator import Properties
+from engine.graph.source import SourceOperator
 from operators import (
     KeyedStream,
     Pipeline,

@@ -36,7 +36,7 @@ from engine.graph.checks import check_integer
 from engine.graph.declaration import Sunk
 from engine.graph.execution import ExecutionGraph, expand
 from engine.graph.logical import LogicalGraph
-from engine.graph.operator import FIRST_EPOCH, SinkOperator
+from engine.graph.sink import FIRST_EPOCH, SinkOperator
 from engine.host.ports import check_ports
 from engine.placement.nodes import Node
 from engine.placement.place import Placement, place

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from engine.graph.operator import RecordOperator, Rescue
+from engine.graph.context import Rescue
+from engine.graph.operator import RecordOperator
 
 Function = Callable[[Any], Any]
 Run = Callable[[list[Any]], list[Any]]

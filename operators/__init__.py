@@ -14,19 +14,12 @@ if Path(engine.__file__ or "").resolve().parent.parent != Path(__file__).resolve
         "hint: give it another name; programs need Oka's packages engine and operators"
     )
 
-from engine.graph.operator import (
-    BatchFunction,
-    BatchOperator,
-    Gate,
-    Properties,
-    SinkOperator,
-    SinkWriter,
-    SourceOperator,
-    SourceReader,
-    SplitReader,
-    TaskContext,
-    Watermark,
-)
+from engine.graph.batch_operator import BatchFunction, BatchOperator
+from engine.graph.context import Gate, TaskContext
+from engine.graph.operator import Properties
+from engine.graph.sink import SinkOperator, SinkWriter
+from engine.graph.source import SourceOperator, SourceReader, SplitReader
+from engine.graph.watermark import Watermark
 from engine.network import Cancelled
 from engine.state import KeyedState
 from operators.aggregates import (

@@ -8,15 +8,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 from engine.errors import GraphError
+from engine.graph.batch_operator import BatchFunction, BatchOperator
 from engine.graph.checks import check_integer
-from engine.graph.operator import (
-    BatchFunction,
-    BatchOperator,
-    OnError,
-    Properties,
-    Rescue,
-    TaskContext,
-)
+from engine.graph.context import Rescue, TaskContext
+from engine.graph.operator import OnError, Properties
 from engine.state import KeyedState
 from operators.keys import Item, Key, check_item, key_meaning
 

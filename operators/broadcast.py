@@ -6,7 +6,9 @@ from typing import Any, get_args
 
 from engine.broadcast import ModelStore, Publishing, Settings, store_in_use
 from engine.errors import ConfigError, GraphError, ModelError
-from engine.graph.operator import BatchFunction, BatchOperator, Properties, TaskContext
+from engine.graph.batch_operator import BatchFunction, BatchOperator
+from engine.graph.context import TaskContext
+from engine.graph.operator import Properties
 from engine.model import Descriptor, Package, Via, pack
 from engine.network import Cancelled, ChannelLost
 from operators.sources.models import Models

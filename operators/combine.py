@@ -7,7 +7,8 @@ from typing import Any
 
 from engine.errors import GraphError
 from engine.gateway import Request
-from engine.graph.operator import BatchFunction, BatchOperator, TaskContext
+from engine.graph.batch_operator import BatchFunction, BatchOperator
+from engine.graph.context import TaskContext
 from operators.stream import Stream
 
 

@@ -20,8 +20,10 @@ from engine.columns import (
     slices,
 )
 from engine.errors import GraphError
+from engine.graph.batch_operator import BatchFunction, BatchOperator, Plain
 from engine.graph.checks import check_integer
-from engine.graph.operator import BatchFunction, BatchOperator, Plain, Properties, TaskContext
+from engine.graph.context import TaskContext
+from engine.graph.operator import Properties
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args, overload
 
 from engine.errors import GraphError
+from engine.graph.batch_operator import BatchOperator
 from engine.graph.declaration import Input, shown
-from engine.graph.operator import BatchOperator, OnError
+from engine.graph.operator import OnError
 from engine.partitioner import Forward
 from operators.aggregates import (
     Aggregation,

@@ -6,15 +6,9 @@ from operator import itemgetter
 from typing import Any, TypeAlias
 
 from engine.errors import GraphError
-from engine.graph.operator import (
-    BatchFunction,
-    BatchOperator,
-    OnError,
-    Plain,
-    Properties,
-    RecordOperator,
-    TaskContext,
-)
+from engine.graph.batch_operator import BatchFunction, BatchOperator, Plain
+from engine.graph.context import TaskContext
+from engine.graph.operator import OnError, Properties, RecordOperator
 from engine.network import Finder, KeyExtractError, partition
 from engine.record import comparable_key, dict_key
 from engine.rescued import rescued

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from engine.columns import import_pyarrow, is_columns, refusal
 from engine.errors import GraphError
+from engine.graph.batch_operator import BatchFunction, BatchOperator
 from engine.graph.checks import check_integer
-from engine.graph.operator import BatchFunction, BatchOperator, Properties, TaskContext
+from engine.graph.context import TaskContext
+from engine.graph.operator import Properties
 from engine.record import dict_key
 from operators.durations import check_duration, nanoseconds
 from operators.elementwise import check_function

@@ -8,15 +8,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeAlias
 
+from engine.graph.batch_operator import BatchFunction, BatchOperator
+from engine.graph.context import Rescue, TaskContext
 from engine.graph.failing import Failing
-from engine.graph.operator import (
-    BatchFunction,
-    BatchOperator,
-    OnError,
-    Properties,
-    Rescue,
-    TaskContext,
-)
+from engine.graph.operator import OnError, Properties
 from engine.record import dict_key
 from engine.state import KeyedState
 from operators.aggregates import Emit, emit_meaning

@@ -8,7 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from engine.columns import as_columns, is_columns, joined, with_wide_codes
-from engine.graph.operator import BatchFunction, BatchOperator, Properties, TaskContext
+from engine.graph.batch_operator import BatchFunction, BatchOperator
+from engine.graph.context import TaskContext
+from engine.graph.operator import Properties
 from engine.state import KeyedState
 from operators.aggregates import Emit, emit_meaning
 from operators.elementwise import check_function

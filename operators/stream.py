@@ -21,15 +21,11 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, get_args, over
 from engine.columns import is_columns, rows
 from engine.errors import GraphError
 from engine.gateway import Response
+from engine.graph.batch_operator import BatchOperator
 from engine.graph.declaration import Declaration, Input, Open, shown
-from engine.graph.operator import (
-    BatchOperator,
-    OnError,
-    Operator,
-    RecordOperator,
-    SinkOperator,
-    SourceOperator,
-)
+from engine.graph.operator import OnError, Operator, RecordOperator
+from engine.graph.sink import SinkOperator
+from engine.graph.source import SourceOperator
 from engine.model import Model, Via
 from engine.partitioner import Broadcast, Forward, Hash, Partitioner, Rebalance
 from operators.broadcast import Publish

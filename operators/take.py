@@ -5,7 +5,9 @@ from typing import Any
 
 from engine.columns import is_columns
 from engine.errors import GraphError
-from engine.graph.operator import BatchFunction, BatchOperator, Properties, TaskContext
+from engine.graph.batch_operator import BatchFunction, BatchOperator
+from engine.graph.context import TaskContext
+from engine.graph.operator import Properties
 from engine.state import KeyedState
 
 

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, get_args
 
 from engine.errors import GraphError, ModelError
-from engine.graph.operator import BatchFunction, BatchOperator, Properties, TaskContext
+from engine.graph.batch_operator import BatchFunction, BatchOperator
+from engine.graph.context import TaskContext
+from engine.graph.operator import Properties
 from engine.model import Model
 from engine.network import Cancelled, ChannelLost
 from operators.elementwise import check_function, checked_batch

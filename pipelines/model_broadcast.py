@@ -25,7 +25,9 @@ import engine
 from engine.cli.main import run_command
 from engine.distribution import DISTRIBUTION
 from engine.errors import ConfigError, EngineError
-from engine.graph.operator import Properties, SinkOperator, SinkWriter, TaskContext
+from engine.graph.context import TaskContext
+from engine.graph.operator import Properties
+from engine.graph.sink import SinkOperator, SinkWriter
 from engine.report.tables import table
 from operators import Pipeline, source
 from operators.sources import Function

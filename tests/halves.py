@@ -11,7 +11,9 @@ from uuid import uuid4
 import engine.testing
 from engine.config import JobConfig
 from engine.errors import JobStopped
-from engine.graph.operator import Properties, SourceOperator, SourceReader, TaskContext
+from engine.graph.context import TaskContext
+from engine.graph.operator import Properties
+from engine.graph.source import SourceOperator, SourceReader
 from engine.job import JobHandle, Plan
 from engine.testing.threads import ThreadLauncher
 from tests.waiting import wait_until

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from engine.graph.operator import BatchFunction, BatchOperator, TaskContext
+from engine.graph.batch_operator import BatchFunction, BatchOperator
+from engine.graph.context import TaskContext
 from engine.network import partition
 from engine.state import KeyedState
 from operators import KeyedStream, Stream, source

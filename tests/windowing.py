@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from engine.graph.operator import BatchFunction, BatchOperator, TaskContext
+from engine.graph.batch_operator import BatchFunction, BatchOperator
+from engine.graph.context import TaskContext
 from engine.network import Batch, partition
 from engine.state import KeyedState
 from operators import CountWindow, Session, Sliding, Stream, Tumbling, WindowedStream, source

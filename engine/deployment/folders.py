@@ -18,7 +18,7 @@ from uuid import uuid4
 
 from engine.errors import CheckpointError
 from engine.graph.execution import ExecutionGraph
-from engine.graph.operator import SinkOperator
+from engine.graph.sink import SinkOperator
 from engine.placement.place import Placement
 from engine.service import Peer, Service, Site
 

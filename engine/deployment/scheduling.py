@@ -5,7 +5,7 @@ import os
 import sys
 
 from engine.graph.execution import ExecutionGraph
-from engine.graph.operator import SourceOperator
+from engine.graph.source import SourceOperator
 
 
 def is_bulk(graph: ExecutionGraph) -> bool:

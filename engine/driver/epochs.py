@@ -20,7 +20,7 @@ from engine.checkpoint import SnapshotEntry
 from engine.checkpoint.requests import Stop
 from engine.errors import EngineError
 from engine.graph.execution import ExecutionGraph
-from engine.graph.operator import SinkOperator
+from engine.graph.sink import SinkOperator
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from engine.graph.execution import ExecutionGraph
 from engine.graph.job import JobEdge, JobGraph
-from engine.graph.operator import END_OF_TIME, START_OF_TIME
+from engine.graph.watermark import END_OF_TIME, START_OF_TIME
 from engine.task.drift import aligned_operator
 
 

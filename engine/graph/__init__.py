@@ -6,26 +6,16 @@ multiplies by parallelism.
 """
 
 from engine.graph.assembly import logical_graph
+from engine.graph.batch_operator import BatchFunction, BatchOperator, Plain
 from engine.graph.chaining import chain
+from engine.graph.context import Gate, Rescue, TaskContext
 from engine.graph.declaration import Declaration, Input
 from engine.graph.execution import ExecutionChannel, ExecutionGraph, ExecutionVertex, expand
 from engine.graph.job import JobEdge, JobGraph, JobVertex
 from engine.graph.logical import LogicalEdge, LogicalGraph, LogicalOperator
-from engine.graph.operator import (
-    BatchFunction,
-    BatchOperator,
-    Gate,
-    OnError,
-    Operator,
-    Plain,
-    Properties,
-    RecordOperator,
-    Rescue,
-    SinkOperator,
-    SinkWriter,
-    SourceOperator,
-    TaskContext,
-)
+from engine.graph.operator import OnError, Operator, Properties, RecordOperator
+from engine.graph.sink import SinkOperator, SinkWriter
+from engine.graph.source import SourceOperator
 from engine.partitioner import Broadcast, Forward, Hash, Partitioner, Rebalance
 
 __all__ = [

@@ -10,7 +10,7 @@ from engine.errors import GraphError
 from engine.graph.declaration import Declaration, Open, Sunk
 from engine.graph.identity import identities
 from engine.graph.logical import LogicalEdge, LogicalGraph, LogicalOperator
-from engine.graph.operator import SinkOperator
+from engine.graph.sink import SinkOperator
 
 
 def logical_graph(pipelines: Sunk | Sequence[Sunk]) -> LogicalGraph:

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engine.graph.logical import LogicalOperator
-from engine.graph.operator import SinkOperator, SourceOperator
+from engine.graph.sink import SinkOperator
+from engine.graph.source import SourceOperator
 from engine.partitioner import Partitioner
 
 

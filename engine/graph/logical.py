@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from engine.errors import GraphError
-from engine.graph.operator import ERRORS, Operator, SinkOperator, SourceOperator
+from engine.graph.operator import ERRORS, Operator
+from engine.graph.sink import SinkOperator
+from engine.graph.source import SourceOperator
 from engine.partitioner import Partitioner
 
 

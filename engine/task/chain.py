@@ -24,19 +24,14 @@ from engine.checkpoint.lasting import keeping
 from engine.columns import is_columns, refusal
 from engine.deployment.description import OperatorStatistics
 from engine.deployment.reply import text_of
+from engine.graph.batch_operator import BatchFunction, BatchOperator
+from engine.graph.context import TaskContext
 from engine.graph.failing import Failing
 from engine.graph.logical import LogicalOperator
-from engine.graph.operator import (
-    START_OF_TIME,
-    BatchFunction,
-    BatchOperator,
-    Properties,
-    RecordOperator,
-    SinkOperator,
-    TaskContext,
-    Watermark,
-)
+from engine.graph.operator import Properties, RecordOperator
+from engine.graph.sink import SinkOperator
 from engine.graph.splits import Splits
+from engine.graph.watermark import START_OF_TIME, Watermark
 from engine.network import Batch, Paired
 from engine.rescued import rescued
 from engine.state import KeyedState

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from engine.graph.logical import LogicalOperator
-from engine.graph.operator import START_OF_TIME
+from engine.graph.watermark import START_OF_TIME
 
 
 class Drift:

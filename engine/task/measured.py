@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.deployment.services import Services
-from engine.graph.operator import START_OF_TIME
+from engine.graph.watermark import START_OF_TIME
 from engine.metric import together
 from engine.network import NetworkStatistics
 from engine.task.chain import Chain

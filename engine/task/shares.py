@@ -14,15 +14,10 @@ from typing import Any, TypeAlias
 
 from engine.columns import is_columns, part
 from engine.errors import CheckpointError
-from engine.graph.operator import (
-    START_OF_TIME,
-    SourceOperator,
-    SourceReader,
-    SplitReader,
-    TaskContext,
-    Watermark,
-)
+from engine.graph.context import TaskContext
+from engine.graph.source import SourceOperator, SourceReader, SplitReader
 from engine.graph.splits import Split, SplitTimes
+from engine.graph.watermark import START_OF_TIME, Watermark
 
 Position: TypeAlias = tuple[Any, ...]
 """What the reader of a share or split says, in a tuple, and, where that is not 0, how many records

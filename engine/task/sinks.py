@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 from engine.graph.failing import Failing
-from engine.graph.operator import FIRST_EPOCH, SinkWriter
+from engine.graph.sink import FIRST_EPOCH, SinkWriter
 
 Prepared: TypeAlias = Mapping[str, list[tuple[int, Any]]]
 """Output that may not be final, by the identity of the sink: epochs, and what it prepared."""

@@ -11,8 +11,10 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from typing import Any, Protocol
 
 from engine.columns import check_columns, is_columns, part
-from engine.graph.operator import SourceOperator, TaskContext, Watermark
+from engine.graph.context import TaskContext
+from engine.graph.source import SourceOperator
 from engine.graph.splits import Split, Splits
+from engine.graph.watermark import Watermark
 from engine.network import Control
 from engine.task.ahead import Ahead
 from engine.task.chain import Chain

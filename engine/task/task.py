@@ -23,15 +23,13 @@ from engine.deployment.description import (
 from engine.deployment.scheduling import take_turns
 from engine.deployment.services import Services
 from engine.errors import StorageError
+from engine.graph.batch_operator import BatchFunction
+from engine.graph.context import TaskContext
 from engine.graph.failing import Failing
 from engine.graph.logical import LogicalOperator
-from engine.graph.operator import (
-    ERRORS,
-    BatchFunction,
-    SinkOperator,
-    SourceOperator,
-    TaskContext,
-)
+from engine.graph.operator import ERRORS
+from engine.graph.sink import SinkOperator
+from engine.graph.source import SourceOperator
 from engine.metric import together
 from engine.network import (
     Batch,

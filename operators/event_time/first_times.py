@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from engine.columns import is_columns
-from engine.graph.operator import BatchFunction, TaskContext
+from engine.graph.batch_operator import BatchFunction
+from engine.graph.context import TaskContext
 from operators.event_time.fitting import as_unit, fitting_unit, told
 from operators.event_time.selector import TimeSelector, Unit
 

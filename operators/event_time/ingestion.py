@@ -4,14 +4,10 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from engine.graph.operator import (
-    START_OF_TIME,
-    BatchFunction,
-    BatchOperator,
-    Properties,
-    TaskContext,
-    Watermark,
-)
+from engine.graph.batch_operator import BatchFunction, BatchOperator
+from engine.graph.context import TaskContext
+from engine.graph.operator import Properties
+from engine.graph.watermark import START_OF_TIME, Watermark
 from engine.network import Paired
 from engine.state import KeyedState
 from operators.event_time.highest_time import wall_clock_us

@@ -6,16 +6,11 @@ from datetime import timedelta
 from itertools import chain
 from typing import Any
 
-from engine.graph.operator import (
-    END_OF_TIME,
-    START_OF_TIME,
-    BatchFunction,
-    BatchOperator,
-    Properties,
-    TaskContext,
-    Watermark,
-)
+from engine.graph.batch_operator import BatchFunction, BatchOperator
+from engine.graph.context import TaskContext
+from engine.graph.operator import Properties
 from engine.graph.splits import ONLY, Split
+from engine.graph.watermark import END_OF_TIME, START_OF_TIME, Watermark
 from engine.state import KeyedState
 from operators.durations import ZERO, check_duration, microseconds, nanoseconds
 from operators.event_time.first_times import warn_of_unit

@@ -7,14 +7,10 @@ from itertools import islice
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 from engine.columns import is_columns, joined, refusal, slices
-from engine.graph.operator import (
-    START_OF_TIME,
-    BatchFunction,
-    BatchOperator,
-    Properties,
-    TaskContext,
-    Watermark,
-)
+from engine.graph.batch_operator import BatchFunction, BatchOperator
+from engine.graph.context import TaskContext
+from engine.graph.operator import Properties
+from engine.graph.watermark import START_OF_TIME, Watermark
 from engine.state import KeyedState
 from operators.event_time import with_units_checked
 from operators.joins.joining import Joining

@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any
 
 from engine.errors import GraphError
-from engine.graph.operator import TaskContext
+from engine.graph.context import TaskContext
 from engine.record import dict_key
 from engine.state import KeyedState
 from operators.durations import check_duration, microseconds

@@ -7,7 +7,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Any
 
-from engine.graph.operator import TaskContext
+from engine.graph.context import TaskContext
 from engine.state import KeyedState
 from operators.joins.function import AT_THE_END, NEVER, ColumnState, Join, JoinState, Pair
 from operators.keys import NONE, found_again

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, TypeAlias
 
-from engine.graph.operator import TaskContext
+from engine.graph.context import TaskContext
 from engine.state import KeyedState
 from operators.durations import microseconds
 from operators.event_time import TimeSelector

@@ -12,15 +12,11 @@ from itertools import chain
 from typing import Any
 
 from engine.errors import GraphError
+from engine.graph.batch_operator import BatchFunction, BatchOperator
 from engine.graph.checks import check_integer
-from engine.graph.operator import (
-    BatchFunction,
-    BatchOperator,
-    OnError,
-    Properties,
-    TaskContext,
-    Watermark,
-)
+from engine.graph.context import TaskContext
+from engine.graph.operator import OnError, Properties
+from engine.graph.watermark import Watermark
 from engine.network import Cancelled
 from engine.state import KeyedState
 from operators.durations import check_duration

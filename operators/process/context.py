@@ -8,7 +8,7 @@ from itertools import count
 from operator import index
 from typing import Any
 
-from engine.graph.operator import START_OF_TIME
+from engine.graph.watermark import START_OF_TIME
 from operators.durations import nanoseconds
 from operators.process.expiry import Expiry
 from operators.process.timers import Timer, TimerQueue

@@ -9,15 +9,10 @@ from itertools import count
 from typing import Any, TypeAlias
 
 from engine.errors import GraphError
-from engine.graph.operator import (
-    END_OF_TIME,
-    ERRORS,
-    BatchFunction,
-    BatchOperator,
-    OnError,
-    Properties,
-    TaskContext,
-)
+from engine.graph.batch_operator import BatchFunction, BatchOperator
+from engine.graph.context import TaskContext
+from engine.graph.operator import ERRORS, OnError, Properties
+from engine.graph.watermark import END_OF_TIME
 from engine.record import dict_key
 from engine.state import KeyedState
 from operators.keys import NONE, Key, found_again, key_finder, key_meaning

@@ -3,8 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
+from engine.graph.context import TaskContext
 from engine.graph.failing import Failing
-from engine.graph.operator import Properties, SinkOperator, SinkWriter, TaskContext
+from engine.graph.operator import Properties
+from engine.graph.sink import SinkOperator, SinkWriter
 from operators.elementwise import check_function
 
 

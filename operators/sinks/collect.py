@@ -4,7 +4,9 @@ from itertools import chain
 from typing import Any
 
 from engine.columns import is_columns, packed, unpacked
-from engine.graph.operator import Properties, SinkOperator, SinkWriter, TaskContext
+from engine.graph.context import TaskContext
+from engine.graph.operator import Properties
+from engine.graph.sink import SinkOperator, SinkWriter
 from engine.network import Batch
 from operators.sinks.gathered import encoded, gathered, newest, restored
 

@@ -3,8 +3,9 @@
 import sys
 from typing import Any
 
+from engine.graph.context import TaskContext
 from engine.graph.failing import Failing
-from engine.graph.operator import SinkOperator, SinkWriter, TaskContext
+from engine.graph.sink import SinkOperator, SinkWriter
 from operators.sinks.lines import lines
 
 

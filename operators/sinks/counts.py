@@ -5,7 +5,9 @@ from typing import Any, TypeAlias
 
 from engine.column_values import values_of
 from engine.columns import is_columns
-from engine.graph.operator import Properties, SinkOperator, SinkWriter, TaskContext
+from engine.graph.context import TaskContext
+from engine.graph.operator import Properties
+from engine.graph.sink import SinkOperator, SinkWriter
 from engine.network import Batch, Latest
 from engine.record import dict_key
 from operators.sinks.gathered import decoded, encoded, gathered, newest, restored

@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from engine.graph.operator import Properties, SinkOperator, SinkWriter, TaskContext
+from engine.graph.context import TaskContext
+from engine.graph.operator import Properties
+from engine.graph.sink import SinkOperator, SinkWriter
 from operators.sinks.gathered import Gathered, gathered, newest
 
 

@@ -23,8 +23,10 @@ from uuid import uuid4
 
 from engine.columns import is_columns, rows
 from engine.errors import CheckpointError, GraphError
+from engine.graph.context import TaskContext
 from engine.graph.failing import Failing
-from engine.graph.operator import Properties, SinkOperator, SinkWriter, TaskContext
+from engine.graph.operator import Properties
+from engine.graph.sink import SinkOperator, SinkWriter
 from engine.json_values import ENCODER
 from engine.owner import Owner
 from operators.sinks.claims import Claim

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from engine.columns import is_columns, packed, unpacked
-from engine.graph.operator import TaskContext
+from engine.graph.context import TaskContext
 from engine.network import Batch
 from engine.state import trust
 

@@ -5,7 +5,9 @@ from typing import Any
 
 from engine.columns import is_columns
 from engine.gateway import Answering, Gateway, Response, check_answer, gateway_in_use, responses_of
-from engine.graph.operator import Properties, SinkOperator, SinkWriter, TaskContext
+from engine.graph.context import TaskContext
+from engine.graph.operator import Properties
+from engine.graph.sink import SinkOperator, SinkWriter
 
 logger = logging.getLogger("oka")
 

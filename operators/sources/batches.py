@@ -6,7 +6,7 @@ from operator import length_hint
 from typing import Any, TypeVar
 
 from engine.columns import is_columns, part, slices
-from engine.graph.operator import SourceReader
+from engine.graph.source import SourceReader
 
 T = TypeVar("T")
 

@@ -12,7 +12,9 @@ from engine.columns import (
     unpacked,
 )
 from engine.errors import CheckpointError, GraphError
-from engine.graph.operator import Properties, SourceOperator, TaskContext
+from engine.graph.context import TaskContext
+from engine.graph.operator import Properties
+from engine.graph.source import SourceOperator
 from operators.sources.batches import Blocks
 from operators.sources.rate import check_rate
 

@@ -7,7 +7,9 @@ from typing import Any, TypeVar, overload
 
 from engine.columns import is_columns, part, slices
 from engine.errors import GraphError
-from engine.graph.operator import Properties, SourceOperator, SourceReader, TaskContext
+from engine.graph.context import TaskContext
+from engine.graph.operator import Properties
+from engine.graph.source import SourceOperator, SourceReader
 from operators.sources.batches import batches
 from operators.sources.rate import check_rate
 

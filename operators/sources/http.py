@@ -15,7 +15,9 @@ from engine.gateway import (
     row_of,
 )
 from engine.graph.checks import check_integer
-from engine.graph.operator import Properties, SourceOperator, SourceReader, TaskContext
+from engine.graph.context import TaskContext
+from engine.graph.operator import Properties
+from engine.graph.source import SourceOperator, SourceReader
 
 if TYPE_CHECKING:
     import pyarrow as pa

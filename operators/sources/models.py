@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import GraphError, ModelError
-from engine.graph.operator import Properties, SourceOperator, SourceReader, TaskContext
+from engine.graph.context import TaskContext
+from engine.graph.operator import Properties
+from engine.graph.source import SourceOperator, SourceReader
 from engine.model.folder import FileOnDisk, list_folder, read_status
 
 logger = logging.getLogger("oka")

@@ -12,7 +12,9 @@ from typing import Any
 from engine.columns import import_pyarrow
 from engine.errors import GraphError
 from engine.graph.checks import check_integer
-from engine.graph.operator import Properties, SourceOperator, TaskContext
+from engine.graph.context import TaskContext
+from engine.graph.operator import Properties
+from engine.graph.source import SourceOperator
 from operators.sources.batches import Blocks
 from operators.sources.rate import check_rate
 

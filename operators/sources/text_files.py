@@ -15,13 +15,9 @@ from typing import Any
 
 from engine.errors import CheckpointError, GraphError
 from engine.graph.checks import check_integer
-from engine.graph.operator import (
-    Properties,
-    SourceOperator,
-    SourceReader,
-    SplitReader,
-    TaskContext,
-)
+from engine.graph.context import TaskContext
+from engine.graph.operator import Properties
+from engine.graph.source import SourceOperator, SourceReader, SplitReader
 from operators.sources.batches import Blocks
 from operators.sources.layout import (
     Layer,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from engine.graph.operator import TaskContext
+from engine.graph.context import TaskContext
 from engine.record import dict_key
 from engine.state import KeyedState
 from operators.keys import NONE, found_again

@@ -6,14 +6,10 @@ from datetime import timedelta
 from typing import Any
 
 from engine.errors import GraphError
-from engine.graph.operator import (
-    END_OF_TIME,
-    BatchFunction,
-    BatchOperator,
-    OnError,
-    Properties,
-    TaskContext,
-)
+from engine.graph.batch_operator import BatchFunction, BatchOperator
+from engine.graph.context import TaskContext
+from engine.graph.operator import OnError, Properties
+from engine.graph.watermark import END_OF_TIME
 from engine.state import KeyedState
 from operators.aggregates import Aggregation, NativeAggregate
 from operators.durations import microseconds, nanoseconds

@@ -5,13 +5,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from engine.graph.operator import (
-    BatchFunction,
-    BatchOperator,
-    OnError,
-    Properties,
-    TaskContext,
-)
+from engine.graph.batch_operator import BatchFunction, BatchOperator
+from engine.graph.context import TaskContext
+from engine.graph.operator import OnError, Properties
 from engine.state import KeyedState
 from operators.durations import nanoseconds
 from operators.event_time import GivesTime, TimeSelector, with_units_checked

@@ -5,8 +5,8 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import Any, TypeAlias
 
+from engine.graph.context import Rescue
 from engine.graph.failing import Failing
-from engine.graph.operator import Rescue
 from operators.event_time import TimeSelector
 from operators.keys import Key, key_finder
 

@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Any
 
-from engine.graph.operator import TaskContext
+from engine.graph.context import TaskContext
 from engine.record import dict_key
 from engine.state import KeyedState
 from operators.durations import microseconds

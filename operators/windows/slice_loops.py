@@ -9,8 +9,8 @@ from collections.abc import Callable
 from operator import length_hint
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from engine.graph.context import TaskContext
 from engine.graph.failing import Failing
-from engine.graph.operator import TaskContext
 from operators.keys import NONE, found_again, key_finder, unhashable
 from operators.windows.fold import Fold
 from operators.windows.rows import rows, tell_failing

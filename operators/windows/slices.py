@@ -12,7 +12,7 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
-from engine.graph.operator import TaskContext
+from engine.graph.context import TaskContext
 from engine.state import Items, KeyedState
 from operators.durations import microseconds
 from operators.keys import found_again

@@ -10,7 +10,9 @@ from typing import Any, Literal
 
 import engine
 from engine.columns import import_pyarrow
-from engine.graph.operator import Properties, SourceOperator, TaskContext
+from engine.graph.context import TaskContext
+from engine.graph.operator import Properties
+from engine.graph.source import SourceOperator
 from operators import Stream, source
 from operators.sources.batches import Blocks
 from operators.sources.rate import check_rate

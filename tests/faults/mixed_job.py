@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import engine
-from engine.graph.operator import TaskContext
+from engine.graph.context import TaskContext
 from operators import ProcessFunction, Tumbling, ValueState, source
 from operators.sinks import JsonLines
 from operators.sources import At, Function

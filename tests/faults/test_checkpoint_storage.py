@@ -21,7 +21,7 @@ import pytest
 
 import engine
 from engine.errors import Fenced, StorageError
-from engine.graph.operator import TaskContext
+from engine.graph.context import TaskContext
 from engine.job import JobHandle, Plan
 from engine.testing.threads import ThreadLauncher
 from operators import source

@@ -11,7 +11,9 @@ from typing import Any, NoReturn
 import pytest
 
 import engine
-from engine.graph.operator import Properties, SinkOperator, SinkWriter, TaskContext
+from engine.graph.context import TaskContext
+from engine.graph.operator import Properties
+from engine.graph.sink import SinkOperator, SinkWriter
 from operators import source
 from operators.sinks import Collect, Counts
 from operators.sources import Collection, Function

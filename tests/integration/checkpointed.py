@@ -15,7 +15,8 @@ import psutil
 
 import engine
 from engine import JobConfig, JobResult
-from engine.graph.operator import SinkOperator, SinkWriter, TaskContext
+from engine.graph.context import TaskContext
+from engine.graph.sink import SinkOperator, SinkWriter
 from operators import source
 from operators.sources import At, Function
 from tests.waiting import pauses

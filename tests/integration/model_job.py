@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from engine import JobConfig, JobResult, execute
-from engine.graph.operator import TaskContext
+from engine.graph.context import TaskContext
 from operators import source
 from operators.sources import At, Function, Models
 from tests.integration.checkpointed import HOLD, EpochFiles

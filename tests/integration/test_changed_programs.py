@@ -21,8 +21,9 @@ from engine.checkpoint.manifest import seal, unseal
 from engine.driver.checkpoints import meanings
 from engine.errors import CheckpointError
 from engine.graph.assembly import logical_graph
+from engine.graph.batch_operator import BatchFunction
+from engine.graph.context import TaskContext
 from engine.graph.logical import LogicalOperator
-from engine.graph.operator import BatchFunction, TaskContext
 from engine.state import KeyedState
 from operators import (
     Accumulator,

@@ -23,7 +23,8 @@ from engine import ConfigError, JobCancelled, JobConfig, OperatorError
 from engine.checkpoint import CheckpointLog, open_storage
 from engine.cli.main import commands
 from engine.errors import CheckpointError, Fenced, GraphError
-from engine.graph.operator import SourceOperator, TaskContext
+from engine.graph.context import TaskContext
+from engine.graph.source import SourceOperator
 from operators import source
 from operators.sinks import Collect, Discard, JsonLines
 from operators.sources import At, Collection, Function

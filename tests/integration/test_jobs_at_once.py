@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from engine.errors import CheckpointError, Fenced, OperatorError
-from engine.graph.operator import TaskContext
+from engine.graph.context import TaskContext
 from engine.owner import Owner
 from engine.s3 import S3Server
 from engine.testing import run

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engine.errors import CheckpointError, GraphError, OperatorError, StorageError
-from engine.graph.operator import TaskContext
+from engine.graph.context import TaskContext
 from engine.s3 import S3, S3Server
 from engine.testing import run
 from operators import source

@@ -16,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import CheckpointError
-from engine.graph.operator import SplitReader, TaskContext
+from engine.graph.context import TaskContext
+from engine.graph.source import SplitReader
 from engine.graph.splits import Splits
 from engine.task.shares import ENDED, Position, Shares
 from operators import source

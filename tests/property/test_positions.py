@@ -16,15 +16,11 @@ from hypothesis import strategies as st
 
 import engine
 from engine.errors import CheckpointError, GraphError
+from engine.graph.batch_operator import BatchFunction, BatchOperator
+from engine.graph.context import TaskContext
 from engine.graph.logical import LogicalOperator
-from engine.graph.operator import (
-    BatchFunction,
-    BatchOperator,
-    Properties,
-    SourceOperator,
-    SourceReader,
-    TaskContext,
-)
+from engine.graph.operator import Properties
+from engine.graph.source import SourceOperator, SourceReader
 from engine.task.chain import Chain
 from engine.task.clock import SYSTEM_CLOCK
 from engine.task.source import SourceLoop

@@ -8,13 +8,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.graph.operator import (
-    END_OF_TIME,
-    SourceOperator,
-    SourceReader,
-    TaskContext,
-    Watermark,
-)
+from engine.graph.context import TaskContext
+from engine.graph.source import SourceOperator, SourceReader
+from engine.graph.watermark import END_OF_TIME, Watermark
 from engine.task.shares import ENDED, Position, Shares
 
 

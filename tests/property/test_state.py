@@ -22,8 +22,9 @@ from hypothesis import strategies as st
 
 from engine.columns import is_columns
 from engine.config import JobConfig
+from engine.graph.batch_operator import BatchFunction, BatchOperator
+from engine.graph.context import TaskContext
 from engine.graph.logical import LogicalOperator
-from engine.graph.operator import BatchFunction, BatchOperator, TaskContext
 from engine.job import Plan
 from engine.network import Network, open_output_gate
 from engine.partitioner import Hash

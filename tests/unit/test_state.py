@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from engine.errors import CheckpointError
+from engine.graph.batch_operator import BatchFunction, BatchOperator
+from engine.graph.context import TaskContext
 from engine.graph.logical import LogicalOperator
-from engine.graph.operator import BatchFunction, BatchOperator, RecordOperator, TaskContext
+from engine.graph.operator import RecordOperator
 from engine.network import (
     Aggregate,
     AggregateError,

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from benchmarks.peers.peer import PROGRAMS
-from engine.graph.operator import TaskContext
+from engine.graph.context import TaskContext
 from operators.sources import RandomWords
 
 

@@ -9,8 +9,10 @@ import pytest
 
 from engine.config import JobConfig
 from engine.driver.limits import Limits
+from engine.graph.batch_operator import BatchFunction, BatchOperator, Plain
+from engine.graph.context import TaskContext
 from engine.graph.execution import ExecutionGraph
-from engine.graph.operator import BatchFunction, BatchOperator, Plain, Properties, TaskContext
+from engine.graph.operator import Properties
 from engine.job import Plan
 from operators import Stream, source
 from operators.sinks import Discard

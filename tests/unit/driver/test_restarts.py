@@ -18,13 +18,9 @@ from engine.errors import (
     StorageError,
     WorkerLost,
 )
-from engine.graph.operator import (
-    BatchFunction,
-    BatchOperator,
-    SinkOperator,
-    SinkWriter,
-    TaskContext,
-)
+from engine.graph.batch_operator import BatchFunction, BatchOperator
+from engine.graph.context import TaskContext
+from engine.graph.sink import SinkOperator, SinkWriter
 from engine.job import JobHandle, Plan
 from engine.state import KeyedState
 from engine.testing.threads import ThreadLauncher

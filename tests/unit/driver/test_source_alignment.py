@@ -11,7 +11,7 @@ import pytest
 from engine.driver.source_alignment import SourceAlignment
 from engine.graph import chain, logical_graph
 from engine.graph.execution import ExecutionGraph, expand
-from engine.graph.operator import END_OF_TIME
+from engine.graph.watermark import END_OF_TIME
 from engine.task.drift import Drift
 from operators import BroadcastProcessFunction, Pipeline, Stream, source
 from operators.sinks import Collect, Discard

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from engine.errors import OperatorError
-from engine.graph.operator import TaskContext
+from engine.graph.context import TaskContext
 from engine.testing import run
 from operators import source
 from operators.sinks import Collect

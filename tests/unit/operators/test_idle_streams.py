@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import engine
-from engine.graph.operator import START_OF_TIME
+from engine.graph.watermark import START_OF_TIME
 from engine.testing import run
 from operators import (
     BatchFunction,

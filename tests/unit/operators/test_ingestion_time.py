@@ -13,7 +13,7 @@ import pytest
 
 import engine
 from engine.errors import GraphError
-from engine.graph.operator import TaskContext
+from engine.graph.context import TaskContext
 from engine.network import Paired
 from engine.state import KeyedState
 from engine.testing import run

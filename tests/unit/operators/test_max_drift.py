@@ -14,7 +14,7 @@ import pytest
 import engine
 from engine.checkpoint import CheckpointLog, open_storage
 from engine.graph import TaskContext
-from engine.graph.operator import Watermark
+from engine.graph.watermark import Watermark
 from engine.job import JobHandle, Plan
 from engine.task.drift import Drift
 from engine.testing import VirtualClock, run

@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 import pytest
 
 from engine.errors import GraphError, OperatorError
-from engine.graph.operator import BatchFunction, TaskContext
+from engine.graph.batch_operator import BatchFunction
+from engine.graph.context import TaskContext
 from engine.network import partition
 from engine.state import KeyedState
 from engine.testing import run

@@ -11,7 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from engine.graph.operator import BatchFunction, TaskContext
+from engine.graph.batch_operator import BatchFunction
+from engine.graph.context import TaskContext
 from engine.graph.splits import Splits
 from engine.state import KeyedState
 from engine.testing import VirtualClock, run

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import engine
-from engine.graph.operator import TaskContext
+from engine.graph.context import TaskContext
 from engine.testing import run
 from operators import Tumbling
 from operators.sinks import Collect

@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from engine.graph.batch_operator import BatchFunction, BatchOperator
+from engine.graph.context import TaskContext
 from engine.graph.logical import LogicalOperator
-from engine.graph.operator import BatchFunction, BatchOperator, RecordOperator, TaskContext
+from engine.graph.operator import RecordOperator
 from engine.task.chain import Chain
 from operators.sinks import Collect
 

@@ -16,16 +16,11 @@ import pytest
 from engine.config import JobConfig
 from engine.deployment.description import TaskDescription, TaskFailure
 from engine.errors import ModelError, OperatorError
+from engine.graph.batch_operator import BatchFunction, BatchOperator, Plain
+from engine.graph.context import TaskContext
 from engine.graph.logical import LogicalOperator
-from engine.graph.operator import (
-    BatchFunction,
-    BatchOperator,
-    Plain,
-    RecordOperator,
-    SinkOperator,
-    SinkWriter,
-    TaskContext,
-)
+from engine.graph.operator import RecordOperator
+from engine.graph.sink import SinkOperator, SinkWriter
 from engine.host import worker as worker_module
 from engine.host.worker import Worker
 from engine.network import EncodeError

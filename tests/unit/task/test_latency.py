@@ -12,7 +12,7 @@ import pytest
 
 from engine.config import JobConfig
 from engine.deployment.description import OperatorStatistics, TaskStatistics, Window
-from engine.graph.operator import TaskContext
+from engine.graph.context import TaskContext
 from engine.job import JobHandle, Plan
 from engine.network import LatencyHistogram
 from engine.report.result import JobResult

@@ -10,7 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from engine.graph.operator import Properties, SourceOperator, TaskContext, Watermark
+from engine.graph.context import TaskContext
+from engine.graph.operator import Properties
+from engine.graph.source import SourceOperator
+from engine.graph.watermark import Watermark
 from engine.network import Control
 from engine.task.chain import Chain
 from engine.task.clock import SystemClock

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from engine.graph.batch_operator import BatchFunction, BatchOperator
+from engine.graph.context import TaskContext
 from engine.graph.logical import LogicalOperator
-from engine.graph.operator import BatchFunction, BatchOperator, TaskContext
 from engine.task.ahead import Ahead
 from engine.task.chain import Chain
 from engine.task.clock import SystemClock

@@ -12,7 +12,8 @@ import pytest
 
 from engine.config import JobConfig
 from engine.errors import GraphError, OperatorError
-from engine.graph.operator import TaskContext, Watermark
+from engine.graph.context import TaskContext
+from engine.graph.watermark import Watermark
 from engine.job import JobHandle, JobResult, Plan
 from engine.testing import VirtualClock, run
 from engine.testing.threads import ThreadLauncher

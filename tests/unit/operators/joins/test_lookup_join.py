@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import GraphError, OperatorError
-from engine.graph.operator import TaskContext
+from engine.graph.context import TaskContext
 from engine.testing import run
 from operators import Cache, Lookup, Stream, source
 from operators.lookup_join import LookupJoin

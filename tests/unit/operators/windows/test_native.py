@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 import engine
 from engine import GraphError
 from engine.columns import is_columns
-from engine.graph.operator import BatchFunction, BatchOperator, TaskContext
+from engine.graph.batch_operator import BatchFunction, BatchOperator
+from engine.graph.context import TaskContext
 from engine.network import AggregateError, Batch
 from engine.state import KeyedState
 from engine.testing import VirtualClock, run

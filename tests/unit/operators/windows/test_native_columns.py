@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.graph.operator import TaskContext
+from engine.graph.context import TaskContext
 from engine.testing import VirtualClock, run
 from operators import (
     Count,

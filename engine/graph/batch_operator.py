@@ -1,0 +1,170 @@
+"""Operators of whole batches: what one declares, and its function in each task."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from engine.graph.context import TaskContext
+from engine.graph.operator import Operator
+from engine.graph.watermark import Watermark
+
+if TYPE_CHECKING:
+    from engine.state import KeyedState
+
+
+class BatchOperator(Operator, ABC):
+    """A function over whole batches, with whatever state it keeps between them."""
+
+    @abstractmethod
+    def open(self, context: TaskContext, /) -> BatchFunction:
+        """Make the function of one task."""
+
+
+class BatchFunction(ABC):
+    """A batch operator at work in one task: batches in, batches out, and its state between them.
+
+    It must have `process`; all else does nothing until it is overridden. The task's thread calls
+    `process`, `take_side`, `on_watermark` and `on_timer` in any order, then `on_end`, then `close`,
+    and never two at once. Batches that it gives have at most `context.batch_size` records.
+
+    A record of some keys at the end, and failures that are counted:
+
+        class Latest(BatchFunction):
+            def __init__(self) -> None:
+                self.of_key: dict[str, float] = {}
+
+            def process(self, batch: list[Any]) -> list[Any]:
+                for key, text in batch:
+                    try:
+                        self.of_key[key] = float(text)
+                    except ValueError:
+                        self.failures += 1
+                return []
+
+            def on_end(self) -> Iterable[list[Any]]:
+                yield list(self.of_key.items())
+
+            def snapshot(self) -> KeyedState:
+                return KeyedState.of(self.of_key.items())
+
+            def restore(self, state: KeyedState) -> None:
+                self.of_key = dict(state.items())
+    """
+
+    failures: int = 0
+    """How many records it could not take in, and left out, for the operator's statistics."""
+
+    late: int = 0
+    """Records that came behind the watermark that closed their windows, and were left out."""
+
+    next_timer: int | None = None
+    """When `on_timer` is to be called, on the clock of `context.now_ns`; None is never. Where there
+    is an `on_timer`, any call may set it. So may another thread, which then calls `context.wake`:
+    who sets it to None looks afterwards whether that thread has brought something."""
+
+    full: bool = False
+    """Whether the input shall wait now. Meanwhile a timer has to be due, which is called over
+    and over, and may wait."""
+
+    in_step: bool = False
+    """Whether each record leaves with the batch that brings it, also where there is an `on_end` or
+    an `on_timer`; where there is neither, that is so anyway."""
+
+    watermark: Watermark | None = None
+    """What follows the records that it gave last, where its `Properties` say that it makes
+    watermarks; any call may set it. None again when it has left."""
+
+    keeps_nothing: bool = False
+    """Whether all that `process` gives is of the batch that it got."""
+
+    def hold_markers(self, stamps: list[int]) -> list[int]:
+        """Give the stamps of markers whose records have left, of these and those before.
+
+        These came behind the last batch. Who gives the result of a record by a later call overrides
+        this, and is asked behind each batch that it gives, mostly without any.
+        """
+        return stamps
+
+    @abstractmethod
+    def process(self, batch: Any, /) -> Any:
+        """Give a batch for a batch: a list that the caller may keep, or a `pyarrow.RecordBatch`.
+
+        The batch is a list of the function's own, or as the operator's `Properties` say. A list is
+        not empty; a RecordBatch without rows tells what columns there are.
+        """
+
+    def take_side(self, records: list[Any], /) -> Iterable[Any] | None:
+        """Take records of the side input, where the operator has one; between two batches.
+
+        Give what follows from them, in batches; None is nothing.
+        """
+        raise NotImplementedError(f"{type(self).__name__} takes no records of a side input")
+
+    def on_watermark(self, watermark_us: int, /) -> Iterable[Any] | None:  # noqa: ARG002 - as `commit`
+        """Give what was complete when event time has come here, in batches; None is nothing.
+
+        It has risen on every input that is not idle and has not ended. What this gives goes on in
+        front of the watermark. The end of the input is none: it is `on_end`.
+        """
+        return None
+
+    def on_idle(self) -> None:  # noqa: B027 - most wait for none
+        """Take in that all inputs are idle for now: event time goes on without them."""
+
+    def on_timer(self, now_ns: int, /) -> Iterable[Any] | None:  # noqa: ARG002 - as above
+        """Give what was due now, in batches; None is nothing.
+
+        `next_timer` is None again. Where more than a few batches are due, set it to `now_ns`: what
+        waits comes in between. A timer that is left at the end is not called.
+        """
+        return None
+
+    def on_end(self) -> Iterable[Any]:
+        """Give what is left, in batches.
+
+        Called once, after the last batch; not where the job fails or is cancelled.
+        """
+        return ()
+
+    def cancel(self) -> None:  # noqa: B027 - most functions wait for nothing
+        """Wake what waits in the function; it then raises `Cancelled`. From any thread."""
+
+    def close(self) -> None:  # noqa: B027 - most functions hold nothing but memory
+        """Let go of what it holds; called last, however the task ended.
+
+        What it raises is told, and fails no job: what must not be lost belongs in `on_end`.
+        """
+
+    def metrics(self) -> Mapping[str, Any]:
+        """What it has measured up to now, by the names of `engine.metric`; from any thread."""
+        return {}
+
+    def snapshot(self) -> KeyedState | None:
+        """The state of each key, as it is between two batches; None if it keeps nothing.
+
+        Keys are those of `key_by`: their hashes divide state among tasks, as they divide records.
+        """
+        return None
+
+    def restore(self, state: KeyedState, /) -> None:
+        """Go on with the state of the keys that come to this task; before the first batch."""
+        raise NotImplementedError(
+            f"{type(self).__name__} has no restore(), and got the state of "
+            f"{len(state.entries)} keys"
+        )
+
+
+class Plain(BatchFunction):
+    """A batch function that is only a function of a batch."""
+
+    keeps_nothing = True
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self._function = function
+
+    @property
+    def process(self) -> Callable[[Any], Any]:
+        """The function itself: the chain asks for it once, so that nothing stands around it."""
+        return self._function
