@@ -11,8 +11,6 @@ that takes the other, a check stands between them: nothing is checked per record
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -21,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from engine import console
 from engine.checkpoint.lasting import keeping
-from engine.columns import is_columns, refusal
+from engine.columns import refusal
 from engine.deployment.description import OperatorStatistics
 from engine.deployment.reply import text_of
 from engine.graph.batch_operator import BatchFunction, BatchOperator
@@ -32,16 +30,29 @@ from engine.graph.operator import Properties, RecordOperator
 from engine.graph.sink import SinkOperator
 from engine.graph.splits import Splits
 from engine.graph.watermark import START_OF_TIME, Watermark
-from engine.network import Batch, Paired
+from engine.network import Batch
 from engine.rescued import rescued
 from engine.state import KeyedState
 from engine.task.drift import aligned_operator
+from engine.task.runs import (
+    Run,
+    check_batch,
+    counted,
+    in_turn,
+    limited,
+    of_filter,
+    of_flat_map,
+    of_map,
+    of_sink,
+    records_only,
+    unchanged,
+    unpaired,
+)
 from engine.task.sinks import Sinks
 
 if TYPE_CHECKING:
-    from engine.task.rescue import Rescuer, Tell
+    from engine.task.rescue import Rescuer
 
-Run = Callable[[Any], Any]
 Around = Callable[[Run, Failing, str, str | None], Run]
 """Called with an operator's function, its name, and the name of the operator before it."""
 SideOutputs = Mapping[str, Callable[[list[Any]], None]]
@@ -73,7 +84,7 @@ class Chain:
         self._rescuers: Mapping[str, Rescuer] = {}
         self.accepts_columns = True
         self._columns_hint: str | None = None
-        self.process: Run = _unchanged
+        self.process: Run = unchanged
         self._contexts: dict[str, TaskContext] = {}
         self.sinks = Sinks(self.failing)
 
@@ -111,9 +122,9 @@ class Chain:
             tell()
             properties = operator.operator.properties
             if gives_pairs:
-                runs.append(_made)
+                runs.append(unpaired)
             if may_be_columns and not properties.accepts_columns:
-                runs.append(_records_only(operator.name, properties.columns_hint, tell))
+                runs.append(records_only(operator.name, properties.columns_hint, tell))
             rescue = self._rescuers.get(operator.name)
             outputs = (side_outputs or {}).get(operator.name, {})
             own = replace(
@@ -131,7 +142,7 @@ class Chain:
             in_step = in_step and _is_in_step(self.functions.get(operator.name))
             if properties.limit is not None and counter is not None:
                 reached = partial(self.reached, operator.name)
-                run = _limited(run, counter, properties.limit, reached)
+                run = limited(run, counter, properties.limit, reached)
             if self.around is not None:
                 run = self.around(run, self.failing, operator.name, before)
             before = operator.name
@@ -144,7 +155,7 @@ class Chain:
         if len(runs) == 1:
             self.process = runs[0]
         elif runs:
-            self.process = _in_turn(tuple(runs))
+            self.process = in_turn(tuple(runs))
 
     def end(self) -> Iterator[Any]:
         """The last batches of the chain: what operators still had, each in turn.
@@ -285,11 +296,11 @@ class Chain:
         self, place: _Place, give: Callable[..., Iterable[Any] | None], *arguments: Any
     ) -> Iterator[Any]:
         """What an operator gives that was called without a batch, through those behind it."""
-        rest = _in_turn(tuple(self._runs[place.following :]))
+        rest = in_turn(tuple(self._runs[place.following :]))
         self.failing.operator = place.name
         rescuer = self._rescuers.get(place.name)
         for batch in give(*arguments) or ():
-            _check_batch(batch, give.__name__)
+            check_batch(batch, give.__name__)
             place.counter[0] += len(batch)
             yield rest(batch)
             self.failing.operator = place.name  # others have worked meanwhile
@@ -348,11 +359,11 @@ class Chain:
         counter = [0]
         if isinstance(kind, RecordOperator):
             if (rescuer := self._rescuers.get(name)) is not None:
-                run = _counted(rescued(rescuer.checked(kind), rescuer), counter, tell)
+                run = counted(rescued(rescuer.checked(kind), rescuer), counter, tell)
                 return rescuer.around(run, tell), counter
             if kind.form == "map":
-                return _map(kind.function, tell), None
-            form = _filter if kind.form == "filter" else _flat_map
+                return of_map(kind.function, tell), None
+            form = of_filter if kind.form == "filter" else of_flat_map
             return form(kind.function, counter, tell), counter
         if isinstance(kind, BatchOperator):
             function = kind.open(context)
@@ -376,14 +387,14 @@ class Chain:
             compacts = kind.properties.compacts
             # One that takes what is encoded is the first, which needs not tell of itself.
             if not (compacts and kind.properties.accepts_encoded):
-                process = _counted(process, counter, tell)
+                process = counted(process, counter, tell)
             if rescuer is not None:
                 process = rescuer.around(process, tell)
             return process, None if compacts else counter
         assert isinstance(kind, SinkOperator), f"unknown kind of operator {kind!r}"
         writer = kind.open(context)
         self.sinks.add(name, context.identity, writer)
-        return _sink(writer.write, tell), None
+        return of_sink(writer.write, tell), None
 
 
 class _Place(NamedTuple):
@@ -429,150 +440,5 @@ def _call_all(calls: Mapping[str, Callable[[], None]], failed: str) -> None:
             console.write(f"{failed.format(name)}: {text_of(error)}\n")
 
 
-def _unchanged(batch: Any) -> Any:
-    return batch
-
-
 _OPEN = Properties(accepts_columns=True)
 """For a chain without operators, whose reader chooses."""
-
-
-def _records_only(name: str, hint: str | None, tell: Tell) -> Run:
-    def run(batch: Any) -> Any:
-        if is_columns(batch):
-            tell()
-            raise refusal(name, batch, hint)
-        return batch
-
-    return run
-
-
-def _made(batch: Any) -> Any:
-    """Pairs as a list of tuples."""
-    return batch.to_list() if type(batch) is Paired else batch
-
-
-def _in_turn(runs: tuple[Run, ...]) -> Run:
-    def process(batch: Any) -> Any:
-        for run in runs:
-            batch = run(batch)
-        return batch
-
-    return process
-
-
-def _map(function: Callable[[Any], Any], tell: Tell) -> Run:
-    def run(batch: list[Any]) -> list[Any]:
-        if len(batch) == 1:  # a comprehension costs more than the call that it makes
-            record = batch[0]
-            try:
-                return [function(record)]
-            except BaseException:
-                tell().on(record)
-                raise
-        records = iter(batch)
-        try:
-            return [function(record) for record in records]
-        except BaseException:
-            tell().at(batch, records)
-            raise
-
-    return run
-
-
-def _filter(function: Callable[[Any], Any], counter: list[int], tell: Tell) -> Run:
-    def run(batch: list[Any]) -> list[Any]:
-        records = iter(batch)
-        try:
-            out = [record for record in records if function(record)]
-        except BaseException:
-            tell().at(batch, records)
-            raise
-        counter[0] += len(out)
-        return out
-
-    return run
-
-
-def _flat_map(function: Callable[[Any], Any], counter: list[int], tell: Tell) -> Run:
-    def run(batch: list[Any]) -> list[Any]:
-        out: list[Any] = []
-        record = None
-        try:
-            for record in batch:
-                out += function(record)
-        except BaseException as error:
-            tell().on(record)
-            if isinstance(error, TypeError):
-                raise _explained(error) from None
-            raise
-        counter[0] += len(out)
-        return out
-
-    return run
-
-
-def _explained(error: TypeError) -> TypeError:
-    """In place of what Python says where the function of `flat_map` returned no iterable."""
-    here = error.__traceback__
-    found = re.match("'(.*)' object is not iterable", str(error))
-    if found is None or here is None or here.tb_next is not None:
-        return error
-    kind = found.group(1)
-    returned = "None" if kind == "NoneType" else f"an object of type {kind}"
-    return TypeError(
-        f"the function of flat_map returned {returned}, expected an iterable of records\n\n"
-        "hint: return a list: [] for no record, [record] for one"
-    )
-
-
-def _counted(function: Run, counter: list[int], tell: Tell) -> Run:
-    def run(batch: Any) -> Any:
-        if type(batch) is list and not batch:  # neither records nor columns: nothing came
-            return batch
-        try:
-            out = function(batch)
-            if type(out) is not list:
-                _check_batch(out, "process")
-            counter[0] += len(out)
-            return out
-        except BaseException:
-            tell()
-            raise
-
-    return run
-
-
-def _limited(function: Run, counter: list[int], limit: float, reached: Callable[[], None]) -> Run:
-    def run(batch: Any) -> Any:
-        nonlocal limit
-        out = function(batch)
-        if counter[0] >= limit:
-            limit = math.inf
-            reached()
-        return out
-
-    return run
-
-
-def _check_batch(out: object, method: str) -> None:
-    """Raise TypeError unless the method has given a batch."""
-    if not isinstance(out, list | Paired) and not is_columns(out):
-        raise TypeError(
-            f"{method}() gave {type(out).__name__} {out!r:.80}, expected a list of records or a "
-            "pyarrow.RecordBatch\n\nhint: [] for no record, [record] for one"
-        )
-
-
-def _sink(write: Callable[[Any], None], tell: Tell) -> Run:
-    def run(batch: Any) -> Any:
-        if not len(batch):
-            return batch
-        try:
-            write(batch)
-        except BaseException:
-            tell()
-            raise
-        return batch
-
-    return run

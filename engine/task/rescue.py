@@ -11,14 +11,12 @@ from engine.graph.failing import Failing
 from engine.graph.operator import RecordOperator
 from engine.network import Cancelled, ChannelLost, DecodeError
 from engine.task.failure import in_words, shortened
+from engine.task.runs import Run, Tell
 
 if TYPE_CHECKING:
     from engine.deployment.services import Services
 
-Run = Callable[[Any], Any]
 Emit = Callable[..., Any]
-Tell = Callable[[], Failing]
-"""Called as an exception passes through an operator."""
 
 
 class Rescuer:

@@ -1,7 +1,7 @@
 """One task at work: batches from the source or the input gate, through the chain, and out.
 
 Per batch from the gate there is only `out = chain.process(batch)` and `deliver(out)`; `SourceLoop`
-has the loop of a source. The rest of this file opens, ends and counts.
+has the loop of a source, `Figures` counts, and `Outputs` are its gates.
 """
 
 from __future__ import annotations
@@ -12,14 +12,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
-from typing import Any, NamedTuple
+from typing import Any
 
 from engine.checkpoint import TaskSnapshot
-from engine.deployment.description import (
-    OperatorStatistics,
-    TaskDescription,
-    TaskStatistics,
-)
+from engine.deployment.description import TaskDescription, TaskStatistics
 from engine.deployment.scheduling import take_turns
 from engine.deployment.services import Services
 from engine.errors import StorageError
@@ -28,36 +24,22 @@ from engine.graph.context import TaskContext
 from engine.graph.failing import Failing
 from engine.graph.logical import LogicalOperator
 from engine.graph.operator import ERRORS
-from engine.graph.sink import SinkOperator
 from engine.graph.source import SourceOperator
-from engine.metric import together
-from engine.network import (
-    Batch,
-    Cancelled,
-    ChannelLost,
-    Control,
-    LatencyHistogram,
-    Network,
-    OutputGate,
-    open_output_gate,
-    use_precise_timers,
-)
+from engine.network import Batch, Cancelled, ChannelLost, Control, Network, use_precise_timers
 from engine.task.chain import Chain, Stretch
 from engine.task.channel_watch import watched
 from engine.task.clock import SYSTEM_CLOCK, Clock, Receive
-from engine.task.counted import Counted, Counts, counts_of
 from engine.task.drift import Drift, aligned_operator
+from engine.task.figures import Figures
 from engine.task.heap import fill_gaps
-from engine.task.measured import measured
-from engine.task.rescue import Rescuer, ServiceRescuer, decoding, emitting
+from engine.task.outputs import Outputs, with_results
+from engine.task.rescue import Rescuer, ServiceRescuer, decoding
 from engine.task.shares import ENDED
 from engine.task.side import SideInput, drop_rest, drop_rest_beside
 from engine.task.sinks import Prepared
 from engine.task.snapshots import Snapshots
 from engine.task.source import Deliver, SourceLoop, control_of
-from engine.task.thread_time import ThreadTime
 from engine.task.timers import Timers
-from engine.task.window import SteadyWindow
 
 
 class Task:
@@ -82,11 +64,9 @@ class Task:
         self._snapshots = snapshots
         """Takes what the task is at barriers; None without checkpoints."""
         self._services = Services() if services is None else services
-        self._longest_pause = 0.0
-        """Seconds that it took to gather what it was."""
         self.lost: Callable[[ChannelLost], None] = lambda _error: None
         """Told, in another thread, if a channel is lost while the task waits for its source."""
-        self._gates: list[OutputGate] = []
+        self._outputs = Outputs(description, network, self._services)
         self._cancelled = threading.Event()
         self._clock = clock
         _, drift_us = aligned_operator(description.operators)
@@ -104,23 +84,12 @@ class Task:
             if isinstance(first.operator, SourceOperator)
             else None
         )
-        self._received = 0
-        """Records that came through the input gate."""
         self._chained = description.operators if self._source is None else rest
         self._last_operator = description.operators[-1].name
-        self._is_sink = isinstance(description.operators[-1].operator, SinkOperator)
-        self._latency = LatencyHistogram()
-        self._deliver: Deliver = self._observe
-        self._window = SteadyWindow(
-            config.warmup_seconds, clock, self._records, self._restart_latency
+        self._figures = Figures(
+            description, self.chain, self._source, network, self._services, clock
         )
-        self._thread: ThreadTime | None = None
-        self._started: _Moment | None = None
-        self._emitted: _Moment | None = None
-        self._ended: _Moment | None = None
-        self._last: TaskStatistics | None = None
-        self._counted = Counted()
-        """What was counted up to the checkpoint that it goes on from."""
+        self._deliver: Deliver = self._figures.observe
 
     def run(self) -> TaskStatistics:
         """Open the operators, work until the input ends, deliver all, and have the sinks prepare.
@@ -131,8 +100,7 @@ class Task:
             return self._run()
 
     def _run(self) -> TaskStatistics:
-        self._thread = ThreadTime()
-        self._started = self._now()
+        self._figures.start()
         use_precise_timers()
         fill_gaps()
         if self.description.bulk:
@@ -165,23 +133,22 @@ class Task:
             self._process(context, side)
         finally:
             self.chain.release()
-        self._window.end()
-        self._emitted = self._now()
+        self._figures.has_emitted()
         self.chain.failing.operator = self._last_operator  # what publishes is the last
         self._services.finish()
         self.chain.failing.operator = None
         self._network.finish()
-        self._ended = self._now()
-        self._last = self.statistics()
+        statistics = self._figures.end()
         if self._snapshots is None:
             self.chain.sinks.prepare()
         else:
             self._write_snapshot(self._snapshots.epoch + 1, is_finished=True)
-        return self._last
+        return statistics
 
     def _process(self, context: TaskContext, side: SideInput | None) -> None:
         """Take all batches through the chain, and what its operators have left at the end."""
-        self._deliver, side_outputs = self._open_outputs()
+        main, side_outputs = self._outputs.open()
+        self._deliver = main or self._figures.observe
         self.chain.open(
             self._chained,
             context,
@@ -192,20 +159,20 @@ class Task:
         )
         self._check_cancelled()  # from here on, `cancel` wakes what waits in the operators
         if holders := self.chain.holders:
-            self._deliver = _with_results(self._deliver, holders)
+            self._deliver = with_results(self._deliver, holders)
         if side is None or not side.holds:
             self._services.ready()
         if makers := self.chain.makers:
             self._deliver = self._then_tell_time(self._deliver, makers)
         if self._snapshots is not None and self._restore(self._snapshots):
-            self._window.begin()
+            self._figures.window.begin()
             self._drain(side)
             return
         timers = Timers(self.chain, self._clock, self._fire)
         if self._source is not None:
             own = replace(context, identity=self.description.operators[0].identity)
             with watched(self._network, self.lost):
-                self._source.run(own, self._deliver, self._window, timers, self._pass_on)
+                self._source.run(own, self._deliver, self._figures.window, timers, self._pass_on)
             self._check_cancelled()
         else:
             receive = timers.around(self._clock.around(self._network.receive))
@@ -228,7 +195,7 @@ class Task:
     def _restore(self, snapshots: Snapshots) -> bool:
         """Go on where the tasks of the last checkpoint were; whether this one had ended."""
         kept, description = snapshots.read(), self.description
-        self._counted = Counted.of(kept, description)
+        self._figures.go_on(kept)
         self.chain.restore([each.operators for each in kept], snapshots.start.meanings)
         if self._source is not None:
             first = description.operators[0]
@@ -281,10 +248,10 @@ class Task:
                 positions={} if source is None else {first: source.positions},
                 shares=0 if source is None else source.shares,
                 prepared=prepared,
-                counts=self._counts(),
+                counts=self._figures.counts(),
             ),
         )
-        self._longest_pause = max(self._longest_pause, time.monotonic() - began)
+        self._figures.has_paused(time.monotonic() - began)
 
     def _prepare(self, snapshots: Snapshots, epoch: int, is_finished: bool) -> Prepared | None:
         """What the sinks have prepared; None where their storage is away, and the epoch given up.
@@ -358,108 +325,16 @@ class Task:
 
     def statistics(self) -> TaskStatistics:
         """What the task has done up to now."""
-        if self._last is not None:
-            return self._last
-        network = self._network.statistics()
-        now = self._now()
-        started, ended = self._started or now, self._ended or now
-        emitted = self._emitted or ended
-        elapsed = (ended.ns - started.ns) / 1e9
-        idle = network.idle_seconds + (self._source.waited_seconds if self._source else 0.0)
-        blocked = network.blocked_seconds + (ended.ns - emitted.ns) / 1e9
-        inside = max(0.0, elapsed - idle - blocked)
-        at_work = inside if emitted.at_work is None else emitted.at_work
-        waiting = max(0.0, inside - at_work)
-        return TaskStatistics(
-            vertex=self.description.vertex,
-            index=self.description.index,
-            operators=tuple(self._operators(self._records_in())),
-            elapsed_seconds=elapsed,
-            busy_seconds=inside - waiting,
-            waiting_seconds=waiting,
-            idle_seconds=idle,
-            blocked_seconds=blocked,
-            source_window=self._window.bounds() if self._source else None,
-            sink_window=self._window.bounds() if self._is_sink else None,
-            latency=self._latency.to_bytes() if self._is_sink else None,
-            **self._counted.with_metrics(
-                measured(
-                    network,
-                    self._services,
-                    self.chain,
-                    ended.process_seconds - started.process_seconds,
-                )
-            ),
-            checkpoint_pause_ms=1e3 * self._longest_pause,
-        )
-
-    def _counts(self) -> Counts:
-        """What it has counted, between two batches."""
-        records = self._received if self._source is None else self._source.emitted
-        began = 0.0 if self._started is None else self._started.process_seconds
-        metrics = together([{"cpu_seconds": time.process_time() - began}, *self.chain.metrics()])
-        return counts_of(
-            self.description,
-            self._operators(records),
-            self._counted.with_metrics(metrics),
-        )
-
-    def _now(self) -> _Moment:
-        at_work = self._thread.seconds_at_work() if self._thread is not None else None
-        return _Moment(self._clock.now_ns(), time.process_time(), at_work)
-
-    def _operators(self, records: int) -> list[OperatorStatistics]:
-        """What they have counted, of so many records into the first."""
-        first = self.description.operators[0].name
-        found = [OperatorStatistics(first, 0, records)] if self._source else []
-        found += self.chain.statistics(records)
-        unopened = self.description.operators[len(found) :]
-        found += [OperatorStatistics(operator.name, 0, 0) for operator in unopened]
-        return self._counted.with_operators(found)
-
-    def _records(self) -> tuple[int, int]:
-        """Records into the task, or out of its source; and out of its last operator."""
-        records = self._records_in()
-        return records, self._operators(records)[-1].records_out
-
-    def _records_in(self) -> int:
-        return self._received if self._source is None else self._source.records
-
-    def _open_outputs(self) -> tuple[Deliver, dict[str, dict[str, Deliver]]]:
-        """Where the chain's records go, and those of side outputs, by operator and output."""
-        emits: list[Deliver] = []
-        side_emits: dict[str, dict[str, list[Deliver]]] = {}
-        for output in self.description.outputs:
-            pickle = self.description.pickles(output)
-            gate = open_output_gate(self._network, output.partitioner, output.channels, pickle)
-            self._gates.append(gate)
-            emit = emitting(gate.emit, self._services)
-            if output.side_output is None:
-                emits.append(emit)
-            else:
-                operator, name = output.side_output
-                side_emits.setdefault(operator, {}).setdefault(name, []).append(emit)
-        sides = {
-            operator: {name: _emit_to_all(emits) for name, emits in outputs.items()}
-            for operator, outputs in side_emits.items()
-        }
-        return _emit_to_all(emits) if emits else self._observe, sides
-
-    def _observe(self, _out: Any, stamps: list[int] | None = None) -> None:
-        if stamps:
-            self._latency.record_many(stamps, self._clock.now_ns())
+        return self._figures.statistics()
 
     def _check_cancelled(self) -> None:
         if self._cancelled.is_set():
             raise Cancelled("the task was cancelled")
 
-    def _restart_latency(self) -> None:
-        self._latency = LatencyHistogram()
-
     def _run_from_gate(self, receive: Receive) -> None:
-        process, deliver = self.chain.process, self._deliver
+        process, deliver, figures = self.chain.process, self._deliver, self._figures
         element = receive()
-        self._window.begin()
+        figures.window.begin()
         while element is not None:
             if type(element) is Control:
                 self._pass_on(element)
@@ -472,9 +347,9 @@ class Task:
                     self.chain.fails_behind()
                     raise
                 del out  # the next has its memory, which is in the caches
-                self._received += len(element)
+                figures.received += len(element)
                 if markers:
-                    self._window.pass_marker()
+                    figures.window.pass_marker()
             element = receive()
 
     def _pass_on(self, control: Control, stretch: Stretch | None = None) -> None:
@@ -489,8 +364,7 @@ class Task:
         elif self._snapshots is not None:
             self._write_snapshot(control.epoch)
         if control.epoch is not None or self.chain.reaches_outputs(stretch):
-            for gate in self._gates:
-                gate.send_control(control)
+            self._outputs.send_control(control)
         self._tell_time()
 
     def _then_tell_time(self, deliver: Deliver, makers: list[BatchFunction]) -> Deliver:
@@ -536,28 +410,6 @@ class Task:
         ).start()
 
 
-def _with_results(deliver: Deliver, holders: Sequence[BatchFunction]) -> Deliver:
-    """As `deliver`; markers leave with the results that these operators give for their records."""
-
-    def deliver_with_results(out: Any, stamps: list[int] | None = None) -> None:
-        for holder in holders:
-            stamps = holder.hold_markers(stamps or [])
-        deliver(out, stamps)
-
-    return deliver_with_results
-
-
-def _emit_to_all(emits: list[Deliver]) -> Deliver:
-    if len(emits) == 1:
-        return emits[0]
-
-    def emit_to_all(out: Any, stamps: list[int] | None = None) -> None:
-        for emit in emits:
-            emit(out, stamps)
-
-    return emit_to_all
-
-
 def _rescuers(
     operators: Sequence[LogicalOperator],
     side_outputs: Mapping[str, Mapping[str, Deliver]],
@@ -574,16 +426,6 @@ def _rescuers(
             check = None if following is None else following.operator.properties.check
             found[operator.name] = ServiceRescuer(services, failing, check)
     return found
-
-
-class _Moment(NamedTuple):
-    """The clocks of a task, read together."""
-
-    ns: int
-    process_seconds: float
-    """CPU time of the process."""
-    at_work: float | None
-    """Of the task's thread, since the task began."""
 
 
 _AGAIN_SECONDS = 1.0

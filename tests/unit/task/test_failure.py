@@ -86,7 +86,7 @@ def test_operator_record_and_the_users_frames(form: Any) -> None:
     assert "in fail_on_three" in failure.traceback
     assert "engine/task" not in failure.traceback
     assert "ValueError: three" not in failure.traceback  # which is in `error`
-    assert "engine/task/chain.py" in failure.full_traceback
+    assert "engine/task/runs.py" in failure.full_traceback
     assert failure.full_traceback.endswith("ValueError: three\n")
 
 

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 
-from engine.task.thread_time import ThreadTime
+from engine.task.figures import ThreadTime
 from tests.waiting import wait_until
 
 

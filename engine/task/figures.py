@@ -1,0 +1,294 @@
+"""What a task has counted and measured: for statistics of the job, and for its snapshots."""
+
+from __future__ import annotations
+
+import resource
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from engine.checkpoint import TaskSnapshot
+from engine.deployment.description import OperatorStatistics, TaskDescription, TaskStatistics
+from engine.deployment.services import Services
+from engine.graph.sink import SinkOperator
+from engine.graph.watermark import START_OF_TIME
+from engine.metric import METRICS, together
+from engine.network import LatencyHistogram, Network, NetworkStatistics
+from engine.task.chain import Chain
+from engine.task.clock import Clock
+from engine.task.source import SourceLoop
+from engine.task.window import SteadyWindow
+
+Counts = Mapping[str, Mapping[str, Any]]
+"""See `TaskSnapshot.counts`."""
+
+
+class Figures:
+    """All figures of a task. Any thread may ask for them; the rest is for that of the task."""
+
+    def __init__(
+        self,
+        description: TaskDescription,
+        chain: Chain,
+        source: SourceLoop | None,
+        network: Network,
+        services: Services,
+        clock: Clock,
+    ) -> None:
+        self._description = description
+        self._chain = chain
+        self._source = source
+        self._network = network
+        self._services = services
+        self._clock = clock
+        self.received = 0
+        """Records that came through the input gate."""
+        self._is_sink = isinstance(description.operators[-1].operator, SinkOperator)
+        self._latency = LatencyHistogram()
+        self.window = SteadyWindow(
+            description.config.warmup_seconds, clock, self._records, self._restart_latency
+        )
+        self._thread: ThreadTime | None = None
+        self._started: _Moment | None = None
+        self._emitted: _Moment | None = None
+        self._ended: _Moment | None = None
+        self._last: TaskStatistics | None = None
+        self._counted = Counted()
+        self._longest_pause = 0.0
+        """Seconds that it took to gather what the task was."""
+
+    def start(self) -> None:
+        """Begin; in the thread of the task."""
+        self._thread = ThreadTime()
+        self._started = self._now()
+
+    def go_on(self, kept: Sequence[TaskSnapshot]) -> None:
+        """Count on from what these tasks had counted."""
+        self._counted = Counted.of(kept, self._description)
+
+    def has_paused(self, seconds: float) -> None:
+        """Take in how long a snapshot has kept the task."""
+        self._longest_pause = max(self._longest_pause, seconds)
+
+    def has_emitted(self) -> None:
+        """Take in that the last record has left the chain."""
+        self.window.end()
+        self._emitted = self._now()
+
+    def end(self) -> TaskStatistics:
+        """The last figures, which are those from then on."""
+        self._ended = self._now()
+        self._last = self.statistics()
+        return self._last
+
+    def observe(self, _out: Any, stamps: list[int] | None = None) -> None:
+        """Take in markers that have come to the end."""
+        if stamps:
+            self._latency.record_many(stamps, self._clock.now_ns())
+
+    def _restart_latency(self) -> None:
+        self._latency = LatencyHistogram()
+
+    def statistics(self) -> TaskStatistics:
+        """What the task has done up to now."""
+        if self._last is not None:
+            return self._last
+        network = self._network.statistics()
+        now = self._now()
+        started, ended = self._started or now, self._ended or now
+        emitted = self._emitted or ended
+        elapsed = (ended.ns - started.ns) / 1e9
+        idle = network.idle_seconds + (self._source.waited_seconds if self._source else 0.0)
+        blocked = network.blocked_seconds + (ended.ns - emitted.ns) / 1e9
+        inside = max(0.0, elapsed - idle - blocked)
+        at_work = inside if emitted.at_work is None else emitted.at_work
+        waiting = max(0.0, inside - at_work)
+        return TaskStatistics(
+            vertex=self._description.vertex,
+            index=self._description.index,
+            operators=tuple(self._operators(self._records_in())),
+            elapsed_seconds=elapsed,
+            busy_seconds=inside - waiting,
+            waiting_seconds=waiting,
+            idle_seconds=idle,
+            blocked_seconds=blocked,
+            source_window=self.window.bounds() if self._source else None,
+            sink_window=self.window.bounds() if self._is_sink else None,
+            latency=self._latency.to_bytes() if self._is_sink else None,
+            **self._counted.with_metrics(
+                _measured(
+                    network,
+                    self._services,
+                    self._chain,
+                    ended.process_seconds - started.process_seconds,
+                )
+            ),
+            checkpoint_pause_ms=1e3 * self._longest_pause,
+        )
+
+    def counts(self) -> Counts:
+        """What the task has counted, between two batches."""
+        records = self.received if self._source is None else self._source.emitted
+        began = 0.0 if self._started is None else self._started.process_seconds
+        metrics = together([{"cpu_seconds": time.process_time() - began}, *self._chain.metrics()])
+        return _counts_of(
+            self._description,
+            self._operators(records),
+            self._counted.with_metrics(metrics),
+        )
+
+    def _now(self) -> _Moment:
+        at_work = self._thread.seconds_at_work() if self._thread is not None else None
+        return _Moment(self._clock.now_ns(), time.process_time(), at_work)
+
+    def _operators(self, records: int) -> list[OperatorStatistics]:
+        """What they have counted, of so many records into the first."""
+        first = self._description.operators[0].name
+        found = [OperatorStatistics(first, 0, records)] if self._source else []
+        found += self._chain.statistics(records)
+        unopened = self._description.operators[len(found) :]
+        found += [OperatorStatistics(operator.name, 0, 0) for operator in unopened]
+        return self._counted.with_operators(found)
+
+    def _records(self) -> tuple[int, int]:
+        """Records into the task, or out of its source; and out of its last operator."""
+        records = self._records_in()
+        return records, self._operators(records)[-1].records_out
+
+    def _records_in(self) -> int:
+        return self.received if self._source is None else self._source.records
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Counts of a task's operators, in their order, and its metrics that go on.
+
+    They are those up to the checkpoint that it goes on from. A record counts once: records behind
+    the checkpoint come again, and are counted then. So counts of a job that went on after failures
+    are those of one without.
+    """
+
+    operators: tuple[OperatorStatistics, ...] = ()
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, kept: Sequence[TaskSnapshot], description: TaskDescription) -> Counted:
+        """The counts of the tasks, one or several, whose place this one takes."""
+        index, parallelism = description.index, description.parallelism
+        ours = [each for each in kept if each.index % parallelism == index]
+        operators = []
+        for operator in description.operators:
+            total = OperatorStatistics(operator.name, 0, 0)
+            for each in ours:
+                if operator.identity in each.counts:
+                    total += OperatorStatistics(operator.name, **each.counts[operator.identity])
+            operators.append(total)
+        first = description.operators[0].identity
+        alike = [each.counts.get("", {}) for each in ours if each.chain[:1] == (first,)]
+        names = {name for counts in alike for name in counts if name in METRICS}
+        metrics = {name: sum(counts.get(name, 0) for counts in alike) for name in names}
+        return cls(tuple(operators), metrics)
+
+    def with_operators(self, since: list[OperatorStatistics]) -> list[OperatorStatistics]:
+        """The counts, with what the operators have counted since."""
+        if not self.operators:
+            return since
+        return [now + before for now, before in zip(since, self.operators, strict=True)]
+
+    def with_metrics(self, since: Mapping[str, Any]) -> dict[str, Any]:
+        """The metrics, with what the task has measured since."""
+        return {name: value + self.metrics.get(name, 0) for name, value in since.items()}
+
+
+class ThreadTime:
+    """The time that a thread was at work, as the kernel counts it.
+
+    It counts from where it is made, for the thread that makes it; any thread may read it. A thread
+    is at work while it has a core, and while it is ready and waits for one: other processes on the
+    machine make it slower, not idle. What is left it slept, or waited for something.
+    """
+
+    def __init__(self) -> None:
+        self._clock = time.pthread_getcpuclockid(threading.get_ident())
+        self._schedule = Path(f"/proc/self/task/{threading.get_native_id()}/schedstat")
+        self._start = self._now()
+
+    def seconds_at_work(self) -> float | None:
+        """Since the start; None where the kernel does not tell, and once the thread has ended."""
+        now = self._now()
+        return None if now is None or self._start is None else now - self._start
+
+    def _now(self) -> float | None:
+        try:
+            # Nanoseconds on a core (of the last tick), ready without one, and how often it had one.
+            _, ready_ns, turns = self._schedule.read_bytes().split()
+            on_core = time.clock_gettime(self._clock)
+        except (OSError, ValueError):
+            return None
+        return on_core + int(ready_ns) / 1e9 if int(turns) else None
+
+
+class _Moment(NamedTuple):
+    """The clocks of a task, read together."""
+
+    ns: int
+    process_seconds: float
+    """CPU time of the process."""
+    at_work: float | None
+    """Of the task's thread, since the task began."""
+
+
+def _counts_of(
+    description: TaskDescription,
+    operators: Sequence[OperatorStatistics],
+    metrics: Mapping[str, Any],
+) -> Counts:
+    """The counts of a task, for its snapshot."""
+    found: dict[str, dict[str, Any]] = {}
+    for operator, told in zip(description.operators, operators, strict=True):
+        found[operator.identity] = {
+            name: value for name, value in asdict(told).items() if value and name != "name"
+        } | {"records_in": told.records_in, "records_out": told.records_out}
+    found[""] = {name: value for name, value in metrics.items() if METRICS[name].goes_on and value}
+    return found
+
+
+def _measured(
+    network: NetworkStatistics, services: Services, chain: Chain, cpu_seconds: float
+) -> dict[str, Any]:
+    """The metrics of a task up to now; `cpu_seconds` is the CPU time that it has taken."""
+    process = {
+        "cpu_seconds": cpu_seconds,
+        "memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    }
+    return together(
+        [process, _of_network(network), _of_time(chain), *services.metrics(), *chain.metrics()]
+    )
+
+
+def _of_time(chain: Chain) -> Mapping[str, Any]:
+    watermark = chain.watermark
+    behind = 0.0 if watermark == START_OF_TIME else time.time() * 1e3 - watermark / 1e3
+    return {"watermark_lag_ms": max(0.0, behind)}
+
+
+def _of_network(network: NetworkStatistics) -> Mapping[str, Any]:
+    inputs, outputs = network.inputs, network.outputs
+    interruptions = (output.longest_interruption_seconds for output in outputs)
+    uncertainties = (output.clock_uncertainty_seconds for output in outputs)
+    return {
+        "backlog_bytes": network.backlog_bytes,
+        "input_backlog_bytes": sum(each.backlog_bytes for each in inputs),
+        "sent_bytes": sum(output.bytes for output in outputs),
+        "received_bytes": sum(each.bytes for each in inputs),
+        "reconnects": sum(output.reconnects for output in outputs),
+        "retransmitted_frames": sum(output.retransmitted_frames for output in outputs),
+        "longest_interruption_ms": 1e3 * max(interruptions, default=0.0),
+        "clock_uncertainty_us": 1e6 * max(uncertainties, default=0.0),
+        "refused_connections": network.refused_connections,
+        "dropped_messages": network.dropped_messages,
+        "checkpoint_alignment_ms": 1e3 * network.longest_barrier_wait_seconds,
+    }

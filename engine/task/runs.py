@@ -1,0 +1,182 @@
+"""What takes a batch through one operator.
+
+Around a user's function of records there is one loop over the batch, and nothing else. Each run
+tells of itself, and of the record that it was at, as an exception passes through it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+from engine.columns import is_columns, refusal
+from engine.graph.failing import Failing
+from engine.network import Paired
+
+Run = Callable[[Any], Any]
+Tell = Callable[[], Failing]
+"""Called as an exception passes through an operator."""
+
+
+def unchanged(batch: Any) -> Any:
+    """The batch itself."""
+    return batch
+
+
+def records_only(name: str, hint: str | None, tell: Tell) -> Run:
+    """Raise TypeError for columns."""
+
+    def run(batch: Any) -> Any:
+        if is_columns(batch):
+            tell()
+            raise refusal(name, batch, hint)
+        return batch
+
+    return run
+
+
+def unpaired(batch: Any) -> Any:
+    """Pairs as a list of tuples."""
+    return batch.to_list() if type(batch) is Paired else batch
+
+
+def in_turn(runs: tuple[Run, ...]) -> Run:
+    """One behind the other."""
+
+    def process(batch: Any) -> Any:
+        for run in runs:
+            batch = run(batch)
+        return batch
+
+    return process
+
+
+def of_map(function: Callable[[Any], Any], tell: Tell) -> Run:
+    """A user's function that gives one record for each."""
+
+    def run(batch: list[Any]) -> list[Any]:
+        if len(batch) == 1:  # a comprehension costs more than the call that it makes
+            record = batch[0]
+            try:
+                return [function(record)]
+            except BaseException:
+                tell().on(record)
+                raise
+        records = iter(batch)
+        try:
+            return [function(record) for record in records]
+        except BaseException:
+            tell().at(batch, records)
+            raise
+
+    return run
+
+
+def of_filter(function: Callable[[Any], Any], counter: list[int], tell: Tell) -> Run:
+    """A user's function that is true for those to keep."""
+
+    def run(batch: list[Any]) -> list[Any]:
+        records = iter(batch)
+        try:
+            out = [record for record in records if function(record)]
+        except BaseException:
+            tell().at(batch, records)
+            raise
+        counter[0] += len(out)
+        return out
+
+    return run
+
+
+def of_flat_map(function: Callable[[Any], Any], counter: list[int], tell: Tell) -> Run:
+    """A user's function that gives any number of records for each."""
+
+    def run(batch: list[Any]) -> list[Any]:
+        out: list[Any] = []
+        record = None
+        try:
+            for record in batch:
+                out += function(record)
+        except BaseException as error:
+            tell().on(record)
+            if isinstance(error, TypeError):
+                raise _explained(error) from None
+            raise
+        counter[0] += len(out)
+        return out
+
+    return run
+
+
+def _explained(error: TypeError) -> TypeError:
+    """In place of what Python says where the function of `flat_map` returned no iterable."""
+    here = error.__traceback__
+    found = re.match("'(.*)' object is not iterable", str(error))
+    if found is None or here is None or here.tb_next is not None:
+        return error
+    kind = found.group(1)
+    returned = "None" if kind == "NoneType" else f"an object of type {kind}"
+    return TypeError(
+        f"the function of flat_map returned {returned}, expected an iterable of records\n\n"
+        "hint: return a list: [] for no record, [record] for one"
+    )
+
+
+def counted(function: Run, counter: list[int], tell: Tell) -> Run:
+    """As the function, with its records counted; it is not called with an empty list."""
+
+    def run(batch: Any) -> Any:
+        if type(batch) is list and not batch:  # neither records nor columns: nothing came
+            return batch
+        try:
+            out = function(batch)
+            if type(out) is not list:
+                check_batch(out, "process")
+            counter[0] += len(out)
+            return out
+        except BaseException:
+            tell()
+            raise
+
+    return run
+
+
+def limited(function: Run, counter: list[int], limit: float, reached: Callable[[], None]) -> Run:
+    """As the function; `reached` is called once when so many have been counted."""
+
+    def run(batch: Any) -> Any:
+        nonlocal limit
+        out = function(batch)
+        if counter[0] >= limit:
+            limit = math.inf
+            reached()
+        return out
+
+    return run
+
+
+def check_batch(out: object, method: str) -> None:
+    """Raise TypeError unless the method has given a batch."""
+    if not isinstance(out, list | Paired) and not is_columns(out):
+        raise TypeError(
+            f"{method}() gave {type(out).__name__} {out!r:.80}, expected a list of records or a "
+            "pyarrow.RecordBatch\n\nhint: [] for no record, [record] for one"
+        )
+
+
+def of_sink(write: Callable[[Any], None], tell: Tell) -> Run:
+    """A sink's `write`, which is called with no empty batch."""
+
+    def run(batch: Any) -> Any:
+        if not len(batch):
+            return batch
+        try:
+            write(batch)
+        except BaseException:
+            tell()
+            raise
+        return batch
+
+    return run
