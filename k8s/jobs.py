@@ -17,7 +17,7 @@ from engine.cli.main import read_config, run
 from engine.cli.program import bind_pipeline, load_pipeline
 from engine.config import JobConfig
 from engine.errors import ConfigError
-from engine.job import Plan
+from engine.plan import Plan
 from k8s.manifests import FOLDER, Document, clusters, of_kind, spec
 
 T = TypeVar("T")

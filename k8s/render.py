@@ -15,7 +15,7 @@ import yaml
 from engine.cli.main import read_settings
 from engine.config import JobConfig, read_file
 from engine.errors import ConfigError
-from engine.job import Plan
+from engine.plan import Plan
 from k8s.jobs import plan, settings, settings_path, settings_volume
 from k8s.lifetime import check_lifetime, set_lifetime
 from k8s.manifests import Cluster, Document, Group, clusters, component, name, of_kind

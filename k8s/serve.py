@@ -16,7 +16,7 @@ from engine.cli.program import load_pipeline
 from engine.config import JobConfig
 from engine.errors import ConfigError
 from engine.gateway import GatewaySettings
-from engine.job import Plan
+from engine.plan import Plan
 from k8s.jobs import located, plan
 from k8s.manifests import Document, component, name, of_kind, pods, spec
 from k8s.options import Options, asked, dress, give_gpus, one, prefer_spot

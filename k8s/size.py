@@ -13,9 +13,9 @@ from engine.config import JobConfig
 from engine.errors import PlacementError
 from engine.graph.execution import ExecutionGraph
 from engine.graph.job import JobVertex
-from engine.job import Plan
 from engine.placement.nodes import Node
 from engine.placement.place import place
+from engine.plan import Plan
 
 
 def pods_needed(plan: Plan, shapes: Mapping[str, Mapping[str, float]]) -> dict[str, int]:

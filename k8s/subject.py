@@ -14,7 +14,7 @@ import click
 
 from engine.config import JobConfig
 from engine.errors import ConfigError, EngineError
-from engine.job import Plan
+from engine.plan import Plan
 from k8s import manifests
 from k8s.jobs import jobs
 from k8s.manifests import FOLDER, Cluster, Document, Pod, built, load, walk

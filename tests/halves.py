@@ -14,7 +14,8 @@ from engine.errors import JobStopped
 from engine.graph.context import TaskContext
 from engine.graph.operator import Properties
 from engine.graph.source import SourceOperator, SourceReader
-from engine.job import JobHandle, Plan
+from engine.job import JobHandle
+from engine.plan import Plan
 from engine.testing.threads import ThreadLauncher
 from tests.waiting import wait_until
 

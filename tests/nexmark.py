@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from engine.columns import is_columns
 from engine.config import JobConfig
-from engine.job import JobHandle, Plan
+from engine.job import JobHandle
+from engine.plan import Plan
 from engine.report.result import JobResult
 from engine.testing.threads import ThreadLauncher
 from operators.sinks import Collect

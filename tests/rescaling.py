@@ -23,7 +23,8 @@ import pyarrow as pa
 
 from engine.config import JobConfig
 from engine.errors import CheckpointError, JobCancelled
-from engine.job import JobHandle, Plan
+from engine.job import JobHandle
+from engine.plan import Plan
 from engine.testing.threads import ThreadLauncher
 from operators import (
     ListState,

@@ -28,7 +28,8 @@ from engine.cli.stop import SIGTERM_STATUS, stopped_by_signals
 from engine.config import JobConfig, Progress, Runtime, Strategy, Transport
 from engine.distribution import DISTRIBUTION
 from engine.errors import ConfigError, EngineError, JobCancelled, JobStopped, is_debugging
-from engine.job import Plan, finished, open_launcher, submit
+from engine.job import finished, open_launcher, submit
+from engine.plan import Plan
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -9,13 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from engine.column_values import field_of
 from engine.columns import import_pyarrow, is_columns, rows
-from engine.gateway.request import Response, response, said_in_json
+from engine.gateway.request import REQUEST, Response, response, said_in_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-REQUEST = "_request"
-"""The column with the ids of requests."""
 
 
 def is_schema(schema: object) -> bool:

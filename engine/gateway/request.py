@@ -5,12 +5,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
+from itertools import islice
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from engine.gateway.form import Part, parts_of
 from engine.json_values import ENCODER
+
+IDS = (1 << 63) - 1
+"""The bits of an id."""
+REQUEST = "_request"
+"""The column with the ids of requests."""
 
 
 @dataclass(slots=True)
@@ -111,6 +117,30 @@ class Request:
         return Response(self.id, status, b"".join(lines), body)
 
 
+def request_of(record: Any, depth: int = 0) -> Request | None:
+    """The request that a record is, or has among its items, or among theirs."""
+    if isinstance(record, Request):
+        return record
+    if isinstance(record, dict):
+        if type(name := record.get(REQUEST)) is int:  # a row of columns
+            return Request(name & IDS, "", "", b"", b"", float("inf"))
+        items: Any = record.values()
+    elif isinstance(record, list | tuple):
+        items = record
+    elif is_dataclass(record) and not isinstance(record, Response):
+        items = [getattr(record, each.name, None) for each in fields(record)]
+    else:
+        return None
+    for item in items:
+        if isinstance(item, Request):
+            return item
+    if depth < _DEEPEST:
+        for item in islice(items, _MOST_ITEMS):
+            if (found := request_of(item, depth + 1)) is not None:
+                return found
+    return None
+
+
 def said_in_json(body: bytes) -> Any:
     """The value of a JSON text. Raises ValueError, also for NaN and infinity."""
     try:
@@ -167,3 +197,6 @@ _JSON = b"content-type: application/json\r\n"
 _NAME = re.compile("[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _LEAST_STATUS, _MOST_STATUS = 200, 599
+_DEEPEST = 2
+_MOST_ITEMS = 16
+"""So deep, and among so many items at the beginning, a request is looked for in others."""

@@ -8,13 +8,11 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields, is_dataclass
-from itertools import islice
+from dataclasses import dataclass
 from typing import Any
 
 from engine.errors import ConfigError, GraphError
-from engine.gateway.columns import REQUEST
-from engine.gateway.request import Request, Response, response
+from engine.gateway.request import IDS, REQUEST, Request, Response, request_of, response
 from engine.graph.execution import ExecutionGraph, ExecutionVertex
 from engine.graph.operator import Properties
 from engine.network import HttpGateway, HttpReplies
@@ -271,7 +269,7 @@ class Gateway(Service):
                     self._send(send, [each])
                 return
             name = replies[0].id
-            if type(name) is int and self._ways.reaches(name & _IDS):
+            if type(name) is int and self._ways.reaches(name & IDS):
                 self.rescue([{REQUEST: name}], f"respond(): {_told(error)}")
             else:
                 logger.error(f"respond() got an answer to {_shown(name)}, expected a request's id")
@@ -336,10 +334,10 @@ class Gateway(Service):
         if (abandoned := self._ways.abandoned()) != self._abandoned:
             self._abandoned = abandoned
             self._wary_until = now + self._plan.timeout_seconds
-        first = _request_of(records[0])
+        first = request_of(records[0])
         if now > self._wary_until and (first is None or first.deadline > now):
             return records
-        return [each for each in records if not self._is_abandoned(_request_of(each), now)]
+        return [each for each in records if not self._is_abandoned(request_of(each), now)]
 
     def _is_abandoned(self, request: Request | None, now: float) -> bool:
         if request is None:
@@ -352,7 +350,7 @@ class Gateway(Service):
 
         If the task gets requests alone, a record that has lost its request is logged and left out.
         """
-        requests = [_request_of(record) for record in records]
+        requests = [request_of(record) for record in records]
         found = [each for each in requests if each and self._ways.reaches(each.id)]
         lost = len(records) - len(found)
         if lost and not self._plan.is_of_requests:
@@ -406,30 +404,6 @@ def gateway_in_use() -> Gateway:
     return gateway
 
 
-def _request_of(record: Any, depth: int = 0) -> Request | None:
-    """The request that a record is, or has among its items, or among theirs."""
-    if isinstance(record, Request):
-        return record
-    if isinstance(record, dict):
-        if type(name := record.get(REQUEST)) is int:  # a row of columns
-            return Request(name & _IDS, "", "", b"", b"", float("inf"))
-        items: Any = record.values()
-    elif isinstance(record, list | tuple):
-        items = record
-    elif is_dataclass(record) and not isinstance(record, Response):
-        items = [getattr(record, each.name, None) for each in fields(record)]
-    else:
-        return None
-    for item in items:
-        if isinstance(item, Request):
-            return item
-    if depth < _DEEPEST:
-        for item in islice(items, _MOST_ITEMS):
-            if (found := _request_of(item, depth + 1)) is not None:
-                return found
-    return None
-
-
 def _told(error: BaseException) -> str:
     """Its type and what it says; whatever that raises."""
     try:
@@ -450,8 +424,4 @@ _IN_USE_HINT = "another port may be free; port=0 takes any that is"
 _of_thread = threading.local()
 _LOCAL, _TCP, _KEY = "http", "http-tcp", "http-key"
 _GATEWAY_SHIFT = 48  # as in rust/http/src/slots.rs
-_IDS = (1 << 63) - 1
 _LOOK_SECONDS = 0.01
-_DEEPEST = 2
-_MOST_ITEMS = 16
-"""So deep, and among so many items at the beginning, a request is looked for in others."""

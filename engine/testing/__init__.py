@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from engine.config import JobConfig
-from engine.job import JobHandle, Pipelines, Plan
+from engine.job import JobHandle
+from engine.plan import Pipelines, Plan
 from engine.testing.threads import ThreadLauncher
 from engine.testing.unchanged import leaves_records
 from engine.testing.virtual_clock import VirtualClock

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import yaml
 
 from engine.errors import EngineError
-from engine.job import Plan
 from engine.placement.place import place
+from engine.plan import Plan
 from k8s.check.finding import Finding, say
 from k8s.jobs import NotHere
 from k8s.manifests import Cluster, Document, matches, name, namespace, spec

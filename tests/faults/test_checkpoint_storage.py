@@ -22,7 +22,8 @@ import pytest
 import engine
 from engine.errors import Fenced, StorageError
 from engine.graph.context import TaskContext
-from engine.job import JobHandle, Plan
+from engine.job import JobHandle
+from engine.plan import Plan
 from engine.testing.threads import ThreadLauncher
 from operators import source
 from operators.sinks import JsonLines

@@ -15,7 +15,8 @@ import pytest
 import engine
 from engine.config import JobConfig
 from engine.driver.launcher import Launcher
-from engine.job import JobHandle, Plan
+from engine.job import JobHandle
+from engine.plan import Plan
 from engine.report.result import JobResult
 from engine.testing.threads import ThreadLauncher
 from operators import Pipeline, TaskContext, source

@@ -17,8 +17,9 @@ from engine.deployment.description import TaskDescription
 from engine.deployment.reply import pack
 from engine.driver.launcher import DrainingNode, WorkerDied, WorkerHandle
 from engine.errors import DriverLost
-from engine.job import JobHandle, Plan
+from engine.job import JobHandle
 from engine.placement.nodes import Node
+from engine.plan import Plan
 from engine.testing.threads import ThreadLauncher
 from tests.integration import checkpointed
 from tests.integration.checkpointed import expected, found, held, left_over, newest

@@ -25,9 +25,9 @@ from engine.config import JobConfig
 from engine.graph.batch_operator import BatchFunction, BatchOperator
 from engine.graph.context import TaskContext
 from engine.graph.logical import LogicalOperator
-from engine.job import Plan
 from engine.network import Network, open_output_gate
 from engine.partitioner import Hash
+from engine.plan import Plan
 from engine.record import comparable_key, dict_key
 from engine.state import KeyedState
 from engine.task.chain import Chain

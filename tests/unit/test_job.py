@@ -10,7 +10,7 @@ import pytest
 import engine
 from engine.config import JobConfig
 from engine.errors import ConfigError
-from engine.job import Plan
+from engine.plan import Plan
 from engine.testing import run
 from engine.testing.threads import ThreadLauncher
 from operators import Stream, source

@@ -12,7 +12,8 @@ import pytest
 import engine
 from engine.config import JobConfig
 from engine.errors import JobCancelled, OperatorError
-from engine.job import JobHandle, Plan
+from engine.job import JobHandle
+from engine.plan import Plan
 from engine.testing.threads import ThreadLauncher
 from operators import Stream, source
 from operators.sinks import Collect, Counts

@@ -13,9 +13,9 @@ import engine
 from engine.config import JobConfig
 from engine.deployment.folders import plan_folders
 from engine.errors import CheckpointError
-from engine.job import Plan
 from engine.placement.nodes import Node
 from engine.placement.place import place
+from engine.plan import Plan
 from engine.service import Peer, Service, Site
 from operators import source
 from operators.sinks import Discard, JsonLines

@@ -21,10 +21,11 @@ from engine.driver.local.launcher import LocalLauncher
 from engine.driver.wiring import channel_peers, describe_tasks, service_peers
 from engine.host.imports import ImportPath
 from engine.host.worker import Worker
-from engine.job import JobHandle, Plan
+from engine.job import JobHandle
 from engine.network import Cancelled, NetworkError
 from engine.placement.nodes import Node
 from engine.placement.place import Placement
+from engine.plan import Plan
 from engine.testing.threads import ThreadLauncher
 from operators import Pipeline, source
 from operators.sinks import Collect

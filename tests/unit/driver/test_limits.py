@@ -13,7 +13,7 @@ from engine.graph.batch_operator import BatchFunction, BatchOperator, Plain
 from engine.graph.context import TaskContext
 from engine.graph.execution import ExecutionGraph
 from engine.graph.operator import Properties
-from engine.job import Plan
+from engine.plan import Plan
 from operators import Stream, source
 from operators.sinks import Discard
 from operators.sources import Collection

@@ -30,9 +30,9 @@ from engine.errors import (
     StartError,
     WorkerLost,
 )
-from engine.job import Plan
 from engine.placement.nodes import Node
 from engine.placement.place import Placement
+from engine.plan import Plan
 from operators import source
 from operators.sinks import Collect
 from operators.sources import Collection as Numbers

@@ -21,7 +21,8 @@ from engine.errors import (
 from engine.graph.batch_operator import BatchFunction, BatchOperator
 from engine.graph.context import TaskContext
 from engine.graph.sink import SinkOperator, SinkWriter
-from engine.job import JobHandle, Plan
+from engine.job import JobHandle
+from engine.plan import Plan
 from engine.state import KeyedState
 from engine.testing.threads import ThreadLauncher
 from operators import (

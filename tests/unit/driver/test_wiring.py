@@ -6,9 +6,9 @@ import pytest
 
 from engine.config import JobConfig
 from engine.driver.wiring import channel_in_words, describe_tasks
-from engine.job import Plan
 from engine.placement.nodes import Node
 from engine.placement.place import place
+from engine.plan import Plan
 from operators import source
 from operators.sinks import Discard
 from operators.sources import Collection

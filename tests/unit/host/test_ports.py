@@ -13,10 +13,10 @@ import engine
 from engine.config import JobConfig
 from engine.errors import ConfigError, StartError
 from engine.host.ports import check_ports, listen
-from engine.job import Plan
 from engine.network import Network
 from engine.placement.nodes import Node
 from engine.placement.place import Placement
+from engine.plan import Plan
 from engine.testing.threads import ThreadLauncher
 from pipelines.model_broadcast import model_broadcast
 from pipelines.word_count import word_count

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from engine.config import JobConfig
 from engine.errors import PlacementError
-from engine.job import Plan
 from engine.placement.nodes import Node
 from engine.placement.place import place
+from engine.plan import Plan
 from k8s.size import most_channels, pod_memory, pods_needed
 from operators import Pipeline, source
 from operators.sinks import Collect

@@ -13,10 +13,10 @@ from engine.config import JobConfig
 from engine.errors import ConfigError, GraphError, ModelError
 from engine.graph import TaskContext, logical_graph
 from engine.graph.chaining import chain
-from engine.job import Plan
 from engine.model import Descriptor, Layout, Package
 from engine.network import Cancelled, ChannelLost
 from engine.partitioner import Broadcast
+from engine.plan import Plan
 from operators import source
 from operators.broadcast import Publish
 from operators.sinks import Collect

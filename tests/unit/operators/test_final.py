@@ -11,7 +11,8 @@ import pytest
 import engine.testing
 from engine import GraphError
 from engine.config import JobConfig
-from engine.job import JobHandle, Plan
+from engine.job import JobHandle
+from engine.plan import Plan
 from engine.testing.threads import ThreadLauncher
 from operators import Count, First, Max, Mean, Min, Stream, Sum, source
 from operators.sinks import Collect, Discard

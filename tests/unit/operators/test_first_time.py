@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from engine.config import JobConfig
-from engine.job import JobHandle, Plan
+from engine.job import JobHandle
+from engine.plan import Plan
 from engine.report.result import JobResult
 from engine.testing import run
 from engine.testing.threads import ThreadLauncher

@@ -15,7 +15,8 @@ import engine
 from engine.checkpoint import CheckpointLog, open_storage
 from engine.graph import TaskContext
 from engine.graph.watermark import Watermark
-from engine.job import JobHandle, Plan
+from engine.job import JobHandle
+from engine.plan import Plan
 from engine.task.drift import Drift
 from engine.testing import VirtualClock, run
 from engine.testing.threads import ThreadLauncher

@@ -10,8 +10,9 @@ import pytest
 import engine.testing
 from engine import GraphError
 from engine.config import JobConfig
-from engine.job import JobHandle, Plan
+from engine.job import JobHandle
 from engine.network import Cancelled
+from engine.plan import Plan
 from engine.task.rescue import Rescuer
 from engine.testing.threads import ThreadLauncher
 from operators import Stream, source

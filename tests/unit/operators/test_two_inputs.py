@@ -11,7 +11,8 @@ from engine.config import JobConfig
 from engine.errors import GraphError
 from engine.graph import logical_graph
 from engine.graph.declaration import shown
-from engine.job import JobHandle, Plan
+from engine.job import JobHandle
+from engine.plan import Plan
 from engine.testing import VirtualClock, run
 from engine.testing.threads import ThreadLauncher
 from operators import BatchFunction, BatchOperator, Properties, Stream, TaskContext, source

@@ -13,8 +13,9 @@ import pytest
 from engine.config import JobConfig
 from engine.deployment.description import OperatorStatistics, TaskStatistics, Window
 from engine.graph.context import TaskContext
-from engine.job import JobHandle, Plan
+from engine.job import JobHandle
 from engine.network import LatencyHistogram
+from engine.plan import Plan
 from engine.report.result import JobResult
 from engine.report.statistics import JobStatistics
 from engine.testing.threads import ThreadLauncher

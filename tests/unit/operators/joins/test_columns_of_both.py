@@ -14,7 +14,8 @@ import pytest
 from engine.config import JobConfig
 from engine.errors import JobStopped, OperatorError
 from engine.graph import TaskContext
-from engine.job import JobHandle, Plan
+from engine.job import JobHandle
+from engine.plan import Plan
 from engine.state import KeyedState
 from engine.testing import run
 from engine.testing.threads import ThreadLauncher

@@ -14,7 +14,8 @@ from engine.config import JobConfig
 from engine.errors import GraphError, OperatorError
 from engine.graph.context import TaskContext
 from engine.graph.watermark import Watermark
-from engine.job import JobHandle, JobResult, Plan
+from engine.job import JobHandle, JobResult
+from engine.plan import Plan
 from engine.testing import VirtualClock, run
 from engine.testing.threads import ThreadLauncher
 from operators import CountWindow, KeyedStream, Session, Sliding, Stream, Tumbling, source

@@ -19,7 +19,8 @@ import pyarrow.compute as pc
 import pytest
 
 from engine.config import JobConfig
-from engine.job import JobHandle, Plan
+from engine.job import JobHandle
+from engine.plan import Plan
 from engine.testing.threads import ThreadLauncher
 from operators import Accumulator, KeyedStream, Session, Sliding, Stream, Tumbling, source
 from operators.sinks import Collect

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from engine.config import JobConfig
-from engine.job import JobHandle, Plan
+from engine.job import JobHandle
+from engine.plan import Plan
 from engine.testing.threads import ThreadLauncher
 from operators import Session, Sliding, Stream, Sum, Tumbling, source
 from operators.sinks import Collect

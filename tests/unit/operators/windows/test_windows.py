@@ -13,7 +13,8 @@ import pytest
 
 import engine
 from engine.config import JobConfig
-from engine.job import JobHandle, Plan
+from engine.job import JobHandle
+from engine.plan import Plan
 from engine.testing import VirtualClock, run
 from engine.testing.threads import ThreadLauncher
 from operators import (
