@@ -606,7 +606,7 @@ class Stream(Generic[T]):
         def __getattr__(self, name: str) -> Any:
             from operators.keyed_stream import KeyedStream
 
-            if name in vars(KeyedStream) and not name.startswith("_"):
+            if not name.startswith("_") and hasattr(KeyedStream, name):
                 raise GraphError(
                     f".{name}() needs to know what the key of a record is, expected .key_by(...) "
                     "before it",

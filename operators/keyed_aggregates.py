@@ -1,0 +1,200 @@
+"""What is computed of the records of each key in Rust: methods of keyed streams."""
+
+from typing import Any, Generic, TypeVar
+
+from engine.errors import GraphError
+from engine.graph.declaration import Input
+from engine.graph.operator import OnError
+from operators.aggregates import (
+    Aggregation,
+    Count,
+    CountDistinct,
+    Emit,
+    First,
+    Last,
+    Max,
+    Mean,
+    Min,
+    NativeAggregate,
+    Quantile,
+    Quantiles,
+    Sum,
+    Top,
+    check_aggregations,
+    check_emit,
+)
+from operators.keys import Key
+from operators.stream import Stream, check_on_error, then
+
+K = TypeVar("K")
+
+
+class KeyedAggregates(Generic[K]):
+    """The aggregations of a `KeyedStream`, which says when they emit, and what."""
+
+    def __init__(self, inputs: tuple[Input, ...], key: Key, paired: bool) -> None:
+        self._inputs = inputs
+        self._key = key
+        self._paired = paired
+
+    def count(self, *, emit: Emit = "updates", on_error: OnError = "fail") -> Stream[tuple[K, int]]:
+        """How many records each key has had."""
+        return self._aggregate("count", Count(), emit, on_error)
+
+    def sum(
+        self,
+        item: int | str | None = None,
+        *,
+        emit: Emit = "updates",
+        on_error: OnError = "fail",
+    ) -> Stream[tuple[K, Any]]:
+        """The sum of an item of the records, or of the records themselves; integers exactly.
+
+        Decimals, Fractions, complex numbers and timedeltas add up as in Python; of NumPy's numbers
+        it is the sum of Python's.
+        """
+        return self._aggregate("sum", Sum(item), emit, on_error)
+
+    def min(
+        self,
+        item: int | str | None = None,
+        *,
+        emit: Emit = "updates",
+        on_error: OnError = "fail",
+    ) -> Stream[tuple[K, Any]]:
+        """The least of an item of the records, or of the records themselves: of what has an order.
+
+        Which of NaN and a number it is depends on the order in which they come: neither is less
+        than the other, so that NaN stays where it comes first, and is passed over elsewhere.
+        """
+        return self._aggregate("min", Min(item), emit, on_error)
+
+    def max(
+        self,
+        item: int | str | None = None,
+        *,
+        emit: Emit = "updates",
+        on_error: OnError = "fail",
+    ) -> Stream[tuple[K, Any]]:
+        """The greatest of an item of the records, or of the records themselves; NaN as in `min`."""
+        return self._aggregate("max", Max(item), emit, on_error)
+
+    def mean(
+        self,
+        item: int | str | None = None,
+        *,
+        emit: Emit = "updates",
+        on_error: OnError = "fail",
+    ) -> Stream[tuple[K, Any]]:
+        """The mean of an item of the records, or of the records themselves.
+
+        It is the sum divided by the count: a float, or what Python gives of Decimals, Fractions,
+        complex numbers and timedeltas.
+        """
+        return self._aggregate("mean", Mean(item), emit, on_error)
+
+    def first(
+        self,
+        item: int | str | None = None,
+        *,
+        emit: Emit = "updates",
+        on_error: OnError = "fail",
+    ) -> Stream[tuple[K, Any]]:
+        """The first that each key had of an item of the records, or of the records themselves."""
+        return self._aggregate("first", First(item), emit, on_error)
+
+    def last(
+        self,
+        item: int | str | None = None,
+        *,
+        emit: Emit = "updates",
+        on_error: OnError = "fail",
+    ) -> Stream[tuple[K, Any]]:
+        """The last that each key had of an item of the records, or of the records themselves.
+
+        >>> import engine.testing
+        >>> from operators import source
+        >>> from operators.sinks import Collect
+        >>> from operators.sources import Collection
+        >>> prices = source(Collection([("tea", 2), ("cup", 5), ("tea", 3)])).key_by(0)
+        >>> engine.testing.run(prices.last(1, emit="final").sink(Collect()))["collect"]
+        [('tea', 3), ('cup', 5)]
+        """
+        return self._aggregate("last", Last(item), emit, on_error)
+
+    def count_distinct(
+        self,
+        item: int | str | None = None,
+        *,
+        emit: Emit = "updates",
+        on_error: OnError = "fail",
+    ) -> Stream[tuple[K, int]]:
+        """How many different values each key had, exactly: each is kept while the job runs.
+
+        >>> import engine.testing
+        >>> from operators import source
+        >>> from operators.sinks import Collect
+        >>> from operators.sources import Collection
+        >>> pages = source(Collection([("ann", "/"), ("ann", "/a"), ("ann", "/")])).key_by(0)
+        >>> engine.testing.run(pages.count_distinct(1, emit="final").sink(Collect()))["collect"]
+        [('ann', 2)]
+        """
+        return self._aggregate("count_distinct", CountDistinct(item), emit, on_error)
+
+    def top(
+        self,
+        item: int | str | None = None,
+        most: int = 10,
+        *,
+        emit: Emit = "updates",
+        on_error: OnError = "fail",
+    ) -> Stream[tuple[K, list[tuple[Any, int]]]]:
+        """The values that each key had most often, with how often; see `WindowedStream.top`.
+
+        Each value is counted for as long as the job runs.
+
+        >>> import engine.testing
+        >>> from operators import source
+        >>> from operators.sinks import Collect
+        >>> from operators.sources import Collection
+        >>> pages = source(Collection([("ann", page) for page in "abcbab"])).key_by(0)
+        >>> engine.testing.run(pages.top(1, 2, emit="final").sink(Collect()))["collect"]
+        [('ann', [('b', 3), ('a', 2)])]
+        """
+        return self._aggregate("top", Top(item, most), emit, on_error)
+
+    def aggregate(
+        self, *, emit: Emit = "updates", on_error: OnError = "fail", **aggregations: Aggregation
+    ) -> Stream[tuple[K, dict[str, Any]]]:
+        """Several aggregations at once, by name: the value of a key is a dict of them.
+
+        Over columns each is a column of that name.
+
+            >>> import engine.testing
+            >>> from operators import Count, Mean, source
+            >>> from operators.sinks import Collect
+            >>> from operators.sources import Collection
+            >>> prices = source(Collection([("tea", 2), ("tea", 3), ("cup", 5)])).key_by(0)
+            >>> totals = prices.aggregate(n=Count(), price=Mean(1), emit="final")
+            >>> engine.testing.run(totals.sink(Collect()))["collect"]
+            [('tea', {'n': 2, 'price': 2.5}), ('cup', {'n': 1, 'price': 5.0})]
+        """
+        check_aggregations(aggregations, None if self._paired else self._key)
+        for name, each in aggregations.items():
+            if isinstance(each, Quantile | Quantiles):
+                raise GraphError(
+                    f"aggregate() got {name}={each!r:.80}, expected windows: it keeps all numbers",
+                    hint=".window(...).aggregate(...) keeps them until a window is gone",
+                )
+        check_emit("aggregate", emit)
+        check_on_error("aggregate", on_error)
+        operator = NativeAggregate.of(aggregations, self._key, emit, on_error, paired=self._paired)
+        return then(self._inputs, operator, "aggregate")
+
+    def _aggregate(
+        self, name: str, aggregation: Aggregation, emit: Emit, on_error: OnError
+    ) -> Stream[Any]:
+        check_emit(name, emit)
+        check_on_error(name, on_error)
+        operator = NativeAggregate.of(aggregation, self._key, emit, on_error, paired=self._paired)
+        return then(self._inputs, operator, name)
