@@ -7,8 +7,8 @@ import signal
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -59,9 +59,9 @@ class Driver:
         servers = {p.pid for p in self.processes() if _parent(p) == self.process.pid}
         return [p for p in self.processes() if _parent(p) in servers]
 
-    def wait_nothing_left(self, seconds: float = 20.0) -> None:
+    def wait_nothing_left(self) -> None:
         """Wait until no process lives and no folder of a job is there."""
-        wait_until(lambda: not self.processes(), seconds)
+        wait_until(lambda: not self.processes())
         assert not list(self.folder.glob("oka-job-*"))
 
     def end(self) -> None:
@@ -82,6 +82,19 @@ def driver(program: str, folder: Path, *arguments: str, **settings: Any) -> Iter
         yield started
     finally:
         started.end()
+
+
+def titled(processes: Iterable[psutil.Process]) -> Iterator[tuple[psutil.Process, str]]:
+    """Those that live, and what each calls itself; one that ends meanwhile is left out."""
+    for process in processes:
+        with suppress(psutil.Error):
+            yield process, " ".join(process.cmdline())
+
+
+def ray_workers() -> list[psutil.Process]:
+    """The processes of the tests' Ray cluster that have a task of a job."""
+    below = titled(psutil.Process().children(recursive=True))
+    return [process for process, title in below if title.startswith("ray::Worker")]
 
 
 def interrupt(started: Driver) -> None:

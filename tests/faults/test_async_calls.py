@@ -59,7 +59,7 @@ def test_nothing_is_left_of_a_thousand_calls(
     with driver(program, tmp_path / "tmp", str(out), str(mark)) as started:
         wait_until(mark.exists)
         os.kill(started.process.pid, number)
-        started.process.wait(20)
+        started.process.wait(60)
         started.wait_nothing_left()
     assert not list(out.glob("part-*"))
 
@@ -71,7 +71,7 @@ def test_a_worker_that_waits_for_calls_takes_little_time(tmp_path: Path) -> None
         wait_until(mark.exists)
         wait_until(lambda: share_of_a_core(started.workers()) < 0.5)  # once all have begun
         os.kill(started.process.pid, signal.SIGINT)
-        started.process.wait(20)
+        started.process.wait(60)
         started.wait_nothing_left()
 
 

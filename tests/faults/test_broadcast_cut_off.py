@@ -61,7 +61,7 @@ def broadcast(cluster: Cluster, cut_off_seconds: float, reconnect_timeout: float
     plug_in = threading.Timer(cut_off_seconds, second.plug_in)
     with driver:
         try:
-            wait_until(lambda: network.counters()[2].received_bytes - before > SIZE / 4, 60.0)
+            wait_until(lambda: network.counters()[2].received_bytes - before > SIZE / 4)
             second.cut_off()
             plug_in.start()
             output, errors = driver.communicate(timeout=90)

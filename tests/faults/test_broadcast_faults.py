@@ -57,7 +57,7 @@ def process_of(handle: engine.JobHandle, vertex: str, index: int = 0) -> int:
         for worker in handle._master._workers
         if worker.task.vertex.startswith(vertex) and worker.task.index == index
     )
-    return int(open_reply(worker.call("process_id").result(10)))
+    return int(open_reply(worker.call("process_id").result(60)))
 
 
 @pytest.mark.parametrize("victim", [("load", 1), ("load", 0), ("function", 0)])
@@ -72,7 +72,7 @@ def test_a_worker_that_is_killed_in_the_middle(
     pid = process_of(handle, *victim)
     os.kill(pid, signal.SIGKILL)
     with pytest.raises(engine.WorkerLost) as caught:
-        handle.wait_finished(20)
+        handle.wait_finished(60)
     handle.wait_stopped()
     assert caught.value.task.startswith(victim[0])
 
@@ -85,7 +85,7 @@ def test_cancel_in_the_middle(runtime: str, tmp_path: Path) -> None:
     wait_until(mark.exists)
     handle.cancel()
     with pytest.raises(engine.JobCancelled):
-        handle.wait_finished(20)
+        handle.wait_finished(60)
     handle.wait_stopped()
 
 
@@ -97,7 +97,7 @@ def test_cancel_while_it_starts(runtime: str, after: float) -> None:
     time.sleep(after)
     handle.cancel()
     with contextlib.suppress(engine.JobCancelled):
-        handle.wait_finished(20)
+        handle.wait_finished(60)
     handle.wait_stopped()
 
 
@@ -127,7 +127,7 @@ def test_cancel_while_a_loader_takes_nothing(runtime: str, tmp_path: Path) -> No
         wait_until(begun.exists)
         handle.cancel()
         with pytest.raises(engine.JobCancelled):
-            handle.wait_finished(20)
+            handle.wait_finished(60)
         handle.wait_stopped()
     finally:
         with contextlib.suppress(ProcessLookupError):
@@ -158,13 +158,13 @@ def test_a_node_that_answers_no_more_is_a_lost_channel(ray_cluster: None, tmp_pa
         tasks = [each for each in handle._master.statistics() if each.vertex.startswith("load")]
         return len(tasks) == 3 and all(each.operators[0].records_in for each in tasks)
 
-    wait_until(have_the_first, 40.0)
+    wait_until(have_the_first)
     pid = process_of(handle, "load", 2)
     os.kill(pid, signal.SIGSTOP)
     go.touch()
     try:
         with pytest.raises(engine.ChannelLost) as caught:
-            handle.wait_finished(40)
+            handle.wait_finished(60)
         handle.wait_stopped()
     finally:
         with contextlib.suppress(ProcessLookupError):
@@ -247,7 +247,7 @@ def test_the_drivers_end_in_the_middle(number: signal.Signals, tmp_path: Path) -
         workers = psutil.Process(driver.pid).children(recursive=True)
         assert len(workers) == 4  # the fork server is one of them
         os.kill(driver.pid, number)
-        driver.wait(timeout=20)
-        _gone, alive = psutil.wait_procs(workers, timeout=20)
+        driver.wait(timeout=60)
+        _gone, alive = psutil.wait_procs(workers, timeout=60)
     assert not alive
     wait_until(lambda: not folder.exists())

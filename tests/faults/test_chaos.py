@@ -24,7 +24,7 @@ import psutil
 import pytest
 
 from tests import jobfolders
-from tests.drivers import Driver
+from tests.drivers import Driver, ray_workers
 from tests.faults.chaos_job import KEYS, RECORDS
 from tests.waiting import wait_until
 
@@ -55,7 +55,7 @@ def victim(driver: Driver, chance: random.Random) -> psutil.Process | None:
 
 def wait_for(driver: Driver, condition: Callable[[], object]) -> None:
     """Until it is true, or the driver has ended."""
-    wait_until(lambda: condition() or driver.process.poll() is not None, seconds=60)
+    wait_until(lambda: condition() or driver.process.poll() is not None)
 
 
 def kill_driver(driver: Driver, _chance: random.Random) -> None:
@@ -160,14 +160,7 @@ class RayDriver(Driver):
         return super().processes() + self.workers()
 
     def workers(self) -> list[psutil.Process]:
-        return [a for a in psutil.Process().children(recursive=True) if is_actor(a)]
-
-
-def is_actor(process: psutil.Process) -> bool:
-    try:
-        return process.name().startswith("ray::Worker")
-    except psutil.Error:
-        return False
+        return ray_workers()
 
 
 def ray_address() -> str:

@@ -70,7 +70,7 @@ def on_small_disk(
     ):
         try:
             inside = Path(f"/proc/{job.pid}/root{disk}")
-            wait_until(lambda: newest(inside) >= 2, seconds=60)
+            wait_until(lambda: newest(inside) >= 2)
             yield job, inside, told
         finally:
             job.kill()
@@ -80,10 +80,10 @@ def on_small_disk(
 def test_a_disk_that_is_full_costs_checkpoints_and_nothing_else(tmp_path: Path) -> None:
     with on_small_disk(tmp_path, RECORDS, progress="line") as (job, inside, told):
         fill(inside / "full")
-        wait_until(lambda: NO_SPACE.search(told.read_text()), seconds=60)
+        wait_until(lambda: NO_SPACE.search(told.read_text()))
         (inside / "full").unlink()
         full_at = newest(inside)
-        wait_until(lambda: newest(inside) >= full_at + 2, seconds=60)
+        wait_until(lambda: newest(inside) >= full_at + 2)
         assert found(tmp_path / "out") != expected(RECORDS)
         (tmp_path / checkpointed.HOLD).unlink()
         assert job.wait(60) == 0, told.read_text()
@@ -115,7 +115,7 @@ def test_an_s3_that_is_away_costs_time_and_nothing_else(
         with held(tmp_path):
             settings = {"checkpoints": "s3://bucket/job", "parallelism": 2}
             job = engine.submit(*checkpointed.job(tmp_path, RECORDS, **settings))
-            wait_until(lambda: job.statistics().checkpoints >= 2, seconds=60)
+            wait_until(lambda: job.statistics().checkpoints >= 2)
             before = memory()
             proxy.away = away
             time.sleep(SECONDS_AWAY)
@@ -159,14 +159,14 @@ def test_files_in_an_s3_that_is_away_are_late_and_nothing_else(
             checkpoint_interval_seconds=0.1,
             restarts=2,
         )
-        wait_until(lambda: job.statistics().checkpoints >= 2, seconds=60)
+        wait_until(lambda: job.statistics().checkpoints >= 2)
         proxy.away = away
         wait_until(lambda: proxy.asked_in_vain)
         if loses:
             (server,) = checkpointed.servers()
             server.children()[0].kill()
             if away == "answers 503":
-                wait_until(lambda: len(re.findall(AWAY, caplog.text)) > 2, 60)
+                wait_until(lambda: len(re.findall(AWAY, caplog.text)) > 2)
         time.sleep(SECONDS_AWAY)
         proxy.away = None
         hold.unlink()

@@ -11,6 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.drivers import ray_workers
+
 PROGRAM = """
 import sys
 
@@ -66,8 +68,7 @@ def ray_address() -> str:
 def workers_of(driver: subprocess.Popen[str], runtime: str) -> list[psutil.Process]:
     if runtime == "local":
         return psutil.Process(driver.pid).children(recursive=True)
-    children = psutil.Process().children(recursive=True)  # the raylets are children of the tests
-    return [child for child in children if child.name().startswith("ray::Worker")]
+    return ray_workers()
 
 
 def end(driver: subprocess.Popen[str], runtime: str, number: signal.Signals) -> None:

@@ -94,7 +94,7 @@ def test_cancel_stops_a_job(runtime: str) -> None:
     wait_until(lambda: handle.statistics().records > 0)
     handle.cancel()
     with pytest.raises(engine.JobCancelled):
-        handle.wait_finished(timeout=10)
+        handle.wait_finished(timeout=60)
     handle.wait_stopped()
 
 
@@ -108,7 +108,7 @@ def test_cancel_stops_a_job_that_sleeps_in_the_users_code(runtime: str) -> None:
     wait_until(lambda: handle.statistics().source_records > 0)
     handle.cancel()
     with pytest.raises(engine.JobCancelled):
-        handle.wait_finished(timeout=10)
+        handle.wait_finished(timeout=60)
     handle.wait_stopped()
 
 

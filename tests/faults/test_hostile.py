@@ -201,7 +201,7 @@ def test_hostile_requests() -> None:
         (worker,) = workers()
         for kind in KINDS.values():  # what they load is not what they keep
             kept.append(send(port, kind(chance)))
-        wait_until(lambda: is_quiet(worker), 60)
+        wait_until(lambda: is_quiet(worker))
         close_all(kept)
         before, most = worker.memory_info().rss, 0
         for number in range(REQUESTS):
@@ -212,20 +212,20 @@ def test_hostile_requests() -> None:
             else:
                 kept.append(client)  # it leaves the server waiting
             if number % 20 == 19:
-                wait_until(ask_well, 60)
+                wait_until(ask_well)
                 answers.update(name for name, answered in reading if answered.result())
                 reading.clear()
                 most = max(most, worker.memory_info().rss)
             if len(kept) > 100:
                 close_all(kept[:50])
                 del kept[:50]
-        wait_until(ask_well, 60)
-        wait_until(lambda: is_quiet(worker), 60)
+        wait_until(ask_well)
+        wait_until(lambda: is_quiet(worker))
         descriptors = worker.num_fds()
         close_all(kept)
         assert is_running(job)
         assert most - before < MOST_MEMORY, f"{before >> 20} MiB, then {most >> 20}"
-        wait_until(lambda: worker.memory_info().rss - before < 16 << 20, 60)
+        wait_until(lambda: worker.memory_info().rss - before < 16 << 20)
         after = worker.memory_info().rss
         job.stop()
         counted = job.wait_finished(60).statistics
@@ -256,7 +256,7 @@ def test_silent_connections_make_room(tmp_path: Path, said: bytes) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, most), most))
     with subprocess.Popen([*command, "--progress", "none"], cwd=tmp_path) as process:
         try:
-            wait_until(lambda: is_ready(port), 60)
+            wait_until(lambda: is_ready(port))
             silent = [send(port, said) for _ in range(220)]
             for _ in range(3):
                 assert Client(port)()[::2] == (200, b"ok")
@@ -273,7 +273,7 @@ def is_quiet(worker: psutil.Process) -> bool:
 
 
 def send(port: int, asked: bytes) -> socket.socket:
-    client = socket.create_connection(("127.0.0.1", port), timeout=10)
+    client = socket.create_connection(("127.0.0.1", port), timeout=60)
     with suppress(OSError):  # it may be cut off before it has said all
         client.sendall(asked)
     return client

@@ -68,7 +68,7 @@ def test_what_a_function_does(
         if "close" not in work:
             wait_until(lambda: len(started.processes()) >= processes)
         os.kill(started.process.pid, number)
-        started.process.wait(20)
+        started.process.wait(60)
         started.wait_nothing_left()
     assert not list(out.glob("part-*"))  # whatever is left has a temporary name
     if number == signal.SIGINT:  # the driver was there to see to the sinks
@@ -87,7 +87,7 @@ def test_what_is_stopped(stopped: str, number: signal.Signals, tmp_path: Path) -
         for victim in victims:
             victim.suspend()
         os.kill(started.process.pid, number)
-        started.process.wait(20)
+        started.process.wait(60)
         started.wait_nothing_left()
 
 
@@ -114,7 +114,7 @@ def test_the_fork_server_is_killed(tmp_path: Path) -> None:
     with driver(program(), tmp_path / "tmp", str(out), str(mark), stderr=-1, text=True) as started:
         run_until_at_work(started, mark)
         psutil.Process(started.process.pid).children()[0].kill()
-        _, told = started.process.communicate(timeout=20)
+        _, told = started.process.communicate(timeout=60)
         assert "WorkerLost: worker of task" in told
         assert "its fork server ended" in told
         started.wait_nothing_left()
@@ -129,6 +129,6 @@ def test_killed_while_the_workers_start(seed: int, tmp_path: Path) -> None:
         wait_until(lambda: psutil.Process(started.process.pid).children())
         time.sleep(random.Random(seed).uniform(0.0, 0.6))  # up to the first records
         os.kill(started.process.pid, signal.SIGKILL)
-        started.process.wait(20)
+        started.process.wait(60)
         wait_until(lambda: not started.processes())
         wait_until(lambda: not list(temporary.glob("oka-job-*")))

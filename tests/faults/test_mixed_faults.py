@@ -256,8 +256,8 @@ def stop_gcs(scene: Scene) -> Told:
 def drain_host(scene: Scene) -> Told:
     host = scene.host()
     drain(scene.cluster, 30, host)
-    wait_until(lambda: not workers(host), 40)
-    wait_until(lambda: not scene.keeper.is_whole(host), 60)
+    wait_until(lambda: not workers(host))
+    wait_until(lambda: not scene.keeper.is_whole(host))
     line = rf"host {host.address} goes in (2\d|30) s: \d tasks? on it moves? to other hosts"
     return Told(f"{host.address} drains", [line])
 
@@ -336,7 +336,7 @@ def running(folder: Path, chance: random.Random) -> Iterator[Scene]:
             keeper.close()
             objects.kill()
     assert not exists(OWN)
-    wait_until(lambda: not marked(), 20)
+    wait_until(lambda: not marked())
 
 
 def check_output(out: Path, work: Work) -> None:
@@ -351,7 +351,7 @@ def check_output(out: Path, work: Work) -> None:
 
 def check_nothing_left(scene: Scene, folder: Path) -> None:
     """No worker, no upload and no folder of the job is there, nor memory that it shared."""
-    wait_until(lambda: not any(workers(host) for host in scene.keeper.hosts), 30)
+    wait_until(lambda: not any(workers(host) for host in scene.keeper.hosts))
     uploads = scene.objects.folder.parent.glob(".*/uploads/*")
     assert not list(uploads)
     made = (folder / FOLDERS).read_text().splitlines()

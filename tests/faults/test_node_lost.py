@@ -40,14 +40,14 @@ def test_tasks_of_a_dead_node_go_on_on_another(cluster: Any, tmp_path: Path) -> 
     with held(tmp_path):
         settings = {"runtime": "ray", "resources": {"*": {"doomed": 1}}}
         job = engine.submit(*checkpointed.job(tmp_path, RECORDS, **settings))
-        wait_until(lambda: newest(tmp_path) >= 2, seconds=60)
+        wait_until(lambda: newest(tmp_path) >= 2)
         assert len(nodes(job)) == 2
         lost = min(nodes(job))
         (raylet,) = (each for each in cluster.worker_nodes if each.node_id == lost)
         cluster.remove_node(raylet, allow_graceful=False)
         wait_until(lambda: lost not in nodes(job), seconds=120)
         before = newest(tmp_path)
-        wait_until(lambda: newest(tmp_path) >= before + 2, seconds=60)
+        wait_until(lambda: newest(tmp_path) >= before + 2)
     result = job.wait_finished(60)
     assert result.statistics.restarts >= 1
     assert found(tmp_path / "out") == expected(RECORDS)

@@ -82,12 +82,12 @@ def test_a_job_waits_for_a_host_to_join_and_for_another_when_that_is_lost(
     with running_cluster(2, cpus=CPUS, name=OWN) as cluster:
         third, fourth = cluster.network.add_host(), cluster.network.add_host()
         with running(cluster, tmp_path, RECORDS, parallelism=3) as (job, told):
-            wait_until(lambda: "4 of 6 workers, waiting for 2 CPUs" in told.read_text(), 60)
+            wait_until(lambda: "4 of 6 workers, waiting for 2 CPUs" in told.read_text())
             time.sleep(delay)
             cluster.join(third, CPUS)
             first = wait_more(tmp_path, 60)
             lose(third)
-            wait_until(lambda: "restart 1 of 10" in told.read_text(), 60)
+            wait_until(lambda: "restart 1 of 10" in told.read_text())
             time.sleep(delay)
             cluster.join(fourth, CPUS)
             again = wait_more(tmp_path, 60)
@@ -108,7 +108,7 @@ def test_a_host_that_is_cut_off_is_left_for_one_that_is_free(tmp_path: Path, spa
         second = cluster.network.hosts[1]
         plug_in = threading.Timer(seconds, second.plug_in)
         with running(cluster, tmp_path, BUSY, parallelism=2) as (job, told):
-            wait_until(lambda: checkpointed.newest(tmp_path) >= 2, 60)
+            wait_until(lambda: checkpointed.newest(tmp_path) >= 2)
             second.cut_off()
             plug_in.start()
             again = wait_more(tmp_path, 120)
@@ -141,11 +141,11 @@ def test_a_cut_heals_or_the_tasks_move_whether_or_not_records_flow(
     with running_cluster(4, resources=slots, name=OWN) as cluster:
         host = cluster.network.hosts[1 if who == "source" else 2]
         with running(cluster, tmp_path, records, **settings) as (job, told):
-            wait_until(lambda: checkpointed.newest(tmp_path) >= 2, 60)
+            wait_until(lambda: checkpointed.newest(tmp_path) >= 2)
             host.cut_off()
             began = time.monotonic()
             if is_long:
-                wait_until(lambda: "moves from" in told.read_text(), 45)
+                wait_until(lambda: "moves from" in told.read_text())
                 print(f"tasks move {time.monotonic() - began:.1f} s after the cut")
             else:
                 time.sleep(3)

@@ -53,7 +53,7 @@ class RunningJob:
         raise AssertionError(f"no worker listens on port {self.port}")
 
     def connect(self) -> socket.socket:
-        return socket.create_connection((self.host, self.port), timeout=30)
+        return socket.create_connection((self.host, self.port), timeout=60)
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningJob]:
     counts = source(Function(words, rate=20_000)).key_by().count().sink(Counts())
     with jobfolders.recorded() as folders:
         handle = engine.submit(counts, parallelism=2, transport="tcp", progress="none")
-        wait_until(lambda: handle.statistics().records > 0, 30.0)
+        wait_until(lambda: handle.statistics().records > 0)
     endpoints = handle._master._answers["deploy"]
     found = re.fullmatch(r"tcp://([0-9a-f]{64})@(.+):(\d+)", endpoints[max(endpoints)]["tcp"])
     assert found is not None
@@ -90,9 +90,9 @@ def undisturbed(job: RunningJob, request: pytest.FixtureRequest) -> Iterator[Non
     refused = job.statistics().refused_connections
     yield
     if "no_key" not in request.node.name:  # that one hangs up by itself
-        wait_until(lambda: job.statistics().refused_connections > refused, 30.0)
+        wait_until(lambda: job.statistics().refused_connections > refused)
     seen = job.statistics().records
-    wait_until(lambda: job.statistics().records > seen + 1000, 30.0)
+    wait_until(lambda: job.statistics().records > seen + 1000)
 
 
 def no_key(_socket: zmq.Socket[bytes], _server: bytes) -> None:
@@ -182,10 +182,10 @@ def test_a_flood_of_half_open_connections(job: RunningJob) -> None:
     with contextlib.ExitStack() as stack, selectors.DefaultSelector() as selector:
         for _ in range(600):
             selector.register(stack.enter_context(job.connect()), selectors.EVENT_READ)
-        wait_until(lambda: job.statistics().refused_connections > refused + 100, 30.0)
+        wait_until(lambda: job.statistics().refused_connections > refused + 100)
         assert worker.memory_info().rss - memory < 16 * 1024 * 1024
         while selector.get_map():
-            ready = [key.fileobj for key, _ in selector.select(timeout=20)]
+            ready = [key.fileobj for key, _ in selector.select(timeout=60)]
             assert ready, f"{len(selector.get_map())} are still open"
             for stranger in ready:
                 assert isinstance(stranger, socket.socket)

@@ -106,7 +106,7 @@ def test_ctrl_c_ends_a_job_whose_stderr_nobody_reads(tmp_path: Path) -> None:
         os.kill(started.process.pid, signal.SIGINT)
         wait_until(lambda: not started.workers())
         os.close(reading)  # the traceback of the interrupt goes where nobody read
-        started.process.wait(20)
+        started.process.wait(60)
         started.wait_nothing_left()
         assert list(out.iterdir()) == []
 
@@ -124,7 +124,7 @@ def test_the_command_line_ends_at_ctrl_c_whoever_reads(stream: str, tmp_path: Pa
         wait_until(lambda: len(started.workers()) == 2)
         time.sleep(1.5)  # a first line of progress
         os.kill(started.process.pid, signal.SIGINT)
-        assert started.process.wait(20) == 130
+        assert started.process.wait(60) == 130
         started.wait_nothing_left()
     os.close(reading)
 
@@ -136,7 +136,7 @@ def test_json_lines_that_nobody_reads_any_more_end_the_job(tmp_path: Path) -> No
         os.close(writing)
         with os.fdopen(reading, "rb") as lines:
             assert json.loads(lines.readline())["schema"] == "oka.progress/1"
-        assert started.process.wait(20) == 1
+        assert started.process.wait(60) == 1
         started.wait_nothing_left()
 
 

@@ -19,6 +19,7 @@ from engine.graph.context import TaskContext
 from engine.graph.sink import SinkOperator, SinkWriter
 from operators import source
 from operators.sources import At, Function
+from tests.drivers import titled
 from tests.waiting import pauses
 
 
@@ -159,5 +160,5 @@ if __name__ == "__main__":
 
 def servers() -> list[psutil.Process]:
     """What local jobs of this process fork their workers from; other children may be Ray's."""
-    children = psutil.Process().children()
-    return [each for each in children if "engine.host.forkserver" in " ".join(each.cmdline())]
+    children = titled(psutil.Process().children())
+    return [process for process, title in children if "engine.host.forkserver" in title]

@@ -150,7 +150,7 @@ def test_a_task_that_waits_for_plasma_is_cancelled(ray_cluster: None) -> None:
     sent = Descriptor("plasma", 1, "late", layout, 7, 1, ray.cloudpickle.dumps(pending))
     threading.Timer(0.3, store.cancel).start()
     with pytest.raises(Cancelled):
-        store.model(sent).wait(30)
+        store.model(sent).wait(60)
     with pytest.raises(TimeoutError, match="model 'late' version 1"):
         ModelStore(0, None, JobConfig(runtime="ray")).model(sent).wait(0.05)
     ray.cancel(pending, force=True)
@@ -366,9 +366,9 @@ def test_channels_give_every_task_what_was_published(
     publisher, *receivers = nodes.stores
     with ThreadPoolExecutor(1) as pool:
         published = pool.submit(publisher.publish, pack(value), "channels")
-        sent = Descriptor.decode(published.result(20).encode())
-        models = [store.model(sent).wait(20) for store in receivers]
-        pool.submit(publisher.finish).result(20)
+        sent = Descriptor.decode(published.result(60).encode())
+        models = [store.model(sent).wait(60) for store in receivers]
+        pool.submit(publisher.finish).result(60)
     for model in models:
         found = model.value()
         if kind == "folder":
@@ -394,9 +394,9 @@ def test_memory_is_free_once_no_one_holds_a_model(nodes: Nodes) -> None:
     for version in range(1, 4):
         sent = publisher.publish(pack(bytes([version]) * 2_000_000), "channels")
         for store in receivers:
-            assert store.model(sent).wait(20).buffer[-1] == version
+            assert store.model(sent).wait(60).buffer[-1] == version
     sent = publisher.publish(pack(bytes(2_000_000)), "channels")
-    views = [store.model(sent).wait(20).value() for store in receivers]
+    views = [store.model(sent).wait(60).value() for store in receivers]
     publisher.finish()
     assert [view[0] for view in views] == [0, 0, 0]
     del views
@@ -409,7 +409,7 @@ def test_a_model_that_one_task_never_reads_is_freed_all_the_same(nodes: Nodes) -
     for _ in range(3):
         sent = publisher.publish(pack(bytes(2_000_000)), "channels")
         for store in receivers[1:]:
-            store.model(sent).wait(20)
+            store.model(sent).wait(60)
         receivers[0].model(sent)
     publisher.finish()
     gc.collect()
@@ -435,7 +435,7 @@ def test_a_node_that_is_gone_is_an_error_of_the_publisher_alone(nodes: Nodes) ->
 
     with pytest.raises(ChannelLost, match=r"model 'model' version 3 could not be published in"):
         publish()
-    assert [len(neighbour.model(one).wait(20).buffer) for one in sent] == [2_000_000] * 2
+    assert [len(neighbour.model(one).wait(60).buffer) for one in sent] == [2_000_000] * 2
 
 
 def test_s3_shared_per_node_is_downloaded_once_for_each(
@@ -446,7 +446,7 @@ def test_s3_shared_per_node_is_downloaded_once_for_each(
     settings = Settings(s3_url=url, s3_endpoint=endpoint, share_per_node=True)
     sent = publisher.publish(pack(folder), "s3", settings=settings)
     for store in receivers:
-        assert digest(store.model(sent).wait(20)) == (1, "digits", digests(folder))
+        assert digest(store.model(sent).wait(60)) == (1, "digits", digests(folder))
     publisher.finish()
 
 
@@ -459,7 +459,7 @@ def test_s3_that_is_gone_fails_every_task_of_the_node(
     sent = Descriptor("s3", 3, "gone", layout, 0, 1, reference)
     for task in (2, 3):
         with pytest.raises((EngineError, ChannelLost), match="model 'gone' version 3 could not be"):
-            nodes.stores[task].model(sent).wait(20)
+            nodes.stores[task].model(sent).wait(60)
 
 
 @pytest.mark.parametrize("via", ["channels", "s3", "s3 shared"])
@@ -487,7 +487,7 @@ def test_a_job_moves_models(
 def test_tasks_of_one_node_map_one_copy(nodes: Nodes) -> None:
     publisher, *receivers = nodes.stores
     sent = publisher.publish(pack(bytes(2_000_000)), "channels")
-    models = [store.model(sent).wait(20) for store in receivers]
+    models = [store.model(sent).wait(60) for store in receivers]
     neighbour, leader, follower = (inode(addresses(model)) for model in models)
     assert leader == follower != neighbour
     publisher.finish()
@@ -517,5 +517,5 @@ def test_a_model_in_s3_goes_through_channels_too(
         pack(f"{url}/digits"), "channels", settings=Settings(s3_endpoint=endpoint)
     )
     for receiver in receivers:
-        assert digest(receiver.model(sent).wait(20)) == (1, "digits", digests(folder))
+        assert digest(receiver.model(sent).wait(60)) == (1, "digits", digests(folder))
     publisher.finish()

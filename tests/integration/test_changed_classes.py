@@ -94,7 +94,7 @@ def stopped(folder: Path, keeps: str, *more: str) -> None:
     """Run the job until it has taken what it can, and stop it with a savepoint."""
     with run(folder, keeps, *more) as driver:
         before = newest(folder)
-        wait_until(lambda: newest(folder) >= before + 2, seconds=60)
+        wait_until(lambda: newest(folder) >= before + 2)
         told = ["savepoint", str(folder / "checkpoints"), "--name", f"at-{before}", "--stop"]
         assert CliRunner().invoke(commands, told).output == f"at-{before}\n"
         _, error = driver.communicate(timeout=60)

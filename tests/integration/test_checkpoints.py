@@ -14,7 +14,6 @@ from contextlib import suppress
 from pathlib import Path
 from random import Random
 
-import psutil
 import pytest
 from click.testing import CliRunner
 
@@ -28,6 +27,7 @@ from engine.graph.source import SourceOperator
 from operators import source
 from operators.sinks import Collect, Discard, JsonLines
 from operators.sources import At, Collection, Function
+from tests.drivers import ray_workers
 from tests.integration import checkpointed
 from tests.integration.checkpointed import HOLD, expected, found, held, left_over, newest
 from tests.waiting import pauses, wait_until
@@ -42,7 +42,7 @@ def driver(folder: Path, **settings: object) -> subprocess.Popen[bytes]:
 
 
 def wait_for_epoch(folder: Path, epoch: int) -> None:
-    wait_until(lambda: newest(folder) >= epoch, seconds=60)
+    wait_until(lambda: newest(folder) >= epoch)
 
 
 def test_a_job_with_checkpoints_makes_its_output_final_epoch_by_epoch(tmp_path: Path) -> None:
@@ -78,8 +78,7 @@ def test_a_job_that_is_over_ends_again_with_the_same(tmp_path: Path) -> None:
 def workers(runtime: str) -> list[int]:
     """The processes of the job that runs in this one."""
     if runtime == "ray":
-        started = psutil.Process().children(recursive=True)
-        return [each.pid for each in started if each.name().startswith("ray::Worker")]
+        return [each.pid for each in ray_workers()]
     (server,) = checkpointed.servers()
     return [each.pid for each in server.children()]
 
@@ -204,9 +203,9 @@ def test_a_job_goes_on_with_another_parallelism(
             )
             wait_for_epoch(tmp_path, newest(tmp_path) + 1)
             name = f"of-{parallelism}"
-            job.savepoint(name, stop="now", timeout=30)
+            job.savepoint(name, stop="now", timeout=60)
             with pytest.raises(JobCancelled, match="was stopped with the savepoint"):
-                job.wait_finished(30)
+                job.wait_finished(60)
     checkpointed.run(tmp_path, RECORDS, parallelism=last, resume="latest")
     assert found(tmp_path / "out") == expected(RECORDS)
     assert left_over(tmp_path / "out") == []
@@ -217,7 +216,7 @@ def test_a_running_job_is_rescaled(tmp_path: Path) -> None:
         job = engine.submit(*checkpointed.job(tmp_path, RECORDS))
         for parallelism in (4, 3):
             wait_for_epoch(tmp_path, newest(tmp_path) + 2)
-            job.rescale(parallelism, timeout=30)
+            job.rescale(parallelism, timeout=60)
     result = job.wait_finished(60)
     assert result.config.parallelism == 3
     assert found(tmp_path / "out") == expected(RECORDS)
@@ -230,12 +229,12 @@ def test_a_job_that_is_stopped_while_it_is_rescaled_ends(tmp_path: Path) -> None
         wait_for_epoch(tmp_path, 1)
         job.stop()
         with suppress(CheckpointError):  # it may be over before
-            job.rescale(3, timeout=30)
+            job.rescale(3, timeout=60)
         job.wait_finished(60)
     with held(tmp_path / "other"):
         job = engine.submit(*checkpointed.job(tmp_path / "other", RECORDS))
         wait_for_epoch(tmp_path / "other", 1)
-        job.rescale(3, timeout=30)
+        job.rescale(3, timeout=60)
         job.stop()
         job.wait_finished(60)
 
@@ -248,7 +247,7 @@ def test_what_a_job_cannot_be_rescaled_to_is_refused_while_it_runs(tmp_path: Pat
             with pytest.raises(GraphError, match=r"parallelism is .*, expected an integer >= 1"):
                 job.rescale(wrong)  # type: ignore[arg-type]
         with pytest.raises(CheckpointError, match=r"16 ports, and the tasks .* listen on"):
-            job.rescale(9, timeout=30)
+            job.rescale(9, timeout=60)
         folder = str(tmp_path / "checkpoints")
         done = CliRunner().invoke(commands, ["rescale", folder, "-p", "9"])
         assert "16 ports, and the tasks" in str(done.exception)
@@ -260,7 +259,7 @@ def test_two_who_rescale_at_once_are_told(tmp_path: Path) -> None:
     with held(tmp_path), ThreadPoolExecutor() as pool:
         job = engine.submit(*checkpointed.job(tmp_path, RECORDS))
         wait_for_epoch(tmp_path, 1)
-        asked = [pool.submit(job.rescale, tasks, timeout=30) for tasks in (3, 4)]
+        asked = [pool.submit(job.rescale, tasks, timeout=60) for tasks in (3, 4)]
         told = [each.exception() for each in asked]
     assert None in told
     for error in filter(None, told):
@@ -273,11 +272,11 @@ def test_two_who_rescale_at_once_are_told(tmp_path: Path) -> None:
 def test_a_savepoint_stays_and_its_name_is_taken_once(tmp_path: Path) -> None:
     with held(tmp_path):
         job = engine.submit(*checkpointed.job(tmp_path, RECORDS))
-        epoch = job.savepoint("kept", timeout=30)
+        epoch = job.savepoint("kept", timeout=60)
         with pytest.raises(CheckpointError, match="there is a savepoint 'kept'"):
-            job.savepoint("kept", timeout=30)
-        last = job.savepoint("end", stop="drain", timeout=30)
-    job.wait_finished(30)
+            job.savepoint("kept", timeout=60)
+        last = job.savepoint("end", stop="drain", timeout=60)
+    job.wait_finished(60)
     log = CheckpointLog(open_storage(tmp_path / "checkpoints"))
     assert {name: each.epoch for name, each in log.savepoints().items()} == {
         "kept": epoch,
@@ -285,7 +284,7 @@ def test_a_savepoint_stays_and_its_name_is_taken_once(tmp_path: Path) -> None:
     }
     assert all(task.finished for task in log.savepoints()["end"].tasks)
     with pytest.raises(CheckpointError, match="the job has ended"):
-        job.savepoint("late", timeout=30)
+        job.savepoint("late", timeout=60)
 
 
 def test_a_job_is_rescaled_while_it_runs(tmp_path: Path) -> None:

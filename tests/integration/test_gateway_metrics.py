@@ -24,7 +24,7 @@ def test_a_scrape_tells_of_all_gateways_of_the_port(gateways: int, tmp_path: Pat
 
     def answer(request: Request) -> Response:
         if request.query:
-            wait_until((tmp_path / "go").exists, 60)
+            wait_until((tmp_path / "go").exists)
         return request.reply("ok")
 
     def handle(requests: Stream[Request]) -> Stream[Response]:
@@ -41,7 +41,7 @@ def test_a_scrape_tells_of_all_gateways_of_the_port(gateways: int, tmp_path: Pat
         assert [scraped(port) for _ in range(12)] == [(0, (12, 0, 0, 0))] * 12
         waiting = threads.map(ask, ["/?waits"] * 12)
         try:
-            wait_until(lambda: scraped(port) == (12, (12, 0, 0, 0)), 60)
+            wait_until(lambda: scraped(port) == (12, (12, 0, 0, 0)))
         finally:
             (tmp_path / "go").touch()
         assert list(waiting) == [200] * 12

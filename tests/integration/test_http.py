@@ -62,7 +62,7 @@ def served(
     requests = source(HttpSource(port, **settings)).on_nodes(0)
     job = engine.submit(handle(requests).respond(), runtime=runtime, progress="none", **config)
     try:
-        wait_until(lambda: is_ready(port) or not is_running(job), 60)
+        wait_until(lambda: is_ready(port) or not is_running(job))
         yield port, job
     finally:
         job.cancel()
@@ -548,14 +548,14 @@ def test_it_is_ready_when_the_first_model_is(tmp_path: Path) -> None:
         return False
 
     try:
-        wait_until(lambda: says("/-/healthz", 200), 60)
+        wait_until(lambda: says("/-/healthz", 200))
         wait_until(lambda: says("/-/readyz", 503))
         (tmp_path / "model").write_text("the model")
         (tmp_path / "model").rename(tmp_path / "models" / "1")
         wait_until((tmp_path / "loading").exists)
         assert says("/-/readyz", 503)
         (tmp_path / "go").touch()
-        wait_until(lambda: says("/-/readyz", 200), 60)
+        wait_until(lambda: says("/-/readyz", 200))
         assert Client(port)()[::2] == (200, b"the model")
     finally:
         job.cancel()
@@ -597,7 +597,7 @@ def test_https() -> None:
         return False
 
     try:
-        wait_until(is_there, 60)
+        wait_until(is_there)
         with pytest.raises(ssl.SSLCertVerificationError):
             ask(ssl.create_default_context())
         with pytest.raises((OSError, http.client.HTTPException)):
@@ -667,12 +667,12 @@ def test_sigterm_drains_where_it_is_asked_to(tmp_path: Path, is_in_time: bool) -
         subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process,
         ThreadPoolExecutor(1) as clients,
     ):
-        wait_until(lambda: is_ready(port), 60)
+        wait_until(lambda: is_ready(port))
         asked = clients.submit(Client(port))
         wait_until((tmp_path / "begun").exists)
         process.terminate()
         if is_in_time:
-            wait_until(lambda: not is_ready(port), 60)
+            wait_until(lambda: not is_ready(port))
             assert Client(port)()[0] == 503
             (tmp_path / "go").touch()
             assert asked.result()[::2] == (200, b"done")
@@ -698,7 +698,7 @@ def test_behind_a_failure_it_serves_again(tmp_path: Path) -> None:
     config = {"parallelism": 2, "checkpoints": str(tmp_path / "checkpoints")}
     with served(handle, config=config) as (port, job):
         assert Client(port)("POST", "/", b"die")[0] == 503
-        wait_until(lambda: is_ready(port), 60)
+        wait_until(lambda: is_ready(port))
         assert Client(port)("POST", "/", b"die")[::2] == (200, b"alive")
         assert is_running(job)
 
@@ -750,7 +750,7 @@ def test_gateways_on_several_nodes(ray_cluster: None, encryption: bool) -> None:
     answers = requests.rebalance().map(events).with_parallelism(1).on_nodes(1).respond()
     job = engine.submit(answers, runtime="ray", encryption=encryption, progress="none")
     try:
-        wait_until(lambda: is_ready(port) or not is_running(job), 60)
+        wait_until(lambda: is_ready(port) or not is_running(job))
         found: set[tuple[bytes, bool]] = set()
 
         def ask() -> bool:
@@ -762,7 +762,7 @@ def test_gateways_on_several_nodes(ray_cluster: None, encryption: bool) -> None:
             found.add((gateway, True))
             return len(found) == 2
 
-        wait_until(ask, 60)
+        wait_until(ask)
         assert found == {(b"0", True), (b"1", True)}
         job.stop()
         assert job.wait_finished(60).statistics.requests_answered >= 4

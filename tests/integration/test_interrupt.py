@@ -62,7 +62,7 @@ def until_at_work(tmp_path: Path) -> None:
         parts = (tmp_path / "out").glob(".part-*")
         return [part.stat().st_size for part in parts if ".claim" not in part.name]
 
-    wait_until(lambda: any(drafts()), 60)
+    wait_until(lambda: any(drafts()))
 
 
 def written(tmp_path: Path) -> list[int]:
@@ -101,7 +101,7 @@ def test_the_first_lets_through_what_was_emitted(tmp_path: Path, program: str) -
 
 def test_the_second_ends_at_once(tmp_path: Path, program: str) -> None:
     with oka(tmp_path, program, "stays=true") as started:
-        wait_until(lambda: list((tmp_path / "out").glob(".part-*")), 60)
+        wait_until(lambda: list((tmp_path / "out").glob(".part-*")))
         interrupt(started)
         assert started.process.stderr is not None
         assert "stopping: " in started.process.stderr.readline()

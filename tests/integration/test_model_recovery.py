@@ -61,12 +61,12 @@ def test_a_worker_is_killed_before_and_behind_a_swap(tmp_path: Path, seed: int) 
     put(tmp_path, 1)
     with held(tmp_path):
         job = engine.submit(*model_job.job(tmp_path, restarts=100))
-        wait_until(lambda: versions(tmp_path) == {1}, seconds=60)
+        wait_until(lambda: versions(tmp_path) == {1})
         kill_one(chance, workers("local"))
         put(tmp_path, 2)
-        wait_until(lambda: 2 in versions(tmp_path), seconds=60)
+        wait_until(lambda: 2 in versions(tmp_path))
         kill_one(chance, workers("local"))
-        wait_until(lambda: restarts(job) >= 2, seconds=60)
+        wait_until(lambda: restarts(job) >= 2)
     assert job.wait_finished(60).statistics.restarts >= 2
     check(tmp_path)
     assert versions(tmp_path) == {1, 2}
@@ -96,10 +96,10 @@ def test_models_come_again_with_their_versions(tmp_path: Path, runtime: str, see
 def test_a_driver_is_killed_and_another_goes_on(tmp_path: Path, when: str) -> None:
     put(tmp_path, 1)
     with held(tmp_path), driver(tmp_path) as first:
-        wait_until(lambda: versions(tmp_path) == {1}, seconds=60)
+        wait_until(lambda: versions(tmp_path) == {1})
         if when == "behind":
             put(tmp_path, 2)
-            wait_until(lambda: 2 in versions(tmp_path), seconds=60)
+            wait_until(lambda: 2 in versions(tmp_path))
         first.send_signal(signal.SIGKILL)
     if when == "before":
         put(tmp_path, 2)
@@ -116,12 +116,12 @@ def test_a_source_of_models_that_has_ended_gives_the_last_again(tmp_path: Path) 
     """Also where a task that reads it has ended as well, and where another parallelism goes on."""
     with held(tmp_path):
         job = engine.submit(*model_job.of_one(tmp_path))
-        wait_until(lambda: len(answered(tmp_path)) > RECORDS // 2, seconds=60)
+        wait_until(lambda: len(answered(tmp_path)) > RECORDS // 2)
         wait_for_epoch(tmp_path, newest(tmp_path) + 2)
         last = CheckpointLog(open_storage(tmp_path / "checkpoints")).manifests()[-1]
         assert len([task for task in last.tasks if task.finished]) == 3
         os.kill(workers("local")[1], signal.SIGKILL)
-        wait_until(lambda: restarts(job) >= 1, seconds=60)
+        wait_until(lambda: restarts(job) >= 1)
         wait_for_epoch(tmp_path, newest(tmp_path) + 2)
         job.rescale(3, timeout=60)
     job.wait_finished(60)
@@ -134,9 +134,9 @@ def test_no_checkpoint_begins_before_there_is_a_model(tmp_path: Path) -> None:
     (tmp_path / "models").mkdir()
     with held(tmp_path):
         job = engine.submit(*model_job.job(tmp_path, checkpoint_interval_seconds=0.01))
-        wait_until(lambda: job.statistics().source_records > 0, seconds=60)
+        wait_until(lambda: job.statistics().source_records > 0)
         put(tmp_path, 1)
-        wait_until(lambda: versions(tmp_path) == {1}, seconds=60)
+        wait_until(lambda: versions(tmp_path) == {1})
     job.wait_finished(60)
     check(tmp_path)
 

@@ -119,14 +119,14 @@ def test_jobs_that_start_at_once_share_what_is_free() -> None:
     """Each node has room for two of their tasks, and each job would rather have the first two."""
     settings = {"runtime": "ray", "resources": {"*": {"cpus": 4}}, "progress": "none"}
     jobs = [engine.submit(random_word_count(60, 8), **settings) for _ in range(3)]
-    wait_until(lambda: all(job.statistics().records for job in jobs), 60)
+    wait_until(lambda: all(job.statistics().records for job in jobs))
     found = Counter(worker.node.id for job in jobs for worker in job._master._workers)
     assert sorted(found.values()) == [2, 2, 2]
     with pytest.raises(engine.PlacementError, match="cpus 0 free of 8"):
         engine.execute(word_count(), runtime="ray", start_timeout_seconds=0)
     for job in jobs:
         job.stop()
-        result = job.wait_finished(30)
+        result = job.wait_finished(60)
         assert sum(result.output.values()) == result.statistics.source_records
 
 
@@ -229,7 +229,7 @@ def kill_all(program: subprocess.Popen[str]) -> None:
         members = psutil.Process(program.pid).children(recursive=True)
         for process in (psutil.Process(program.pid), *members):
             process.kill()
-        psutil.wait_procs(members, timeout=20)
+        psutil.wait_procs(members, timeout=60)
 
 
 def planned(environment: dict[str, str]) -> str:
@@ -241,7 +241,7 @@ def planned(environment: dict[str, str]) -> str:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=40,  # 5 s on a quiet machine; Ray itself tries for a quarter of an hour
+        timeout=60,  # 5 s on a quiet machine; Ray itself tries for a quarter of an hour
         check=False,
     )
     assert done.returncode == 1, done.stdout + done.stderr

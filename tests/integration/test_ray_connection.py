@@ -122,7 +122,7 @@ def test_a_task_of_ray_runs_jobs_and_an_actor_keeps_one() -> None:
             return getattr(self.job, method)()
 
     keeper = Keeper.remote()
-    wait_until(lambda: ray.get(keeper.call.remote("statistics")).source_records > 2, seconds=60)
+    wait_until(lambda: ray.get(keeper.call.remote("statistics")).source_records > 2)
     ray.get(keeper.call.remote("stop"))
     result = ray.get(keeper.call.remote("wait_finished"))
     assert result.output == list(range(len(result.output)))

@@ -48,7 +48,7 @@ def test_actors_are_called_by_job_operator_and_index_also_of_jobs_of_one_name() 
         f"{each}[{index}]" for each in ("random_words", "lengths -> discard") for index in (0, 1)
     ]
     expected = sorted(2 * [f"lengths of words: {task}" for task in tasks])
-    wait_until(lambda: sorted(name for name, _ in actors()) == expected, seconds=60)
+    wait_until(lambda: sorted(name for name, _ in actors()) == expected)
     assert len(set(actors())) == len(expected)
     for job in jobs:
         job.cancel()
@@ -220,7 +220,7 @@ def apart(folder: Path, cluster: Any) -> Iterator[Path]:
                 process.kill()
         program.wait()
         cluster.remove_node(ours)
-        wait_until(lambda: "apart" not in ray.cluster_resources(), seconds=60)
+        wait_until(lambda: "apart" not in ray.cluster_resources())
 
 
 def _below(pid: int) -> list[psutil.Process]:

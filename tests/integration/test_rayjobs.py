@@ -131,7 +131,7 @@ def ray_cluster(cluster: Cluster, environment: dict[str, str]) -> Iterator[str]:
     finally:
         program.stdin.close()
         try:
-            program.wait(30)
+            program.wait(60)
         finally:
             program.kill()
             program.stdout.close()

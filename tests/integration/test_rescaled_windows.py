@@ -36,7 +36,7 @@ def test_nothing_is_late(tmp_path: Path, parallelism: int, nothing_left: None) -
         progress="none",
     )
     try:
-        wait_until(lambda: handle.statistics().source_records > FILES * LINES // 4, 60)
+        wait_until(lambda: handle.statistics().source_records > FILES * LINES // 4)
         handle.rescale(parallelism, timeout=60)
         result = handle.wait_finished(120)
     finally:

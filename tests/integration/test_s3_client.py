@@ -366,7 +366,7 @@ def test_calls_from_several_threads(s3: S3) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
     assert sorted(done) == list(range(6))
 
 

@@ -31,7 +31,7 @@ def submit(pipeline: Any, **settings: Any) -> engine.JobHandle:
 
 
 def until_records_came(handle: engine.JobHandle) -> None:
-    wait_until(lambda: handle.statistics().source_records > 0, 30.0)
+    wait_until(lambda: handle.statistics().source_records > 0)
 
 
 def test_what_was_emitted_arrives_and_stays(runtime: str, tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_a_source_that_waits_for_its_moment_is_woken() -> None:
     handle = submit(words, batch_size=1)
     until_records_came(handle)
     handle.stop()
-    assert 1 <= len(handle.wait_finished(30.0).output) <= 2
+    assert 1 <= len(handle.wait_finished(60).output) <= 2
 
 
 def test_a_generator_is_closed() -> None:
@@ -77,14 +77,14 @@ def test_a_generator_is_closed() -> None:
         handle = submit(source(Function(lambda: noted(path))).sink(Collect()))
         until_records_came(handle)
         handle.stop()
-        handle.wait_finished(30.0)
+        handle.wait_finished(60)
         assert Path(path).read_text() == "closed"
 
 
 def test_a_job_that_is_told_as_it_starts_ends() -> None:
     handle = submit(source(Function(endless)).key_by().count(emit="final").sink(Collect()))
     handle.stop()
-    handle.wait_finished(30.0)
+    handle.wait_finished(60)
 
 
 def test_a_job_that_does_not_stop_can_be_cancelled() -> None:
@@ -99,7 +99,7 @@ def test_a_job_that_does_not_stop_can_be_cancelled() -> None:
         handle.wait_finished(0.5)
     handle.cancel()
     with pytest.raises(engine.JobCancelled):
-        handle.wait_finished(10.0)
+        handle.wait_finished(60)
     handle.wait_stopped()
 
 

@@ -115,7 +115,7 @@ def test_a_job_fits_the_terminal(tmp_path: Path, columns: int) -> None:
 
 def test_a_terminal_that_is_made_narrower(tmp_path: Path) -> None:
     def narrow(terminal: Terminal, _process: object) -> None:
-        wait_until(lambda: "backpressure" in terminal.written, 60)
+        wait_until(lambda: "backpressure" in terminal.written)
         terminal.resize(60)
 
     terminal = run(tmp_path, 120, "seconds=4", meanwhile=narrow)
@@ -128,7 +128,7 @@ def test_a_terminal_that_is_made_narrower(tmp_path: Path) -> None:
 
 def test_what_ctrl_c_does_stays_to_be_read(tmp_path: Path) -> None:
     def interrupt(terminal: Terminal, process: subprocess.Popen[bytes]) -> None:
-        wait_until(lambda: "backpressure" in terminal.written, 60)
+        wait_until(lambda: "backpressure" in terminal.written)
         process.send_signal(signal.SIGINT)
 
     terminal = run(tmp_path, 120, "seconds=600", meanwhile=interrupt, status=130)

@@ -183,7 +183,7 @@ def test_a_host_that_is_cut_off_is_not_heard(other: str) -> None:
         program = "import socket, sys; socket.create_connection((sys.argv[1], 5000), timeout=0.3)"
         options: dict[str, Any] = {"stderr": subprocess.PIPE, "text": True}
         with first.start(sys.executable, "-c", program, second.address, **options) as client:
-            _, errors = client.communicate(timeout=20)
+            _, errors = client.communicate(timeout=60)
         assert "TimeoutError" in errors or "No route to host" in errors
         second.plug_in()
         transfer(first, second, 1000)
@@ -234,7 +234,7 @@ with Network.create({other!r}, hosts=2) as network:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "up\n"
         network = Network.open(other)
-        wait_until(lambda: all(len(host.processes()) == 3 for host in network.hosts), 30.0)
+        wait_until(lambda: all(len(host.processes()) == 3 for host in network.hosts))
         holder.kill()
     shutil.rmtree(Path("/run/oka-testbed") / other)  # what it would have known it by
     assert len(traces(other)) >= 3
@@ -264,7 +264,7 @@ main()
             lambda: exists(other) and list(Path("/run/oka-testbed").glob(f"{other}/1/s*")), 30.0
         )
         up.send_signal(number)
-        _, errors = up.communicate(timeout=30)
+        _, errors = up.communicate(timeout=60)
     if number == signal.SIGKILL:
         assert traces(other) != []
         assert oka("testbed", "down", "--name", other).returncode == 0
@@ -341,7 +341,7 @@ def test_status_and_exec() -> None:
         assert waiting.stdout is not None
         assert waiting.stdout.readline() == "started\n"
         waiting.send_signal(signal.SIGINT)
-        assert waiting.wait(timeout=10) == -signal.SIGINT
+        assert waiting.wait(timeout=60) == -signal.SIGINT
 
 
 @needs_hosts
@@ -456,7 +456,7 @@ def test_a_job_with_checkpoints_outlives_a_link_that_is_cut(
         ) as job,
     ):
         try:
-            wait_until(lambda: checkpointed.newest(tmp_path) >= 2, seconds=60)
+            wait_until(lambda: checkpointed.newest(tmp_path) >= 2)
             second.cut_off()
             time.sleep(SECONDS_CUT)
             second.plug_in()

@@ -55,13 +55,13 @@ class World:
         for driver in drivers:
             self.back.clear()
             driver.start()
-            assert self.back.wait(10)
+            assert self.back.wait(60)
         waiting = list(drivers)
         while waiting:
             driver = waiting[min(int(self.random.expovariate(1.5)), len(waiting) - 1)]
             self.back.clear()
             driver.turn.set()
-            assert self.back.wait(10)
+            assert self.back.wait(60)
             if driver.error is not None:
                 raise driver.error
             waiting = [each for each in waiting if not each.ended]
@@ -92,7 +92,7 @@ class Driver(threading.Thread, Storage):
 
     def step(self) -> None:
         self.world.back.set()
-        assert self.turn.wait(30)
+        assert self.turn.wait(60)
         self.turn.clear()
 
     def call(self, work: Callable[[], object]) -> object:

@@ -56,7 +56,7 @@ def test_every_metric_reaches_result_table_progress_and_json(
     progress = ProgressLine("json")
     monkeypatch.setattr("engine.report.progress._SECONDS", 0.01)
     progress.watch(lambda: [SimpleNamespace(elapsed_seconds=1.0)])  # type: ignore[list-item]
-    assert written.wait(10)
+    assert written.wait(60)
     progress.clear()
     assert json.loads(lines[0])[metric.json or name] == 7
 

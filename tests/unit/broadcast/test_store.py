@@ -151,9 +151,9 @@ def test_threads_have_stores_of_their_own(node: Any) -> None:
 
     def work(number: int) -> None:
         use(stores[number])
-        both.wait(10)
+        both.wait(60)
         found[number] = batch.to_list()[0]
-        both.wait(10)
+        both.wait(60)
         use(None)
 
     threads = [threading.Thread(target=work, args=(number,)) for number in (0, 1)]

@@ -66,7 +66,7 @@ class Attempts:
             self.pool.submit(getattr(worker, method), self.attempt, *each)
             for worker, each in zip(self.workers, given, strict=True)
         ]
-        return [call.result(30) for call in calls]
+        return [call.result(60) for call in calls]
 
     def deploy(self, pipeline: Pipeline, attempt: int | None = None) -> None:
         """Of the number given, or the next."""
@@ -160,7 +160,7 @@ def test_a_task_of_an_earlier_attempt_gets_no_record_into_a_later_one(attempts: 
         late.deploy(0, attempts.descriptions[0][0], f"{attempts.folder}-late", *HOST)
         attempts.deploy(numbers())
         with pytest.raises(NetworkError):
-            attempts.pool.submit(late.connect, 0, *attempts.peers[0]).result(30)
+            attempts.pool.submit(late.connect, 0, *attempts.peers[0]).result(60)
         attempts.connect()
         attempts.all("run")
         assert collected(attempts) == [str(n) for n in range(2000)]
@@ -186,7 +186,7 @@ def test_a_job_is_deployed_anew_while_it_runs(kind: type[Launcher], tmp_path: Pa
     handle = JobHandle(plan, kind())
     wait_until(lambda: handle.statistics().records > 0)
     handle._master._news.put(Started)
-    assert handle.wait_finished(30).output == list(range(2000))
+    assert handle.wait_finished(60).output == list(range(2000))
     handle.wait_stopped()
 
 
@@ -199,12 +199,12 @@ def test_a_worker_is_added_beside_those_that_work(kind: type[Launcher]) -> None:
     launcher = kind()
     try:
         first = launcher.launch(tasks[:1], placement)
-        processes = [open_reply(each.call("process_id").result(30)) for each in first]
+        processes = [open_reply(each.call("process_id").result(60)) for each in first]
         added = launcher.add(tasks[1], HERE)
         assert (added.task, added.node) == (tasks[1], HERE)
-        processes.append(open_reply(added.call("process_id").result(30)))
+        processes.append(open_reply(added.call("process_id").result(60)))
         assert len(set(processes)) == (2 if kind is LocalLauncher else 1)
-        assert open_reply(first[0].call("process_id").result(30)) == processes[0]
+        assert open_reply(first[0].call("process_id").result(60)) == processes[0]
     finally:
         launcher.shutdown()
     assert not Path(launcher.folder).exists()

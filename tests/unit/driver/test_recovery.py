@@ -422,7 +422,7 @@ def check(world: World) -> None:
     assert all(entry.finished for entry in world.log[max(world.log)].values())
 
 
-@pytest.mark.parametrize("block", seeds("0-19"))  # `make chaos` has more
+@pytest.mark.parametrize("block", seeds("0-4"))  # `make chaos` has 20 times as many
 def test_whoever_dies_each_record_is_final_once(block: int) -> None:
     for seed in range(block * 500, block * 500 + 500):
         world = World(seed)

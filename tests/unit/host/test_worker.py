@@ -89,7 +89,7 @@ def test_close_wakes_a_worker_that_waits_for_its_followers(folder: Path) -> None
     thread = threading.Thread(target=connect)
     thread.start()
     worker.close()
-    assert failed.wait(10)
+    assert failed.wait(60)
     thread.join()
 
 
@@ -151,7 +151,7 @@ def test_names_are_gone_once_it_runs(folder: Path) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     for worker, _ in workers:
         worker.run(0)
     assert not folder.exists()

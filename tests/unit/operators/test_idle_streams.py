@@ -153,12 +153,12 @@ class _GoesOn(TellsWatermarks):
 
 def silent() -> Iterator[Any]:
     yield ("a", 1)
-    yield ("a", 2) if went_on.wait(20) else ("never", 2)
+    yield ("a", 2) if went_on.wait(60) else ("never", 2)
 
 
 def busy() -> Iterator[Any]:
     yield ("b", 100)
-    yield ("b", 101) if went_on.wait(20) else ("never", 101)
+    yield ("b", 101) if went_on.wait(60) else ("never", 101)
 
 
 def test_a_source_that_blocks_is_idle() -> None:

@@ -186,7 +186,7 @@ CAME = threading.Event()
 
 def first_came() -> Iterator[str]:
     yield "first"
-    yield "came" if CAME.wait(20) else "never"
+    yield "came" if CAME.wait(60) else "never"
 
 
 async def echo(word: str) -> str:
@@ -566,7 +566,7 @@ def test_nothing_is_left_of_a_job_that_is_cancelled(
 
 async def blocks(n: int) -> int:
     BLOCKED.set()
-    RELEASED.wait(20)
+    RELEASED.wait(60)
     return n
 
 
@@ -580,7 +580,7 @@ def test_a_function_that_blocks_holds_up_no_end_of_the_job(
     RELEASED.clear()
     try:
         job = submitted(source(Collection([1, 2])).rebalance().map_async(blocks).sink(Discard()))
-        assert BLOCKED.wait(20)
+        assert BLOCKED.wait(60)
         job.cancel()
         job.wait_stopped()
         assert "hint: await what waits" in capfd.readouterr().err
@@ -743,7 +743,7 @@ def test_a_result_leaves_while_a_source_waits_for_its_moment() -> None:
     hourly = source(Collection(["first", "second"], rate=1 / 3600))
     job = submitted(hourly.map_async(echo).map(came).sink(Discard()), batch_size=1)
     try:
-        assert CAME.wait(20)
+        assert CAME.wait(60)
     finally:
         job.cancel()
         job.wait_stopped()
@@ -795,7 +795,7 @@ def test_a_loop_that_ends_wakes_the_task(task: Callable[..., TaskContext]) -> No
         assert function.process([1]) == []
         assert function.next_timer is None
         may_stop.set()
-        assert woken.wait(20)
+        assert woken.wait(60)
         assert function.next_timer is not None
         with pytest.raises(RuntimeError, match="Event loop stopped"):
             list(function.on_timer(0) or ())

@@ -294,7 +294,7 @@ class _Comes(BatchFunction):
 
 def blocked() -> Iterator[Any]:
     """Gives None only when the timer behind it was called."""
-    yield "first" if came.wait(20) else "never"
+    yield "first" if came.wait(60) else "never"
     yield None
 
 

@@ -68,26 +68,26 @@ def opened(
 
 def test_records_come_once_the_first_model_is_loaded() -> None:
     may_load = threading.Event()
-    function, gate = opened(lambda model: may_load.wait(10) and f"loaded {model}")
+    function, gate = opened(lambda model: may_load.wait(60) and f"loaded {model}")
     function.take_side(["a"])
     assert not gate.resumed.acquire(blocking=False)
     may_load.set()
-    assert gate.resumed.acquire(timeout=10)
+    assert gate.resumed.acquire(timeout=60)
     assert function.process([1, 2]) == [("loaded a", 1), ("loaded a", 2)]
 
 
 def test_the_old_model_serves_until_the_new_one_is_loaded() -> None:
     may_load = threading.Event()
     first, second = versioned(1), versioned(2)
-    function, gate = opened(lambda model: (model.version == 1 or may_load.wait(10)) and model)
+    function, gate = opened(lambda model: (model.version == 1 or may_load.wait(60)) and model)
     function.take_side([first])
-    assert gate.resumed.acquire(timeout=10)
+    assert gate.resumed.acquire(timeout=60)
     assert function.process([1]) == [(first, 1)]
     function.take_side([second])
     assert function.process([2]) == [(first, 2)]
     assert bytes(first.value()) == b"weights"
     may_load.set()
-    wait_until(lambda: function.process([3]) == [(second, 3)], 10.0)
+    wait_until(lambda: function.process([3]) == [(second, 3)])
     with pytest.raises(engine.ModelError, match="was released"):
         first.value()
     assert bytes(second.value()) == b"weights"
@@ -114,18 +114,18 @@ def test_of_models_that_wait_the_newest_is_loaded() -> None:
 
     def load(model: int) -> int:
         loading.set()
-        assert may_load.wait(10)
+        assert may_load.wait(60)
         loaded.append(model)
         return model
 
     function, gate = opened(load)
     function.take_side([1])
-    assert loading.wait(10)
+    assert loading.wait(60)
     function.take_side([2, 3])
     function.take_side([4])
     may_load.set()
-    assert gate.resumed.acquire(timeout=10)
-    wait_until(lambda: function.process(["x"]) == [(4, "x")], 10.0)
+    assert gate.resumed.acquire(timeout=60)
+    wait_until(lambda: function.process(["x"]) == [(4, "x")])
     assert loaded == [1, 4]
 
 
@@ -133,7 +133,7 @@ def test_of_models_that_wait_the_newest_is_loaded() -> None:
 def test_versions_only_go_up(background: bool) -> None:
     function, _ = opened(lambda model: model.version, background)
     function.take_side([versioned(3)])
-    wait_until(lambda: function.process([0]) == [(3, 0)], 10.0)
+    wait_until(lambda: function.process([0]) == [(3, 0)])
     function.take_side([versioned(2), versioned(3)])
     function.take_side([versioned(4)])
     found = []
@@ -149,7 +149,7 @@ def test_versions_only_go_up(background: bool) -> None:
 def test_a_load_that_fails_ends_the_task_at_once() -> None:
     function, gate = opened(lambda model: 1 // model)
     function.take_side([0])
-    assert gate.failed.acquire(timeout=10)
+    assert gate.failed.acquire(timeout=60)
     assert str(gate.error).startswith("load raised ZeroDivisionError: ")
     assert str(gate.error).endswith("with 0")
     with pytest.raises(Cancelled):
@@ -168,19 +168,19 @@ def test_a_later_load_that_fails_keeps_the_model_before(
     function, gate = opened(load, background)
     first, broken = versioned(1), versioned(2)
     function.take_side([first])
-    assert gate.resumed.acquire(timeout=10)
+    assert gate.resumed.acquire(timeout=60)
     assert function.process([0]) == [(1, 0)]
     function.take_side([broken])
-    wait_until(lambda: function.failures == 1, 10.0)
+    wait_until(lambda: function.failures == 1)
     assert function.process([0]) == [(1, 0)]
     function.take_side([versioned(3)])
-    wait_until(lambda: function.failures == 2, 10.0)
+    wait_until(lambda: function.failures == 2)
     assert function.process([0]) == [(1, 0)]
     with pytest.raises(engine.ModelError, match="was released"):
         broken.value()
     assert bytes(first.value()) == b"weights"
     function.take_side([versioned(4)])
-    wait_until(lambda: function.process([0]) == [(4, 0)], 10.0)
+    wait_until(lambda: function.process([0]) == [(4, 0)])
     said = [record.message for record in caplog.records]
     assert said == [
         f"task t[0]: <Model 'tiny' version 1: bytes, 0.0 MB> stays, since load raised ValueError: "
@@ -201,10 +201,10 @@ def test_the_first_load_that_fails_ends_the_task_though_it_keeps_models() -> Non
 def test_a_later_load_that_fails_ends_the_task_where_that_is_wanted() -> None:
     function, gate = opened(lambda model: 1 // model, on_load_error="fail")
     function.take_side([1])
-    assert gate.resumed.acquire(timeout=10)
+    assert gate.resumed.acquire(timeout=60)
     assert function.process(["x"]) == [(1, "x")]
     function.take_side([0])
-    assert gate.failed.acquire(timeout=10)
+    assert gate.failed.acquire(timeout=60)
     assert str(gate.error).startswith("load raised ZeroDivisionError")
     function, _ = opened(lambda model: 1 // model, background=False, on_load_error="fail")
     function.take_side([1])
@@ -221,9 +221,9 @@ def test_what_is_no_fault_of_a_model_is_not_tolerated(error: BaseException) -> N
 
     function, gate = opened(load)
     function.take_side([1])
-    assert gate.resumed.acquire(timeout=10)
+    assert gate.resumed.acquire(timeout=60)
     function.take_side([2])
-    assert gate.failed.acquire(timeout=10)
+    assert gate.failed.acquire(timeout=60)
     assert gate.error is error
     assert function.failures == 0
 
@@ -231,15 +231,15 @@ def test_what_is_no_fault_of_a_model_is_not_tolerated(error: BaseException) -> N
 def test_a_model_that_could_not_be_published_is_left_out() -> None:
     function, gate = opened(lambda model: model.version)
     function.take_side([versioned(1)])
-    assert gate.resumed.acquire(timeout=10)
+    assert gate.resumed.acquire(timeout=60)
     function.take_side([unpublished(2)])
     assert function.process([0]) == [(1, 0)]
     function.take_side([versioned(3)])
-    wait_until(lambda: function.process([0]) == [(3, 0)], 10.0)
+    wait_until(lambda: function.process([0]) == [(3, 0)])
     assert function.failures == 0  # its publisher's
     strict, gate = opened(lambda model: model.version, on_load_error="fail")
     strict.take_side([versioned(1)])
-    assert gate.resumed.acquire(timeout=10)
+    assert gate.resumed.acquire(timeout=60)
     for function in (strict, opened(str)[0]):
         with pytest.raises(engine.ModelError, match="version 2 cannot be packed"):
             function.take_side([unpublished(2)])
@@ -247,10 +247,10 @@ def test_a_model_that_could_not_be_published_is_left_out() -> None:
 
 def test_a_model_that_could_not_be_published_behind_one_that_is_loaded() -> None:
     may_load = threading.Event()
-    function, gate = opened(lambda model: may_load.wait(10) and model.version)
+    function, gate = opened(lambda model: may_load.wait(60) and model.version)
     function.take_side([versioned(1), unpublished(2)])
     may_load.set()
-    assert gate.resumed.acquire(timeout=10)
+    assert gate.resumed.acquire(timeout=60)
     assert function.process([0]) == [(1, 0)]
 
 
@@ -259,15 +259,15 @@ def test_a_load_that_fails_after_the_last_record_fails_nothing() -> None:
 
     def load(model: str) -> str:
         loading.set()
-        assert may_load.wait(10)
+        assert may_load.wait(60)
         raise ValueError(model)
 
     function, gate = opened(load)
     function.take_side(["a"])
-    assert loading.wait(10)
+    assert loading.wait(60)
     function.close()
     may_load.set()
-    wait_until(lambda: not any(t.name == "oka-load" for t in threading.enumerate()), 10.0)
+    wait_until(lambda: not any(t.name == "oka-load" for t in threading.enumerate()))
     assert gate.error is None
     assert not gate.failed.acquire(blocking=False)
 
@@ -402,7 +402,7 @@ def large() -> Iterator[Any]:
 
 def waiting() -> Iterator[Any]:
     yield 0
-    assert SEEN.wait(20)
+    assert SEEN.wait(60)
     yield 1
 
 

@@ -74,7 +74,7 @@ def test_a_request_goes_through(pipeline: Callable[..., Pipeline], nothing_left:
             return ask("/-/readyz") == b"ready\n"
         return False
 
-    wait_until(is_ready, 60)
+    wait_until(is_ready)
     expected = b"45" if pipeline is serve.ensemble else b"ok"
     assert [ask(f"/?user={user}") for user in range(4)] == [expected] * 4
     job.stop()

@@ -263,10 +263,10 @@ def test_a_job_that_goes_on(
     config = JobConfig.of({"name": "test", **settings, "parallelism": parallelism})
     handle = JobHandle(Plan.of(joined, config), ThreadLauncher())
     half = sum(len(batch) for of in ((LEFT, left), (RIGHT, right)) for batch in batches(*of)[:5])
-    wait_until(lambda: handle.statistics().source_records >= half, 30.0)
-    handle.savepoint("half", stop="now", timeout=30.0)
+    wait_until(lambda: handle.statistics().source_records >= half)
+    handle.savepoint("half", stop="now", timeout=60)
     with pytest.raises(JobStopped):
-        handle.wait_finished(30.0)
+        handle.wait_finished(60)
     GOES_ON.set()
     handle.wait_stopped()
     found = run(joined, **settings, parallelism=4 - parallelism, resume="half")["collect"]
