@@ -6,13 +6,10 @@ import base64
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from engine.network import LatencyHistogram
 from engine.report.statistics import Latency
-
-if TYPE_CHECKING:
-    from benchmarks.testbed.network import Traffic
 
 
 @dataclass(frozen=True)
@@ -27,6 +24,28 @@ class Run:
     """Words per second offered over all sources; None: as fast as possible."""
     seed: int
     """Of the words."""
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What crossed the link of one host, counted at the switch; headers are included.
+
+    A packet is what the kernel hands over at once: up to 64 KiB, where a real wire has many frames.
+    """
+
+    sent_bytes: int
+    sent_packets: int
+    received_bytes: int
+    received_packets: int
+
+    def __sub__(self, before: Traffic) -> Traffic:
+        """What crossed since then."""
+        return Traffic(
+            self.sent_bytes - before.sent_bytes,
+            self.sent_packets - before.sent_packets,
+            self.received_bytes - before.received_bytes,
+            self.received_packets - before.received_packets,
+        )
 
 
 @dataclass(frozen=True)

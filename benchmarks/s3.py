@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import click
 
 from benchmarks import results_file
-from benchmarks.drawable import check_drawable
+from benchmarks.report.drawable import check_drawable
 from benchmarks.s3_jobs import Job, Work, run, summary
 from engine.cli.help import Group
 from engine.distribution import DISTRIBUTION

@@ -18,16 +18,16 @@ from pathlib import Path
 import click
 
 from benchmarks import results_file
-from benchmarks.broadcast.cases import LAYOUTS, WAYS, BroadcastCase, cases
 from benchmarks.broadcast.job import Broadcast, measure
 from benchmarks.broadcast.rows import report, row
 from benchmarks.broadcast.sampler import take
 from benchmarks.broadcast.store import serving, variables
-from benchmarks.drawable import check_drawable
 from benchmarks.options import Choices
 from benchmarks.progress import Runs
+from benchmarks.report.drawable import check_drawable
 from benchmarks.result import Result
 from benchmarks.sweep import FAILURES
+from benchmarks.testbed.broadcast_cases import LAYOUTS, WAYS, BroadcastCase, cases
 from benchmarks.testbed.cluster import Cluster, running_cluster
 from benchmarks.testbed.command import name_option
 from benchmarks.testbed.network import address

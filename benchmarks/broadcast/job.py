@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import engine
-from benchmarks.broadcast.cases import BroadcastCase
 from benchmarks.broadcast.sampler import Sampler
 from benchmarks.broadcast.store import URL
+from benchmarks.measurement import Traffic
+from benchmarks.testbed.broadcast_cases import BroadcastCase
 from benchmarks.testbed.cluster import Cluster
 from benchmarks.testbed.driver import RUNNING, drive
-from benchmarks.testbed.network import Traffic
 from engine.errors import StartError
 from pipelines.model_broadcast import Via, model_broadcast
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.broadcast.cases import LAYOUTS, BroadcastCase, way_name
+from benchmarks.testbed.broadcast_cases import LAYOUTS, BroadcastCase, way_name
 from benchmarks.testbed.rate import show_rate
 from engine.report.tables import table
 

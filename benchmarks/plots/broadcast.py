@@ -9,11 +9,11 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from benchmarks.broadcast.cases import BY_NODES, LAYOUTS, WAYS, way_name
 from benchmarks.plots import colors, style
 from benchmarks.plots.drawing import Drawing
 from benchmarks.references import Experiment, plasma_vs_s3
 from benchmarks.rows import Row, Spread
+from benchmarks.testbed.broadcast_cases import BY_NODES, LAYOUTS, WAYS, way_name
 from benchmarks.testbed.rate import link_name, show_rate
 
 Found = Mapping[str, Any]

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from benchmarks import results_file
-from benchmarks.drawable import check_drawable
+from benchmarks.report.drawable import check_drawable
 from engine.errors import ConfigError
 from engine.report.progress import telling
 from engine.units import counted

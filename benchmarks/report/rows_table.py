@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from benchmarks.broadcast.cases import way_name
 from benchmarks.rows import Row, Spread
+from benchmarks.testbed.broadcast_cases import way_name
 from benchmarks.testbed.rate import link_name
 from engine.units import duration, rate, three_digits
 

@@ -30,6 +30,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from benchmarks.measurement import Traffic
 from engine.errors import ConfigError, StartError
 
 USUAL_NAME = "tb"
@@ -47,28 +48,6 @@ def missing() -> str | None:
             return f"the tool {tool!r} is not installed"
     tried = subprocess.run(["unshare", "--net", "true"], capture_output=True, text=True)
     return None if tried.returncode == 0 else f"no network namespaces: {tried.stderr.strip()}"
-
-
-@dataclass(frozen=True)
-class Traffic:
-    """What crossed the link of one host, counted at the switch; headers are included.
-
-    A packet is what the kernel hands over at once: up to 64 KiB, where a real wire has many frames.
-    """
-
-    sent_bytes: int
-    sent_packets: int
-    received_bytes: int
-    received_packets: int
-
-    def __sub__(self, before: Traffic) -> Traffic:
-        """What crossed since then."""
-        return Traffic(
-            self.sent_bytes - before.sent_bytes,
-            self.sent_packets - before.sent_packets,
-            self.received_bytes - before.received_bytes,
-            self.received_packets - before.received_packets,
-        )
 
 
 @dataclass(frozen=True)

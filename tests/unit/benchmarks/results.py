@@ -4,7 +4,7 @@ import base64
 import random
 from typing import Any
 
-from benchmarks.broadcast.cases import LAYOUTS
+from benchmarks.testbed.broadcast_cases import LAYOUTS
 from engine.network import LatencyHistogram
 from engine.report.statistics import Latency
 

@@ -12,14 +12,14 @@ import pytest
 from click.testing import CliRunner
 
 from benchmarks import plots, results_file
-from benchmarks.broadcast.cases import BY_NODES, LAYOUTS, BroadcastCase, cases
 from benchmarks.broadcast.command import command
 from benchmarks.broadcast.job import Broadcast
 from benchmarks.broadcast.rows import report, row
 from benchmarks.broadcast.sampler import Process, Sample, Sampler, _processes, take
+from benchmarks.measurement import Traffic
 from benchmarks.references import plasma_vs_s3
 from benchmarks.result import Result
-from benchmarks.testbed.network import Traffic
+from benchmarks.testbed.broadcast_cases import BY_NODES, LAYOUTS, BroadcastCase, cases
 from engine.errors import ConfigError
 
 SIZE = 564_000_000
