@@ -21,7 +21,7 @@ import numpy as np
 import engine
 from benchmarks.flink import FLINK, Found, run_flink
 from benchmarks.measurement import Case, Measurement, Run
-from benchmarks.options import Choices, file_options, parallelism_option
+from benchmarks.options import file_options, names_option, parallelism_option, repeats_option
 from benchmarks.peers.jvm import JvmPeer
 from benchmarks.result import Result, Row
 from benchmarks.rows import OWN
@@ -101,35 +101,20 @@ FLINK_JAVA = JvmPeer(FLINK, "datastream", "native", None, "oka-peers.jar", needs
 
 
 @click.command("checkpoints")
-@click.option(
-    "--api",
-    "apis",
-    type=Choices(tuple(APIS)),
-    default=",".join(APIS),
-    show_default=True,
-    help="How Oka counts: native with a million keys, per record with 100,000.",
+@names_option(
+    *("--api", "apis", APIS),
+    "How Oka counts: native with a million keys, per record with 100,000.",
 )
-@click.option(
-    "--interval", default=1.0, show_default=True, help="Seconds from a checkpoint to the next."
-)
+@click.option("--interval", default=1.0, help="Seconds from a checkpoint to the next.")
 @click.option(
     "--share",
     default=1.0,
-    show_default=True,
     type=click.FloatRange(0, min_open=True),
     help="Of the records that take about ten seconds: 0.1 for a look, 6 for a minute.",
 )
 @parallelism_option("1")
-@click.option(
-    "--peers/--no-peers", default=True, show_default=True, help="Alternate with Flink in Java."
-)
-@click.option(
-    "--repeats",
-    default=5,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Runs of each case, alternating.",
-)
+@click.option("--peers/--no-peers", default=True, help="Alternate with Flink in Java.")
+@repeats_option
 @file_options
 def command(
     apis: tuple[str, ...],

@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 from benchmarks.measurement import Case
-from benchmarks.options import Choices, Numbers, parallelism_option, settings, sweep_options
+from benchmarks.options import Choices, parallelism_option, settings, sweep_options, words_options
 from benchmarks.peers.peer import Peer
 from benchmarks.peers.registry import PEERS
 from benchmarks.result import Result, Row
@@ -36,14 +36,7 @@ SYSTEMS = tuple(dict.fromkeys(peer.system for peer in PEERS))
     type=Choices(SYSTEMS),
     help=f"Which ones: {', '.join(SYSTEMS)}.  [all that are installed]",
 )
-@click.option("--payload", type=Numbers(), default="32", show_default=True, help="Bytes in a word.")
-@click.option(
-    "--batch",
-    type=Numbers(),
-    default="1000",
-    show_default=True,
-    help="Most words in a batch, for Oka and the peers that have such a setting.",
-)
+@words_options("32", "1000")
 @parallelism_option("1")
 @sweep_options(seconds=3.0, warmup=3.0)
 def command(

@@ -160,21 +160,22 @@ class Outcome:
 
 
 @click.command("hot-swap")
-@click.option("--rate", "records_per_second", default=100_000.0, show_default=True,
-              help="Records per second over all sources.")  # fmt: skip
-@click.option("--seconds", default=10.0, show_default=True, help="Length of the run.")
-@click.option("--swaps", default=5, show_default=True, help="Models after the first.")
-@click.option("--model-mb", default=4.0, show_default=True, help="Size of each, in MB.")
-@click.option("--parallelism", "-p", default=1, show_default=True,
-              help="Sources, and tasks with the model.")  # fmt: skip
-@click.option("--via", type=click.Choice(["channels", "plasma", "records"]), default="channels",
-              show_default=True, help="How models travel; records: as plain records.")  # fmt: skip
+@click.option(
+    "--rate", "records_per_second", default=100_000.0, help="Records per second over all sources."
+)
+@click.option("--seconds", default=10.0, help="Length of the run.")
+@click.option("--swaps", default=5, help="Models after the first.")
+@click.option("--model-mb", default=4.0, help="Size of each, in MB.")
+@click.option("--parallelism", "-p", default=1, help="Sources, and tasks with the model.")
+@click.option(
+    "--via",
+    type=click.Choice(["channels", "plasma", "records"]),
+    default="channels",
+    help="How models travel; records: as plain records.",
+)
 @click.option("--in-foreground", is_flag=True, help="Load between two batches, not in a thread.")
 @click.option(
-    "--load-ms",
-    default=0.0,
-    show_default=True,
-    help="Python work of each load, in ms, besides reading the bytes.",
+    "--load-ms", default=0.0, help="Python work of each load, in ms, besides reading the bytes."
 )
 @runtime_option
 @transport_option

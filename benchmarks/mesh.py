@@ -36,15 +36,11 @@ class Footprint:
 
 
 @click.command("mesh")
-@click.option(
-    "--sizes", type=Numbers(), default="1,8,32", show_default=True, help="Tasks per operator."
-)
-@click.option(
-    "--rate", default=2e6, show_default=True, help="Words per second in all; 0: no limit."
-)
-@click.option("--seconds", default=8.0, show_default=True, help="Length of each run.")
-@click.option("--repeats", default=3, show_default=True, help="Runs of each size, alternating.")
-@click.option("--runtime", type=click.Choice(["local", "ray"]), default="local", show_default=True)
+@click.option("--sizes", type=Numbers(), default="1,8,32", help="Tasks per operator.")
+@click.option("--rate", default=2e6, help="Words per second in all; 0: no limit.")
+@click.option("--seconds", default=8.0, help="Length of each run.")
+@click.option("--repeats", default=3, help="Runs of each size, alternating.")
+@click.option("--runtime", type=click.Choice(["local", "ray"]), default="local")
 @click.help_option("--help", "-h")
 def command(
     sizes: tuple[int, ...], rate: float, seconds: float, repeats: int, runtime: str

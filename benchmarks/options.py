@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -72,19 +72,19 @@ class Loads(click.ParamType[tuple[str, ...]]):
         return loads
 
 
+def names_option(
+    flag: str, parameter: str, names: Iterable[str], about: str
+) -> Callable[[Command], Command]:
+    """A list of these names; all of them where it is not said."""
+    known = tuple(dict.fromkeys(names))
+    return click.option(flag, parameter, type=Choices(known), default=",".join(known), help=about)
+
+
 def words_options(payload: str, batch: str) -> Callable[[Command], Command]:
     """`--payload` and `--batch`, lists with these defaults."""
     return _all(
-        click.option(
-            "--payload", type=Numbers(), default=payload, show_default=True, help="Bytes in a word."
-        ),
-        click.option(
-            "--batch",
-            type=Numbers(),
-            default=batch,
-            show_default=True,
-            help="Most words in a batch.",
-        ),
+        click.option("--payload", type=Numbers(), default=payload, help="Bytes in a word."),
+        click.option("--batch", type=Numbers(), default=batch, help="Most words in a batch."),
     )
 
 
@@ -94,19 +94,22 @@ def parallelism_option(default: str) -> Callable[[Command], Command]:
         "--parallelism",
         type=Numbers(),
         default=default,
-        show_default=True,
         help="Source tasks, and as many sink tasks.",
     )
+
+
+repeats_option = click.option(
+    "--repeats",
+    default=5,
+    type=click.IntRange(1),
+    help="Runs of each case, alternating between the systems.",
+)
 
 
 def api_option(default: str = ",".join(APIS)) -> Callable[[Command], Command]:
     """`--api`, a list with this default: all of them."""
     return click.option(
-        "--api",
-        type=Choices(APIS),
-        default=default,
-        show_default=True,
-        help="How the count is written.",
+        "--api", type=Choices(APIS), default=default, help="How the count is written."
     )
 
 
@@ -117,7 +120,6 @@ def runtime_option(command: Command) -> Command:
         "runtime_name",
         type=click.Choice(["local", "ray"]),
         default="local",
-        show_default=True,
         help="ray: the cluster of RAY_ADDRESS, or one on this machine.",
     )(command)
 
@@ -138,35 +140,19 @@ def sweep_options(seconds: float = 1.5, warmup: float = 0.5) -> Callable[[Comman
             "--load",
             type=Loads(),
             default="closed",
-            show_default=True,
             help="closed: as fast as possible; 0.5: words offered at half of the closed "
             "throughput, which is measured, too.",
         ),
-        click.option(
-            "--seconds",
-            default=seconds,
-            show_default=True,
-            help="Length of a run, without its warm-up.",
-        ),
-        click.option(
-            "--warmup",
-            default=warmup,
-            show_default=True,
-            help="Seconds left out at the start of a run.",
-        ),
-        click.option(
-            "--repeats",
-            default=5,
-            show_default=True,
-            help="Runs of each case, alternating between the systems.",
-        ),
+        click.option("--seconds", default=seconds, help="Length of a run, without its warm-up."),
+        click.option("--warmup", default=warmup, help="Seconds left out at the start of a run."),
+        repeats_option,
         result_options,
     )
 
 
 def result_options(command: Command) -> Command:
     """`--seed`, and where the rows go."""
-    seed = click.option("--seed", default=0, show_default=True, help="Of the random words.")
+    seed = click.option("--seed", default=0, help="Of the random words.")
     return _all(seed, file_options)(command)
 
 

@@ -60,26 +60,16 @@ class RecoveryCase(Case):
     "runtime_name",
     type=click.Choice(["local", "ray"]),
     default="local",
-    show_default=True,
     help="ray: one on this machine, which is started.",
 )
 @click.option(
     "--keys",
     default="3e6",
-    show_default=True,
     type=click.FloatRange(1, 1e9),
     help="How many, each about 34 bytes of a checkpoint of Oka's.",
 )
-@click.option(
-    "--kills",
-    default=5,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Of each system, alternating.",
-)
-@click.option(
-    "--peers/--no-peers", default=True, show_default=True, help="Alternate with Flink in Java."
-)
+@click.option("--kills", default=5, type=click.IntRange(1), help="Of each system, alternating.")
+@click.option("--peers/--no-peers", default=True, help="Alternate with Flink in Java.")
 @file_options
 def command(
     runtime_name: str,

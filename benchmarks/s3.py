@@ -52,10 +52,8 @@ def shared_options(command: Command) -> Command:
                 type=click.Path(dir_okay=False, path_type=Path),
                 help="What was written: `write` makes it, `read` reads these objects.",
             ),
-            click.option("--workers", default=2, show_default=True, help="Jobs at one moment."),
-            click.option(
-                "--parallel", default=4, show_default=True, help="Ranges or parts at one moment."
-            ),
+            click.option("--workers", default=2, help="Jobs at one moment."),
+            click.option("--parallel", default=4, help="Ranges or parts at one moment."),
             click.option("--endpoint", help="[AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, else AWS]"),
             click.option(
                 "--serve",
@@ -83,9 +81,9 @@ def shared_options(command: Command) -> Command:
 
 @command.command()
 @click.option("--bucket-url", required=True, help="s3://bucket/prefix")
-@click.option("--objects", default=16, show_default=True)
-@click.option("--mb", default=64, show_default=True, help="Size of an object in 10^6 bytes.")
-@click.option("--seed", default=0, show_default=True, help="Of the bytes.")
+@click.option("--objects", default=16)
+@click.option("--mb", default=64, help="Size of an object in 10^6 bytes.")
+@click.option("--seed", default=0, help="Of the bytes.")
 @shared_options
 def write(
     bucket_url: str, objects: int, mb: int, seed: int, keys_file: Path, **options: Any

@@ -55,11 +55,9 @@ ROUNDS = (
 
 
 @click.command("soak")
-@click.option(
-    "--seconds", default=600.0, show_default=True, help="Length of all word counts together."
-)
-@click.option("--parallelism", default=1, show_default=True, help="Source tasks, and sink tasks.")
-@click.option("--payload", default=32, show_default=True, help="Bytes in a word.")
+@click.option("--seconds", default=600.0, help="Length of all word counts together.")
+@click.option("--parallelism", default=1, help="Source tasks, and sink tasks.")
+@click.option("--payload", default=32, help="Bytes in a word.")
 def command(seconds: float, parallelism: int, payload: int) -> None:
     """Word counts for ten minutes: memory and descriptors stay flat, counts exact."""
     least = 2 * _LEAST_SAMPLES * len(ROUNDS)

@@ -55,28 +55,15 @@ class Search:
 @api_option()
 @runtime_option
 @transport_option
+@click.option("--p99-ms", default=10.0, help="Highest p99 of the latency, in ms.")
+@click.option("--seconds", default=3.0, help="Length of a probe, without its warm-up.")
+@click.option("--warmup", default=0.7, help="Seconds left out at the start of a probe.")
 @click.option(
-    "--p99-ms", default=10.0, show_default=True, help="Highest p99 of the latency, in ms."
-)
-@click.option(
-    "--seconds", default=3.0, show_default=True, help="Length of a probe, without its warm-up."
-)
-@click.option(
-    "--warmup",
-    default=0.7,
-    show_default=True,
-    help="Seconds left out at the start of a probe.",
-)
-@click.option(
-    "--tolerance",
-    default=0.05,
-    show_default=True,
-    help="How exactly the rate is searched, as a share of it.",
+    "--tolerance", default=0.05, help="How exactly the rate is searched, as a share of it."
 )
 @click.option(
     "--confirm",
     default=3,
-    show_default=True,
     help="Further probes in which the rate must hold; else the next lower one is taken.",
 )
 @result_options

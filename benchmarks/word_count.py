@@ -37,19 +37,11 @@ from engine.units import duration, rate
 @parallelism_option("1,2,4")
 @api_option()
 @runtime_option
-@click.option(
-    "--placement",
-    type=click.Choice(get_args(Strategy)),
-    default="operator_first",
-    show_default=True,
-)
+@click.option("--placement", type=click.Choice(get_args(Strategy)), default="operator_first")
 @transport_option
 @click.option("--insecure", is_flag=True, help="Do not encrypt tcp channels.")
 @click.option(
-    "--peers/--no-peers",
-    default=True,
-    show_default=True,
-    help="Alternate with the pyzmq pair (at parallelism 1).",
+    "--peers/--no-peers", default=True, help="Alternate with the pyzmq pair (at parallelism 1)."
 )
 @sweep_options()
 def command(

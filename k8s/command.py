@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from k8s.check.finding import Finding
 
 
-@click.group(cls=Group)
+@click.group(cls=Group, context_settings={"show_default": True})
 def command() -> None:
     """Manifests for Ray on Kubernetes (KubeRay)."""
 
@@ -206,7 +206,6 @@ def check_manifests(targets: tuple[str, ...]) -> None:
     type=click.IntRange(min=0),
     envvar="DRAIN_SECONDS",
     default=60,
-    show_default=True,
     help="Time for what runs; DRAIN_SECONDS says it, too.",
 )
 def drain(seconds: int) -> None:

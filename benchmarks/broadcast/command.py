@@ -22,7 +22,7 @@ from benchmarks.broadcast.job import Broadcast, measure
 from benchmarks.broadcast.rows import report, row
 from benchmarks.broadcast.sampler import take
 from benchmarks.broadcast.store import serving, variables
-from benchmarks.options import Choices
+from benchmarks.options import file_options, names_option, repeats_option
 from benchmarks.progress import Runs
 from benchmarks.report.drawable import check_drawable
 from benchmarks.result import Result
@@ -39,39 +39,35 @@ from pipelines.models.plain import Synthetic
 
 
 @click.command("broadcast")
-@click.option("--size", default="564MB", show_default=True, help="Of the model, such as 64MB.")
+@click.option("--size", default="564MB", help="Of the model, such as 64MB.")
 @click.option(
-    "--rate", default="1gbit", show_default=True,
+    "--rate",
+    default="1gbit",
     help="Of each host's link, in each direction; none: no limit. Pods of one machine have none.",
-)  # fmt: skip
-@click.option(
-    "--ways", type=Choices(WAYS), default=",".join(WAYS), show_default=True,
-    help="How the model travels.",
-)  # fmt: skip
-@click.option(
-    "--cases", "names", type=Choices(tuple(LAYOUTS)), default=",".join(LAYOUTS), show_default=True,
-    help="By the numbers of the published experiment: 1 other node, 2 same machine, 3 same pod, "
+)
+@names_option("--ways", "ways", WAYS, "How the model travels.")
+@names_option(
+    *("--cases", "names", LAYOUTS),
+    "By the numbers of the published experiment: 1 other node, 2 same machine, 3 same pod, "
     "4 mix, 5 several nodes, 6 several tasks on a node; after the dash, tasks or nodes.",
-)  # fmt: skip
-@click.option("--repeats", default=5, show_default=True, help="Counted runs of each way and case.")
+)
+@repeats_option
 @click.option(
-    "--encryption/--no-encryption", default=None,
+    "--encryption/--no-encryption",
+    default=None,
     help="Channels only so; by default both. Plasma and S3 are not encrypted.",
-)  # fmt: skip
+)
 @click.option(
-    "--in-memory", is_flag=True,
+    "--in-memory",
+    is_flag=True,
     help="The model is an array in the Download task's memory, rather than files.",
-)  # fmt: skip
+)
+@file_options
 @click.option(
-    "--json", "json_file", type=click.Path(dir_okay=False, path_type=Path),
-    help="Write rows in the schema oka.bench/1 here, as each case is finished. Where the file is "
-    "there already, its finished rows are kept and the others measured.",
-)  # fmt: skip
-@click.option("--fresh", is_flag=True, help="Begin anew where the --json file is there.")
-@click.option(
-    "--plots", type=click.Path(file_okay=False, path_type=Path),
+    "--plots",
+    type=click.Path(file_okay=False, path_type=Path),
     help="Draw the figures into this folder.",
-)  # fmt: skip
+)
 @name_option
 def command(
     size: str,
@@ -90,8 +86,6 @@ def command(
 
     Ctrl-C stops; the same command with the same --json file then goes on where it stopped.
     """
-    if repeats < 1:
-        raise click.UsageError(f"--repeats is {repeats}, expected at least 1")
     size_bytes = parse_size(size)
     if size_bytes < 1:
         raise ConfigError(f"size is {size!r}, expected at least one byte", "564MB is the published")

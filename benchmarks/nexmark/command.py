@@ -28,7 +28,13 @@ from benchmarks.nexmark.systems import (
     QueryCase,
     Systems,
 )
-from benchmarks.options import Choices, Numbers, file_options, parallelism_option
+from benchmarks.options import (
+    Numbers,
+    file_options,
+    names_option,
+    parallelism_option,
+    repeats_option,
+)
 from benchmarks.peers.peer import Peer
 from benchmarks.result import Result, Row
 from benchmarks.results_file import check_writable
@@ -44,36 +50,18 @@ from pipelines.nexmark.source import Api
 
 
 @click.command("nexmark")
-@click.option(
-    "--query",
-    "queries",
-    type=Choices(tuple(QUERIES)),
-    default=",".join(QUERIES),
-    show_default=True,
-    help="Which ones.",
-)
-@click.option(
-    "--events", default=5_000_000, show_default=True, type=click.IntRange(1), help="Of all kinds."
-)
+@names_option("--query", "queries", QUERIES, "Which ones.")
+@click.option("--events", default=5_000_000, type=click.IntRange(1), help="Of all kinds.")
 @click.option(
     "--disorder",
     default=1,
-    show_default=True,
     type=click.IntRange(1),
     help="So many that follow one another are shuffled; 1: none.",
 )
-@click.option(
-    "--batch", type=Numbers(), default="4096", show_default=True, help="Most records in a batch."
-)
+@click.option("--batch", type=Numbers(), default="4096", help="Most records in a batch.")
 @parallelism_option("1")
-@click.option("--peers/--no-peers", default=True, show_default=True, help="Alternate with others.")
-@click.option(
-    "--repeats",
-    default=5,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Runs of each case, alternating between the systems.",
-)
+@click.option("--peers/--no-peers", default=True, help="Alternate with others.")
+@repeats_option
 @click.option(
     "--checkpoint-each",
     "interval",
@@ -84,7 +72,6 @@ from pipelines.nexmark.source import Api
 @click.option(
     "--latency/--no-latency",
     default=False,
-    show_default=True,
     help="How long Oka's windows take at half of their rate, too.",
 )
 @click.option(

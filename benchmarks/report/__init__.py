@@ -40,7 +40,6 @@ class Formats(click.ParamType[tuple[str, ...]]):
     "--output",
     type=click.Path(path_type=Path),
     default=Path("results/report"),
-    show_default=True,
     help="Folder of the report; it is made where there is none.",
 )
 @click.option(
@@ -48,7 +47,6 @@ class Formats(click.ParamType[tuple[str, ...]]):
     "formats",
     type=Formats(),
     default="png,svg",
-    show_default=True,
     help="Of the figures that lie beside the page; in the page they are svg.",
 )
 def command(files: tuple[Path, ...], output: Path, formats: tuple[str, ...]) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from benchmarks.options import Choices, file_options
+from benchmarks.options import file_options, names_option, repeats_option
 from benchmarks.result import Result, Row
 from benchmarks.serve import clients
 from benchmarks.serve.floors import HALF, OVERLOAD, floors
@@ -25,54 +25,31 @@ from engine.units import duration, rate
 
 
 @click.command("serve")
-@click.option(
-    "--handler",
-    "handlers",
-    type=Choices(HANDLERS),
-    default=",".join(HANDLERS),
-    show_default=True,
-    help="noop: an answer and no more; hops: ten operators in two paths; ensemble: ten operators, "
+@names_option(
+    *("--handler", "handlers", HANDLERS),
+    "noop: an answer and no more; hops: ten operators in two paths; ensemble: ten operators, "
     "one answer; busy: 1 ms of work, under four times of what it can do; model: by a model of "
     "10 MB; swaps: by one that is replaced twice a second; disconnects: 10,000 clients that go.",
 )
-@click.option(
-    "--system",
-    "systems",
-    type=Choices(tuple(dict.fromkeys(each.system for each in SYSTEMS))),
-    default=",".join(dict.fromkeys(each.system for each in SYSTEMS)),
-    show_default=True,
-    help="Which ones.",
-)
+@names_option("--system", "systems", (each.system for each in SYSTEMS), "Which ones.")
 @click.option(
     "--clients",
     "most_clients",
     default=64,
-    show_default=True,
     type=click.IntRange(2),
     help="Connections; at most 16 for hops and ensemble. noop is measured with a single one, too.",
 )
 @click.option(
-    "--seconds",
-    default=3,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Length of a run, without its warm-up.",
+    "--seconds", default=3, type=click.IntRange(1), help="Length of a run, without its warm-up."
 )
 @click.option(
     "--warmup",
     default=1,
-    show_default=True,
     type=click.IntRange(0),
     help="Seconds of requests before they are measured.",
 )
-@click.option(
-    "--repeats",
-    default=5,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Runs of each case, alternating between the systems.",
-)
-@click.option("--seed", default=0, show_default=True, help="Of the moments of arrival.")
+@repeats_option
+@click.option("--seed", default=0, help="Of the moments of arrival.")
 @file_options
 def command(
     handlers: tuple[str, ...],

@@ -30,10 +30,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 def name_option(command: Command) -> Command:
     """`--name`, for several testbeds at a time."""
     return click.option(
-        "--name",
-        default=USUAL_NAME,
-        show_default=True,
-        help="Of the testbed: small letters and digits.",
+        "--name", default=USUAL_NAME, help="Of the testbed: small letters and digits."
     )(command)
 
 
@@ -43,15 +40,14 @@ def command() -> None:
 
 
 @command.command()
-@click.option("--nodes", default=2, show_default=True, help="Hosts; the Ray head is on the first.")
+@click.option("--nodes", default=2, help="Hosts; the Ray head is on the first.")
 @click.option(
     "--rate",
     type=RateType(),
     default="unlimited",
-    show_default=True,
     help="Of each host's link, in each direction: 1gbit, 100mbit, unlimited.",
 )
-@click.option("--cpus", default=2, show_default=True, help="CPUs that each Ray node offers.")
+@click.option("--cpus", default=2, help="CPUs that each Ray node offers.")
 @name_option
 def up(nodes: int, rate: int | None, cpus: int, name: str) -> None:
     """Make the hosts and start Ray on them."""
@@ -117,7 +113,7 @@ def status(name: str) -> None:
 
 
 @command.command("exec", context_settings={"ignore_unknown_options": True})
-@click.option("--node", default=1, show_default=True, help="Number of the host; 1 is the head's.")
+@click.option("--node", default=1, help="Number of the host; 1 is the head's.")
 @name_option
 @click.argument("arguments", metavar="-- COMMAND...", nargs=-1, required=True)
 def execute(node: int, name: str, arguments: tuple[str, ...]) -> None:

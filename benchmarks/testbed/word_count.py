@@ -44,15 +44,12 @@ class Rates(click.ParamType[tuple[int | None, ...]]):
 
 
 @click.command("testbed")
-@click.option(
-    "--nodes", type=Numbers(), default="2", show_default=True, help="Hosts; even numbers."
-)
+@click.option("--nodes", type=Numbers(), default="2", help="Hosts; even numbers.")
 @click.option(
     "--rate",
     "rates",
     type=Rates(),
     default="1gbit,unlimited",
-    show_default=True,
     help="Of each host's link, in each direction.",
 )
 @api_option("per_record,native,columnar")

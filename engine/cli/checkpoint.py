@@ -88,13 +88,7 @@ def list_(folder: str, as_json: bool) -> None:
 @click.argument("folder")
 @click.argument("epoch", required=False)
 @click.option("--operator", metavar="IDENTITY", help="Print what this operator keeps, too.")
-@click.option(
-    "--top",
-    type=click.IntRange(min=0),
-    default=10,
-    show_default=True,
-    help="Most keys to print of it.",
-)
+@click.option("--top", type=click.IntRange(min=0), default=10, help="Most keys to print of it.")
 @click.option("--json", "as_json", is_flag=True, help="The manifest as it is stored.")
 def show(folder: str, epoch: str | None, operator: str | None, top: int, as_json: bool) -> None:
     """Show what an epoch holds, by its number or the name of a savepoint [the last].

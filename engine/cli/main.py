@@ -127,7 +127,11 @@ _BENCHMARKS = {
 @click.group(
     cls=Lazy,
     modules=_TOOLS,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 100,
+        "show_default": True,
+    },
 )
 @click.version_option(package_name=DISTRIBUTION)
 def commands() -> None:
@@ -189,11 +193,9 @@ def job_options(command: Command) -> Command:
     "--drain-seconds",
     type=click.FloatRange(0),
     default=0.0,
-    help="On SIGTERM, end the sources and finish what is under way for so long. [0: stop at once]",
+    help="On SIGTERM, end the sources and finish what is under way for so long. 0: at once.",
 )
-@click.option(
-    "--top", default=10, show_default=True, help="Entries to print of what a sink gathered."
-)
+@click.option("--top", default=10, help="Entries to print of what a sink gathered.")
 def run(
     target: str,
     arguments: tuple[str, ...],

@@ -30,8 +30,8 @@ def command() -> None:
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder of the buckets [a temporary one, removed at the end].",
 )
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", default=9000, show_default=True, help="0 picks one.")
+@click.option("--host", default="127.0.0.1", help="Address to listen on.")
+@click.option("--port", default=9000, help="0 picks one.")
 @click.option("--bucket", "buckets", multiple=True, metavar="NAME", help="Bucket to make.")
 @click.option("--access-key", envvar="OKA_S3_ACCESS_KEY", help="[OKA_S3_ACCESS_KEY, or made up]")
 @click.option(
@@ -45,7 +45,7 @@ def command() -> None:
     type=click.Path(path_type=Path),
     help="File whose content is the web identity token that is accepted.",
 )
-@click.option("--region", default="us-east-1", show_default=True)
+@click.option("--region", default="us-east-1")
 def serve(
     folder: Path | None,
     host: str,

@@ -20,7 +20,6 @@ def _seconds(_: click.Context, __: click.Parameter, given: float) -> float:
 _TIMEOUT = click.option(
     "--timeout",
     default=600.0,
-    show_default=True,
     metavar="SECONDS",
     callback=_seconds,
     help="How long to wait for the answer; for the job to take the request up, at most 30.",
