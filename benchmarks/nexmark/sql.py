@@ -69,22 +69,22 @@ _VALID = (
 )
 
 DIFFERENCES = {
-    "q3": "states are in lower case, as the generator writes them; Oka joins what is at most an "
-    "hour apart, the SQL what ever was",
-    "q4": "Oka gives means, as floats, when the input has ended; the SQL gives whole numbers, "
-    "again with each change",
-    "q7": "a bid at the very end of a window is not compared with that window's highest, which "
-    "the benchmark's BETWEEN does; `extra` is left out",
-    "q9": "of the auction there are `category`, `item_name`, `seller` and `reserve`, of the bid "
-    "all but `extra`; the benchmark has all columns of both",
-    "q14": "characters are counted by CHAR_LENGTH and REPLACE, not by a function in Java; times "
-    "of day are called `day`, `night` and `other`",
-    "q18": "`channel`, `url` and `extra` are left out; of a bidder's bids at one time Oka takes "
-    "the highest, the SQL any",
+    "q3": "states are in lower case, as the generator writes them; Oka joins records at "
+    "most an hour apart, the SQL joins all",
+    "q4": "Oka gives means as floats, at the end of the input; the SQL gives whole numbers, "
+    "after each change",
+    "q7": "a bid at the very end of a window is not compared with that window's highest, "
+    "which the benchmark's BETWEEN does; `extra` is left out",
+    "q9": "rows have `category`, `item_name`, `seller` and `reserve` of the auction, and "
+    "all columns but `extra` of the bid; the benchmark has all columns of both",
+    "q14": "CHAR_LENGTH and REPLACE count characters, not a function in Java; times of day "
+    "are called `day`, `night` and `other`",
+    "q18": "`channel`, `url` and `extra` are left out; of several bids of a bidder at one "
+    "time Oka takes the highest, the SQL any one",
     "q19": "`channel`, `url` and `extra` are left out",
     "q20": "of the bid `channel`, `url` and `extra` are left out, of the auction all but "
-    "`item_name`, `seller` and `category`; Oka joins what is at most an hour apart, the "
-    "SQL what ever was",
+    "`item_name`, `seller` and `category`; Oka joins records at most an hour apart, "
+    "the SQL joins all",
 }
 """How queries differ from the benchmark's own, in SQL and in `pipelines/nexmark`."""
 PYTHON_QUERIES = {
