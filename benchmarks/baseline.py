@@ -1,7 +1,7 @@
-"""The committed baseline, `benchmarks/baseline.json`: what `oka bench guard` compares with.
+"""The committed baseline of `oka bench guard`, `benchmarks/baseline.json`.
 
-Schema `oka.baseline/1`. Each part says where, when and of what it was taken, since one can be
-renewed without the other:
+Schema `oka.baseline/1`. Each part has its own date, commit and machine, since one can be renewed
+without the other:
 
     {"schema": "oka.baseline/1",
      "ratios": {"date", "commit", "machine", "versions",
@@ -39,7 +39,7 @@ class Ratios:
 
 @dataclass(frozen=True)
 class Instructions:
-    """Instructions per record of each path, and the compiler whose they are."""
+    """Instructions per record of each path, and the compiler that built them."""
 
     rustc: str
     paths: Mapping[str, float]
@@ -47,15 +47,15 @@ class Instructions:
 
 @dataclass(frozen=True)
 class Baseline:
-    """What is in the file."""
+    """The contents of the file."""
 
     ratios: Mapping[str, Ratios] | None
-    """By the case in words; None where they were never taken."""
+    """By the name of the case; None if never measured."""
     instructions: Instructions | None
 
     @classmethod
     def read(cls, path: Path) -> Baseline:
-        """Raises ConfigError if there is no such file, or it is something else."""
+        """Read the file. Raises ConfigError if it is missing, or no baseline."""
         content = _content(path)
         try:
             return cls(_ratios(content.get("ratios")), _instructions(content.get("instructions")))
@@ -77,7 +77,7 @@ def update(
     ratios: Mapping[str, Ratios] | None = None,
     instructions: Instructions | None = None,
 ) -> None:
-    """Write these parts anew; one that is None stays as it is in the file."""
+    """Write these parts; a part that is None stays as it is in the file."""
     content: dict[str, Any] = _content(path) if path.exists() else {"schema": SCHEMA}
     taken = {"date": time.strftime("%Y-%m-%d"), "commit": commit(), "machine": machine()}
     if ratios is not None:

@@ -1,8 +1,8 @@
-"""What checkpoints cost: `oka bench checkpoints`.
+"""The cost of checkpoints: `oka bench checkpoints`.
 
-A running count of each of many keys, with a checkpoint each second and without, in turn; beside it
-Flink's DataStream in Java with its state on the heap, its fastest. A run is from the first source's
-begin to the last sink's end.
+A running count of many keys, with a checkpoint each second and without, in turn, and the same by
+Flink's DataStream in Java with state on the heap, its fastest. A run lasts from the first source's
+start to the last sink's end.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from operators.sources.batches import Blocks
 
 @dataclass(frozen=True)
 class StateCase(Case):
-    """Keys counted in one way of one system, with checkpoints or without."""
+    """A count of keys by one API of one system, with checkpoints or without."""
 
     keys: int = 0
     interval_seconds: float | None = None
-    """Between checkpoints; None: there are none."""
+    """Seconds between checkpoints; None: no checkpoints."""
 
     unit: ClassVar[str] = "records/s"
 
@@ -60,7 +60,7 @@ def told_of(interval_seconds: float | None) -> str:
 
 
 class Keys(SourceOperator[int]):
-    """So many numbers below `keys`, each as often as any other, in an order without a pattern."""
+    """So many numbers below `keys`, uniformly distributed, in an order without a pattern."""
 
     properties = Properties(never_waits=True)
 
@@ -95,9 +95,9 @@ APIS: dict[str, tuple[Callable[[Keys], Pipeline], int, int]] = {
     "native": (native, 1_000_000, 60_000_000),
     "per_record": (per_record, 100_000, 12_000_000),
 }
-"""Each with the keys that it has, and the records that take some ten seconds."""
+"""Each with its number of keys, and the records for some ten seconds."""
 FLINK_JAVA = JvmPeer(FLINK, "datastream", "native", None, "oka-peers.jar", needs_jar=True)
-"""For what it needs and how that is installed."""
+"""Says what it needs, and how to install that."""
 
 
 @click.command("checkpoints")
@@ -195,7 +195,7 @@ def _run_oka(case: StateCase, records: int) -> Found:
 
 @contextmanager
 def checkpoint_settings(interval_seconds: float | None) -> Iterator[dict[str, Any]]:
-    """Of a job with checkpoints in a folder of its own, or without any."""
+    """The job's settings: checkpoints in a temporary folder, or none."""
     with tempfile.TemporaryDirectory(prefix="oka-checkpoints-") as folder:
         yield (
             {}
@@ -218,7 +218,7 @@ def _run_flink(case: StateCase, records: int) -> Found:
 
 
 def report(rows: Sequence[Row]) -> str:
-    """A line for each case, and what its checkpoints cost it."""
+    """A line for each case, with the cost of its checkpoints."""
     without = {_place(found): found for found in rows if found["interval_seconds"] is None}
     return table(_COLUMNS, [_line(found, without.get(_place(found))) for found in rows], keys=5)
 
@@ -265,6 +265,6 @@ _BATCH = 1000
 _KEY_BYTES = 8
 _BLOCK = 64_000
 _STRIDE = 7_368_787
-"""Coprime to the numbers of keys: far from key to key, and all come."""
+"""Coprime to the numbers of keys: neighbours are far apart, and all keys occur."""
 _FLINK_RUNS = 3
-"""In a JVM, the last of which counts: each takes some ten seconds."""
+"""In a JVM; the last run counts, each takes some ten seconds."""

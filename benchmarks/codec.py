@@ -1,8 +1,8 @@
 """Nanoseconds per record between Python and the Rust core: `python -m benchmarks.codec`.
 
-Each line is the best of several rounds over one list of records, without any channel: encoding,
-decoding, choosing one of 8 channels, aggregating. The words are 32 ASCII characters, 100 different
-ones. The best, not the median: the machine's other work only ever adds.
+Each line is the best of several rounds over one list of records, without a channel: encoding,
+decoding, choosing one of 8 channels, aggregating. There are 100 words of 32 ASCII characters. It is
+the best, not the median, since other work of the machine can only add time.
 """
 
 import random

@@ -1,8 +1,8 @@
-"""Oka beside its peers: `oka bench peers`.
+"""Oka and its peers: `oka bench peers`.
 
-Each peer runs in turn with the API of Oka that does the same kind of work: Python code that sees
-one record with Python code that sees one record, native counting with native counting. The ratios
-are of runs that followed one another.
+Each peer runs in turn with the API of Oka that does the same kind of work: Python code per record
+with Python code per record, native counting with native counting. The ratios compare runs that
+followed one another.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def command(
 ) -> None:
     """Other systems that count the same words, each in turn with Oka, and the ratios.
 
-    `make peers` installs them, each in a virtual environment of its own. Where one is asked for by
-    name and is not there, nothing is measured; without names those that are not there are left out.
+    `make peers` installs them, each in a virtual environment of its own. If a named peer is not
+    installed, nothing is measured. Without names, peers that are not installed are left out.
     """
     chosen = settings(seconds, warmup, repeats, seed)
     absent = {peer.system: f"{why}; {peer.setup}" for peer in PEERS if (why := peer.missing())}

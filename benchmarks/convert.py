@@ -2,8 +2,8 @@
 
 Volga's file is `{"meta": {"scenario"}, "stats": [...]}`; an entry has `msg_size`, `batch_size`,
 `parallelism`, `throughput` (messages per second), `latency_ms` (p99, p95, p75, p50, avg),
-`num_msgs`, and what happened second by second: `hist_throughput`, pairs of Unix seconds and
-messages per second, and `hist_latency`, pairs of Unix seconds and an object like `latency_ms`.
+`num_msgs`, and values of each second: `hist_throughput`, pairs of Unix seconds and messages per
+second, and `hist_latency`, pairs of Unix seconds and an object like `latency_ms`.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ def command(source: Path, target: Path, to: str, system: str | None, api: str | 
 
 
 def to_volga(result: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """A result in Volga's layout; rows that failed or had an open load have no place in it.
+    """A result in Volga's layout, without rows that failed or had an open load.
 
-    What a row does not tell is null, and a history that it does not have is empty. Raises
-    ConfigError where two rows would be the same entry.
+    A missing value is null, and a missing history is empty. Raises ConfigError if two rows would be
+    the same entry.
     """
     stats: dict[tuple[int, int | None, int | None], dict[str, Any]] = {}
     for fields in result["rows"]:
@@ -98,10 +98,10 @@ def to_volga(result: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def from_volga(volga: Any, name: str) -> dict[str, Any]:
-    """The result in Volga's layout as `oka.bench/1`; what that layout does not tell is null.
+    """The result in Volga's layout as `oka.bench/1`; missing values are null.
 
     The history goes along, in two fields of their own. Raises ConfigError if it is another layout;
-    `name` is what the message calls it.
+    messages call it `name`.
     """
     stats = volga.get("stats") if isinstance(volga, dict) else None
     if not isinstance(stats, list):
@@ -164,7 +164,7 @@ def _in_microseconds(latency_ms: Mapping[str, Any]) -> dict[str, float] | None:
 
 
 def _latency(row: Row, field: str) -> float | None:
-    """A latency in µs; one that the row has no field for is that of all its runs together."""
+    """A latency in µs; without a field in the row, it comes from the histogram of all runs."""
     found = (row.latency_us or {}).get(field)
     return row.percentile(float(field[1:])) if found is None and field != "mean" else found
 

@@ -1,6 +1,6 @@
-"""Jobs of Flink that run several times in one JVM, the last of which counts.
+"""Jobs of Flink that run several times in one JVM (`peers/flink_java/`, `Repeated`).
 
-Its code is compiled then (`peers/flink_java/`, `Repeated`).
+The last run counts, when the code is compiled.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ RUNS = 6
 
 @dataclass(frozen=True)
 class Found:
-    """What one run took, and how many rows it came to."""
+    """The time and CPU of one run, and its number of rows."""
 
     seconds: float
     cpu_seconds: float
     rows: int
     answer: list[dict[str, Any]] | None = None
-    """The rows, of programs that were asked for them."""
+    """The rows, if the program was asked for them."""
 
 
 def run_flink(
@@ -38,7 +38,7 @@ def run_flink(
     settings: Mapping[str, Any],
     runs: int = RUNS,
 ) -> Found:
-    """Run a class of the jar with settings of its own and Flink's; raises RuntimeError."""
+    """Run a class of the jar with its settings and Flink's. Raises RuntimeError if it fails."""
     with tempfile.TemporaryDirectory(prefix="oka-flink-") as folder:
         every: dict[str, Any] = {
             "runs": runs,
@@ -60,7 +60,10 @@ def run_flink(
 def run_program(
     name: str, command: Sequence[str], settings: Mapping[str, Any], folder: str
 ) -> Found:
-    """Run what leaves what it found in the file `result` of its settings; raises RuntimeError."""
+    """Run a command that writes its result to the file `result` of its settings.
+
+    Raises RuntimeError if it fails.
+    """
     result = Path(folder) / "result.json"
     done = subprocess.run(
         [*command, json.dumps({"result": str(result), **settings})],

@@ -1,4 +1,4 @@
-"""Flink as processes of its own: a JobManager, a TaskManager that works, and one that is spare.
+"""Flink as processes: a JobManager, a TaskManager that works, and an idle one.
 
 They are started from the classpath of the jar (`peers/flink_java/`), without Flink's scripts.
 """
@@ -24,7 +24,7 @@ from benchmarks.serve.server import free_port
 
 @contextmanager
 def running_cluster(configuration: Mapping[str, str]) -> Iterator[FlinkCluster]:
-    """A cluster without a job, with these settings beside Flink's own; nothing of it is left."""
+    """A cluster without a job, with these additional settings; removed at the end."""
     with tempfile.TemporaryDirectory(prefix="oka-flink-") as folder:
         cluster = FlinkCluster(Path(folder), configuration)
         try:
@@ -35,7 +35,7 @@ def running_cluster(configuration: Mapping[str, str]) -> Iterator[FlinkCluster]:
 
 
 class FlinkCluster:
-    """The processes, and what the JobManager says of them."""
+    """The processes, and the JobManager's view of them."""
 
     def __init__(self, folder: Path, configuration: Mapping[str, str]) -> None:
         self.folder = folder
@@ -63,7 +63,7 @@ class FlinkCluster:
         self.wait_for("its TaskManagers", lambda: len(self._free_slots()) == 2)
 
     def submit(self, program: str, settings: Mapping[str, Any]) -> None:
-        """Let a class of the jar submit its job, which is to be the only one."""
+        """Run a class of the jar that submits its job, which must be the only one."""
         told = json.dumps({"port": self._port, **settings})
         submitter = self._java(f"oka.peers.{program}", told)
         try:
@@ -75,7 +75,7 @@ class FlinkCluster:
         self._started.remove(submitter)
 
     def records_in(self) -> int:
-        """What the operator that has read most has read, as of a second ago."""
+        """The records read by the operator that has read the most, a second ago."""
         (job,) = self._ask("jobs")["jobs"]
         vertices = self._ask(f"jobs/{job['id']}")["vertices"]
         return max(int(each["metrics"]["read-records"]) for each in vertices)
@@ -86,7 +86,7 @@ class FlinkCluster:
         return self._task_managers[name]
 
     def wait_for(self, what: str, there: Callable[[], bool]) -> None:
-        """Wait until that is there; raises RuntimeError with the last lines of all processes."""
+        """Wait until it has a value. Raises RuntimeError with the last lines of all processes."""
         deadline = time.monotonic() + _LONGEST_SECONDS
         while not there():
             for each in self._started:
@@ -97,7 +97,7 @@ class FlinkCluster:
             time.sleep(_POLL_SECONDS)
 
     def end(self) -> None:
-        """Kill what lives."""
+        """Kill the living processes."""
         self._processes.kill()
         for each in self._started:
             each.wait()
@@ -124,7 +124,7 @@ class FlinkCluster:
         return started
 
     def _free_slots(self) -> dict[str, int]:
-        """Of each TaskManager that the JobManager knows; none before it answers."""
+        """One for each TaskManager that the JobManager knows; none before it answers."""
         with contextlib.suppress(OSError):
             found = self._ask("taskmanagers")["taskmanagers"]
             return {each["id"]: each["freeSlots"] for each in found}
@@ -139,7 +139,7 @@ class FlinkCluster:
     def _failure(self, what: str) -> RuntimeError:
         self._log.seek(0)
         lines = self._log.read().decode(errors="replace").splitlines()
-        # Java's stack traces are longer than what they are about.
+        # Java's stack traces are long: the reason is above them.
         last = "\n".join([line for line in lines if not line.startswith("\tat ")][-_LOG_LINES:])
         return RuntimeError(f"Flink {what}; its last lines:\n{last}")
 
@@ -150,7 +150,7 @@ _CONFIGURATION = {
     "taskmanager.host": "127.0.0.1",
     "taskmanager.numberOfTaskSlots": "1",
     "metrics.fetcher.update-interval": "1000 ms",  # for `records_in`
-    # What Flink's scripts would work out; the heap is that of the JVM's options.
+    # Flink's scripts would compute these; the JVM's options set the heap.
     "taskmanager.cpu.cores": "1",
     "taskmanager.memory.framework.heap.size": "128m",
     "taskmanager.memory.framework.off-heap.size": "128m",

@@ -1,8 +1,8 @@
 """The regression guard: `oka bench guard`, or `make bench-check`.
 
-A short fixed set of word counts, each in turn with the pyzmq pair: what is compared with the
-committed baseline are ratios to the pair, which a slower machine changes little. Instructions of
-the Rust core's hot paths do not depend on the machine's load at all, and have a narrower bound.
+It runs a short fixed set of word counts, each in turn with the pyzmq pair. It compares the ratios
+to the pair with the committed baseline, since a slower machine changes ratios little. Instructions
+of the Rust core's hot paths do not depend on the machine's load at all, and have a narrower bound.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from engine.report.tables import table
     type=click.Choice(["ratios", "instructions"]),
     help="Word counts beside the pair, or instructions of the Rust core.  [both]",
 )
-@click.option("--update", is_flag=True, help="Write the baseline anew; do so on a quiet machine.")
+@click.option("--update", is_flag=True, help="Write a new baseline; use a quiet machine.")
 @click.option(
     "--baseline",
     "path",
@@ -85,7 +85,7 @@ def command(only: str | None, update: bool, path: Path | None) -> None:
 
 
 def check_instructions(before: Instructions | None, path: Path) -> tuple[list[Finding], str | None]:
-    """A finding for each path, and a note where another compiler made the baseline."""
+    """A finding for each path, and a note if another compiler made the baseline."""
     if before is None:
         raise ConfigError(f"{path} has no instructions, expected those of each path", UPDATE_HINT)
     now = instructions.measure()
@@ -95,10 +95,10 @@ def check_instructions(before: Instructions | None, path: Path) -> tuple[list[Fi
 def check_ratios(
     before: Mapping[str, Ratios] | None, path: Path, measure: Measure
 ) -> tuple[list[Finding], list[Finding]]:
-    """All findings, those of second measurements too, and the regressions among them.
+    """All findings, also of second measurements, and the regressions among them.
 
-    What is worse is measured a second time, beside the pair again, and is a regression if it is
-    worse then, too. Raises ConfigError where the baseline lacks a case, EngineError where a run
+    A worse ratio is measured a second time, again in turn with the pair, and is a regression if it
+    is worse then, too. Raises ConfigError if the baseline lacks a case, EngineError if a run
     failed.
     """
     before = _check_complete(before, path)
@@ -146,12 +146,12 @@ def measure_ratios(cases: Sequence[Case], measure: Measure) -> dict[str, Ratios]
 
 
 def name(case: Case) -> str:
-    """The case as the baseline calls it."""
+    """The name of the case in the baseline."""
     return f"{case.api}, {case.payload_bytes} B, batch {case.batch_size}"
 
 
 def report(found: Sequence[Finding]) -> str:
-    """A line for each figure; what was measured twice has two."""
+    """A line for each figure; a figure that was measured twice has two."""
     lines = [
         (
             each.case,
@@ -167,7 +167,7 @@ def report(found: Sequence[Finding]) -> str:
 
 
 def _check_complete(before: Mapping[str, Ratios] | None, path: Path) -> Mapping[str, Ratios]:
-    """Know that a case is missing before minutes are spent."""
+    """Raise ConfigError if a case is missing, before minutes are spent."""
     if before is None:
         raise ConfigError(f"{path} has no ratios, expected those of the guard's cases", UPDATE_HINT)
     compare_ratios({name(case): Ratios(1.0, 1.0) for case in CASES}, before)
@@ -175,7 +175,7 @@ def _check_complete(before: Mapping[str, Ratios] | None, path: Path) -> Mapping[
 
 
 def _pair(case: Case) -> Case:
-    """What the case alternates with."""
+    """The pair that the case alternates with."""
     return Case(*PAIR, "processes", "tcp", case.payload_bytes, case.batch_size, 1)
 
 
@@ -190,7 +190,7 @@ def _ratios(ours: Sequence[Measurement], theirs: Sequence[Measurement]) -> Ratio
 
 
 def _tell(found: Sequence[Finding], worse: Sequence[Finding], path: Path) -> None:
-    """Regressions with what to do, and what is so much better that the baseline is out of date."""
+    """Regressions with hints, and improvements that make the baseline out of date."""
     better = [each for each in found if each.verdict == "better"]
     for each in better:
         click.echo(f"better: {each}")

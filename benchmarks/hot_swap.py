@@ -1,11 +1,11 @@
 """Hot swap of a model under a steady stream of records: `oka bench hot-swap`.
 
-Sources offer records by the clock, a millisecond's worth at a time, each stamped with the moment at
-which it is due. An operator answers them with a model, which is replaced again and again meanwhile;
-a sink behind it looks at every record: is it the next of its source, how long did it take. Latency
-is split by whether the record came around a swap: from when the task began to load a model until it
-was applied, and `AROUND_SECONDS` on either side. The first model is no swap: records are held until
-it is there, and stand by themselves until one is less than `AROUND_SECONDS` late.
+Sources emit records by the clock, those of a millisecond at a time, each with the time at which it
+is due. An operator answers them with a model, which is replaced again and again. A sink after it
+checks that every record is the next one of its source, and measures its latency. Latencies around a
+swap are counted apart: from the moment at which the task begins to load a model until it is
+applied, and `AROUND_SECONDS` on either side. The first model is no swap: records wait for it, and
+are counted apart until one is less than `AROUND_SECONDS` late.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Record = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class HotSwap:
-    """What is run. Every source has the same share of the rate."""
+    """The settings of a run. Every source has the same share of the rate."""
 
     rate: float = 100_000.0
     """Records per second over all sources."""
@@ -75,12 +75,12 @@ class HotSwap:
         return max(1, round(self.rate * TICK_SECONDS / self.parallelism))
 
     def model(self, version: int) -> bytes:
-        """The bytes of a version; it is the same whoever makes it."""
+        """The bytes of a version; each process makes the same."""
         return random.Random(version).randbytes(self.model_bytes)
 
 
 class Loaded(NamedTuple):
-    """What a task made of a model."""
+    """A loaded model in a task."""
 
     version: int
     crc: int
@@ -94,19 +94,19 @@ class Swap:
 
     model: Loaded
     applied_ns: int
-    """When the first record that met it was at the sink."""
+    """When its first record was at the sink."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What one task's sink saw."""
+    """The measurements of one task's sink."""
 
     counts: dict[int, int]
     """Records of each source."""
     disorder: int
-    """Records that did not come behind the one before them."""
+    """Records that did not follow the one before."""
     arrivals: list[tuple[int, int, int]]
-    """When some came, how long after they were due (ns), and how many they were."""
+    """When some records arrived, how late they were (ns), and their number."""
     swaps: list[Swap]
 
 
@@ -121,7 +121,7 @@ class Spread:
 
     @classmethod
     def of(cls, latencies: list[tuple[int, int]]) -> Spread:
-        """Of pairs: latency in ns, and how many records had it."""
+        """From pairs of a latency in ns and the number of records with it."""
         latencies = sorted(latencies)
         records = sum(count for _, count in latencies)
 
@@ -138,23 +138,23 @@ class Spread:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a run."""
+    """The result of a run."""
 
     records_in: int
     records_out: int
     lost: int
     reordered: int
-    """Records behind which an earlier one of their source came, or the same again."""
+    """Records that were followed by an earlier one of their source, or by themselves."""
     versions: tuple[tuple[int, ...], ...]
-    """Those that each task applied, in order."""
+    """The models that each task applied, in order."""
     wrong_models: int
-    """Models whose bytes were not what was published."""
+    """Models whose bytes differ from the published ones."""
     throughput: float
     load_ms: float
     """The longest that a task took to load a model."""
     overall: Spread
     at_start: Spread
-    """Of records that were held for the first model, until what came was not late any more."""
+    """Latencies of records that waited for the first model, until records were in time again."""
     around_swaps: Spread
     outside: Spread
 
@@ -194,7 +194,7 @@ def command(
     transport: str | None,
     json_file: Path | None,
 ) -> None:
-    """Replace a model under a steady stream: nothing lost, nothing reordered, and the p99 of it."""
+    """Replace a model under a steady stream: lost and reordered records, and p99."""
     for option, value, least in (
         ("--rate", records_per_second, 1), ("--seconds", seconds, 0.5), ("--swaps", swaps, 0),
         ("--model-mb", model_mb, 1e-6), ("--parallelism", parallelism, 1),
@@ -243,7 +243,7 @@ def measure(case: HotSwap, **settings: Any) -> Outcome:
 
 
 def pipeline(case: HotSwap) -> Pipeline:
-    """Sources by the clock, the operator with the model, and the sink that looks at all of it."""
+    """Sources by the clock, the operator with the model, and the sink that checks all records."""
     models = source(Function(_models(case))).with_parallelism(1).named("models")
     published = models.broadcast() if case.via == "records" else models.broadcast(via=case.via)
     return (
@@ -257,7 +257,7 @@ def pipeline(case: HotSwap) -> Pipeline:
 
 
 def judge(case: HotSwap, seen: Sequence[Seen]) -> Outcome:
-    """One outcome of what the sinks saw."""
+    """The outcome from the measurements of all sinks."""
     records_in = case.records_of_a_source * case.parallelism
     crcs = {number: zlib.crc32(case.model(number)) for number in range(1, case.swaps + 2)}
     start: list[tuple[int, int]] = []
@@ -360,12 +360,12 @@ def _answer(model: Loaded, batch: list[Record]) -> list[tuple[int, int, int, Loa
 
 
 class Watch(SinkOperator[Any]):
-    """Looks at every record of its task."""
+    """Checks every record of its task."""
 
     properties = Properties(driver=True)
 
     def open(self, _context: TaskContext) -> SinkWriter:
-        """Nothing was seen yet."""
+        """Begin without a measurement."""
         return _Watcher()
 
 
@@ -402,5 +402,5 @@ class _Watcher(SinkWriter):
 TICK_SECONDS = 0.001
 """So often each source emits."""
 AROUND_SECONDS = 0.05
-"""On either side of a swap: 100 ms, and what it takes to load."""
+"""On either side of a swap: 100 ms, and the time of loading."""
 _AROUND_NS = int(AROUND_SECONDS * 1e9)

@@ -1,12 +1,10 @@
 """Instructions per record of the Rust core's hot paths: `oka bench instructions`.
 
 Each path of `rust/instructions` runs alone under valgrind's callgrind, once for n rounds and once
-for 2 n: the difference is what n rounds take, without start-up. These counts do not depend on
-what else the machine does; they do on the compiler, and a little on the processor, for which the C
-library chooses its copies. Instructions are not time: a cache miss costs none.
-
-What turns Python objects into records and back is not among them; `python -m benchmarks.codec`
-times it.
+for 2 n: the difference is the count of n rounds, without the start. These counts do not depend on
+the machine's load. They depend on the compiler, and a little on the processor, for which the C
+library chooses its copy functions. Instructions are not time: a cache miss costs none. Encoding and
+decoding of Python objects is not included; `python -m benchmarks.codec` times it.
 """
 
 from __future__ import annotations
@@ -82,7 +80,7 @@ def measure() -> Instructions:
 
 
 def report(found: Instructions, before: Instructions | None) -> str:
-    """A line for each path, and the ratio to the baseline where it has one."""
+    """A line for each path, with the ratio to the baseline if it has the path."""
     lines = []
     for path, count in found.paths.items():
         known = before.paths.get(path) if before is not None else None
@@ -127,7 +125,7 @@ def _count(program: str, path: str, rounds: int) -> int:
 
 
 def _run(command: Sequence[str]) -> str:
-    """What the command prints; raises EngineError with the end of its errors if it fails."""
+    """The output of the command. Raises EngineError with its last lines if it fails."""
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         last = "\n".join(done.stderr.strip().splitlines()[-_ERROR_LINES:])

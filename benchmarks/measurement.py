@@ -1,4 +1,4 @@
-"""What one run of any system measured, and the rows of `oka.bench/1` made of several."""
+"""The measurement of one run of any system, and rows of `oka.bench/1` from several runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.report.statistics import Latency
 
 @dataclass(frozen=True)
 class Run:
-    """How one run of a case is made."""
+    """The settings of one run of a case."""
 
     seconds: float
     """Its length after the warm-up."""
@@ -57,20 +57,20 @@ class Measurement:
     cpu_seconds_per_million: float
     """User + system time of all processes that move words, per million words."""
     histogram: bytes
-    """Latency of the markers, HDR V2; empty where none arrived."""
+    """Latency of the markers, HDR V2; empty if none arrived."""
     records: int
     """Words in the whole run."""
     source_throughput: float | None = None
-    """Words per second that the sources emitted, over their window; None where not known."""
+    """Words per second that the sources emitted, over their window; None if unknown."""
     links: Mapping[str, Traffic] | None = None
-    """What crossed the link of each host of a testbed meanwhile, by its number."""
+    """Bytes that crossed the link of each host of a testbed, by its number."""
     figures: Mapping[str, float] = field(default_factory=dict)
-    """What else one benchmark tells; fields of the row."""
+    """Further fields of the row, of a single benchmark."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One cell of the sweep for one system. No two rows of a file have the same case."""
+    """One cell of the sweep for one system. Each row of a file has another case."""
 
     system: str
     api: str
@@ -84,7 +84,7 @@ class Case:
     encryption: bool = False
     placement: str = "operator_first"
     beside: str | None = None
-    """The peer that it alternated with, where that was one of several."""
+    """The peer that it alternated with, if there are several."""
     nodes: int | None = None
     """Hosts of the testbed; None on this machine itself."""
     rate_bits_per_second: int | None = None
@@ -107,7 +107,7 @@ class Case:
 def row(
     case: Case, runs: Sequence[Measurement], failures: Sequence[str], offered: float | None = None
 ) -> dict[str, Any]:
-    """The row of a case: medians over its runs, and what failed."""
+    """The row of a case: medians over its runs, and the failures."""
     merged = LatencyHistogram()
     latencies = []
     for run in runs:

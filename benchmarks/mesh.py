@@ -1,6 +1,7 @@
-"""The mesh: `oka bench mesh`. What n sources x n sinks, and so n x n channels, cost each worker.
+"""The mesh: `oka bench mesh`, the cost per worker of n sources x n sinks, and so n x n channels.
 
-The total rate is the same at every size, so that CPU per million words shows what the channels add.
+The total rate is the same at every size, so that CPU per million words shows the cost of the
+channels.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from pipelines.word_count import random_word_count
 
 @dataclass(frozen=True)
 class Footprint:
-    """What one worker holds while the job runs."""
+    """The resources of one worker while the job runs."""
 
     descriptors: int
     threads: int
     private_mb: float
-    """Memory that is its alone."""
+    """Private memory."""
     shared_mb: float
     """Its share of memory that several processes map: code, and the rings."""
 
@@ -109,7 +110,7 @@ def _run(size: int, rate: float | None, seconds: float, runtime: Any) -> dict[st
 
 
 def _footprints(workers: int, runtime: str) -> Sequence[Footprint]:
-    """Of the processes that run tasks now."""
+    """The workers of tasks that run now."""
     if runtime == "local":
         servers = psutil.Process().children()  # each forks the workers of a job
         processes = [worker for server in servers for worker in server.children()]

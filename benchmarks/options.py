@@ -125,7 +125,7 @@ def runtime_option(command: Command) -> Command:
 
 
 def transport_option(command: Command) -> Command:
-    """`--transport`; None is the usual one of the runtime."""
+    """`--transport`; None is the default of the runtime."""
     return click.option(
         "--transport",
         type=click.Choice(get_args(Transport)),
@@ -171,7 +171,7 @@ def file_options(command: Command) -> Command:
 
 
 def settings(seconds: float, warmup: float, repeats: int, seed: int) -> Settings:
-    """The settings that the options say; raises click.UsageError."""
+    """The settings of the options. Raises click.UsageError."""
     for option, value, least in (
         ("--seconds", seconds, 0.1),
         ("--warmup", warmup, 0),

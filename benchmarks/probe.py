@@ -3,18 +3,17 @@
 A rate is sustained when all of these hold over the steady window (after the warm-up, until the
 source ends):
 
-- the sinks take in at least 98 % of it;
-- the backlog does not grow: the words that are due by the source's schedule and not counted at a
-  sink, sampled while the job runs. The slope of the straight line that fits best (least squares) is
-  at most 1 % of the rate;
+- the sinks receive at least 98 % of it;
+- the backlog does not grow. It is the number of words that are due by the source's schedule and not
+  counted at a sink, sampled while the job runs. The slope of the least-squares line is at most 1 %
+  of the rate;
 - p99 of the latency, from the moment that the schedule intends, is within the bound.
 
-Why these numbers: the sampling of the backlog is off by a few ms at each point, which in a window
-of 3 s with a sample each 0.1 s moves the slope by 0.1 % of the rate. A hold-up of 100 ms at the
-very end, which no window can tell from growth, moves it by 0.7 %. A pipeline that lacks one percent
-of the rate would be a second behind after 100 s. Words come in batches, so both the slope and the
-throughput may besides be off by one batch of every task over the window; that matters only at rates
-of a few batches per second.
+Why these numbers: each sample of the backlog is a few ms early or late, which in a window of 3 s
+with a sample each 0.1 s changes the slope by 0.1 % of the rate. A pause of 100 ms at the very end,
+which looks like growth, changes it by 0.7 %. A pipeline that lacks one percent of the rate would be
+a second late after 100 s. Words come in batches, so slope and throughput may also differ by one
+batch of every task over the window; that matters only at rates of a few batches per second.
 """
 
 from __future__ import annotations
@@ -38,16 +37,16 @@ class Sample:
     """The job at one moment while it runs."""
 
     seconds: float
-    """Since the first word was seen to be emitted."""
+    """Seconds since the first word was seen to be emitted."""
     emitted: int
     """Words that left the sources."""
     counted: int
-    """Words that the sinks' tasks have taken in."""
+    """Words that the sinks' tasks have received."""
 
 
 @dataclass(frozen=True)
 class Probe:
-    """What one run at a rate showed."""
+    """The measurement of one run at a rate."""
 
     offered: float
     """Words per second, over all sources."""
@@ -68,7 +67,7 @@ class Probe:
         return _latency(self.measurement)
 
     def to_dict(self) -> dict[str, Any]:
-        """The probe as it stands in a row."""
+        """The probe as an entry of a row."""
         latency = self.latency
         return {
             "offered": self.offered,
@@ -106,7 +105,7 @@ def judge(
     samples: Sequence[Sample],
     p99_bound_us: float,
 ) -> Probe:
-    """The verdict on a run, by the definition at the top of this file."""
+    """The verdict on a run, by the module's definition."""
     assert run.rate is not None, "a probe offers a rate"
     reasons = []
     grain = case.batch_size * case.parallelism / run.seconds
@@ -130,9 +129,9 @@ def judge(
 
 
 def _backlog_slope(samples: Sequence[Sample], run: Run) -> float | None:
-    """Words per second; when the schedule began does not matter for it."""
+    """The growth in words per second; the start of the schedule does not matter."""
     assert run.rate is not None, "a probe offers a rate"
-    # From its last word on, the source may have ended: nothing is due any more.
+    # After its last word, the source may have ended: no word is due any more.
     last = max((sample.emitted for sample in samples), default=0)
     steady = [each for each in samples if each.seconds >= run.warmup and each.emitted < last]
     if len(steady) < _LEAST_SAMPLES:
@@ -150,7 +149,7 @@ def _latency(measurement: Measurement) -> Latency:
 
 
 class _Watch:
-    """Samples of a job, taken as often as it is called with it."""
+    """Samples of a job: one for each call with it."""
 
     def __init__(self, parallelism: int, now: Callable[[], float] = time.monotonic) -> None:
         self.samples: list[Sample] = []

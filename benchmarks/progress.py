@@ -1,4 +1,4 @@
-"""What a benchmark that takes minutes shows while it runs."""
+"""The progress of a benchmark that takes minutes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 
 class Named(Protocol):
-    """A case, as far as it is shown."""
+    """A case that has a label."""
 
     @property
     def label(self) -> str:
@@ -19,7 +19,7 @@ class Named(Protocol):
 
 
 class Runs:
-    """A line for each run, and what is left: a bar on a terminal, a part of the line elsewhere."""
+    """A line for each run, and the remaining time: a bar on a terminal, else a part of the line."""
 
     def __init__(self, runs: int) -> None:
         self._runs = runs
@@ -45,11 +45,11 @@ class Runs:
         self._bar.stop()
 
     def runs(self, case: Named) -> None:
-        """Show what runs now."""
+        """Show the running case."""
         self._bar.update(self._task, description=case.label, left=self._left())
 
     def ran(self, case: Named, outcome: str) -> None:
-        """A run of it has ended so."""
+        """Show how a run of it has ended."""
         self._done += 1
         line = f"[{self._done}/{self._runs}] {case.label}: {outcome}"
         if self._bar.disable:
@@ -61,7 +61,7 @@ class Runs:
             self._bar.update(self._task, completed=self._done, left=self._left())
 
     def _left(self) -> str:
-        """The time that is left, if runs go on as they have."""
+        """The remaining time, if runs go on as they have."""
         left = self._runs - self._done
         if not self._done or not left:
             return ""

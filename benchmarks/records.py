@@ -1,9 +1,9 @@
-"""What a record costs by its class, between two tasks: `python -m benchmarks.records`.
+"""Cost of a record between two tasks, by its class: `python -m benchmarks.records`.
 
-One process sends itself records over a channel in shared memory: encoding, the channel, decoding,
-and the end of the objects that arrived. Every object is new and travels once, as it would in a
-pipeline; making it is not measured. All classes take turns with the tuple of the same fields; of
-the turns' times and ratios the medians are shown. The collector is set as in a worker.
+One process sends itself records over a channel in shared memory: the cost is that of encoding,
+channel, decoding, and freeing the objects that arrived. Every object is new and travels once, as in
+a pipeline; making it is not measured. All classes run in turn with the tuple of the same fields;
+the line has the medians of times and ratios. The garbage collector has the settings of a worker.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from engine.report.tables import table
 
 @dataclass
 class Plain:
-    """A dataclass as most are written."""
+    """An ordinary dataclass."""
 
     word: str
     number: int
@@ -35,7 +35,7 @@ class Plain:
 
 @dataclass(frozen=True)
 class Frozen:
-    """One that may be a key."""
+    """A dataclass that may be a key."""
 
     word: str
     number: int
@@ -44,7 +44,7 @@ class Frozen:
 
 @dataclass(slots=True)
 class Slots:
-    """One without a dict."""
+    """A dataclass without a dict."""
 
     word: str
     number: int
@@ -52,7 +52,7 @@ class Slots:
 
 
 class Named(NamedTuple):
-    """A tuple with a class."""
+    """A named tuple."""
 
     word: str
     number: int
@@ -60,7 +60,7 @@ class Named(NamedTuple):
 
 
 class Color(enum.Enum):
-    """A few objects, each of which is there once."""
+    """A few objects, each of which exists once."""
 
     RED = 1
     BLUE = 2

@@ -1,9 +1,9 @@
-"""How long a job takes to go on after a process was killed: `oka bench recovery`.
+"""The time until a job goes on after a process was killed: `oka bench recovery`.
 
-A running count of many keys, checkpointed twice a second, whose process with the state is killed
-with SIGKILL: the seconds from there to the first file that the sinks have committed since. Beside
-it Flink's DataStream in Java with its state on the heap, whose TaskManager is killed, with another
-one waiting. Each kill has a job of its own; systems take turns.
+SIGKILL ends the process with the state of a running count of many keys, with a checkpoint twice a
+second. The measured time ends with the first file that the sinks commit after that. The same is
+done with a TaskManager of Flink's DataStream in Java with state on the heap, with another
+TaskManager idle. Each kill has a job of its own; systems take turns.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class RecoveryCase(Case):
 
     keys: int = 0
     settings: str = ""
-    """Of `FLINK_SETTINGS`; Oka has its own."""
+    """A key of `FLINK_SETTINGS`; Oka has its own settings."""
 
     @property
     def label(self) -> str:
@@ -66,9 +66,9 @@ class RecoveryCase(Case):
     "--keys",
     default="3e6",
     type=click.FloatRange(1, 1e9),
-    help="How many, each about 34 bytes of a checkpoint of Oka's.",
+    help="The number of keys; each takes about 34 bytes of Oka's checkpoint.",
 )
-@click.option("--kills", default=5, type=click.IntRange(1), help="Of each system, alternating.")
+@click.option("--kills", default=5, type=click.IntRange(1), help="Kills per system, alternating.")
 @click.option("--peers/--no-peers", default=True, help="Alternate with Flink in Java.")
 @file_options
 def command(
@@ -79,7 +79,7 @@ def command(
     json_file: Path | None,
     fresh: bool,
 ) -> None:
-    """Seconds from a worker's SIGKILL to the first output that is final since, and Flink's.
+    """Seconds from a worker's SIGKILL to the next final output, and the same for Flink.
 
     Flink has a JobManager and two TaskManagers, which are processes of this machine. `make
     peers-flink` builds it; without it, Oka runs alone.
@@ -113,7 +113,7 @@ def _case(system: str, api: str, runtime_name: str, keys: int, settings: str = "
 
 
 def _alternate(cases: Sequence[RecoveryCase], kills: int, progress: Runs) -> list[Row]:
-    """Kill each in turn; one that fails is a failure of its row."""
+    """Kill a process of each system in turn; a kill that fails is a failure of its row."""
     seconds: list[list[float]] = [[] for _ in cases]
     failures: list[list[str]] = [[] for _ in cases]
     for kill in range(kills):
@@ -130,13 +130,13 @@ def _alternate(cases: Sequence[RecoveryCase], kills: int, progress: Runs) -> lis
 
 
 def measure(case: RecoveryCase, phase: float) -> float:
-    """Seconds that one kill costs, in that part of the interval behind a checkpoint.
+    """Seconds of one kill, at that share of the interval after a checkpoint.
 
-    Raises EngineError or RuntimeError where the job does not go on.
+    Raises EngineError or RuntimeError if the job does not go on.
     """
     running = _running_oka if case.system == OKA else _running_flink
     with running(case) as (out, working):
-        # The next may have begun before all keys were there.
+        # The next one may have begun before all keys had come.
         _wait_for_more(out, committed(out), 2)
         time.sleep(phase * _INTERVAL_SECONDS)
         process, before = working(), committed(out)
@@ -148,7 +148,7 @@ def measure(case: RecoveryCase, phase: float) -> float:
 
 @contextmanager
 def _running_oka(case: RecoveryCase) -> Iterator[tuple[Path, Callable[[], int]]]:
-    """A job that has seen all keys: its folder, and which process has them."""
+    """A job that has seen all keys: its folder, and the process that has them."""
     settings: dict[str, Any] = {"runtime": case.runtime, "progress": "none"}
     with tempfile.TemporaryDirectory(prefix="oka-recovery-") as folder:
         out = Path(folder) / "out"
@@ -168,7 +168,7 @@ def _running_oka(case: RecoveryCase) -> Iterator[tuple[Path, Callable[[], int]]]
 
 @contextmanager
 def _running_flink(case: RecoveryCase) -> Iterator[tuple[Path, Callable[[], int]]]:
-    """The same of Flink."""
+    """The same for Flink."""
     own = FLINK_SETTINGS[case.settings]
     with running_cluster(own) as cluster:
         out = cluster.folder / "out"
@@ -189,15 +189,15 @@ def _running_flink(case: RecoveryCase) -> Iterator[tuple[Path, Callable[[], int]
 
 
 def pipeline(keys: int, out: Path) -> Pipeline:
-    """Counts, of which one in a thousand is written."""
+    """Counts, one in a thousand of which is written."""
     counts = source(Keys(10**12, keys)).key_by().count()
     return counts.map_batches(lambda batch: batch[:1]).sink(JsonLines(out))
 
 
 def wait_for_state(handle: engine.JobHandle, keys: int) -> None:
-    """Until each key has come through the operators, of which there are two that see all.
+    """Wait until each key has passed the operators; two of them see all keys.
 
-    Raises what the job fails with.
+    Raises the job's error.
     """
     while sum(each.records_in for each in handle.statistics().operators) < 4 * keys:
         with suppress(NotYet):
@@ -205,7 +205,7 @@ def wait_for_state(handle: engine.JobHandle, keys: int) -> None:
 
 
 def committed(out: Path) -> set[Path]:
-    """The files that are final."""
+    """The final files."""
     return set(out.glob("part-*"))
 
 
@@ -218,7 +218,7 @@ def _wait_for_more(out: Path, before: set[Path], files: int) -> None:
 
 
 def _largest_worker(runtime_name: str) -> int:
-    """The worker that has the state: no other has as much memory."""
+    """The worker that has the state: the one with the most memory."""
     below = psutil.Process().children(recursive=True)
     if runtime_name == "ray":
         workers = [each for each in below if each.name().startswith("ray::Worker")]
@@ -228,7 +228,7 @@ def _largest_worker(runtime_name: str) -> int:
 
 
 def row(case: RecoveryCase, seconds: Sequence[float], failures: Sequence[str]) -> Row:
-    """What the kills of a case took, and what failed."""
+    """The times of the kills of a case, and the failures."""
     return {
         **asdict(case),
         "runs": len(seconds),
@@ -246,7 +246,7 @@ def row(case: RecoveryCase, seconds: Sequence[float], failures: Sequence[str]) -
 
 
 def report(rows: Sequence[Row]) -> str:
-    """A line for each case, and how many times as long as Oka's it took."""
+    """A line for each case, with its ratio to Oka."""
     oka = {found["keys"]: found["recovery_seconds"] for found in rows if found["system"] == OKA}
     return table(_COLUMNS, [_line(found, oka.get(found["keys"])) for found in rows], keys=4)
 
@@ -265,19 +265,19 @@ def _line(found: Row, oka: Mapping[str, float] | None) -> tuple[str, ...]:
     )
 
 
-# A process is given up when two heartbeats in a row cannot be sent. The timeout is for those that
-# are not answered: a shorter one would give up TaskManagers that wait for a busy machine.
+# A process is given up when two heartbeats in a row cannot be sent. The timeout is for heartbeats
+# without an answer: a shorter one would give up TaskManagers that wait for a busy machine.
 _HEARTBEATS = {"heartbeat.interval": "100 ms"}
 FLINK_SETTINGS: dict[str, dict[str, str]] = {
     "defaults": {},
     "heartbeats": _HEARTBEATS,
-    # Without, it reads files of this machine some bytes at a time: six calls of the kernel a key.
+    # Without it, Flink reads local files a few bytes at a time: six system calls a key.
     "heartbeats, compressed": {
         **_HEARTBEATS,
         "execution.checkpointing.snapshot-compression": "true",
     },
 }
-"""Flink as it comes; to notice sooner; and to read its checkpoints faster, too."""
+"""Flink with default settings, with earlier detection, and also with faster checkpoints."""
 _COLUMNS = ("system", "api", "how", "keys", "kills", "seconds", "min-max", "x oka")
 _KEY_BYTES = 8
 _BATCH = 1000

@@ -1,4 +1,4 @@
-"""What others measured, to draw beside ours; `data/README.md` says how."""
+"""Published measurements of others, to draw with ours; `data/README.md` describes them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def volga() -> Sequence[Reference]:
 
 @dataclass(frozen=True)
 class Experiment:
-    """Seconds until the last of so many loaders on so many other machines had the model."""
+    """Seconds until the last loader had the model, by loaders and other machines."""
 
     experiment: str
     """`plasma` or `s3`."""
@@ -70,7 +70,7 @@ class Experiment:
 
     SIZE: ClassVar[int] = 564_000_000
     BYTES_PER_SECOND: ClassVar[float] = 100e6
-    """What plasma's time grew by with each further machine (case 5), told in words."""
+    """Seconds that each further machine added to plasma's time (case 5), as published in words."""
     SOURCE: ClassVar[str] = "published 2022: t2.xlarge, about 100 MB/s, Ray 1.12"
 
 

@@ -1,10 +1,11 @@
-"""How long a job takes to go on with another parallelism: `python -m benchmarks.rescale 3 200`.
+"""The time of a rescale: `python -m benchmarks.rescale 3 200`.
 
-The last text of each of so many million keys goes from one task to two, three, two and one; a text
-has so many bytes. Without the second number, it is a running count of keys, each about 30 bytes of
-a savepoint. All keys were in a savepoint before, as in a job that runs longer than its interval. A
-line has the seconds until the job had stopped with its savepoint, and until each of its new tasks
-had seen something, and those by GB of the savepoint.
+The first number is the number of keys in millions; the state has the last text of each key, and the
+second number is its length in bytes. Without it, the state is a running count of keys, each about
+30 bytes of a savepoint. The job goes from one task to two, three, two and one. All keys were in a
+savepoint before, as in a job that runs longer than its interval. A line has the seconds until the
+job had stopped with its savepoint, the seconds until each of its new tasks had seen a record, and
+the latter per GB of the savepoint.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from operators.sinks import Discard
 
 
 def main() -> None:
-    """Rescale, and print how long each took."""
+    """Rescale, and print the time of each."""
     keys = int(float(sys.argv[1]) * 1e6) if len(sys.argv) > 1 else 3_000_000
     size = int(sys.argv[2]) if len(sys.argv) > 2 else 0
     with tempfile.TemporaryDirectory(prefix="oka-rescale-") as made:
@@ -52,7 +53,7 @@ def main() -> None:
 
 
 def kept(keys: int, size: int) -> Stream[Any]:
-    """What is kept of each key: how often it came, or its last text of so many bytes."""
+    """The state of each key: its count, or its last text of so many bytes."""
     numbers = source(Keys(10**12, keys))
     if not size:
         return numbers.key_by().count()
@@ -80,7 +81,7 @@ def newest(checkpoints: Path) -> Manifest:
 
 
 def noting(folder: Path) -> Callable[[list[Any]], list[Any]]:
-    """A function of batches that makes a file at the first that its process sees."""
+    """A function of batches that makes a file at its process's first batch."""
     noted: set[int] = set()
 
     def note(batch: list[Any]) -> list[Any]:

@@ -23,7 +23,7 @@ class Result:
 
     With a path, each `add` writes the file anew, whole or not at all.
 
-    Where the file is there, its rows are kept if they were measured by the same code, on the same
+    If the file exists, its rows are kept if they were measured by the same code, on the same
     machine, with the same settings. Rows with failures are measured again.
     """
 
@@ -54,7 +54,7 @@ class Result:
 
     @property
     def content(self) -> dict[str, Any]:
-        """All of it, as it is in the file."""
+        """The whole content of the file."""
         return {**self._head, "date": time.strftime("%Y-%m-%d"), "rows": self.rows}
 
     def find(self, case: Any) -> Row | None:
@@ -85,7 +85,7 @@ class Result:
     def raise_failures(self, cases: Iterable[Any]) -> None:
         """Raise EngineError if a run of one of these cases failed, with the first message.
 
-        What else the file has was asked for by other commands.
+        Other rows of the file belong to other commands.
         """
         rows = [found for case in cases if (found := self.find(case)) is not None]
         failures = [message for found in rows for message in found["failures"]]
@@ -96,7 +96,7 @@ class Result:
             )
 
     def tell_kept(self) -> None:
-        """Say on stderr what is kept, where a benchmark ends before its end."""
+        """Say on stderr what is kept, if a benchmark stops before its end."""
         if self.path is not None and self.rows:
             print(
                 f"{self.path} has {counted(len(self.rows), 'finished row')}; "
@@ -105,7 +105,7 @@ class Result:
             )
 
     def tell_found(self, kept: int) -> None:
-        """Say on stderr how much of what is asked for was there already."""
+        """Say on stderr how many of the requested rows exist already."""
         if self.path is not None:  # else they were made by the same command
             print(f"{self.path} has {counted(kept, 'row')} of these already: kept", file=sys.stderr)
 

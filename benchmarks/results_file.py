@@ -15,10 +15,10 @@ SCHEMA = "oka.bench/1"
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The result in a file, as it was written.
+    """The result in a file.
 
-    What is there has the right type; only the fields of `_REQUIRED` and `_REQUIRED_IN_ROW` need be
-    there. Raises ConfigError that names the file, what was found and what was expected.
+    Only the fields of `_REQUIRED` and `_REQUIRED_IN_ROW` are required; all fields have the right
+    type. Raises ConfigError with the file, the found and the expected value.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -56,16 +56,16 @@ def check(result: Any, name: str) -> None:
 
 
 def write(path: Path, result: Mapping[str, Any]) -> None:
-    """Write a result; a reader finds the file of before or the new one, never a part of it.
+    """Write a result in one step: a reader sees the old file or the new one.
 
-    Raises ConfigError where the file cannot be written, or the result is not in `oka.bench/1`.
+    Raises ConfigError if the file cannot be written, or the result is not in `oka.bench/1`.
     """
     check(result, "the result")
     write_whole(path, (json.dumps(result, indent=2) + "\n").encode())
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write any file in one step, its folder too where there is none. Raises ConfigError."""
+    """Write any file in one step, and make its folder. Raises ConfigError if that fails."""
     check_writable(path)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:

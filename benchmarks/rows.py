@@ -1,4 +1,4 @@
-"""A row of `oka.bench/1`, typed: what figures and tables are made of."""
+"""A row of `oka.bench/1` with types, for figures and tables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Variant:
-    """How a row was measured, but for payload, batch size, parallelism and load."""
+    """The settings of a row, except payload, batch size, parallelism and load."""
 
     system: str
     api: str | None
@@ -37,7 +37,7 @@ class Variant:
 
     @property
     def way(self) -> str:
-        """Where it ran and how its records travelled, as far as that is said: `local, shm`."""
+        """The runtime and the transport, as far as known: `local, shm`."""
         told = [part for part in (self.runtime, self.transport) if part not in (None, OWN)]
         if self.encryption:
             told.append("encrypted")
@@ -48,7 +48,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Row:
-    """One row; None is what it does not tell. Latencies in µs, CPU in seconds per million words."""
+    """One row; missing values are None. Latencies in µs, CPU in seconds per million words."""
 
     variant: Variant
     payload_bytes: int
@@ -66,7 +66,7 @@ class Row:
     nodes: int | None
     rate_bits_per_second: float | None
     beside: str | None
-    """The peer that it ran in turn with, or that it is of."""
+    """The peer of its cell."""
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Row:

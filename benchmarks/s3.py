@@ -1,9 +1,9 @@
 """Objects written and read by many tasks at once: `oka bench s3 write`, `oka bench s3 read`.
 
 The benchmark of PyWren, "Microservices and Terabits": each job is a Ray task that moves one object
-of pseudorandom bytes. Only the transfer is on its clock, neither the making of the bytes nor, in
-`read`, their comparison with what was written. Start and stop are times of day, so that jobs on
-several machines can be laid side by side; their clocks should be synchronised.
+of pseudorandom bytes. Only the transfer is timed, not the making of the bytes or, in `read`, their
+comparison with the written ones. Start and stop are times of day, so that jobs on several machines
+can be compared; their clocks should be synchronised.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def command() -> None:
 
 
 def shared_options(command: Command) -> Command:
-    """Options of both ways."""
+    """Options of both commands."""
     for option in reversed(
         [
             click.option(
@@ -183,7 +183,7 @@ def _measured(
 
 @contextmanager
 def _serving(folder: Path | None, url: str) -> Iterator[str | None]:
-    """An endpoint on this machine for as long as the block runs, where a folder is given."""
+    """An endpoint on this machine during the block, if a folder is given."""
     if folder is None:
         yield None
         return

@@ -1,4 +1,4 @@
-"""The jobs of the S3 benchmark: a Ray task per object, and what is made of their times."""
+"""The jobs of the S3 benchmark: a Ray task per object, and the statistics of their times."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from engine.units import counted
 
 @dataclass(frozen=True)
 class Work:
-    """What all jobs have in common."""
+    """The settings of all jobs."""
 
     operation: Literal["write", "read"]
     url: str
@@ -30,7 +30,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Job:
-    """One object moved: seconds since 1970, and what went wrong, if anything did."""
+    """One moved object: seconds since 1970, and the error, if any."""
 
     key: str
     start: float
@@ -44,7 +44,7 @@ class Job:
         return 0.0 if self.error is not None else self.bytes / max(self.stop - self.start, 1e-9)
 
     def to_dict(self) -> dict[str, Any]:
-        """As it stands in a result."""
+        """As an entry of a result."""
         return {**asdict(self), "bytes_per_second": self.rate}
 
 
@@ -57,7 +57,7 @@ def run(
     only: Sequence[str] | None = None,
     tell: Callable[[str], None] = lambda _what: None,
 ) -> Sequence[Job]:
-    """A job per key, `workers` of them at one moment; a failure of one is no failure of others."""
+    """A job per key, `workers` of them at a time; a failure of one does not end the others."""
     try:
         import ray
 
@@ -81,7 +81,7 @@ def run(
         task = ray.remote(num_cpus=1, max_retries=0)(move)
         wanted = set(work.keys if only is None else only)
         keys = [(at, key) for at, key in enumerate(work.keys) if key in wanted]
-        # Tasks wait in Ray for a CPU; where a cluster has more, only so many are handed in.
+        # Tasks wait in Ray for a CPU; if the cluster has more CPUs, only so many are submitted.
         waiting = keys[::-1]
         running: dict[Any, str] = {}
         done: dict[str, Job] = {}
@@ -116,7 +116,7 @@ def move(work: Work, at: int, endpoint: str | None, parallel: int) -> Job:
             start = time.time()
             s3.put(key, data)
             return Job(key, start, time.time(), work.size)
-        buffer = np.zeros(work.size, dtype=np.uint8)  # pages that are there when bytes come
+        buffer = np.zeros(work.size, dtype=np.uint8)  # allocate the pages before the transfer
         start = time.time()
         s3.get_into(key, buffer)
         stop = time.time()
@@ -129,13 +129,13 @@ def move(work: Work, at: int, endpoint: str | None, parallel: int) -> Job:
 
 
 def content(work: Work, at: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """The bytes of the at-th object: the same for the same seed."""
+    """The bytes of the object with the index `at`: the same for the same seed."""
     generator = np.random.Generator(np.random.PCG64([work.seed, at]))
     return np.frombuffer(generator.bytes(work.size), dtype=np.uint8)
 
 
 def summary(jobs: Sequence[Job]) -> dict[str, Any]:
-    """What stands in a result for all jobs together; rates over those that ended well."""
+    """The summary of all jobs in a result; rates are those of successful jobs."""
     done = [job for job in jobs if job.error is None]
     rates = sorted(job.rate for job in done) or [0.0]
     seconds = max(j.stop for j in done) - min(j.start for j in done) if done else 0.0

@@ -1,4 +1,4 @@
-"""The search for the highest rate that holds: pure, what a probe does is the caller's."""
+"""The search for the highest rate that holds: pure; the caller provides the probe."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ def highest_rate(holds: Holds, upper: float, tolerance: float, confirmations: in
 
     It begins at `upper`, rises while that holds, and then halves the interval between the highest
     rate that held and the lowest that did not, until that is at most `tolerance` of its upper end.
-    What was found must hold in `confirmations` further probes, all of them; if it does not, the
-    next lower rate that held must, and below those, rates each a fifth lower. No rate below a
-    hundredth or above ten times `upper` is tried.
+    The found rate must hold in all of `confirmations` further probes. If it does not, the next
+    lower rate that held is tried, and below those, rates that are each a fifth lower. No rate below
+    a hundredth or above ten times `upper` is tried.
     """
     least = upper * _LEAST_SHARE
     held = _bisect(holds, upper, least, tolerance)
@@ -27,7 +27,7 @@ def highest_rate(holds: Holds, upper: float, tolerance: float, confirmations: in
 
 
 def _bisect(holds: Holds, upper: float, least: float, tolerance: float) -> list[float]:
-    """Every rate that held, ascending: each was tried because those before it held."""
+    """Every rate that held, ascending."""
     held: list[float] = []
     most = upper * _MOST_SHARE
     while upper <= most and holds(upper):

@@ -1,8 +1,8 @@
-"""How long checkpoints take where tasks are slow: `python -m benchmarks.slow_tasks shm tcp`.
+"""Checkpoints when tasks are slow: `python -m benchmarks.slow_tasks shm tcp`.
 
-Two functions of 1.5 ms behind each other see 8,000 records of 1 KB, with a checkpoint each half
-second. A line tells how many there were, and how long the last took: its barrier was behind records
-for most of that.
+Two functions of 1.5 ms, one after the other, process 8,000 records of 1 KB, with a checkpoint each
+half second. A line has the number of checkpoints, and the time of the last one: for most of that
+its barrier waited for records.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def pipeline() -> Pipeline:
 
 
 def slowly(word: str) -> str:
-    """Give it back after a while."""
+    """Return the record after 1.5 ms."""
     time.sleep(0.0015)
     return word
 

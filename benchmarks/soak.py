@@ -1,9 +1,9 @@
 """The soak: `oka bench soak`, or `make soak`.
 
 Word counts one after the other, as fast as they go: per record and native, over shared memory and
-over encrypted TCP, with a marker on every record and on every hundredth. Each second the memory and
-the descriptors of every worker are looked at. It fails if memory still grows after the warm-up, if
-descriptors do, or if a count is not exact.
+over encrypted TCP, with a marker on every record and on every hundredth. Each second it samples the
+memory and the descriptors of every worker. It fails if memory still grows after the warm-up, if
+descriptors grow, or if a count is not exact.
 """
 
 from __future__ import annotations
@@ -81,12 +81,12 @@ def command(seconds: float, parallelism: int, payload: int) -> None:
 
 
 def judge(samples: Sequence[Sample]) -> list[str]:
-    """What is wrong with a process of which these are the samples; the first third is warm-up.
+    """The problems of a process with these samples; the first third is warm-up.
 
-    Memory is judged by the straight line through all later samples (least squares): it may rise by
-    MOST_GROWTH_BYTES_PER_MINUTE, or by LEAST_GROWTH_BYTES altogether where that is more, so that
-    one allocation late in a short run is no leak. Descriptors may come and go, but those of the
-    second half must not all be above those of the first.
+    Memory is judged by the least-squares line through all later samples: it may rise by
+    MOST_GROWTH_BYTES_PER_MINUTE, or by LEAST_GROWTH_BYTES in total if that is more, so that one
+    late allocation in a short run is no leak. Descriptors may vary, but those of the second half
+    must not all be above those of the first.
     """
     if len(samples) < _LEAST_SAMPLES:
         return [f"only {len(samples)} samples, expected at least {_LEAST_SAMPLES}"]
@@ -191,4 +191,4 @@ _LEAST_SAMPLES = 6
 MOST_GROWTH_BYTES_PER_MINUTE = 1 * _MIB
 """A byte that is lost per record is a hundred times as much."""
 LEAST_GROWTH_BYTES = 4 * _MIB
-"""What an allocator may take late without it being a trend."""
+"""Bytes that an allocator may take late without a trend."""

@@ -1,7 +1,7 @@
 """The highest open rate that a word count sustains: `oka bench sustainable`.
 
-`probe` defines when a rate is sustained, `search` how the highest is found. The figure is a rate at
-which the pipeline can run for long with short latencies, which the closed throughput is not.
+`probe` defines when a rate is sustained, `search` finds the highest one. At this rate the pipeline
+can run for long with short latencies; at the closed throughput it cannot.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ RunProbe = Callable[[Case, Run, float], Probe]
 
 @dataclass(frozen=True)
 class Search:
-    """How the rate of every case is searched."""
+    """The settings of the search in every case."""
 
     seconds: float
     warmup: float
@@ -58,9 +58,7 @@ class Search:
 @click.option("--p99-ms", default=10.0, help="Highest p99 of the latency, in ms.")
 @click.option("--seconds", default=3.0, help="Length of a probe, without its warm-up.")
 @click.option("--warmup", default=0.7, help="Seconds left out at the start of a probe.")
-@click.option(
-    "--tolerance", default=0.05, help="How exactly the rate is searched, as a share of it."
-)
+@click.option("--tolerance", default=0.05, help="Precision of the search, as a share of the rate.")
 @click.option(
     "--confirm",
     default=3,
@@ -85,7 +83,7 @@ def command(
 ) -> None:
     """The highest rate of words with a steady backlog and a bounded p99, by trial.
 
-    A rate is sustained if the sinks take in at least 98 % of it, the backlog grows by at most 1 %
+    A rate is sustained if the sinks receive at least 98 % of it, the backlog grows by at most 1 %
     of it per second, and p99 is within --p99-ms. Each case takes about ten probes.
     """
     search = _checked(Search(seconds, warmup, seed, p99_ms, tolerance, confirm))

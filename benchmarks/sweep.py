@@ -1,7 +1,7 @@
 """A sweep: cases that run in turn, cell by cell, each cell's rows kept as soon as it is finished.
 
-Invariant: within a cell the cases alternate, run by run, so that what disturbs the machine
-disturbs all of them. A run that fails is a failure of its row; the sweep goes on.
+Invariant: within a cell the cases alternate, run by run, so that a disturbance of the machine
+affects all of them. A run that fails is a failure of its row; the sweep goes on.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Measure = Callable[[Case, Run], Measurement]
 
 @dataclass(frozen=True)
 class Settings:
-    """How every case of a sweep is run."""
+    """The settings of every case of a sweep."""
 
     seconds: float
     warmup: float
@@ -33,11 +33,11 @@ class Settings:
 
 @dataclass(frozen=True)
 class Cell:
-    """Cases that alternate, and the loads that they are put under one after the other."""
+    """Cases that alternate, and their loads, one after the other."""
 
     cases: tuple[Case, ...]
     loads: tuple[str, ...]
-    """`closed`, and shares of each case's own closed throughput; closed is measured in any case."""
+    """`closed`, and shares of each case's own closed throughput; closed is always measured."""
 
     def steps(self) -> tuple[str, ...]:
         """The loads in the order in which they are measured."""
@@ -49,7 +49,7 @@ class Cell:
 
 
 def sweep(cells: Sequence[Cell], settings: Settings, result: Result, measure: Measure) -> None:
-    """Measure what the result lacks; raises KeyboardInterrupt with the finished cells kept."""
+    """Measure missing rows. On KeyboardInterrupt the finished cells are kept."""
     lacking = missing(cells, result)
     kept = len(every_case(cells)) - sum(len(cell.cases) for cell, _ in lacking)
     if kept:
@@ -75,7 +75,7 @@ def missing(cells: Sequence[Cell], result: Result) -> list[tuple[Cell, str]]:
 
 
 def every_case(cells: Sequence[Cell]) -> list[Case]:
-    """All that a sweep of these cells measures."""
+    """All cases of a sweep of these cells."""
     return [case for cell in cells for load in cell.steps() for case in cell.under(load)]
 
 
@@ -122,4 +122,4 @@ def offered(case: Case, result: Result) -> float | None:
 
 
 FAILURES = (engine.EngineError, RuntimeError, OSError, subprocess.SubprocessError)
-"""What a run may raise without ending the sweep."""
+"""Errors of a run that do not end the sweep."""

@@ -23,11 +23,11 @@ Watch = Callable[[engine.JobHandle], None]
 OKA = "oka"
 APIS = ("per_record", "map_batches", "native", "columnar")
 PAIR = ("pyzmq_msgpack_pair", "lists")
-"""What every sweep alternates with."""
+"""The peer of every sweep."""
 
 
 def measure(case: Case, run: Run) -> Measurement:
-    """Run the case once; raises EngineError, RuntimeError where it failed or its counts differ."""
+    """Run the case once. Raises EngineError or RuntimeError if it failed or its counts differ."""
     if case.system == OKA:
         return measure_oka(case, run)
     for peer in PEERS:
@@ -96,7 +96,7 @@ def check_installed(cases: Iterable[Case]) -> None:
 
 @contextmanager
 def runtime(name: str, parallelism: int) -> Iterator[None]:
-    """Ray, where it is wanted, connected once for many runs rather than started for each."""
+    """Ray, if needed, connected once for many runs instead of once for each."""
     if name != "ray":
         yield
         return
@@ -144,4 +144,4 @@ def _wait_finished(
 
 _WATCH_SECONDS = 0.1
 _LONGEST_EXTRA_SECONDS = 120.0
-"""Longest that a run may take more than its length; it is a failure then."""
+"""The most seconds that a run may take beyond its length; more is a failure."""

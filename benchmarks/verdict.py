@@ -1,6 +1,6 @@
-"""What the regression guard makes of its figures: which are worse than the baseline, which better.
+"""The verdict of the regression guard: which values are worse than the baseline, which better.
 
-Pure: figures in, findings out. `Quantity` says by how much each may differ.
+Pure: values in, findings out. `Quantity` has the allowed difference.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Verdict = Literal["worse", "as before", "better"]
 
 @dataclass(frozen=True)
 class Quantity:
-    """Something that is measured, and how far it may be from its baseline."""
+    """A measured quantity, and its allowed difference from the baseline."""
 
     name: str
     more_is_better: bool
@@ -25,7 +25,7 @@ class Quantity:
     """Share of the baseline beyond which it is worse, or better."""
 
     def verdict(self, measured: float, baseline: float) -> Verdict:
-        """How the figure compares with its baseline."""
+        """How the value compares with its baseline."""
         change = measured / baseline - 1
         gain = change if self.more_is_better else -change
         if abs(gain) <= self.tolerance + _ROUNDING:
@@ -33,13 +33,13 @@ class Quantity:
         return "better" if gain > 0 else "worse"
 
     def bound(self, baseline: float) -> float:
-        """The worst figure that still passes."""
+        """The worst value that still passes."""
         return baseline * (1 - self.tolerance if self.more_is_better else 1 + self.tolerance)
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One figure beside its baseline."""
+    """One value and its baseline."""
 
     case: str
     quantity: Quantity
@@ -63,7 +63,7 @@ class Finding:
 
 
 def compare_ratios(measured: Mapping[str, Ratios], baseline: Mapping[str, Ratios]) -> list[Finding]:
-    """Two findings for each case; raises ConfigError where the baseline lacks one."""
+    """Two findings for each case. Raises ConfigError if the baseline lacks one."""
     _check_known("case", measured, baseline)
     return [
         finding
@@ -76,7 +76,7 @@ def compare_ratios(measured: Mapping[str, Ratios], baseline: Mapping[str, Ratios
 
 
 def compare_instructions(measured: Instructions, baseline: Instructions) -> list[Finding]:
-    """A finding for each path; raises ConfigError where the baseline lacks one, or has more."""
+    """A finding for each path. Raises ConfigError if the baseline lacks one, or has more."""
     _check_known("path", measured.paths, baseline.paths)
     gone = [path for path in baseline.paths if path not in measured.paths]
     if gone:
@@ -91,7 +91,7 @@ def compare_instructions(measured: Instructions, baseline: Instructions) -> list
 
 
 def other_compiler(measured: Instructions, baseline: Instructions) -> str | None:
-    """What to bear in mind where the two were compiled by different compilers."""
+    """A note if the two were compiled by different compilers."""
     if measured.rustc == baseline.rustc:
         return None
     return (
@@ -101,7 +101,7 @@ def other_compiler(measured: Instructions, baseline: Instructions) -> str | None
 
 
 def confirmed(first: Iterable[Finding], second: Iterable[Finding]) -> list[Finding]:
-    """The findings of the second measurement that are worse, as they were in the first."""
+    """The findings that are worse in both measurements."""
     worse = {(each.case, each.quantity.name) for each in first if each.verdict == "worse"}
     return [
         each
@@ -120,4 +120,4 @@ THROUGHPUT = Quantity("throughput / pair", more_is_better=True, tolerance=0.25)
 CPU = Quantity("CPU / pair", more_is_better=False, tolerance=0.25)
 INSTRUCTIONS = Quantity("instructions per record", more_is_better=False, tolerance=0.10)
 _ROUNDING = 1e-9
-"""So that a figure that is just at its bound passes."""
+"""Lets a value that is just at its bound pass."""

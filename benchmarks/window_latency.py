@@ -1,12 +1,12 @@
-"""How long the result of a window takes: `python -m benchmarks.window_latency 400000`.
+"""Latency of the result of a window: `python -m benchmarks.window_latency 400000`.
 
-Random words come at so many a second, each with the time at which it came; they are counted in
+Random words come at that rate per second, each with the time of its arrival. They are counted in
 windows of a tenth of a second, per record and natively. A window is complete when every source has
-come past its end. A line has two latencies of its first result, in milliseconds:
+passed its end. A line has two latencies of its first result, in milliseconds:
 
-- *behind the watermark*: since the last source has read a word that is behind the window's end;
-- *behind the end*: since the end. Beside the former that is how long sources wait for their next
-  batch, which a rate and a batch size make, and no engine can make less.
+- *behind the watermark*: since the last source has read a word past the window's end;
+- *behind the end*: since the end. It includes the sources' wait for their next batch, which follows
+  from rate and batch size, and which no engine can shorten.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def main() -> None:
 def measure(
     api: Api, rate: float, *, batch_size: int = 1000, seconds: float = 4.0
 ) -> tuple[list[float], list[float]]:
-    """Run the job; in ms, how long behind the watermark and behind its end each window came."""
+    """Run the job; returns each window's latency in ms after the watermark and after its end."""
     result = engine.execute(
         pipelines(api, rate, seconds),
         parallelism=PARALLELISM,
@@ -63,7 +63,7 @@ def measure(
 
 
 def pipelines(api: Api, rate: float, seconds: float) -> list[Pipeline]:
-    """The windows, with when they came, and what sources have read, with when."""
+    """The windows with their arrival times, and the progress of the sources with its times."""
     words = source(RandomWords(length=32, seconds=seconds, rate=rate))
     timed = words.map_batches(with_now).with_event_time(2)
     windows = timed.key_by(0).window(Tumbling(timedelta(seconds=0.1)))
@@ -86,12 +86,12 @@ def add(so_far: Any, record: Any) -> Any:
 
 
 def arrival(results: list[Any]) -> list[tuple[int, int]]:
-    """The end of the first result's window, and when it came."""
+    """The end of the first result's window, and its arrival time."""
     return [(results[0][3], time.time_ns() // 1000)] if results else []
 
 
 def reading(records: list[Any]) -> list[tuple[int, int]]:
-    """Which source has read these, and when: on a channel, batches may become one."""
+    """The source that has read these, and when; a channel may join batches."""
     return [(os.getpid(), read_us) for read_us in sorted({record[2] for record in records})]
 
 

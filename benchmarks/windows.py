@@ -1,10 +1,9 @@
-"""How fast windows take records in: `python -m benchmarks.windows [runs] [case ...]`.
+"""Throughput of windows: `python -m benchmarks.windows [runs] [case ...]`.
 
-Records have a word out of so many and a time in microseconds, which goes on by itself, whatever the
-clock says: so many records come in a second of event time. Cases run in turn, at parallelism 1, one
-process of sources and one of windows, batch 1000. A line has the median, the least and the most of
-million records per second, the CPU seconds per million, and the ratio to the case that it is
-measured against.
+Records have a random word and a time in microseconds, which is independent of the clock: a second
+of event time has a fixed number of records. Cases run in turn, at parallelism 1, with one process
+of sources and one of windows, batch 1000. A line has the median, the least and the most of million
+records per second, the CPU seconds per million, and the ratio to another case.
 """
 
 from __future__ import annotations
@@ -62,15 +61,15 @@ class Case:
     """A job of one source and one operator."""
 
     windows: Any = None
-    """None: a count of all, without time."""
+    """None: a count of all records, without time."""
     columnar: bool = False
     per_record: bool = False
-    """Whether functions of Python make a count of each record, and add them up."""
+    """Whether Python functions make a count of each record, and add the counts."""
     words: int = 100
     per_second: int = 1_000_000
     """Records in a second of event time."""
     disorder_us: int = 0
-    """By how much a record may be earlier than one before it."""
+    """How much earlier a record may be than one before it."""
     against: str = ""
 
 
@@ -108,7 +107,7 @@ def added(one: tuple[str, int, int], other: tuple[str, int, int]) -> tuple[str, 
 class Timed(SourceOperator[Any]):
     """Pairs (word, time), or columns of both, for some seconds.
 
-    Records of a list come with a time for each batch, columns with one for each row.
+    Records of a list have a time for each batch, columns one for each row.
     """
 
     def __init__(self, case: Case) -> None:
@@ -116,7 +115,7 @@ class Timed(SourceOperator[Any]):
 
     @property
     def properties(self) -> Properties:
-        """Whether records are columns, and that they are there."""
+        """Whether records are columns."""
         return Properties(emits_columns=self.case.columnar, never_waits=True)
 
     def open(self, context: TaskContext) -> Blocks:
@@ -160,11 +159,11 @@ class Timed(SourceOperator[Any]):
 
 BATCH = 1000
 PREPARED = 1000
-"""Batches whose words are drawn; they come again and again."""
+"""Batches with random words, which are repeated."""
 SECONDS = 2.5
 WARMUP = 0.5
 START_US = 1_760_000_000_000_000
-"""In October 2025: what times of today take in a record."""
+"""October 2025: as large in a record as present times."""
 _SECOND = timedelta(seconds=1)
 _MANY = 100_000
 _SLOW = 100_000

@@ -1,8 +1,8 @@
 """Model broadcast, case by case: `oka bench broadcast`.
 
 Each node is a host of a testbed with a Ray node and a link of a limited rate; the S3 server has a
-host of its own without a limit, as a bucket would be. Within a case the ways alternate. Every way
-of a case has one run more than is counted, its first: it warms up, and memory is sampled in it.
+host of its own without a limit, as a bucket would be. Within a case the backends alternate. The
+first run of each backend is not counted: it warms up, and memory is sampled in it.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def command(
 def _measure_all(
     groups: Sequence[Sequence[BroadcastCase]], size: int, repeats: int, result: Result, name: str
 ) -> None:
-    """Measure the groups, those of pods on a testbed of their own."""
+    """Measure the groups; cases of pods have a testbed of their own."""
     runs = sum(len(group) for group in groups) * (repeats + 1)
     testbeds = [
         [group for group in groups if group[0].layout.pods == pods] for pods in (False, True)
@@ -184,7 +184,7 @@ def _alternate(
     progress: Runs,
     fresh: Mapping[int, int],
 ) -> list[dict[str, object]]:
-    """Run the ways of a case in turn; a run that fails is a failure of its row."""
+    """Run the backends of a case in turn; a run that fails is a failure of its row."""
     runs: list[list[Broadcast]] = [[] for _ in group]
     first: list[Broadcast | None] = [None for _ in group]
     failures: list[list[str]] = [[] for _ in group]
@@ -212,7 +212,7 @@ def _alternate(
 
 
 def _shared(cluster: Cluster) -> Mapping[int, int]:
-    """Shared memory of each host, where Ray holds no object yet."""
+    """Shared memory of each host before Ray has an object."""
     inodes = {
         Path("/run/netns", host.namespace).stat().st_ino: host.number
         for host in cluster.network.hosts
@@ -221,13 +221,13 @@ def _shared(cluster: Cluster) -> Mapping[int, int]:
 
 
 def _files(case: BroadcastCase) -> Path:
-    """The folder of the model, as every task finds it in the cache."""
+    """The folder of the model in the cache, where every task finds it."""
     return Synthetic(case.payload_bytes).folder()
 
 
 @contextmanager
 def _cache(size: int, groups: Sequence[Sequence[BroadcastCase]]) -> Iterator[None]:
-    """A cache of models for this benchmark alone, the model made in it; it is gone at the end."""
+    """A temporary cache of models with the model of this benchmark; removed at the end."""
     before = os.environ.get("OKA_CACHE")
     folder = tempfile.mkdtemp(prefix="oka-bench-models-")
     os.environ["OKA_CACHE"] = folder
@@ -244,12 +244,12 @@ def _cache(size: int, groups: Sequence[Sequence[BroadcastCase]]) -> Iterator[Non
 
 
 def _hosts(groups: Sequence[Sequence[BroadcastCase]]) -> int:
-    """How many hosts a testbed for all of them has."""
+    """The number of hosts of a testbed for all of these cases."""
     return max(len(group[0].layout.loaders) for group in groups)
 
 
 def _store_bytes(size: int) -> int:
-    """What Ray's object store of each host has room for."""
+    """The size in bytes of Ray's object store on each host."""
     return max(2 * size, _LEAST_STORE_BYTES)
 
 

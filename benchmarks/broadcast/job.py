@@ -1,7 +1,7 @@
 """One broadcast on the hosts of a testbed, measured.
 
-`measure` runs this file as the driver, on the first host, where the Download task is, too:
-`python -m benchmarks.broadcast.job SETTINGS`. The settings and what it prints are JSON.
+`measure` runs this file as the driver, on the first host, which also has the Download task: `python
+-m benchmarks.broadcast.job SETTINGS`. Settings and output are JSON.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from pipelines.model_broadcast import Via, model_broadcast
 
 @dataclass(frozen=True)
 class Broadcast:
-    """One run. Times are seconds from the moment the bytes were ready in the Download task."""
+    """One run. Times are seconds since the bytes were ready in the Download task."""
 
     loaders: tuple[Mapping[str, float], ...]
     """For each Load task: `host`, `task`, `usable` and `loaded`."""
     checksum: str
     cpu_seconds: float
-    """Of job and raylets, until the last task had loaded. The S3 server's is not in it."""
+    """Of job and raylets, until the last task had loaded; without the S3 server."""
     links: Mapping[int, Traffic]
     memory_bytes: Mapping[int, int] | None
-    """The peak by host, beyond what there was before; None if it was not sampled."""
+    """The largest growth by host; None if it was not sampled."""
 
     @property
     def usable(self) -> float:
-        """Until the last task had all bytes in view."""
+        """Seconds until the last task had a view of all bytes."""
         return max(loader["usable"] for loader in self.loaders)
 
     @property
     def loaded(self) -> float:
-        """Until the last task had read them all."""
+        """Seconds until the last task had read all bytes."""
         return max(loader["loaded"] for loader in self.loaders)
 
 
@@ -56,7 +56,7 @@ def measure(
 ) -> Broadcast:
     """Run the case once. `fresh` is the shared memory before Ray held any object.
 
-    Raises StartError if the run failed, or what it says cannot be.
+    Raises StartError if the run failed, or its reports contradict each other.
     """
     hosts = cluster.network.hosts
     _wait_quiet(cluster)
@@ -88,7 +88,7 @@ def measure(
 
 
 def _wait_quiet(cluster: Cluster) -> None:
-    """Wait until nothing much crosses the links: Ray goes on to push what nobody waits for."""
+    """Wait until the links are quiet: Ray still sends objects that no task waits for."""
     deadline = time.monotonic() + _QUIET_SECONDS
     before = cluster.network.counters()
     while time.monotonic() < deadline:
@@ -103,10 +103,11 @@ def _wait_quiet(cluster: Cluster) -> None:
 
 @contextmanager
 def _claimed(size: int) -> Iterator[ExitStack]:
-    """Use so much shared memory, until what is given is closed.
+    """Use so much shared memory, until the returned object is closed.
 
-    A virtual machine's host takes back what is free, within seconds, and to have it again costs up
-    to two seconds per GB. It is freed as the tasks begin, so that no way pays for that.
+    The host of a virtual machine takes back free memory within seconds, and getting it again costs
+    up to two seconds per GB. This memory is freed as the tasks begin, so that no backend pays for
+    that.
     """
     with ExitStack() as claimed:
         memory = os.memfd_create("oka-claim")
@@ -142,7 +143,7 @@ def _host(report: Mapping[str, Any]) -> int:
 
 @dataclass(frozen=True)
 class Settings:
-    """What the driver runs."""
+    """The pipeline of the driver."""
 
     via: Via
     model: str
@@ -192,7 +193,7 @@ def _reports(
 
 
 def _longest_transfer(case: BroadcastCase) -> float:
-    """Seconds in which even a copy for each task, one after the other, would be done twice."""
+    """Seconds that suffice for two copies for each task, one after the other."""
     rate = case.rate_bits_per_second or 1e9
     return 2 * len(case.layout.nodes) * case.payload_bytes * 8 / rate
 
@@ -200,7 +201,7 @@ def _longest_transfer(case: BroadcastCase) -> float:
 _QUIET_SECONDS = 120.0
 _LOOK_SECONDS = 0.4
 _QUIET_BYTES_PER_SECOND = 500_000
-"""What the daemons of six Ray nodes say to each other is a tenth of it."""
+"""The daemons of six Ray nodes send a tenth of it."""
 _BLOCK_BYTES = 1 << 20
 _POLL_SECONDS = 0.05
 _LONGEST_OVERHEAD_SECONDS = 180.0

@@ -1,4 +1,4 @@
-"""The rows of `oka bench broadcast`, made of runs, and as a table."""
+"""Makes rows of `oka bench broadcast` from runs, and a table from rows."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def row(
     """The row of a case: medians over its runs, memory of the run in which it was sampled.
 
     `usable_seconds` and `loaded_seconds` are those of the last Load task of a run; `loaders` has
-    each task's own. `gigabytes_per_second` is the model's size through the median of `usable`,
-    however many tasks there are; `cpu_seconds_per_gib` counts the GiB of all tasks together.
+    those of each task. `gigabytes_per_second` is the model's size divided by the median of
+    `usable`, for any number of tasks; `cpu_seconds_per_gib` counts the GiB of all tasks together.
     """
     usable = _spread([run.usable for run in runs])
     delivered = case.payload_bytes * len(case.layout.nodes) / 2**30
@@ -53,8 +53,8 @@ def row(
 def report(rows: Sequence[Mapping[str, Any]]) -> str:
     """The rows as a table.
 
-    `memory` is the most that a host used beyond what it had before, in models; `link` the most
-    bytes that a Load task's host received, in models.
+    `memory` is the largest growth of a host's memory, in models; `link` the most bytes that a Load
+    task's host received, in models.
     """
     lines = []
     for found in sorted(rows, key=_order):

@@ -1,7 +1,7 @@
-"""CPU time and memory of the processes on the hosts of a testbed, sampled while something runs.
+"""CPU time and memory of the processes on the hosts of a testbed, sampled during a run.
 
-What counts is what moves the model: the job's driver and workers, and Ray's object manager and
-store, which are threads of the raylet. Ray's other daemons do not.
+It counts the processes that move the model: the job's driver and workers, and the raylet, whose
+threads are Ray's object manager and store. It does not count Ray's other daemons.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Sample:
     at_ns: int
     processes: Mapping[int, Process]
     private: Mapping[int, int]
-    """By host, what raylet and job have mapped of their own and of files, as shares (PSS)."""
+    """By host, the private and file memory that raylet and job have mapped, as shares (PSS)."""
     shared: Mapping[int, int]
-    """By host, bytes of shared memory that raylet and job hold, mapped or not."""
+    """By host, bytes of shared memory of raylet and job, mapped or not."""
 
 
 class Sampler:
@@ -83,9 +83,9 @@ class Sampler:
     def peak_memory(
         self, first_ns: int, last_ns: int, fresh: Mapping[int, int] | None = None
     ) -> dict[int, int]:
-        """By host, the most bytes that job and raylet had more than just before `first_ns`.
+        """By host, the largest growth in bytes of job and raylet since just before `first_ns`.
 
-        `fresh` is the shared memory before Ray held any object: its store keeps what it once had.
+        `fresh` is the shared memory before Ray had any object: its store never gives memory back.
         """
         before = max(
             (sample for sample in self.samples if sample.at_ns <= first_ns),
@@ -102,7 +102,7 @@ class Sampler:
         return peaks
 
     def _within(self, first_ns: int, last_ns: int) -> list[Sample]:
-        """The samples between the moments, with the last before and the first after."""
+        """The samples between the moments, with the last one before and the first one after."""
         before = [sample for sample in self.samples if sample.at_ns < first_ns][-1:]
         within = [sample for sample in self.samples if first_ns <= sample.at_ns <= last_ns]
         after = [sample for sample in self.samples if sample.at_ns > last_ns][:1]
@@ -132,7 +132,7 @@ class Sampler:
 
 
 def take(hosts: Mapping[int, int], memory: bool) -> Sample:
-    """One sample; `hosts` are their numbers by the inode of their namespaces."""
+    """One sample; `hosts` has the number of each host by the inode of its namespace."""
     at_ns = time.monotonic_ns()
     processes = dict(_processes(hosts))
     private, mapped, held = (dict.fromkeys(hosts.values(), 0) for _ in range(3))

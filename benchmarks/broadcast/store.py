@@ -1,8 +1,8 @@
 """The S3 server of the benchmark: on a host of its own, whose link has no limit.
 
 `serving` runs this file there: `python -m benchmarks.broadcast.store FOLDER HOST MODEL`. It serves,
-uploads the model's files below `s3://models/model`, says so in a line, and serves until its
-standard input ends.
+uploads the model's files below `s3://models/model`, prints a line, and serves until its standard
+input ends.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ URL = "s3://models/model"
 
 @contextmanager
 def serving(cluster: Cluster, address: str, model: Path) -> Iterator[None]:
-    """Serve the files of a folder as the model of URL from a new host, which has that address."""
+    """Serve the files of a folder as the model of URL, from a new host with that address."""
     host = cluster.network.add_host()
     if host.address != address:
         raise StartError(f"the S3 server's host is {host.address}, expected {address}")
@@ -51,7 +51,7 @@ def serving(cluster: Cluster, address: str, model: Path) -> Iterator[None]:
 
 
 def variables(address: str) -> Mapping[str, str]:
-    """What processes must have in their environment to use the server at that address."""
+    """The environment variables of processes that use the server at that address."""
     return {
         "AWS_ENDPOINT_URL_S3": f"http://{address}:{_PORT}",
         "AWS_ACCESS_KEY_ID": "oka-bench",

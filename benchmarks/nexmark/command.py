@@ -1,8 +1,8 @@
 """Nexmark's queries: `oka bench nexmark`.
 
 Each query in Oka's ways and by other systems in turn, over the same files of the published
-generator's events: Flink SQL, and those in Python where they have it. A run is from the first
-source's begin to the last sink's end; Flink's is the sixth one of its JVM.
+generator's events: Flink SQL, and Python's peers if they have the query. A run lasts from the first
+source's start to the last sink's end; Flink's is the sixth run of its JVM.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def _cell(
 
 
 def _timed(cell: Cell) -> Cell | None:
-    """Oka's cases of a cell at half of their rate, where the query tells of windows."""
+    """Oka's cases of a cell at half of their rate, if the query's rows name their windows."""
     cases = tuple(
         case
         for case in cell.cases
@@ -164,11 +164,11 @@ def _timed(cell: Cell) -> Cell | None:
 
 
 def _lasting(cells: Sequence[Cell], result: Result, events: int) -> list[Cell]:
-    """The cases whose events last long enough at half of the rate that is known now."""
+    """The cases whose events last long enough at half of the measured rate."""
 
     def lasts(case: Case) -> bool:
         half = offered(case, result)
-        if half is None or events >= half * LEAST_SECONDS:  # where there is no rate, its runs tell
+        if half is None or events >= half * LEAST_SECONDS:  # without a rate, its runs report that
             return True
         click.echo(
             f"left out: {case.label} at half of its rate, where {events:,} events take "
@@ -182,7 +182,7 @@ def _lasting(cells: Sequence[Cell], result: Result, events: int) -> list[Cell]:
 
 
 def _files(asked: Events, folder: Path | None, stack: ExitStack) -> Events:
-    """Files of the events that are asked for; raises ConfigError where a folder has others."""
+    """Files of the requested events. Raises ConfigError if the folder has others."""
     if folder is not None and (folder / "bid.arrow").exists():
         found = Events.read(folder)
         if (found.events, found.disorder) != (asked.events, asked.disorder):
@@ -203,7 +203,7 @@ def _files(asked: Events, folder: Path | None, stack: ExitStack) -> Events:
 def report(rows: Sequence[Row]) -> str:
     """A line for each way of each query, with its ratios to Flink SQL of the same cell.
 
-    With checkpoints, the ratios are to the same without.
+    With checkpoints, the ratios are to the same case without.
     """
     rows = [found for found in rows if found["load"] == "closed"]
     flink = {_place(found): found for found in rows if found["system"] == FLINK}

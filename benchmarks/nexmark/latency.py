@@ -1,9 +1,9 @@
-"""How long results of Nexmark's windows take, with events that come at a rate.
+"""Latency of the results of Nexmark's windows, with events at a fixed rate.
 
-As in `benchmarks.window_latency`: from when the last source has read an event behind a window's
-end, by as much as events may be late, to its first result at the sink. Times of events go on as
-fast as the events do; the first half second is left out, and so are windows that the end of the
-input closes.
+As in `benchmarks.window_latency`, it lasts from the moment at which the last source has read an
+event past a window's end, by as much as events may be late, to the window's first result at the
+sink. Event time runs as fast as the events come. The first half second is left out, and so are
+windows that the end of the input closes.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ Ends = dict[tuple[str, int], list[tuple[int, int]]]
 
 
 class Watched(Tables):
-    """Streams of so many events of all kinds a second, each with when it was read.
+    """Streams of so many events of all kinds a second, each with the time at which it was read.
 
-    Sources that have a rate are read together anyway.
+    Sources with a rate are read together anyway.
     """
 
     def __init__(self, events: Events, api: Api, rate: float) -> None:
@@ -52,7 +52,7 @@ class Watched(Tables):
 def run_at_rate(
     case: Case, name: str, events: Events, rate: float, settings: Mapping[str, Any]
 ) -> Measurement:
-    """Run a query at so many events a second; raises RuntimeError where no window is complete."""
+    """Run a query at so many events a second. Raises RuntimeError if no window is complete."""
     tables = Watched(events, cast(Api, case.api), rate)
     results = query(name).of(tables).map_batches(partial(arrival, *ENDS[name]))
     pipelines = [results.sink(Collect()).named("came")]
@@ -92,7 +92,7 @@ def run_at_rate(
 
 
 def behind(read: Ends, came: list[tuple[int, int]]) -> list[int]:
-    """By how many µs each window's first result came behind the watermark that completed it."""
+    """Latency in µs of each window's first result, from the watermark that completed it."""
     first: dict[int, int] = {}
     for end_ms, came_us in came:
         first[end_ms] = min(came_us, first.get(end_ms, came_us))
@@ -121,7 +121,7 @@ def with_now(events: Any) -> Any:
 
 
 def reading(events: Any) -> list[tuple[int, int, int]]:
-    """Which source has read how far, and when: on a channel, batches may become one."""
+    """How far each source has read, and when; a channel may join batches."""
     latest: dict[int, int] = {}
     if is_columns(events):
         read, times = events["read_us"].to_numpy(), events["date_time"].to_numpy()
@@ -151,10 +151,10 @@ ENDS: dict[str, tuple[str, int]] = {
     "q8": ("starttime", 10_000),
     "q11": ("endtime", 0),
 }
-"""Which field of a result tells its window's end, and how long that window is; 0: it is the end.
+"""The field of a result with its window's start, and the window's length; 0: it is the end.
 
-Rows of `q5` do not tell their windows.
+Rows of `q5` do not name their windows.
 """
 
 LEAST_SECONDS = 0.75
-"""So long events have to last, for some windows behind the first half second."""
+"""Least duration of the events, for some windows after the first half second."""

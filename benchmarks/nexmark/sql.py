@@ -2,8 +2,8 @@
 
 They follow those of the benchmark's own repository (`nexmark-flink/src/main/resources/queries`). In
 all of them columns have Oka's names, tables are of one kind each, and results go to a sink that
-counts them. Windows are table-valued functions, as Flink's manual has them. What else is not the
-benchmark's own is in `DIFFERENCES`: Oka's queries come to the rows of these, not of those.
+counts them. Windows are table-valued functions, as in Flink's manual. `DIFFERENCES` has all other
+differences from the benchmark: Oka's queries give the rows of the queries here.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ DIFFERENCES = {
     "`item_name`, `seller` and `category`; Oka joins records at most an hour apart, "
     "the SQL joins all",
 }
-"""How queries differ from the benchmark's own, in SQL and in `pipelines/nexmark`."""
+"""How the queries here and in `pipelines/nexmark` differ from the benchmark's."""
 PYTHON_QUERIES = {
     "q1": "SELECT auction, bidder, EUROS(price) AS price, date_time, extra FROM bid",
     "q2": "SELECT auction, price FROM bid WHERE IS_ASKED_FOR(auction)",

@@ -23,7 +23,7 @@ from pipelines.nexmark.source import Api, Tables
 
 OKA = "oka"
 FLINK_SQL = JvmPeer(FLINK, "sql", "columnar", None, "oka-peers.jar", needs_jar=True)
-"""For what it needs and how that is installed."""
+"""Says what it needs, and how to install that."""
 PYTHON_PEERS: dict[str, Peer] = {
     "bytewax": Peer(
         *("bytewax", "per_record", "per_record", "bytewax", "bytewax_nexmark.py"), most_tasks=1
@@ -34,16 +34,16 @@ PYTHON_PEERS: dict[str, Peer] = {
     ),
 }
 PYTHON_QUERIES = ("q1", "q2", "q5", "q7", "q8")
-"""Those that they have."""
+"""The queries that they have."""
 
 
 @dataclass(frozen=True)
 class QueryCase(Case):
-    """A query, in one way of one system. `payload_bytes` is how large a bid is about."""
+    """A query by one API of one system. `payload_bytes` is the approximate size of a bid."""
 
     query: str = ""
     interval_seconds: float | None = None
-    """Between checkpoints; None: there are none."""
+    """Seconds between checkpoints; None: no checkpoints."""
     unit: ClassVar[str] = "events/s"
 
     @property
@@ -54,16 +54,16 @@ class QueryCase(Case):
 
 
 class Systems:
-    """Measures cases over the same events; all that answer a query come to as many rows."""
+    """Measures cases over the same events; all systems must give the same number of rows."""
 
     def __init__(self, events: Events) -> None:
         self._events = events
         self._rows: dict[str, tuple[int, str]] = {}
 
     def measure(self, case: Case, settings: Run) -> Measurement:
-        """Run a case once; raises RuntimeError where it comes to other rows than one before.
+        """Run a case once. Raises RuntimeError if its number of rows differs from an earlier one.
 
-        At a rate, it is the latency of Oka's windows that is measured.
+        At a rate, it measures the latency of Oka's windows.
         """
         assert isinstance(case, QueryCase)
         if settings.rate is not None:
@@ -86,7 +86,7 @@ class Systems:
 
 
 def run_oka(case: QueryCase, events: Events) -> Found:
-    """Run it once, from the first task's begin to the last one's end."""
+    """Run it once, from the first task's start to the last one's end."""
     stream = query(case.query).of(Tables(events, cast(Api, case.api)))
     with checkpoint_settings(case.interval_seconds) as settings:
         result = engine.execute(
@@ -107,7 +107,7 @@ def run_oka(case: QueryCase, events: Events) -> Found:
 
 
 def run_sql(case: QueryCase, events: Events) -> Found:
-    """Run it several times in one JVM, the last of which counts."""
+    """Run it several times in one JVM; the last run counts."""
     statements = {"statements": sql.statements(events), "query": sql.QUERIES[case.query]}
     return run_flink("Nexmark", case.parallelism, sql.CONFIGURATION, statements)
 

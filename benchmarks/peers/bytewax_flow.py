@@ -1,17 +1,17 @@
 """Bytewax: a dataflow of an input, a key, a stateful count and an output.
 
 Each task is a worker process of one cluster (at parallelism 1 a single one, in whose one thread all
-steps run): it has a source, counts the keys that fall to it, and has a sink. The size of a batch is
-what the source hands over at once; between the steps Bytewax moves what it likes. No recovery.
+steps run): it has a source, counts its share of the keys, and has a sink. The batch size is that of
+the source; between the steps Bytewax chooses its own. No recovery.
 
-- `per_record`: `map` makes a pair of each word, `stateful_batch` sums what came for a key;
+- `per_record`: `map` makes a pair of each word, `stateful_batch` sums the values of a key;
 - `batches`: `flat_map_batch` makes the pairs of a list of words, the rest as in `per_record`;
 - `combined`: `flat_map_batch` counts a list of words before the exchange, the rest as before;
 - `windows`: `flat_map_batch` makes pairs of words with the time, which `fold_window` counts by the
-  tenth of a second; `map` adds up what comes out. At one task: it has no watermark of several
-  sources, so that words of the one that is behind would be late.
+  tenth of a second; `map` adds up the results. One task only: it has no watermark over several
+  sources, so words of the slower one would be late.
 
-A value is how many words it stands for, or, for a stamped word, its stamp as a negative number.
+A value is a number of words or, for a stamped word, its stamp as a negative number.
 
 The latency is to the output of the count that has the stamped word.
 """
@@ -73,7 +73,7 @@ def run_worker(settings: Settings, addresses: list[str], index: int) -> None:
 def by_time(stream: Any) -> Any:
     """How often each word has occurred up to the end of each tenth of a second."""
     keyed = op.flat_map_batch("pair", stream, pairs_with_times)
-    # Its watermark goes on with the clock: what waits inside would be late without this.
+    # Its watermark advances with the clock: without this, waiting words would be late.
     clock = EventClock(lambda time: time, wait_for_system_duration=timedelta(seconds=1))
     tenths = TumblingWindower(timedelta(seconds=0.1), datetime(2026, 1, 1, tzinfo=timezone.utc))
     counts = fold_window(
@@ -111,7 +111,7 @@ def pairs_of_words(batches: list[tuple[list[str], int | None]]) -> Iterable[tupl
 
 
 def pairs_of_counts(batches: list[tuple[list[str], int | None]]) -> Iterable[tuple[str, int]]:
-    """A pair for each different word of a list, and one for its stamped word."""
+    """A pair for each distinct word of a list, and one for its stamped word."""
     pairs: list[tuple[str, int]] = []
     for words, stamp in batches:
         counts = Counter(words)
@@ -123,7 +123,7 @@ def pairs_of_counts(batches: list[tuple[list[str], int | None]]) -> Iterable[tup
 
 
 class Total(StatefulBatchLogic):
-    """The running count of one word, by what came for it at once."""
+    """The running count of one word, from a list of its values."""
 
     def __init__(self, total: int, stamps: list[int]) -> None:
         self._total = total
@@ -195,7 +195,7 @@ class WordSourcePartition(StatelessSourcePartition):
         return datetime.now(timezone.utc) + timedelta(seconds=self._words.seconds_to_next())
 
     def close(self) -> None:
-        """Leave what was emitted."""
+        """Write the emitted counts."""
         self._words.write()
 
 
@@ -230,12 +230,12 @@ class CountSinkPartition(StatelessSinkPartition):
         self._stamps.clear()
 
     def close(self) -> None:
-        """Leave the counts."""
+        """Write the counts."""
         self._window.write(self._counts)
 
 
 def free_addresses(number: int) -> list[str]:
-    """Addresses on this host whose ports nobody listens on."""
+    """Addresses on this host with free ports."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
     addresses = [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
     for each in sockets:

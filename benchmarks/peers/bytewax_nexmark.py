@@ -1,14 +1,14 @@
 """Bytewax: five queries of Nexmark, in one worker, a dict for each event.
 
-Its watermarks are of one key each and go on with the clock of the machine. Hence
+Each key has its own watermark, which advances with the clock of the machine. Hence
 
-- `q5` and `q7`, which ask for the best of all, have one key for all bids: a window is a Counter, or
-  the highest bids so far. With a key for each auction nothing would tell when all counts of a
-  window are there.
-- `q8` reads persons and auctions as one input in the order of their times: of two inputs, one would
-  be late where the other is read faster.
-- What comes is waited for longer than it may be late, since the clock goes on.
-- At one task, as it has no watermark of several sources either.
+- `q5` and `q7`, which need the maximum of all bids, have one key for all of them: a window is a
+  Counter, or the highest bids so far. With a key for each auction, nothing would show when all
+  counts of a window are complete.
+- `q8` reads persons and auctions as one input in the order of their times: with two inputs, the
+  slower one would be late.
+- It waits longer for events than they may be late, since the clock goes on.
+- One task only, as it has no watermark over several sources.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Event = dict[str, Any]
 
 
 def main() -> None:
-    """Run the query of the settings until the events are over."""
+    """Run the query of the settings to the end of the events."""
     settings = Settings.of_arguments()
     told = Told(settings)
     flow = Dataflow("nexmark")
@@ -113,7 +113,7 @@ def q8(events: Any, clock: EventClock[Any, Any]) -> Any:
 
 
 def highest(bids: Iterable[Event]) -> list[Event]:
-    """Those that are the highest of their ten seconds."""
+    """The highest bids of each ten seconds."""
     best: dict[int, list[Event]] = {}
     for bid in bids:
         found = best.setdefault(bid["date_time"] // 10_000, [])
@@ -139,7 +139,7 @@ def bids_with(*columns: str) -> Callable[[Settings], Iterator[list[Event]]]:
 
 
 def persons_and_auctions(settings: Settings) -> Iterator[list[Event]]:
-    """Both in the order of their times, as far as each is in order itself."""
+    """Both inputs merged by time, if each is in order."""
     kinds = [
         (event for batch in batches(settings, *columns) for event in batch)
         for columns in (("person", "id", "name", "date_time"), ("auction", "seller", "date_time"))
@@ -160,7 +160,7 @@ class Events(DynamicSource):
         self._read = read
 
     def build(self, _step_id: str, _index: int, _count: int) -> EventsPartition:
-        """All of them."""
+        """All partitions."""
         self._told.begin()
         return EventsPartition(self._read(self._settings))
 
@@ -188,7 +188,7 @@ class Results(DynamicSink):
 
 
 class ResultsPartition(StatelessSinkPartition):
-    """Tells of results."""
+    """Counts results."""
 
     def __init__(self, told: Told) -> None:
         self._told = told
@@ -208,7 +208,7 @@ QUERIES: dict[str, tuple[Callable[[Settings], Iterator[list[Event]]], Callable[.
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 TEN_SECONDS = timedelta(seconds=10)
 CLOCK_MARGIN = timedelta(seconds=5)
-"""Longest that the machine may keep the program waiting with nothing late by that."""
+"""The longest pause of the machine that makes no event late."""
 
 if __name__ == "__main__":
     main()

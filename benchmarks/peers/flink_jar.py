@@ -14,12 +14,12 @@ JAR = FOLDER / "oka-peers.jar"
 
 
 def java_settings(settings: Settings) -> str:
-    """What the jar's classes read: the settings with the dictionary, in JSON."""
+    """Write the settings of the jar's classes, with the dictionary, as JSON."""
     return json.dumps({**asdict(settings), "dictionary": dictionary(settings)})
 
 
 def jvm_options(settings: Settings) -> list[str]:
-    """How Flink's JVM is started; all its files are in the folder of the run."""
+    """The command that starts Flink's JVM; all its files are in the folder of the run."""
     return [*_OPTIONS, f"-Djava.io.tmpdir={settings.folder}"]
 
 

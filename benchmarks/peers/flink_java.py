@@ -1,4 +1,4 @@
-"""Flink's DataStream in Java, in a JVM of its own (`flink_java/`), which this process becomes.
+"""Flink's DataStream in Java (`flink_java/`); this process becomes its JVM.
 
 - `datastream`: a running count of each word, emitted for each word;
 - `datastream_windows`: a count of each word and tenth of a second of event time.

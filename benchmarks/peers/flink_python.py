@@ -1,8 +1,8 @@
 """PyFlink in one JVM, with Python functions in processes of their own or in the JVM's threads.
 
-PyFlink has no source in Python: all its ways to count begin with the source of `flink_java/` and
-end with its sink, so that what was emitted and what was counted are told by different tasks, and
-both stamps of a latency are of one clock. Parallelism p is p tasks of each operator.
+PyFlink has no source in Python: all its counts begin with the source of `flink_java/` and end with
+its sink. So different tasks report emitted and counted words, and both stamps of a latency are of
+one clock. Parallelism p is p tasks of each operator.
 
 - `datastream_process`, `datastream_thread`: `map(lambda w: (w, 1)).key_by(...).reduce(...)`, each
   function in Python, in a process beside each task or inside the JVM. Latencies by timestamps,
@@ -78,7 +78,7 @@ def configuration(settings: Settings) -> Configuration:
 
 
 def count_stream(words: DataStream) -> DataStream:
-    """Running counts by Python functions."""
+    """Running counts in Python functions."""
     pair = Types.TUPLE([Types.STRING(), Types.LONG()])
     return (
         words.map(lambda word: (word, 1), output_type=pair)
@@ -102,12 +102,12 @@ def count_table(environment: StreamExecutionEnvironment, words: DataStream, api:
 
 
 def one(_word: str) -> int:
-    """What a word counts for."""
+    """The count of one word: 1."""
     return 1
 
 
 def one_of_each(words: Any) -> Any:
-    """What each of a pandas.Series of words counts for."""
+    """A 1 for each word of a pandas.Series."""
     return pd.Series(1, index=words.index, dtype="int64")
 
 

@@ -1,7 +1,7 @@
-"""PyFlink: queries of Nexmark in Flink SQL, with Python functions where a query calls for one.
+"""PyFlink: queries of Nexmark in Flink SQL, with a Python function if the query needs one.
 
-Tables and sink are those of `flink_java/`; `FUNCTIONS` run in a process beside each task. As in
-Java, the query runs several times in one JVM, the last of which counts.
+Tables and sink are those of `flink_java/`; `FUNCTIONS` run in a process for each task. As in Java,
+the query runs several times in one JVM, and the last run counts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pyflink.table.udf import udf
 
 
 def main() -> None:
-    """Run the query of the settings, as `run_pyflink` gives them, as often as they say."""
+    """Run the query of the settings of `run_pyflink`, as often as they say."""
     settings = json.loads(sys.argv[1])
     os.environ["JVM_ARGS"] = " ".join(settings["jvm_options"])
     os.environ["FLINK_LOG_DIR"] = settings["folder"]
@@ -57,7 +57,7 @@ def run(settings: dict) -> None:  # type: ignore[type-arg]
 
 
 def euros(price: int) -> float:
-    """What a price in dollars is."""
+    """A price in dollars, in euros."""
     return 0.908 * price
 
 

@@ -10,7 +10,7 @@ from benchmarks.peers.peer import ENVIRONMENTS, Peer
 
 @dataclass(frozen=True)
 class JvmPeer(Peer):
-    """A peer that needs Java, and perhaps the jar of `flink_java/`."""
+    """A peer that needs Java, and may need the jar of `flink_java/`."""
 
     has_batches: bool = False
     start_seconds: float = 90.0
@@ -22,7 +22,7 @@ class JvmPeer(Peer):
         return super().setup if self.environment else "make peers-flink"
 
     def missing(self) -> str | None:
-        """Why it cannot run here; None if it can."""
+        """The reason why it cannot run here; None if it can."""
         if shutil.which("java") is None:
             return f"{self.system} needs Java 17, and there is no java on the PATH"
         if self.needs_jar and not _JAR.exists():

@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def run_source(settings: Settings, index: int, senders: list[Connection]) -> None:
-    """Send batches with their stamps, each to the sink that counts it, None at the end."""
+    """Send batches with their stamps, each to the sink that counts it, and None at the end."""
     words = Words(settings, index)
     cpu = time.process_time()
     for sink, batch, stamp in partition(words, settings):

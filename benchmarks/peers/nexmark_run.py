@@ -1,7 +1,8 @@
-"""What a peer's program needs for a query of Nexmark: the events, the clocks, and where it tells.
+"""Helpers of a peer's program for a query of Nexmark: events, clocks, result.
 
-A run is from the first source's begin to the last sink's end, all of it in this process. The files
-of events are Oka's (`pipelines/nexmark/events.py`): columns, in blocks, times in milliseconds.
+A run lasts from the first source's start to the last sink's end, all of it in this process. The
+files of events are Oka's (`pipelines/nexmark/events.py`): columns, in blocks, times in
+milliseconds.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ import pyarrow as pa
 
 @dataclass(frozen=True)
 class Settings:
-    """One run, as its first argument says it in JSON."""
+    """One run; the program's first argument has it in JSON."""
 
     query: str
     folder: str
     """Of the files of events."""
     late_ms: int
-    """How far an event may be behind those in front of it."""
+    """How much earlier an event may be than one before it."""
     batch_size: int
     parallelism: int
     result: str
-    """The file that `Told.write` leaves."""
+    """The file of `Told.write`."""
     with_rows: bool = False
-    """Whether the rows go to that file, too, for who compares them."""
+    """Whether the rows go to that file, too, for a comparison."""
 
     @classmethod
     def of_arguments(cls) -> Settings:
@@ -51,7 +52,7 @@ def batches(settings: Settings, kind: str, *columns: str) -> Iterator[list[dict[
 
 
 class Told:
-    """The clocks of a run, and how many rows are left of those that came."""
+    """The clocks of a run, and its number of rows, less those taken back."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -60,24 +61,24 @@ class Told:
         self._kept: list[dict[str, Any]] = []
 
     def begin(self) -> None:
-        """A source begins."""
+        """Note that a source begins."""
         if self._began is None:
             self._began = time.monotonic(), time.process_time()
 
     def came(self, rows: list[dict[str, Any]]) -> None:
-        """These are results."""
+        """Count these results."""
         self._rows += len(rows)
         if self._settings.with_rows:
             self._kept += rows
 
     def left(self, row: dict[str, Any]) -> None:
-        """A row that came is a result no more."""
+        """Take back a row."""
         self._rows -= 1
         if self._settings.with_rows:
             self._kept.remove(row)
 
     def write(self) -> None:
-        """The last sink has had all; leave what there is to tell."""
+        """Write the result, after the last sink's end."""
         assert self._began is not None
         began, cpu_before = self._began
         found: dict[str, Any] = {

@@ -1,8 +1,8 @@
-"""Pathway: five queries of Nexmark over tables out of Python connectors, a row for each event.
+"""Pathway: five queries of Nexmark over tables from Python connectors, a row for each event.
 
 Parallelism is the number of the engine's threads; sources and the sink are Python. Windows have no
-behaviour: results change with what comes, and what is left at the end counts, as in Flink SQL's
-joins. That needs no watermark, which two connectors would have each its own.
+behaviour: results change with each event, and the results at the end count, as in Flink SQL's
+joins. That needs no watermark, of which each connector would have its own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TOLD = Told(SETTINGS)
 
 
 def main() -> None:
-    """Build the tables, run until the sources end, and tell."""
+    """Build the tables, run until the sources end, and write the result."""
     pw.io.subscribe(QUERIES[SETTINGS.query](), on_change=change)
     pw.run(monitoring_level=pw.MonitoringLevel.NONE)
     TOLD.write()
@@ -41,7 +41,7 @@ class Events(pw.io.python.ConnectorSubject):
         return False
 
     def run(self) -> None:
-        """Emit rows until the events are over."""
+        """Emit rows to the end of the events."""
         TOLD.begin()
         for batch in batches(SETTINGS, self._kind, *self._columns):
             for event in batch:
@@ -66,7 +66,7 @@ def change(
     time: int,  # noqa: ARG001
     is_addition: bool,
 ) -> None:
-    """Take a row, or take it back."""
+    """Count a row, or take it back."""
     original = {_ORIGINAL.get(name, name): value for name, value in row.items()}
     if is_addition:
         TOLD.came([original])

@@ -1,16 +1,17 @@
-"""Pathway: a table of words out of a Python connector, grouped and counted by its Rust engine.
+"""Pathway: a table of words from a Python connector, grouped and counted by its Rust engine.
 
-One Python connector is the source and one subscription the sink at any parallelism, which is the
-number of the engine's threads. The connector's backlog is bounded, and it commits every 20 ms;
-what a commit changed comes out once per word, so that the latency has the wait for it in it.
+Parallelism is the number of the engine's threads; there is always one connector as the source and
+one subscription as the sink. The connector's backlog is bounded, and it commits every 20 ms. The
+changes of a commit come out once per word, so the latency includes the wait for the commit.
 
 - `python_source`: a row for each word;
 - `python_batches`: a row for each list of words, which the engine flattens;
-- `python_udf`: as `python_source`, with a Python function for each word that gives what is summed;
+- `python_udf`: as `python_source`, with a Python function for each word that gives the summed
+  value;
 - `windows`: a row for each word with the time, counted by the tenth of a second, which comes out
   once.
 
-A stamped word has been counted when its word's count has reached what had been emitted with it.
+A stamped word has been counted when its word's count reaches the number emitted up to the stamp.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ import pathway as pw  # noqa: E402 - it reads the number of threads
 
 
 def main() -> None:
-    """Build the tables, run until the source ends, and leave what was counted."""
+    """Build the tables, run until the source ends, and write the counts."""
     # One source task offers the words of all; it has the files of the first.
     source = WordSource(replace(SETTINGS, parallelism=1))
     table = TABLES[SETTINGS.api](source)
@@ -47,7 +48,7 @@ def main() -> None:
 
 
 class WordSource(pw.io.python.ConnectorSubject):
-    """The words, and when those with a stamp were emitted, as the how many-th of their kind."""
+    """The words; of stamped words the time, and the number of equal words up to it."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__()
@@ -96,7 +97,7 @@ class CountSink:
         time: int,  # noqa: ARG002
         is_addition: bool,
     ) -> None:
-        """Take a new count; the old one is taken back by a call of its own."""
+        """Take a new count; another call takes back the old one."""
         if not is_addition:
             return
         word, total = row["word"], row["count"]
@@ -105,7 +106,7 @@ class CountSink:
         self._changed.append(word)
 
     def on_time_end(self, time: int) -> None:  # noqa: ARG002
-        """All that one commit changed is there."""
+        """Take the end of one commit."""
         self.window.arrived(self._words)
         self._words = 0
         for word in self._changed:
@@ -116,7 +117,7 @@ class CountSink:
 
 
 class WindowSink(CountSink):
-    """The sum of what each tenth of a second had of each word."""
+    """The sum of the counts of each word over all tenths of a second."""
 
     def on_change(
         self,
@@ -181,7 +182,7 @@ def python_batches(source: WordSource) -> pw.Table:
 
 
 def python_udf(source: WordSource) -> pw.Table:
-    """Sums of what a Python function gives for each row."""
+    """Sums of a Python function's values of the rows."""
     words = read(source, Word, _MOST_ROWS)
     ones = words.select(pw.this.word, one=one(pw.this.word))
     return ones.groupby(pw.this.word).reduce(pw.this.word, count=pw.reducers.sum(pw.this.one))

@@ -1,7 +1,7 @@
 """A peer: another system that counts the same words, run as a program of its own.
 
-The program may be in any language and start whatever processes it likes; what it did is in the
-folder of the run (see `program`). Whatever it started is gone when `measure` returns.
+The program may be in any language and start any processes. It writes its results to the folder of
+the run (see `program`). All its processes have ended when `measure` returns.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from engine.network import LatencyHistogram
 
 @dataclass(frozen=True)
 class Peer:
-    """One system in one of its ways to write the word count."""
+    """One system and one of its APIs for the word count."""
 
     system: str
     api: str
@@ -45,15 +45,15 @@ class Peer:
     extra: str | None = None
     """The extra of Oka that has its packages, where its environment is Oka's."""
     modules: tuple[str, ...] = ()
-    """What it imports of them."""
+    """The packages that it imports."""
     has_batches: bool = True
     """Whether the size of a batch is a setting of the system."""
     has_rate: bool = True
     """Whether words can be offered at a rate."""
     most_tasks: int = 64
-    """Largest parallelism that its program can be run with."""
+    """Largest parallelism of its program."""
     start_seconds: float = 30.0
-    """Longest that it may take from its start to its first word, and from its last to its end."""
+    """The most seconds from its start to its first word, and from its last word to its end."""
 
     @property
     def setup(self) -> str:
@@ -63,7 +63,7 @@ class Peer:
         return f"make peers-{self.environment}" if self.environment else "make peers"
 
     def missing(self) -> str | None:
-        """Why it cannot run here; None if it can."""
+        """The reason why it cannot run here; None if it can."""
         if self.environment is None:
             absent = [name for name in self.modules if importlib.util.find_spec(name) is None]
             return f"{self.system} needs {', '.join(absent)}, not installed" if absent else None
@@ -102,12 +102,12 @@ class Peer:
 
     @property
     def command(self) -> list[str]:
-        """What starts its program; the settings come behind."""
+        """The command of its program; the settings follow."""
         return [str(self._python()), str(PROGRAMS / self.program)]
 
 
 class _Running:
-    """The processes of one run, and what they leave in its folder."""
+    """The processes of one run, and their files in its folder."""
 
     def __init__(
         self, peer: Peer, command: Sequence[str], folder: Path, case: Case, run: Run
@@ -127,8 +127,8 @@ class _Running:
             env=os.environ
             | {
                 "PYTHONPATH": str(PROGRAMS),
-                # The same in all processes, which so pick the same sink task for a word; another
-                # in each run, since dictionaries are up to a tenth slower with some.
+                # The same in all processes, so that they pick the same sink task for a word;
+                # different in each run, since some seeds make dictionaries up to a tenth slower.
                 "PYTHONHASHSEED": str(random.randrange(1, 1 << 32)),
                 "TMPDIR": str(folder),
             }
@@ -137,7 +137,7 @@ class _Running:
         )
 
     def wait(self) -> Measurement:
-        """Wait for the sinks' files; ends every process in any case."""
+        """Wait for the sinks' files, and end every process in any case."""
         try:
             self._wait_for({"started-*": 1}, self._peer.start_seconds)
             length = self._run.seconds + self._run.warmup + self._peer.start_seconds
@@ -152,7 +152,7 @@ class _Running:
             self._end()
 
     def _wait_for(self, wanted: dict[str, int], seconds: float) -> None:
-        """Wait until there are so many files of one of the patterns."""
+        """Wait until so many files of one of the patterns exist."""
         deadline = time.monotonic() + seconds
         while True:
             ended = self._process.poll()
@@ -169,12 +169,12 @@ class _Running:
     def _failure(self, what: str) -> RuntimeError:
         self._log.seek(0)
         lines = self._log.read().decode(errors="replace").strip().splitlines()
-        # Java's stack traces are longer than what they are about.
+        # Java's stack traces are long: the reason is above them.
         last = "\n".join([line for line in lines if not line.startswith("\tat ")][-_LOG_LINES:])
         return RuntimeError(f"{self._peer.system} {self._peer.api} {what}; its last lines:\n{last}")
 
     def _end(self) -> None:
-        """Let the program end by itself for a while where it did its work, then kill what lives."""
+        """Let a successful program end by itself for a while, then kill living processes."""
         done = len(list(self._folder.glob("sink-*.json"))) >= self._tasks
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(self._peer.start_seconds if done else 0)
@@ -234,5 +234,5 @@ PROGRAMS = Path(__file__).parent
 ENVIRONMENTS = Path(os.environ.get("OKA_PEERS", PROGRAMS.parents[1] / ".peers"))
 _POLL_SECONDS = 0.02
 _LATE_SECONDS = 15.0
-"""Longest that sources may take to leave their files after the sinks."""
+"""The most seconds that sources may write their files after the sinks."""
 _LOG_LINES = 20

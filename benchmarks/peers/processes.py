@@ -1,4 +1,4 @@
-"""The processes of a program, whoever is their parent: those that inherited a mark."""
+"""The processes of a program, found by a mark in their environment, whatever their parent is."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ import psutil
 
 
 class Usage(NamedTuple):
-    """What processes have at a moment."""
+    """CPU time and memory of processes at one moment."""
 
     cpu_seconds: float
-    """User and system time of all of them, and of those that they have waited for."""
+    """User and system time of all processes, and of ended children."""
     memory_bytes: int
-    """Resident; what several share counts in each."""
+    """Resident memory; shared memory counts in each process."""
     descriptors: int
 
 
 class Processes:
-    """All that live and have `environment` in theirs, which the first of them is started with."""
+    """All living processes that have `environment` in theirs; start the first one with it."""
 
     def __init__(self, mark: str) -> None:
         self._mark = mark
 
     @property
     def environment(self) -> dict[str, str]:
-        """What the first one needs."""
+        """The environment of the first process."""
         return {_NAME: self._mark}
 
     def living(self) -> list[psutil.Process]:
-        """Those that live now."""
+        """The living processes."""
         found = []
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error):
@@ -41,7 +41,7 @@ class Processes:
         return found
 
     def usage(self) -> Usage:
-        """What they have now."""
+        """Their CPU time and memory now."""
         each = list(self._usages())
         return Usage(
             sum(usage.cpu_seconds for usage in each),
@@ -60,7 +60,7 @@ class Processes:
                 )
 
     def kill(self) -> None:
-        """Kill what lives, and what was started meanwhile."""
+        """Kill the living processes, and those that start meanwhile."""
         while living := self.living() or self._late():
             for process in living:
                 with contextlib.suppress(psutil.Error):
@@ -68,7 +68,7 @@ class Processes:
             psutil.wait_procs(living, timeout=10)
 
     def _late(self) -> list[psutil.Process]:
-        """Those that live a moment later: one that is in the middle of an exec shows no mark."""
+        """The processes that live a moment later: during an exec, a process shows no mark."""
         time.sleep(_EXEC_SECONDS)
         return self.living()
 

@@ -1,17 +1,18 @@
-"""What a peer's program needs: the same words as Oka's, a count to check, a window, latencies.
+"""Helpers of a peer's program: the same words as Oka's, a count to check, a window, latencies.
 
-It imports NumPy alone, since it runs in the peer's own virtual environment. A run has a folder,
-in which each source and each sink task leaves what it did, from whatever process it is in:
+It imports only NumPy, since it runs in the peer's own virtual environment. A run has a folder, to
+which each source and each sink task writes its files:
 
-- `started-<index>`, empty: the source task is about to draw its first word;
+- `started-<index>`, empty: the source task is about to make its first word;
 - `source-<index>.json`: `{"counts": {word: emitted}}`;
 - `window-<index>`, empty: the warm-up is over at the sink task, and its window begins;
 - `sink-<index>.json`: `{"counts": {word: counted}, "window": {"words", "first_ns", "last_ns"},
   "latencies_ns": base64 of little-endian int64}`, the window ending with the last word.
 
 Both may have `cpu_seconds`, for programs whose tasks are processes of their own, of the whole run.
-Otherwise the CPU time of all the program's processes counts, from the first `window` to the last
-of these files, over the words of the windows: then they live until the file `measured` is there.
+Otherwise the CPU time of all the program's processes counts, from the first `window` to the last of
+these files, over the words of the windows; then the processes live until the file `measured`
+exists.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Settings:
-    """One run, as its first argument says it in JSON."""
+    """One run; the program's first argument has it in JSON."""
 
     folder: str
     api: str
@@ -56,8 +57,8 @@ class Words:
     """The words of one source task, in batches, each with a stamp or None.
 
     The same generator as Oka's `RandomWords`: the same words for the same seed. Every hundredth
-    word, or the batch that holds it, has a stamp (CLOCK_MONOTONIC, ns): now under closed load, the
-    moment when it is due at the rate. Waits for that moment.
+    word, or the batch that has it, has a stamp (CLOCK_MONOTONIC, ns): the present time under closed
+    load, or else the time at which it is due. The iterator waits for that time.
 
     >>> words = Words(Settings("", "", 4, 2, 1, 1.0, 0.0, None, 0))
     >>> len(next(iter(words))[0])
@@ -78,7 +79,7 @@ class Words:
         return self._at_rate(rate / self._settings.parallelism)
 
     def seconds_to_next(self) -> float:
-        """Until the next batch is due, for systems that must not be kept waiting for it."""
+        """Seconds until the next batch is due, for systems that must not be blocked."""
         return 0.0 if self._due is None else max(0.0, self._due - time.monotonic())
 
     def _as_fast_as_possible(self) -> Iterator[tuple[list[str], int | None]]:
@@ -112,7 +113,7 @@ class Words:
                 yield batch, stamp
 
     def _blocks(self, least: int) -> Iterator[list[list[str]]]:
-        """Whole batches of about so many words together, until the run is over."""
+        """Whole batches of about so many words together, to the end of the run."""
         settings = self._settings
         size = settings.batch_size
         block = max(1, least // size) * size
@@ -131,7 +132,7 @@ class Words:
                 yield [picked[at : at + size] for at in range(0, block, size)]
 
     def write(self, cpu_seconds: float | None = None) -> None:
-        """Leave what was emitted, when everything has been."""
+        """Write the emitted counts, after the last word."""
         counts = dict(zip(self.dictionary, self._emitted.tolist(), strict=True))
         write(
             self._settings,
@@ -154,11 +155,11 @@ class Window:
 
     @property
     def begun(self) -> bool:
-        """Whether the warm-up is over: what arrives from now on is measured."""
+        """Whether the warm-up is over, so that words are measured."""
         return self._first_ns is not None
 
     def arrived(self, words: int, stamp: int | None = None) -> None:
-        """So many words have been counted, the stamped one among them."""
+        """Take so many counted words, and the stamp of one of them."""
         now = time.monotonic_ns()
         if self._first_ns is not None:
             self._last_ns = now
@@ -172,7 +173,7 @@ class Window:
             mark(self._settings, f"window-{self._index}")
 
     def write(self, counts: dict[str, int], cpu_seconds: float | None = None) -> None:
-        """Leave what was counted, when everything has been."""
+        """Write the counts, after the last word."""
         if sys.byteorder == "big":
             self._latencies.byteswap()
         write(
@@ -194,10 +195,10 @@ class Window:
 def partition(
     batches: Iterable[tuple[list[str], int | None]], settings: Settings
 ) -> Iterator[tuple[int, list[str], int | None]]:
-    """The words by the sink task that counts them, in batches of at least the size again.
+    """The words by the sink task that counts them, in batches of at least the batch size.
 
-    The same word has the same task in all processes: `PYTHONHASHSEED` is the same in them. The
-    stamp of a batch goes with its last word.
+    A word has the same task in all processes, as they share `PYTHONHASHSEED`. The stamp of a batch
+    goes with its last word.
     """
     tasks = settings.parallelism
     if tasks == 1:
@@ -222,7 +223,7 @@ def partition(
 
 
 def dictionary(settings: Settings) -> list[str]:
-    """The words that are drawn from; they follow from the seed, as in Oka's RandomWords."""
+    """The dictionary of words; it follows from the seed, as in Oka's RandomWords."""
     random = np.random.default_rng(np.random.SeedSequence(settings.seed))
     found: dict[str, None] = {}
     while len(found) < settings.words:
@@ -232,19 +233,19 @@ def dictionary(settings: Settings) -> list[str]:
 
 
 def wait_until_measured(settings: Settings) -> None:
-    """Wait, before processes whose CPU time counts end, until it has been taken."""
+    """Wait until the CPU time was measured, before the processes end."""
     deadline = time.monotonic() + _MEASURE_SECONDS
     while not (Path(settings.folder) / "measured").exists() and time.monotonic() < deadline:
         time.sleep(0.01)
 
 
 def mark(settings: Settings, name: str) -> None:
-    """Leave an empty file in the folder of the run."""
+    """Write an empty file to the folder of the run."""
     (Path(settings.folder) / name).touch()
 
 
 def write(settings: Settings, name: str, content: object) -> None:
-    """Leave a file in the folder of the run, whole or not at all."""
+    """Write a file to the folder of the run, whole or not at all."""
     path = Path(settings.folder) / name
     temporary = path.with_suffix(".partial")
     temporary.write_text(json.dumps(content))

@@ -1,10 +1,8 @@
 """Plain Python processes: lists of words, msgpack over PUSH/PULL on tcp, counts in a dict.
 
-What a careful person writes without Oka, and less than Oka does: no map, no key (but for the choice
-of the sink at parallelism 2 and more), no reduce, no end that is acknowledged.
-
-A stamp follows the batch that has it as a message of its own, from which the sink takes the latency
-once that batch is counted.
+A careful program without Oka. It does less than Oka: no map, no key (except to choose the sink at
+parallelism 2 and more), no reduce, no acknowledged end. A stamp follows its batch as a separate
+message, from which the sink computes the latency when the batch is counted.
 """
 
 from __future__ import annotations

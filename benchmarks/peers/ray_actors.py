@@ -1,7 +1,7 @@
 """Raw Ray actors: source actors call sink actors with lists of words, which count in a dict.
 
-A local Ray of its own, an actor for each task. A source keeps a bounded number of calls in flight
-and waits for half of them at once; a call returns nothing, so that its end is its acknowledgement.
+A local Ray of its own, an actor for each task. A source has a bounded number of calls in flight and
+waits for half of them at once. A call returns nothing; its end is the acknowledgement.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Source:
         self._sinks = sinks
 
     def run(self) -> None:
-        """Call the sinks until the time is over, and wait for the last calls."""
+        """Call the sinks to the end of the run, and wait for the last calls."""
         words = Words(self._settings, self._index)
         in_flight: list[Any] = []
         for sink, batch, stamp in partition(words, self._settings):
@@ -80,7 +80,7 @@ class Sink:
         self._window.arrived(len(words), stamp)
 
     def finish(self) -> None:
-        """Leave the counts."""
+        """Write the counts."""
         self._window.write(self._counts)
 
 

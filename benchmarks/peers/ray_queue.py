@@ -1,7 +1,7 @@
 """`ray.util.queue.Queue`: lists of words put into and taken from the actor that is the queue.
 
 A local Ray of its own, an actor for each task, and a queue for each sink. Every list crosses twice,
-by a call each that its caller waits for.
+by two calls for which the callers wait.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Source:
         self._queues = queues
 
     def run(self) -> None:
-        """Put batches until the time is over, and None into every queue."""
+        """Put batches to the end of the run, and then None into every queue."""
         words = Words(self._settings, self._index)
         for sink, batch, stamp in partition(words, self._settings):
             self._queues[sink].put((batch, stamp))
@@ -57,7 +57,7 @@ class Sink:
         self._queue = queue
 
     def run(self) -> None:
-        """Count what is in the queue, until every source has put None."""
+        """Count the lists of the queue, until every source has put None."""
         counts: Counter[str] = Counter()
         window = Window(self._settings, self._index)
         sources = self._settings.parallelism

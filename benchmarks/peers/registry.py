@@ -1,8 +1,8 @@
-"""All peers: each system in each of its ways to write the word count.
+"""All peers: each system with each of its APIs for the word count.
 
-`like` names Oka's API that does the same kind of work: `per_record` where Python code runs for
-each word, `map_batches` where Python counts a list of words at a time, `native` where compiled code
-counts what comes out of Python; `windows_...` where words are counted by time.
+`like` names Oka's API that does the same kind of work: `per_record` if Python code runs for each
+word, `map_batches` if Python counts a list of words at a time, `native` if compiled code counts
+words from Python, `windows_...` if words are counted by time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ PYZMQ_PAIR = Peer(
     extra="bench",
     modules=("msgpack", "zmq"),
 )
-"""The yardstick: whatever else is measured alternates with it."""
+"""The yardstick: every other system alternates with it."""
 
 PEERS: tuple[Peer, ...] = (
     PYZMQ_PAIR,

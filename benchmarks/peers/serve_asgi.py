@@ -1,4 +1,4 @@
-"""A bare ASGI application: what uvicorn does at its fastest. `serve_asgi.py PORT CASE`."""
+"""A bare ASGI application: uvicorn at its fastest. `serve_asgi.py PORT CASE`."""
 
 from __future__ import annotations
 

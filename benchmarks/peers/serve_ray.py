@@ -1,7 +1,7 @@
-"""Ray Serve in a local Ray: `serve_ray.py PORT CASE`. Its modes are in the environment.
+"""Ray Serve in a local Ray: `serve_ray.py PORT CASE`. The environment sets its mode.
 
-As in `pipelines/serve.py`, `hops` has ten deployments in two paths of five, of which a request goes
-along one, and `ensemble` ten that are asked at once. Each has one replica.
+As in `pipelines/serve.py`, `hops` has ten deployments in two paths of five, and a request takes one
+path; `ensemble` calls ten deployments at once. Each has one replica.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ class NoOp:
 
 
 class Hop:
-    """One of a path: asks the next one, if it is not the last."""
+    """One deployment of a path: calls the next one, unless it is the last."""
 
     def __init__(self, following: Any = None) -> None:
         self._following = following
 
     async def passed_on(self, user: int) -> str:
-        """What the last one of the path says."""
+        """The answer of the last one of the path."""
         return await self._following.passed_on.remote(user) if self._following else "ok"
 
 
 class Paths:
-    """Sends a request along the path that its user is on."""
+    """Sends a request along the path of its user."""
 
     def __init__(self, *paths: Any) -> None:
         self._paths = paths
 
     async def __call__(self, request: Any) -> str:
-        """Answer with what comes back."""
+        """Answer with the path's answer."""
         user = int(request.query_params.get("user", "0"))
         answer: str = await self._paths[user % len(self._paths)].passed_on.remote(user)
         return answer
@@ -56,18 +56,18 @@ class Vote:
         self._number = number
 
     async def vote(self) -> int:
-        """What it says."""
+        """Its answer."""
         return self._number
 
 
 class Ensemble:
-    """Asks all of them at once."""
+    """Calls all of them at once."""
 
     def __init__(self, *models: Any) -> None:
         self._models = models
 
     async def __call__(self, _request: Any) -> str:
-        """Answer with the sum of what they say."""
+        """Answer with the sum of their answers."""
         votes = await asyncio.gather(*(model.vote.remote() for model in self._models))
         return str(sum(votes))
 
@@ -89,7 +89,7 @@ def application(case: str) -> Any:
 
 
 def deployed(cls: type, name: str | None = None) -> Any:
-    """A deployment of one replica; on a machine of few cores, too."""
+    """A deployment of one replica, also on a machine with few cores."""
     return serve.deployment(
         name=name or cls.__name__,
         max_ongoing_requests=1000,

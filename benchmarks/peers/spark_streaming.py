@@ -1,14 +1,14 @@
-"""Spark Structured Streaming in one JVM: micro-batches, counts kept in its state store.
+"""Spark Structured Streaming in one JVM: micro-batches, with counts in its state store.
 
-The source is Spark's own `rate-micro-batch`, whose rows have the values 0, 1, 2, …; the word of a
-value is looked up by a formula that looks random, in the JVM. How many words were emitted is what
-the source itself reports as its offset, and how many of each follows from the formula. Each batch
-is an amount of words, not of time, and one begins as soon as the one before has ended.
+The source is Spark's own `rate-micro-batch`, whose rows have the values 0, 1, 2, …. A pseudorandom
+formula in the JVM gives the word of a value. The source's offset is the number of emitted words,
+and the formula gives the number of each word. A batch is a number of words, not a time, and begins
+as soon as the one before has ended.
 
 A batch's counts go to a Python function on the driver (`foreachBatch`, output mode `update`). Its
-words have arrived when it has collected them; the window of the throughput begins and ends where
-a batch does. The run's length begins with the end of the first batch, which is late because Spark
-plans and compiles; its last batch is the one in which that time is over, and the next is stopped.
+words have arrived when this function has collected them. The window of the throughput begins and
+ends with a batch. The run's length begins at the end of the first batch, which takes long because
+Spark plans and compiles. The batch in which the time ends is the last one; the next is stopped.
 
 - `native`: `groupBy(word).count()`.
 - `python_udf`, `pandas_udf`: `groupBy(word).sum(ones(word))`, where `ones` is Python, called for
@@ -16,7 +16,7 @@ plans and compiles; its last batch is the one in which that time is over, and th
 
 Parallelism p is p cores (`local[p]`), p partitions of the source and p of the shuffle; the stages
 before and after the shuffle take turns on them. There are no latencies, since a row of this source
-has no moment at which it was due, and words cannot be offered at a rate.
+has no due time, and words cannot be offered at a rate.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from spark_words import emitted_counts, index_of_value
 
 
 def main() -> None:
-    """Run the query of the settings' api until a batch ends after its time."""
+    """Run the query of the settings' api until a batch ends after the run's time."""
     settings = Settings.of_arguments()
     session = start_session(settings)
     counted = count_words(words_of(session, settings), settings.api)
@@ -116,7 +116,7 @@ class Sink:
         self._end: float | None = None
 
     def batch(self, counted: DataFrame, batch: int) -> None:
-        """The counts that a batch has changed."""
+        """Take the counts that a batch has changed."""
         if self.done.is_set():
             return
         measured = self._window.begun
@@ -134,7 +134,7 @@ class Sink:
 
 
 def emitted_until(query: StreamingQuery, batch: int) -> int:
-    """How many words the source says it had emitted when a batch ended."""
+    """The number of words that the source had emitted at a batch's end."""
     while True:
         for progress in reversed(query.recentProgress):
             if progress.batchId == batch:
@@ -143,12 +143,12 @@ def emitted_until(query: StreamingQuery, batch: int) -> int:
 
 
 def one(_word: str) -> int:
-    """What a word counts for."""
+    """The count of one word: 1."""
     return 1
 
 
 def one_of_each(words: pd.Series) -> pd.Series:
-    """What each word counts for."""
+    """A 1 for each word."""
     return pd.Series(1, index=words.index)
 
 
@@ -157,7 +157,7 @@ ONES: dict[str, Callable[[str], Column]] = {
     "pandas_udf": F.pandas_udf(one_of_each, LongType()),
 }
 
-# About half a second each on two cores, so that what a batch costs by itself is small.
+# About half a second each on two cores, so that the fixed cost of a batch is small.
 BATCH_WORDS = {"native": 3_000_000, "pandas_udf": 700_000, "python_udf": 500_000}
 _POLL_SECONDS = 0.05
 

@@ -1,7 +1,7 @@
-"""The words of Spark's source: which word each of the values 0, 1, 2, … stands for.
+"""The words of Spark's source: the word of each of the values 0, 1, 2, ….
 
-The squares of the values modulo a prime, which look random and repeat after that many, so that
-how often each word is among any number of values takes one period to count.
+It follows from the square of the value modulo a prime, which looks random and repeats with that
+period. So one period is enough to count the words among any number of values.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 
 def index_of_value(value: Any, words: int) -> Any:
-    """Which word a value stands for: of Spark's columns and of NumPy's arrays."""
+    """The word number of a value, for Spark's columns and for NumPy's arrays."""
     return (value % PERIOD) * (value % PERIOD) % PERIOD % words
 
 

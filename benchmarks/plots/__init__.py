@@ -1,4 +1,4 @@
-"""Figures of result files: `draw` gives those that suit a result, `render` an image of one.
+"""Figures of result files: `draw` makes the figures of a result, `render` an image of one.
 
 They need the extra `report`. No figure touches matplotlib's global state or a screen.
 """
@@ -32,7 +32,7 @@ __all__ = ["Drawing", "draw", "render"]
 
 
 def draw(result: Mapping[str, Any]) -> list[Drawing]:
-    """The figures of a result that `results_file.check` accepts; none where no row has a value."""
+    """The figures of a result that `results_file.check` accepts; none if no row has a value."""
     rows = [_without_zero(Row.of(row)) for row in result["rows"]]
     measured = [row for row in rows if row.throughput is not None]
     with matplotlib.rc_context(RC):

@@ -1,7 +1,7 @@
-"""Systems beside one another, measured in one run: words per second, CPU time, p99 latency.
+"""Systems that were measured in one run: words per second, CPU time, p99 latency.
 
-A figure for each payload, batch size, parallelism and load, with the ratio to the baseline written
-at every bar.
+A figure for each payload, batch size, parallelism and load, with the ratio to the baseline at every
+bar.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from engine.units import rate, three_digits
 
 
 def draw(result: Mapping[str, Any], rows: Sequence[Row]) -> list[Drawing]:
-    """A figure for each cell; systems without batches of their choice are in those of all sizes."""
+    """A figure for each cell; systems without a batch size are in the figures of all sizes."""
     cells: dict[_Cell, list[Row]] = {}
     for row in rows:
         cells.setdefault(_Cell.of(row), []).append(row)

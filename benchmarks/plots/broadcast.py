@@ -1,4 +1,4 @@
-"""Model broadcast: when each Load task had the model, case by case, and the time against nodes."""
+"""Model broadcast: the time of each Load task, case by case, and the time against nodes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def draw(result: Mapping[str, Any], _rows: Sequence[Row]) -> list[Drawing]:
 
 
 def _timeline(result: Mapping[str, Any], rows: Sequence[Found]) -> Drawing:
-    """A panel per case, in it a bar per way and Load task, as the experiment was published."""
+    """A panel per case, with a bar per backend and Load task, as in the published experiment."""
     names = [name for name in LAYOUTS if any(row["case"] == name for row in rows)]
     ways = _ways(rows)
     columns = min(3, len(names))
@@ -69,7 +69,7 @@ def _timeline(result: Mapping[str, Any], rows: Sequence[Found]) -> Drawing:
 
 
 def _bars(panel: Axes, rows: Sequence[Found]) -> None:
-    """The bars of one case from top to bottom, one for each Load task of each way."""
+    """The bars of one case from top to bottom, one for each Load task of each backend."""
     labels = []
     place = 0.0
     for row in rows:
@@ -95,10 +95,10 @@ def _bars(panel: Axes, rows: Sequence[Found]) -> None:
 
 
 def _against_nodes(result: Mapping[str, Any], rows: Sequence[Found]) -> Drawing:
-    """A line per way over 1 to 5 nodes, beside what was published and what the link allows.
+    """A line per backend over 1 to 5 nodes, with the published times and the limit of the link.
 
-    Ways that take nearly the same time would hide one another: a second panel has them alone, with
-    an axis of their own.
+    Backends with nearly equal times would hide one another, so a second panel has only them, on its
+    own axis.
     """
     lines = {way: _by_nodes(rows, way) for way in _ways(rows)}
     slowest = {way: max(each["max"] for each in line.values()) for way, line in lines.items()}
@@ -139,7 +139,7 @@ def _against_nodes(result: Mapping[str, Any], rows: Sequence[Found]) -> Drawing:
 
 
 def _by_nodes(rows: Sequence[Found], way: str) -> dict[int, Mapping[str, float]]:
-    """The spread of seconds of a way by the number of nodes."""
+    """The spread of a backend's seconds by the number of nodes."""
     return {
         nodes: row["usable_seconds"]
         for nodes, name in BY_NODES.items()
@@ -159,7 +159,7 @@ def _line(panel: Axes, way: str, line: Mapping[int, Mapping[str, float]], aside:
 
 
 def _ideal(panel: Axes, row: Found) -> list[Line2D]:
-    """A line at the time in which the bytes alone cross one link."""
+    """A line at the time in which the model's bytes cross one link."""
     rate = row["rate_bits_per_second"]
     if rate is None:
         return []
@@ -169,7 +169,7 @@ def _ideal(panel: Axes, row: Found) -> list[Line2D]:
 
 
 def _published(panel: Axes, row: Found) -> list[Line2D]:
-    """The published times, where the model is as large as theirs was."""
+    """The published times, if the model has the published size."""
     if abs(row["payload_bytes"] - Experiment.SIZE) > 0.05 * Experiment.SIZE:
         return []
     handles = []
@@ -191,7 +191,7 @@ def _published(panel: Axes, row: Found) -> list[Line2D]:
 
 
 def _ways(rows: Sequence[Found]) -> list[str]:
-    """Those of the rows, each after the one that is it in plain."""
+    """The backends of the rows, each after the same one without encryption."""
     return [
         name
         for way in WAYS
@@ -213,7 +213,7 @@ def _way(row: Found) -> str:
 
 
 def _limited(rows: Sequence[Found]) -> Sequence[Found]:
-    """The rows that have a rate of their own, which those of pods have not; or else all."""
+    """The rows with a rate, which those of pods have not; or else all."""
     return [row for row in rows if not LAYOUTS[row["case"]].pods] or rows
 
 
@@ -243,7 +243,7 @@ def _suffix(rows: Sequence[Found]) -> str:
 
 
 _CLOSE = 1.5
-"""Ways whose slowest times differ by less than this factor hide one another."""
+"""Backends whose slowest times differ by less than this factor hide one another."""
 _APART = 0.07
 _PALE = 0.45
 _GAP = 0.5

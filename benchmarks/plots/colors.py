@@ -1,7 +1,7 @@
-"""The colour and the marker of each system: one of each, the same in every figure.
+"""The colour and the marker of each system, the same in every figure.
 
-Blue to green is Oka, in the shade of its API or of the way in which models travel; other systems
-have each their own of the rest. Gray is no system: lines that others published, bounds, text.
+Oka is blue to green, with a shade for each API or backend; each other system has one of the other
+colours. Gray is for published lines, bounds and text.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import zlib
 
 
 def color(system: str, api: str | None = None) -> str:
-    """That of an API that has one of its own, or else of the system."""
+    """The colour of the API if it has one, or else of the system."""
     found = _LOOKS.get(f"{system} {api}") or _LOOKS.get(system)
     return found[0] if found else _OTHERS[zlib.crc32(system.encode()) % len(_OTHERS)]
 
 
 def markers(system: str, api: str | None = None) -> str:
-    """Markers, of which the first is its own; the next are for others of the same colour."""
+    """Markers; the first is its own, the next are for other systems of the same colour."""
     found = _LOOKS.get(f"{system} {api}") or _LOOKS.get(system)
     first = found[1] if found else "o"
     return first + "".join(each for each in _MARKERS if each != first)

@@ -1,4 +1,4 @@
-"""The whole distribution of latency out of the histograms: a panel per batch size."""
+"""The whole distribution of latency from the histograms: a panel per batch size."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.network import LatencyHistogram
 
 
 def draw(result: Mapping[str, Any], rows: Sequence[Row]) -> list[Drawing]:
-    """One figure: the smallest payload and parallelism, open load where there is one."""
+    """One figure: the smallest payload and parallelism, under open load if there are such rows."""
     known = [row for row in rows if row.histogram is not None]
     if not known:
         return []

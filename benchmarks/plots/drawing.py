@@ -1,4 +1,4 @@
-"""A figure together with its name and what it shows in words."""
+"""A figure with its name and a description in words."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Drawing:
     """Of its file, without folder and suffix; letters, digits and _ only."""
     title: str
     alt: str
-    """What somebody who cannot see it should know."""
+    """A description for readers who cannot see it."""
     note: str
     """How to read it."""
     figure: Figure

@@ -1,7 +1,7 @@
 """The picture of event time in `docs/time.md`: records, watermark, windows and late records.
 
-`python -m benchmarks.plots.event_time docs/time.png` draws it again. What it shows is a job that
-runs on a virtual clock, so that it is the same on every machine.
+`python -m benchmarks.plots.event_time docs/time.png` draws it again. It shows a job on a virtual
+clock, so that it is the same on every machine.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from operators.sinks import Collect
 from operators.sources import Collection
 
 TIMES = (1, 3, 2, 6, 5, 9, 12, 8, 14, 7, 13, 17, 16, 19, 4, 21, 18, 25, 23, 27, 24)
-"""Of records in seconds, in the order in which they come, one a second."""
+"""The times of records in seconds, in the order of their arrival, one a second."""
 OUT_OF_ORDERNESS = timedelta(seconds=4)
 ALLOWED_LATENESS = timedelta(seconds=4)
 WINDOW = timedelta(seconds=10)
@@ -35,13 +35,13 @@ WINDOW = timedelta(seconds=10)
 
 @dataclass(frozen=True)
 class Observed:
-    """What happened in the job; seconds, each pair when it happened and a time of records."""
+    """The events of the job, as pairs of clock time and event time in seconds."""
 
     records: list[tuple[float, float]]
     watermarks: list[tuple[float, float]]
-    """The highest time that all that follow are later than, each from then on."""
+    """The watermarks, each from its clock time on."""
     results: list[tuple[float, int, int, int]]
-    """When it came, how many records, and the window's start and end."""
+    """Its clock time, the number of records, and the window's start and end."""
     late: list[tuple[float, float]]
 
 
@@ -70,7 +70,7 @@ def observe() -> Observed:
 
 
 def draw(observed: Observed) -> Drawing:
-    """Event time over the time of the clock."""
+    """Draw event time over clock time."""
     with matplotlib.rc_context(style.RC):
         figure, [[axes]] = style.grid(1, 1, height=6.2)
         _draw_windows(axes, observed)
@@ -97,7 +97,7 @@ def draw(observed: Observed) -> Drawing:
 
 
 def _draw_windows(axes: Axes, observed: Observed) -> None:
-    """Each as a band up to its first result, and hatched as long as it is kept behind that."""
+    """Each as a band up to its first result, and hatched as long as it is kept after that."""
     size = WINDOW.seconds
     for start in sorted({start for _, _, start, _ in observed.results}):
         end = start + size
@@ -144,7 +144,7 @@ def _legend(figure: Figure) -> None:
 
 
 def _first(watermarks: Iterable[tuple[float, float]], time: float) -> float | None:
-    """When the watermark came there; None if it never did."""
+    """When the watermark reached that time; None if it never did."""
     return next((now for now, watermark in watermarks if watermark >= time - 1e-6), None)
 
 
@@ -153,7 +153,7 @@ def _collected(stream: Stream[Any], name: str) -> Any:
 
 
 class _Stamped(BatchOperator):
-    """Gives what comes, records and watermarks, with when it came."""
+    """Emits records and watermarks with their clock times."""
 
     def open(self, context: TaskContext) -> BatchFunction:
         return _Stamps(context)

@@ -13,7 +13,7 @@ from engine.units import duration, rate
 
 
 def draw(result: Mapping[str, Any], rows: Sequence[Row]) -> list[Drawing]:
-    """A figure for each parallelism of the rows to which words were offered at a rate."""
+    """A figure for each parallelism, of the rows with words offered at a rate."""
     offered = [row for row in rows if row.is_open and row.latency_us]
     parallelisms = sorted({row.parallelism or 1 for row in offered})
     return [
@@ -81,7 +81,7 @@ def _draw(result: Mapping[str, Any], rows: Sequence[Row], tasks: int) -> Drawing
 
 
 def _rate(row: Row) -> float:
-    """Words per second that were offered; what arrived, where the row does not tell."""
+    """Words per second that were offered; if unknown, those that arrived."""
     if row.offered:
         return row.offered
     return row.throughput.median if row.throughput else 0.0

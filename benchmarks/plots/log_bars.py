@@ -1,4 +1,4 @@
-"""Horizontal bars on a log axis, with figures at their ends, and what such figures are of."""
+"""Horizontal bars on a log axis with numbers at their ends, and their metrics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.units import duration, rate, three_digits
 
 
 class Metric(NamedTuple):
-    """What a panel of bars shows of a row."""
+    """The metric of a row that a panel of bars shows."""
 
     label: str
     axis: str
@@ -25,7 +25,7 @@ class Metric(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """One bar; without a spread only its text is there."""
+    """One bar; without a spread there is only its text."""
 
     place: float
     spread: Spread | None
@@ -34,14 +34,14 @@ class Bar(NamedTuple):
 
 
 def bar(metric: Metric, row: Row, place: float, behind: str = "") -> Bar:
-    """The bar of a row, in the colour of its system; `behind` its figure stands that text."""
+    """The bar of a row, in the colour of its system; the text `behind` follows its number."""
     spread = metric.of_row(row)
     text = f"{metric.written(spread.median)}{behind}" if spread else "not measured"
     return Bar(place, spread, colors.color(row.variant.system, row.variant.api), text)
 
 
 def draw_bars(panel: Axes, metric: Metric, bars: Sequence[Bar], height: float = 0.8) -> None:
-    """Draw them; their places are those of the y axis."""
+    """Draw the bars at their places on the y axis."""
     known = [(each, each.spread) for each in bars if each.spread]
     panel.barh(
         [each.place for each, _ in known],
@@ -51,7 +51,7 @@ def draw_bars(panel: Axes, metric: Metric, bars: Sequence[Bar], height: float = 
         color=[each.color for each, _ in known],
         error_kw=style.ERROR_BARS,
     )
-    # A log axis has no zero to start bars from. A third of it is for the figures at their ends.
+    # A log axis has no zero to start bars from. A third of it is for the numbers at their ends.
     start = min(spread.min or spread.median for _, spread in known) / 2
     most = max(spread.max for _, spread in known)
     style.log_axis(panel, "x", metric.unit)
@@ -91,4 +91,4 @@ METRICS = (
     Metric("p99 latency", "latency", "time", duration, _p99, False),
 )
 _BEYOND = 2
-"""Ticks go on for so many times the longest bar; behind it there is text."""
+"""Ticks go up to so many times the longest bar; after them there is text."""

@@ -19,9 +19,9 @@ Queries = dict[str, list[Row]]
 
 
 def draw(result: Mapping[str, Any], _rows: Sequence[Row]) -> list[Drawing]:
-    """A figure for each batch size and parallelism; a bar for each way to answer a query.
+    """A figure for each batch size and parallelism; a bar for each system and API of a query.
 
-    Runs with checkpoints and at a rate are left to the tables.
+    Runs with checkpoints and at a rate are in the tables only.
     """
     cells: dict[tuple[int, int], Queries] = {}
     for found in result["rows"]:
@@ -66,7 +66,7 @@ def _draw(result: Mapping[str, Any], batch: int, parallelism: int, queries: Quer
 
 
 def _bars(metric: Metric, rows: Sequence[Row], at: int) -> list[Bar]:
-    """The bars of one query, beside one another."""
+    """The bars of one query, next to each other."""
     flink = next((metric.of_row(row) for row in rows if row.variant.system == FLINK), None)
     places = [at + _HEIGHT * ((len(rows) - 1) / 2 - number) for number in range(len(rows))]
     return [

@@ -1,4 +1,4 @@
-"""Many objects in S3: how fast each was, and all together over time."""
+"""Many objects in S3: the rate of each, and of all together over time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from benchmarks.plots.drawing import Drawing
 
 
 def draw(result: Mapping[str, Any]) -> Drawing | None:
-    """One figure of a result in `oka.bench.s3/1`; None where no job ended well."""
+    """One figure of a result in `oka.bench.s3/1`; None if no job was successful."""
     jobs = [job for job in result["jobs"] if job["error"] is None]
     if not jobs:
         return None

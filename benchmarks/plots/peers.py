@@ -1,4 +1,4 @@
-"""Oka beside each of its peers: words per second, CPU time and p99 latency, and their ratios."""
+"""Oka and each of its peers: words per second, CPU time and p99 latency, and their ratios."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _draw(result: Mapping[str, Any], cell: tuple[object, ...], pairs: Sequence[_
 
 
 def _bars_of(metric: Metric, pair: _Pair, at: int) -> list[Bar]:
-    """The bars of one peer: its own, and Oka's with the ratio, where both have a figure."""
+    """The bars of one peer: its own, and Oka's with the ratio if both have a value."""
     ours, theirs = metric.of_row(pair.oka), metric.of_row(pair.peer)
     better = ""
     if ours and theirs:

@@ -1,7 +1,7 @@
 """Throughput, p99 and average latency against parallelism: the three figures of Volga's article.
 
-One figure per payload: a row of panels per metric, a column per batch size, a line per system. What
-Volga reaches on other machines is drawn in gray, as far as it helps to read the others.
+One figure per payload: a row of panels per metric, a column per batch size, a line per system.
+Volga's figures from other machines are gray, as far as they help to read the others.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _draw_references(panel: Axes, line: Sequence[Reference], metric: _Metric) ->
 
 
 def _lines(drawn: Sequence[Reference]) -> list[list[Reference]]:
-    """Those of one curve together, by parallelism."""
+    """The rows of each curve, by parallelism."""
     lines: dict[str, list[Reference]] = {}
     for reference in sorted(drawn, key=lambda each: each.parallelism):
         lines.setdefault(reference.source, []).append(reference)
@@ -155,7 +155,7 @@ _METRICS = (
 )
 _TICKS = (1, 2, 4, 8, 16, 32)
 _BEYOND = 4
-"""So many times the parallelism that was measured here the published curves are followed."""
+"""Published curves are drawn up to so many times the parallelism that was measured here."""
 _LOOKS: dict[str, dict[str, Any]] = {
     references.VOLGA_SOURCES["local"]: {"linestyle": (0, (5, 2)), "linewidth": 1.1, "alpha": 0.8},
     references.VOLGA_SOURCES["cluster"]: {"linestyle": (0, (1, 1.5)), "linewidth": 1.3},

@@ -1,4 +1,4 @@
-"""Requests over HTTP: what each server answers in a second, its CPU time, its latencies."""
+"""Requests over HTTP: requests per second of each server, CPU time, latencies."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from engine.units import duration, rate, three_digits
 
 
 def draw(result: Mapping[str, Any], _rows: Sequence[Row]) -> list[Drawing]:
-    """For each handler and number of clients a figure of each load; a bar for each server.
+    """A figure for each handler, number of clients and load, with a bar for each server.
 
-    What is left under too much load, and of clients that go, is in the table.
+    Results under overload, and with clients that disconnect, are in the table only.
     """
     cells: dict[_Cell, list[Row]] = {}
     for found in result["rows"]:
@@ -91,7 +91,7 @@ def _bar(metric: Metric, row: Row, rows: Sequence[Row], at: int) -> Bar:
 
 
 def _earlier(cell: _Cell) -> dict[tuple[str, str | None], float]:
-    """Requests per second that others reached on a machine of 2 cores, alone, on another day."""
+    """Requests per second of others on a machine of 2 cores, alone, on another day."""
     with _EARLIER.open(encoding="utf-8", newline="") as file:
         return {
             (found["system"], found["way"]): float(found["requests_per_s"])

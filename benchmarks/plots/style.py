@@ -1,4 +1,4 @@
-"""How every figure looks: axes, legends, titles; `colors` says what has which colour."""
+"""The look of every figure: axes, legends, titles; `colors` has the colours."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from engine.units import counted, duration, rate, three_digits
 
 
 def heading(result: Mapping[str, Any], what: str) -> str:
-    """A figure's title: what it shows, on which machine, when."""
+    """A figure's title: its content, machine and date."""
     return f"{what}\n{machine_name(result)} · {result.get('date') or 'no date'}"
 
 
@@ -65,7 +65,7 @@ def number_axis(axes: Axes, numbers: Sequence[int]) -> None:
 
 
 def error(spreads: Sequence[Spread]) -> list[list[float]]:
-    """Bars from the least to the most around the medians, as matplotlib wants them."""
+    """Error bars from the least to the most, relative to the medians, for matplotlib."""
     return [
         [spread.median - spread.min for spread in spreads],
         [spread.max - spread.median for spread in spreads],
@@ -99,9 +99,9 @@ class Series(NamedTuple):
 
 
 def series(variants: Sequence[Variant]) -> dict[Variant, Series]:
-    """Each different one, Oka first; its name is as short as tells it from the others.
+    """Each distinct one, Oka first, with the shortest name that is unique.
 
-    Those of one system that have the same colour have different markers.
+    Those of one system with the same colour have different markers.
     """
     different = sorted(dict.fromkeys(variants), key=lambda variant: variant.system != "oka")
     short = [variant.name for variant in different]
@@ -117,12 +117,12 @@ def series(variants: Sequence[Variant]) -> dict[Variant, Series]:
 
 
 def gray_handle(label: str, **look: Any) -> Line2D:
-    """A legend entry for what is told by line or marker and not by colour."""
+    """A legend entry for a line style or marker, without a colour."""
     return Line2D([], [], color=colors.GRAY, label=label, **look)
 
 
 def legends(figure: Figure, *groups: Sequence[Artist]) -> None:
-    """One legend below all panels, columns by group; outside, it can cover nothing."""
+    """One legend below all panels, columns by group; outside, it covers nothing."""
     filled = [
         list(group[at : at + _MOST_ENTRIES])
         for group in groups
@@ -138,7 +138,7 @@ def legends(figure: Figure, *groups: Sequence[Artist]) -> None:
 
 
 class _Locator(LogLocator):
-    """Ticks at powers of ten; at 2 and 5 times them, too, where there are few powers."""
+    """Ticks at powers of ten, and at 2 and 5 times them if there are few powers."""
 
     def tick_values(self, vmin: float, vmax: float) -> Any:
         self.set_params(subs=(1.0, 2.0, 5.0) if vmax < vmin * _FEW else (1.0,))
@@ -166,11 +166,11 @@ RC: Any = {  # matplotlib types its keys as literals
     "svg.hashsalt": "oka",  # the same figure is the same file
 }
 ERROR_BARS = {"elinewidth": 1.2, "capthick": 1.2, "ecolor": "#808080"}
-"""Of bars: to be seen on dark ones and on white."""
+"""The colour of error bars: visible on dark bars and on white."""
 _FEW = 200.0
 _MOST_ENTRIES = 5
 WIDTH = 12.6
-"""Inches, of every figure: at 96 pixels each it is as wide as a page of 1280."""
+"""Inches of every figure: at 96 pixels each it is as wide as a page of 1280."""
 _UNITS: dict[str, Callable[[float], str]] = {
     "words": rate,
     "time": duration,

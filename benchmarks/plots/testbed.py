@@ -1,4 +1,4 @@
-"""Words per second across hosts, and how much of their links' rate the words themselves take."""
+"""Words per second across hosts, and the share of the links' rate that the words take."""
 
 from __future__ import annotations
 
@@ -54,16 +54,16 @@ def draw(result: Mapping[str, Any], rows: Sequence[Row]) -> list[Drawing]:
 
 
 class _Line(NamedTuple):
-    """What has the same bar in each group."""
+    """A system and its settings, with one bar in each group."""
 
     color: str
     hatch: str
-    """Tells those of one system from one another."""
+    """Distinguishes the lines of one system."""
     rows: Sequence[Row]
 
 
 def _lines(rows: Sequence[Row]) -> dict[str, _Line]:
-    """By name: each system, and where they differ, each batch size and load."""
+    """By name: each system, and if they differ, each batch size and load."""
     names = style.series([row.variant for row in rows])
     several = len({row.batch_size for row in rows}) > 1
     found: dict[str, _Line] = {}
@@ -84,7 +84,7 @@ def _lines(rows: Sequence[Row]) -> dict[str, _Line]:
 def _bars(
     panel: Axes, rows: Sequence[Row], nodes: Sequence[int], line: _Line, width: float, at: int
 ) -> None:
-    """The bars of one line, which is the at-th in each group."""
+    """The bars of one line, which has the index `at` in each group."""
     spreads = [row.throughput for row in rows if row.throughput]
     places = [nodes.index(row.nodes) + width * (at + 0.5) - _GROUP / 2 for row in rows if row.nodes]
     panel.bar(

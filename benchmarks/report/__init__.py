@@ -40,19 +40,19 @@ class Formats(click.ParamType[tuple[str, ...]]):
     "--output",
     type=click.Path(path_type=Path),
     default=Path("results/report"),
-    help="Folder of the report; it is made where there is none.",
+    help="Folder of the report; it is made if it does not exist.",
 )
 @click.option(
     "--format",
     "formats",
     type=Formats(),
     default="png,svg",
-    help="Of the figures that lie beside the page; in the page they are svg.",
+    help="Formats of the figure files; in the page figures are svg.",
 )
 def command(files: tuple[Path, ...], output: Path, formats: tuple[str, ...]) -> None:
-    """Draw the figures of result files (`oka.bench/1`) and write them and a page of all.
+    """Draw the figures of result files (`oka.bench/1`), and write them and a page of all.
 
-    The page is OUTPUT/index.html; it holds its figures and may be moved alone.
+    The page is OUTPUT/index.html; it contains its figures and may be moved alone.
     """
     results = dict(zip(_names(files), map(results_file.read, files), strict=True))
     page = output / "index.html"
@@ -66,7 +66,7 @@ def write(
 ) -> list[Path]:
     """Write the report of results, by name, and return its files; all of them or none.
 
-    Raises ConfigError where the packages that draw are missing, or the folder cannot be written.
+    Raises ConfigError if the packages that draw are missing, or the folder cannot be written.
     """
     check_drawable()
     from benchmarks import plots
@@ -109,7 +109,7 @@ def _write_all(output: Path, content: Mapping[str, bytes]) -> None:
 
 
 def _names(files: Sequence[Path]) -> list[str]:
-    """A name for each file: its stem, numbered where another has the same."""
+    """A name for each file: its stem, with a number if another file has the same."""
     names: list[str] = []
     for file in files:
         name, number = file.stem, 1

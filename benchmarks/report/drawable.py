@@ -1,4 +1,4 @@
-"""Whether figures can be drawn: a command that draws at its end asks before it measures."""
+"""Checks whether figures can be drawn, before a command measures."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from engine.errors import ConfigError
 
 
 def check_drawable() -> None:
-    """Raise ConfigError where the packages that draw are missing."""
+    """Raise ConfigError if the packages that draw are missing."""
     try:
         from benchmarks import plots  # noqa: F401 - it is only asked for
         from benchmarks.report import page  # noqa: F401

@@ -1,4 +1,4 @@
-"""The page of a report: its figures inside, a table of all rows, what ran where and when."""
+"""The page of a report: its figures, a table of all rows, and the settings of each run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from benchmarks.rows import Row
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure as the page shows it."""
+    """A figure of the page."""
 
     title: str
     alt: str
@@ -26,26 +26,26 @@ class Picture:
 
     @property
     def url(self) -> str:
-        """A URL that holds the image itself."""
+        """A URL that contains the image."""
         return "data:image/svg+xml;base64," + base64.b64encode(self.svg).decode()
 
 
 @dataclass(frozen=True)
 class Section:
-    """What the page tells of one result."""
+    """The page's section of one result."""
 
     name: str
     title: str
     method: str
-    """How it was measured, beyond what holds for all; may be empty."""
+    """How it was measured, if that is special; may be empty."""
     origin: Sequence[str]
     """Machine, date, commit, in a few words."""
     facts: Mapping[str, str]
-    """What else the figures depend on."""
+    """Further settings that the figures depend on."""
     pictures: Sequence[Picture]
     table: Table
     failures: Sequence[tuple[str, str]]
-    """What failed: the row in words, and the message."""
+    """Failures: the row in words, and the message."""
 
     @classmethod
     def of(cls, name: str, result: Mapping[str, Any], pictures: Sequence[Picture]) -> Section:

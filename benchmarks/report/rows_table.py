@@ -1,4 +1,4 @@
-"""The table of a result's rows: which columns it has, and what stands in a cell."""
+"""The table of a result's rows: its columns and cells."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.units import duration, rate, three_digits
 
 
 class Cell(NamedTuple):
-    """One value: what is shown, the range of the runs below it, what the column is sorted by."""
+    """One value: its text, the range of the runs below it, and the column's sort key."""
 
     text: str
     order: float | str
@@ -22,7 +22,7 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """Rows as text. What all of them share is told once, and is no column."""
+    """Rows as text. Values that all rows share are written once, and are no column."""
 
     columns: Sequence[str]
     is_text: Sequence[bool]
@@ -63,7 +63,7 @@ class _Column(NamedTuple):
     name: str
     of: Callable[[_Found], Cell]
     may_be_shared: bool = False
-    """Whether it is part of what was measured, rather than of what came of it."""
+    """Whether it is a setting, not a measurement."""
     is_text: bool = False
 
 
@@ -116,12 +116,12 @@ def _raw_spread(field: str) -> Callable[[_Found], Spread | None]:
 
 
 def _other(row: Row) -> str | None:
-    """What a row of Oka's alternated with; that of the other one says itself what it is."""
+    """The peer that a row of Oka alternated with; the peer's own row needs none."""
     return row.beside if row.variant.system == "oka" else None
 
 
 def _most_memory(found: _Found) -> float | None:
-    """Of the fullest host, beyond what it had before, in models."""
+    """The largest growth of a host's memory, in models."""
     memory = found.raw.get("peak_memory_bytes")
     return max(memory.values()) / max(1, found.row.payload_bytes) if memory else None
 

@@ -1,4 +1,4 @@
-"""A pipeline whose work takes a while, so that there can be too much of it."""
+"""A pipeline with 1 ms of work for each request, which can be overloaded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def busy(port: int = 8000, work_ms: float = 1.0, max_in_flight: int = 64) -> Pip
 
 
 def computed(work_ms: float, request: Request) -> Response:
-    """An answer that takes so much time of a core."""
+    """An answer that takes so much CPU time."""
     end = time.perf_counter() + work_ms / 1000
     while time.perf_counter() < end:
         pass

@@ -1,4 +1,4 @@
-"""The clients: Debian's `wrk` for the closed loop, `oka-load` at a rate and for clients that go."""
+"""The clients: Debian's `wrk` for the closed loop, `oka-load` at a rate and for disconnects."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from engine.network import LatencyHistogram
 
 @dataclass(frozen=True)
 class Closed:
-    """What clients saw that ask again as soon as they are answered."""
+    """The measurement of clients that send the next request as soon as they have an answer."""
 
     requests: int
     seconds: float
@@ -27,7 +27,7 @@ class Closed:
 
     @classmethod
     def of(cls, output: str) -> Closed:
-        """What `wrk.lua` has written; raises RuntimeError if a request failed."""
+        """The output of `wrk.lua`. Raises RuntimeError if a request failed."""
         found = json.loads(output.strip().splitlines()[-1])
         errors = {name: count for name, count in found["errors"].items() if count}
         if errors or not found["requests"]:
@@ -57,7 +57,7 @@ class Class:
 
 @dataclass(frozen=True)
 class Open:
-    """What came of requests that arrived at a rate."""
+    """The measurement of requests that arrived at a rate."""
 
     arrived: int
     not_sent: int
@@ -68,14 +68,14 @@ class Open:
 
     @classmethod
     def of(cls, output: str) -> Open:
-        """What `oka-load` has written."""
+        """The output of `oka-load`."""
         found = json.loads(output)
         classes = (Class.of(found["classes"][name]) for name in ("2xx", "503", "other", "errors"))
         return cls(found["arrived"], found["not_sent"], *classes)
 
 
 def closed(url: str, clients: int, seconds: float) -> Closed:
-    """So many clients, for whole seconds. A URL with {n} in it has different ones."""
+    """So many clients, for whole seconds. `{n}` in the URL differs from client to client."""
     rounded = max(1, round(seconds))
     command = [_wrk(), "-t1", f"-c{clients}", f"-d{rounded}", "--timeout", "30", "-s", str(_SCRIPT)]
     path = url[url.index("/", len("http://")) :]
@@ -83,13 +83,13 @@ def closed(url: str, clients: int, seconds: float) -> Closed:
 
 
 def at_rate(url: str, rate: float, clients: int, seconds: float, seed: int) -> Open:
-    """Requests at a rate over so many connections; those that find none free wait for one."""
+    """Requests at a rate over so many connections; a request waits for a free one."""
     options = {"rate": rate, "connections": clients, "seconds": seconds, "seed": seed}
     return Open.of(_load(url, options | {"waiting": _MOST_WAITING, "drain": _DRAIN_SECONDS}))
 
 
 def disconnects(url: str, number: int, clients: int, seed: int) -> float:
-    """Clients that go without an answer, so many at a time; how many a second."""
+    """Clients that disconnect without an answer, so many at a time; how many a second."""
     options = {"disconnect": number, "connections": clients, "seed": seed}
     found = json.loads(_load(url, options))
     if found["failed"]:
@@ -98,7 +98,7 @@ def disconnects(url: str, number: int, clients: int, seed: int) -> float:
 
 
 def check() -> None:
-    """Raise ConfigError where a client is missing."""
+    """Raise ConfigError if a client is missing."""
     _wrk()
     _program()
 

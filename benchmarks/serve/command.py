@@ -1,9 +1,8 @@
 """Requests over HTTP: `oka bench serve`.
 
 The same handlers in Oka, in Ray Serve's modes, in FastAPI and in a bare ASGI function on uvicorn,
-in turn: requests per second and latency of clients that ask again as soon as they are answered,
-latency of requests that arrive at half of that rate, and what is left of it when four times as many
-arrive.
+in turn: requests per second and latency under closed load, latency of requests that arrive at half
+of that rate, and requests per second when four times as many arrive.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ def command(
     """Requests over HTTP by Oka and by other servers, in turn, with the ratios.
 
     `make load` builds the client at a rate, `make peers-serve` installs the other servers; one that
-    is absent is left out. The closed loop is that of wrk, a package of Debian. Each run starts its
+    is absent is left out. wrk, a package of Debian, makes the closed loop. Each run starts its
     server anew. Ctrl-C stops; the same command with the same --json file then goes on where it
     stopped.
     """

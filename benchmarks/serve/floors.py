@@ -1,4 +1,4 @@
-"""What a server of a dataflow should reach beside others, and what it has reached."""
+"""The targets of Oka's server in comparison with others, and the measured values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.units import rate, three_digits
 
 
 class Floor(NamedTuple):
-    """One figure, and the bound that it should be at least, or at most."""
+    """One value with its lower or upper bound."""
 
     name: str
     found: float
@@ -21,7 +21,7 @@ class Floor(NamedTuple):
 
     @property
     def reached(self) -> bool:
-        """Whether it is."""
+        """Whether the value is within its bound."""
         return self.found >= self.bound if self.at_least else self.found <= self.bound
 
     def __str__(self) -> str:
@@ -33,7 +33,7 @@ class Floor(NamedTuple):
 
 
 def floors(rows: Sequence[Row]) -> list[Floor]:
-    """Those whose rows were measured."""
+    """The targets whose rows were measured."""
     return list(_floors(_Rows(rows)))
 
 
@@ -79,7 +79,7 @@ def _floors(rows: _Rows) -> Iterable[Floor]:
 
 
 class _Rows:
-    """Rows by what they measured, those without a run left out; one number of clients but for 1."""
+    """Rows with runs by their settings; besides 1, there is one number of clients."""
 
     def __init__(self, rows: Sequence[Row]) -> None:
         self._rows = [row for row in rows if row["throughput"] is not None]

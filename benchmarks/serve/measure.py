@@ -1,4 +1,4 @@
-"""One run of a case: a server started, put under its load, and ended."""
+"""One run of a case: start a server, put it under load, end it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def measure(case: Case, run: Run) -> Measurement:
-    """Run it once; raises RuntimeError where a request failed that should not."""
+    """Run it once. Raises RuntimeError if a request failed that should not."""
     assert isinstance(case, ServeCase)
     with Server(system_of(case), case.handler) as server:
         url = server.url + _QUERIES.get(case.handler, "")
@@ -72,7 +72,7 @@ def _open(server: Server, url: str, case: ServeCase, run: Run, before: Usage) ->
 
 
 def _disconnects(server: Server, case: ServeCase, run: Run, before: Usage) -> Measurement:
-    """Clients that go, as many in each run; then the server still answers others."""
+    """Clients that disconnect, the same number in each run; then the server must answer others."""
     per_second = clients.disconnects(server.url, DISCONNECTS, case.clients, run.seed)
     after = server.usage()
     found = clients.closed(server.url, case.clients, 1)
@@ -100,5 +100,5 @@ def _cpu_per_million(after: Usage, before: Usage, requests: int) -> float:
 
 DISCONNECTS = 10_000
 _OVERLOAD_CONNECTIONS = 4
-"""For each client: what is refused at once frees its connection, what is not would fill all."""
+"""For each client: a refused request frees its connection at once, others would use up all."""
 _QUERIES = {"hops": "?user={n}"}

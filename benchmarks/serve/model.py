@@ -1,4 +1,4 @@
-"""A pipeline that answers by a model, which is replaced every so many seconds, or never."""
+"""A pipeline that answers with a model, which is replaced every so many seconds, or never."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server while it is measured: started, awaited, and gone with all its processes at the end."""
+"""A server during its measurement: it starts, gets ready, and ends with all its processes."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ class Server:
         self._end()
 
     def usage(self) -> Usage:
-        """What all its processes have used up to now."""
+        """CPU time and memory of all its processes."""
         return self._processes.usage()
 
     def _wait_until_ready(self) -> None:
-        """Until it answers; raises RuntimeError with its last lines."""
+        """Wait until it answers. Raises RuntimeError with its last lines."""
         deadline = time.monotonic() + self._system.start_seconds
         while True:
             ended = self._process.poll()
@@ -79,7 +79,7 @@ class Server:
         return RuntimeError(f"{name} {what}; its last lines:\n{last}")
 
     def _end(self) -> None:
-        """Ask it to end, then kill what lives."""
+        """Ask it to end, then kill living processes."""
         self._process.send_signal(signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_END_SECONDS)
@@ -90,9 +90,9 @@ class Server:
 
 
 def free_port() -> int:
-    """One that nothing listens on, of those that the system gives nobody who asks for any.
+    """A free port outside the system's ephemeral range.
 
-    Else a channel of another job may have it before it is used.
+    Otherwise a channel of another job could take it before it is used.
     """
     first_given = int(_GIVEN.read_text().split()[0])
     while True:

@@ -1,4 +1,4 @@
-"""What answers requests: Oka's pipelines, and other servers with the same handlers."""
+"""The servers: Oka's pipelines, and others with the same handlers."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from engine.units import counted
 
 @dataclass(frozen=True)
 class ServeCase(Case):
-    """A handler, in one way of one system, with so many clients.
+    """A handler in one system and mode, with so many clients.
 
-    `payload_bytes` are those of the answer's body.
+    `payload_bytes` is the size of the answer's body.
     """
 
     handler: str = "noop"
@@ -33,22 +33,22 @@ class ServeCase(Case):
 
 @dataclass(frozen=True)
 class System:
-    """One way of one system to answer requests."""
+    """One system in one mode."""
 
     system: str
     api: str
     handlers: tuple[str, ...]
     command: Callable[[str, int], list[str]]
-    """Starts it, for a handler at a port."""
+    """The command that starts it, for a handler at a port."""
     peer: Peer | None = None
-    """Where its environment is another one than Oka's."""
+    """Its virtual environment, if it is not Oka's."""
     environment: Callable[[int, Path], dict[str, str]] = field(default=lambda _port, _folder: {})
-    """What it is told for a port, with a folder of its own."""
+    """Its environment variables, for a port and a folder."""
     start_seconds: float = 60.0
     """Longest until it answers."""
 
     def missing(self) -> str | None:
-        """Why it cannot run here, and what installs it; None if it can."""
+        """The reason why it cannot run here, and how to install it; None if it can."""
         absent = self.peer.missing() if self.peer else None
         return f"{absent}; {self.peer.setup}" if absent and self.peer else None
 
@@ -83,7 +83,7 @@ def _ray(_port: int, _folder: Path) -> dict[str, str]:
 
 
 def _direct(port: int, folder: Path) -> dict[str, str]:
-    """Ray Serve as its manual says for throughput; at the port the replica itself listens."""
+    """Ray Serve with its manual's settings for throughput; the replica listens at the port."""
     return _ray(port, folder) | {
         "RAY_SERVE_THROUGHPUT_OPTIMIZED": "1",
         "RAY_SERVE_DIRECT_INGRESS_MIN_HTTP_PORT": str(port),
@@ -109,7 +109,7 @@ def _ray_serve(
     *handlers: str,
     proxy_offset: int = 0,
 ) -> System:
-    """A mode; its proxy listens so many ports behind that of the requests."""
+    """A mode; its proxy listens so many ports above that of the requests."""
     peer = _peer("ray_serve", mode, "serve_ray.py")
     command = _program(peer, proxy_offset)
     return System("ray_serve", mode, handlers, command, peer, environment, start_seconds=120.0)

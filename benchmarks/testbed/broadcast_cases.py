@@ -1,4 +1,4 @@
-"""The cases of the published experiment: how many tasks load the model on which hosts."""
+"""The cases of the published experiment: the number of Load tasks on each host."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.testbed.rate import show_rate
 class Layout:
     """Load tasks per host, the Download task's host first.
 
-    `pods`: the hosts are pods of one machine: no limit between them, whatever the rate.
+    `pods`: the hosts are pods of one machine, with no limit between them.
     """
 
     loaders: tuple[int, ...]
@@ -26,7 +26,7 @@ class Layout:
 
     @property
     def remote_hosts(self) -> int:
-        """Hosts beside the Download task's that have a Load task."""
+        """The number of hosts with a Load task, without the Download task's."""
         return sum(1 for count in self.loaders[1:] if count)
 
 
@@ -45,17 +45,17 @@ LAYOUTS = {
     "6-2": Layout((0, 2, 1), "2 nodes, 2 tasks on one"),
     "6-3": Layout((0, 3), "1 node, 3 tasks in one pod"),
 }
-"""By the published numbers; 5-1 is 1. Those of 6 are the S3 experiment's case 4."""
+"""By the published numbers; 5-1 is 1. The cases 6 are case 4 of the S3 experiment."""
 
 BY_NODES = {1: "1", 2: "5-2", 3: "5-3", 4: "5-4", 5: "5-5"}
-"""The case with one Load task on each of so many other nodes."""
+"""The case with one Load task on each of `nodes` other nodes."""
 
 WAYS = ("channels", "plasma", "s3")
 
 
 @dataclass(frozen=True)
 class BroadcastCase:
-    """A case and how its model travels. No two rows of a file have the same."""
+    """A case and a backend. Each row of a file has another one."""
 
     case: str
     """A key of LAYOUTS."""
@@ -65,7 +65,7 @@ class BroadcastCase:
     payload_bytes: int
     """Of the model."""
     in_memory: bool
-    """The model is in the Download task's memory, rather than in files."""
+    """The model is in the Download task's memory, not in files."""
     rate_bits_per_second: int | None
     """Of each host's link, in each direction; None: no limit."""
     system: str = "oka"
@@ -86,7 +86,7 @@ class BroadcastCase:
 
 
 def way_name(api: str, encryption: bool) -> str:
-    """A way as figures and tables call it: `channels, encrypted`."""
+    """The name of a backend in figures and tables: `channels, encrypted`."""
     return f"{api}, encrypted" if encryption else api
 
 
@@ -98,7 +98,7 @@ def cases(
     in_memory: bool,
     rate: int | None,
 ) -> list[list[BroadcastCase]]:
-    """The ways of each case, which alternate; `encryption` None is channels with and without."""
+    """The backends of each case, which alternate; `encryption` None: channels both ways."""
     secured = (False, True) if encryption is None else (encryption,)
     return [
         [

@@ -1,6 +1,6 @@
 """A Ray cluster on the hosts of a network: one node in each, the head in the first.
 
-Its processes belong to the hosts: they end when the network is removed.
+Its processes run on the hosts, and end when the network is removed.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from benchmarks.testbed.network import RAY_FOLDER, USUAL_NAME, Host, Network
 from engine.errors import ConfigError, StartError
 
 LEAST_OBJECT_STORE_BYTES = 100 * 1024 * 1024
-"""Records do not pass the object store; Ray's least is 75 MiB."""
+"""Records do not use the object store; Ray's minimum is 75 MiB."""
 
 
 class Cluster:
-    """The Ray cluster of a network: its address, its nodes, and processes that use it."""
+    """The Ray cluster of a network: its address, nodes and variables."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Cluster:
 
     @property
     def address(self) -> str:
-        """What RAY_ADDRESS is on the hosts."""
+        """The value of RAY_ADDRESS on the hosts."""
         return f"{self.head.address}:{_PORT}"
 
     def environment(self) -> dict[str, str]:
@@ -51,7 +51,8 @@ class Cluster:
             **os.environ,
             **self._variables,
             "RAY_ADDRESS": self.address,
-            # By TMPDIR it would be a folder of the machine, with the address of its own cluster.
+            # With TMPDIR it would be a folder of the machine, with the address of the machine's
+            # cluster.
             "RAY_TMPDIR": str(RAY_FOLDER.parent),
             "RAY_USAGE_STATS_ENABLED": "0",
             # Nobody else reaches the hosts. With a token in the home folder, which `ray.init()`
@@ -67,8 +68,8 @@ class Cluster:
     ) -> None:
         """Start a node with so many CPUs on each host, and wait until all have joined.
 
-        `resources` are further ones of a node, by the number of its host. Raises StartError with
-        the last lines of its logs if a node does not join.
+        `resources` are further resources of a node, by the number of its host. Raises StartError
+        with the last lines of its logs if a node does not join.
         """
         head, *others = self.network.hosts
         further = resources or {}
@@ -85,7 +86,7 @@ class Cluster:
     def start_head(
         self, cpus: int = 1, resources: Mapping[int, Mapping[str, float]] | None = None
     ) -> None:
-        """Start the head's node alone; raises StartError as `start` does."""
+        """Start only the head's node. Raises StartError as `start` does."""
         options = ("--head", "--port", str(_PORT), "--include-dashboard", "false")
         self._start_nodes([self.head], cpus, resources or {}, options)
 
@@ -183,10 +184,10 @@ def running_cluster(
     name: str = USUAL_NAME,
     tell: Callable[[str], None] = lambda _line: None,
 ) -> Iterator[Cluster]:
-    """A testbed of so many hosts with a Ray node on each; all of it is gone at the end.
+    """A testbed of so many hosts with a Ray node on each, removed at the end.
 
-    `object_store_bytes` is what each node's object store may hold; `variables` are in the
-    environment of all processes of Ray, workers included.
+    `object_store_bytes` is the size of each node's object store; `variables` are in the environment
+    of all processes of Ray, workers included.
     """
     check_nodes(nodes)
     with Network.create(name, hosts=nodes, rate=rate) as network:
@@ -213,7 +214,7 @@ def _failed(host: Host, reason: str, output: str = "") -> StartError:
 
 
 def _last_log_lines(host: Host) -> Iterator[tuple[str, str]]:
-    """What its Ray daemons wrote last. The link `session_latest` is right on the host only."""
+    """The last lines of its Ray daemons. The link `session_latest` is valid on the host only."""
     sessions = sorted(host.folder.glob("session_[0-9]*"))
     for path in sorted(sessions[-1].glob("logs/*")) if sessions else []:
         if path.name in _LOGS:

@@ -1,7 +1,7 @@
 """`oka testbed`: a cluster of several hosts on this machine, for as long as one likes.
 
-There is no state beside what there is: `status`, `exec` and `down` find hosts, addresses and rates
-by the names of the namespaces, also after `up` was killed.
+It stores no state: `status`, `exec` and `down` find hosts, addresses and rates by the names of the
+namespaces, also after `up` was killed.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def up(nodes: int, rate: int | None, cpus: int, name: str) -> None:
 @command.command()
 @name_option
 def down(name: str) -> None:
-    """End all processes on the hosts and remove them, or what a crash left of them."""
+    """End all processes on the hosts and remove the hosts, also after a crash."""
     removed = remove(name)
     click.echo(f"the testbed {name!r} is removed" if removed else f"no testbed {name!r} is up")
 
@@ -84,7 +84,7 @@ def down(name: str) -> None:
 @command.command()
 @name_option
 def status(name: str) -> None:
-    """The hosts, their rates, whether Ray lives, and what crossed their links until now."""
+    """Show the hosts, their rates, whether Ray lives, and the bytes on their links."""
     network = Network.open(name)
     with _progress() as tell:
         tell("asking Ray for its nodes")
@@ -138,7 +138,7 @@ def _host(network: Network, number: int) -> Host:
 
 
 def _nodes(network: Network) -> tuple[dict[str, dict[str, float]], str]:
-    """The living Ray nodes, and why there are none."""
+    """The living Ray nodes, and the reason if there are none."""
     if not network.hosts:
         return {}, "the testbed has no host"
     try:
@@ -149,7 +149,7 @@ def _nodes(network: Network) -> tuple[dict[str, dict[str, float]], str]:
 
 @contextmanager
 def _progress() -> Iterator[Callable[[str], None]]:
-    """A line on a terminal that says what is going on."""
+    """A progress line on a terminal."""
     with Console(stderr=True).status("") as shown:
         yield shown.update
 

@@ -1,7 +1,7 @@
 """The driver of one job on a testbed: a process on the first host that runs a module as a program.
 
-The module gets its settings as JSON in its only argument, and its last line of output is JSON:
-what it measured, or `{"error": …}`. It may tell before that its tasks are running, by `RUNNING`.
+The module gets its settings as JSON in its only argument, and its last line of output is JSON: its
+measurement, or `{"error": …}`. Before, it may report by `RUNNING` that its tasks run.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def drive(
     """Run the module for at most so many seconds; its answer.
 
     `on_running` is called when its first line says RUNNING. Raises StartError if it failed. Ctrl-C
-    is passed on, and the job given time to end.
+    is passed on, and the job gets time to end.
     """
-    # A file and no pipe: nobody reads it while the first line is awaited, and a pipe would fill up.
+    # A file, not a pipe: it is not read while the first line is awaited, and a pipe would fill up.
     with tempfile.TemporaryFile(mode="w+", errors="replace") as errors:
         driver = cluster.head.start(
             *(sys.executable, "-m", module, json.dumps(asdict(settings))),
@@ -70,7 +70,7 @@ def drive(
 def _read(
     driver: subprocess.Popen[bytes], seconds: float, on_running: Callable[[], object]
 ) -> bytes:
-    """All that it prints until it ends; TimeoutExpired after so many seconds."""
+    """Its whole output up to its end. Raises TimeoutExpired after so many seconds."""
     deadline = time.monotonic() + seconds
     assert driver.stdout is not None
     ready, _, _ = select.select([driver.stdout], [], [], seconds)
@@ -82,7 +82,7 @@ def _read(
 
 
 def _stop(driver: subprocess.Popen[bytes]) -> None:
-    """End the driver; it is given time to end its job."""
+    """End the driver, with time to end its job."""
     driver.send_signal(signal.SIGINT)
     try:
         driver.wait(timeout=_STOP_SECONDS)
@@ -91,5 +91,5 @@ def _stop(driver: subprocess.Popen[bytes]) -> None:
 
 
 RUNNING = "running"
-"""What a driver may print as its first line, when its tasks have begun."""
+"""The optional first line of a driver, when its tasks have begun."""
 _STOP_SECONDS = 10.0

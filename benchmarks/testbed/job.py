@@ -1,7 +1,7 @@
 """One word count between the hosts of a testbed, measured.
 
 `measure` runs this file as the driver, on the head's host: `python -m benchmarks.testbed.job
-SETTINGS`. The settings and what it prints at the end are JSON.
+SETTINGS`. Settings and output are JSON.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pipelines.word_count import Api, random_word_count
 
 
 def measure(cluster: Cluster, case: Case, run: Run) -> Measurement:
-    """Run the case once, and count what crosses the link of each host meanwhile.
+    """Run the case once, and count the bytes on the link of each host.
 
     Raises StartError if the run failed, its counts are not exact, or its words did not cross.
     """
@@ -66,7 +66,7 @@ def measure(cluster: Cluster, case: Case, run: Run) -> Measurement:
 
 @dataclass(frozen=True)
 class Settings:
-    """What is run; `parallelism` source tasks, as many sink tasks, no node for both."""
+    """The word count: `parallelism` source tasks and as many sink tasks, on different nodes."""
 
     api: Api
     payload_bytes: int
@@ -80,7 +80,7 @@ class Settings:
 
 
 def main() -> None:
-    """Run the word count of the settings and print what came of it."""
+    """Run the word count of the settings and print its result."""
     settings = Settings(**json.loads(sys.argv[1]))
     try:
         answer = _run(settings)

@@ -9,8 +9,9 @@ process ids and all other files are the machine's.
         first.start("ping", "-c", "1", second.address).wait()
         print(network.counters())
 
-All that there is of a network follows from its name: `remove` needs no more than that, also after
-the process that made it was killed. It needs root, and the tools of iproute2 and util-linux.
+The names of all parts of a network follow from its name: `remove` needs only the name, also after
+the process that made the network was killed. It needs root, and the tools of iproute2 and
+util-linux.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ from engine.errors import ConfigError, StartError
 USUAL_NAME = "tb"
 """Of a network that nobody has named."""
 RAY_FOLDER = Path("/tmp/ray")  # noqa: S108 - a host sees its own there
-"""Where Ray keeps sockets, logs and the address of its cluster, with `RAY_TMPDIR` above it."""
+"""Ray's folder for sockets, logs and the address of its cluster, in `RAY_TMPDIR`."""
 
 
 def missing() -> str | None:
-    """Why there can be no network here; None if there can."""
+    """The reason why no network can be made here; None if one can."""
     if os.geteuid() != 0:
         return "network namespaces need root"
     for tool in ("ip", "tc", "mount", "unshare"):
@@ -70,11 +71,11 @@ class Host:
 
     @property
     def folder(self) -> Path:
-        """Where what its processes see as `/tmp/ray` lies."""
+        """The folder that its processes see as `/tmp/ray`."""
         return _folder(self.network) / f"{self.number}"
 
     def command(self, *arguments: str) -> list[str]:
-        """The command that runs this one on the host; it becomes it, so that signals reach it."""
+        """A command that replaces itself by this one on the host, so that signals reach it."""
         mounts = " && ".join(f'mount --bind "{own}" "{path}"' for path, own in self._own().items())
         inside = ("sh", "-c", f'{mounts} && exec "$@"', "sh")
         return ["ip", "netns", "exec", self.namespace, *inside, *arguments]
@@ -94,11 +95,11 @@ class Host:
         return next((8 * each["options"]["rate"] for each in limits), None)
 
     def cut_off(self) -> None:
-        """Nobody hears of the host any more: packets vanish, its own interface stays up."""
+        """Cut the host off: its packets are dropped, its own interface stays up."""
         _run("ip", "-n", _switch(self.network), "link", "set", self._port, "nomaster")
 
     def plug_in(self) -> None:
-        """Packets pass again."""
+        """Let packets pass again."""
         _run("ip", "-n", _switch(self.network), "link", "set", self._port, "master", "bridge")
 
     @property
@@ -106,7 +107,7 @@ class Host:
         return f"port{self.number}"
 
     def _own(self) -> dict[str, Path]:
-        """The folders that are the host's own, and where they lie."""
+        """The host's own folders, and where they are."""
         shared_memory = f"testbed-{self.network}-{self.number}"
         return {str(RAY_FOLDER): self.folder, str(_SHARED_MEMORY): _SHARED_MEMORY / shared_memory}
 
@@ -114,7 +115,7 @@ class Host:
         for path, own in self._own().items():
             if not Path(path).exists():
                 Path(path).mkdir()
-                Path(path).chmod(0o777)  # as Ray makes its folder: other users have theirs in it
+                Path(path).chmod(0o777)  # the mode of Ray's folder, which other users use, too
             own.mkdir(mode=0o700)
         switch = _switch(self.network)
         _run("ip", "netns", "add", self.namespace)
@@ -125,7 +126,7 @@ class Host:
         _run(*ip, "address", "add", f"{self.address}/24", "dev", "eth0")
         _run(*ip, "link", "set", "lo", "up")
         _run(*ip, "link", "set", "eth0", "up")
-        # Programs ask for the way to some address outside to find their own.
+        # Programs look up the route to an outside address to find their own.
         _run(*ip, "route", "add", "default", "dev", "eth0")
         if rate is not None:
             for namespace, device in ((switch, self._port), (self.namespace, "eth0")):
@@ -144,7 +145,7 @@ class Network:
     def create(cls, name: str = USUAL_NAME, *, hosts: int = 0, rate: int | None = None) -> Network:
         """Make the network with so many hosts, each with a link of so many bits per second.
 
-        Raises ConfigError if it cannot be made here, or is there already.
+        Raises ConfigError if it cannot be made here, or exists already.
         """
         check_name(name)
         if not 0 <= hosts <= MOST_HOSTS:
@@ -175,7 +176,7 @@ class Network:
 
     @classmethod
     def open(cls, name: str = USUAL_NAME) -> Network:
-        """The network of that name that is there; raises ConfigError if there is none."""
+        """The existing network of that name. Raises ConfigError if there is none."""
         check_name(name)
         if _switch(name) not in _namespaces(name):
             raise ConfigError(
@@ -199,12 +200,12 @@ class Network:
         return host
 
     def counters(self) -> dict[int, Traffic]:
-        """What has crossed the link of each host until now, by the host's number."""
+        """The traffic on the link of each host, by the host's number."""
         found = json.loads(_run("ip", "-n", _switch(self.name), "-s", "-j", "link"))
         counters = {}
         for link in found:
             if port := re.fullmatch(r"port(\d+)", link["ifname"]):
-                # What the switch receives at the port is what the host sends.
+                # The switch receives at the port what the host sends.
                 sent, received = link["stats64"]["rx"], link["stats64"]["tx"]
                 counters[int(port[1])] = Traffic(
                     sent["bytes"], sent["packets"], received["bytes"], received["packets"]
@@ -224,9 +225,9 @@ class Network:
 
 
 def remove(name: str) -> bool:
-    """Kill all processes on the hosts of a network, and remove whatever there is of it.
+    """Kill all processes on the hosts of a network, and remove all its parts.
 
-    Returns whether there was anything. Ctrl-C and SIGTERM wait until it is done.
+    Returns whether any existed. Ctrl-C and SIGTERM wait for its end.
     """
     check_name(name)
     if not exists(name):
@@ -237,19 +238,19 @@ def remove(name: str) -> bool:
             _run("ip", "netns", "delete", namespace)
         for folder in _folders(name):
             shutil.rmtree(folder)
-        with suppress(OSError):  # another network is there
+        with suppress(OSError):  # another network exists
             _STATE.rmdir()
             RAY_FOLDER.rmdir()
     return True
 
 
 def exists(name: str) -> bool:
-    """Whether anything of the network is there: namespaces or folders."""
+    """Whether a namespace or folder of the network exists."""
     return bool(_namespaces(name) or _folders(name))
 
 
 def address(number: int) -> str:
-    """The address of the host of that number, whether or not it is there."""
+    """The address of the host of that number, which need not exist."""
     return f"{_SUBNET}.{number}"
 
 
@@ -287,7 +288,7 @@ def _kill_all(name: str) -> None:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Let neither Ctrl-C nor SIGTERM end it half way."""
+    """Delay Ctrl-C and SIGTERM to the end of the block."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -336,4 +337,4 @@ _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - folders there are made with mo
 _KILL_SECONDS = 10.0
 _BURST_SECONDS = 0.002
 _LEAST_BURST_BYTES = 70_000
-"""A packet of 64 KiB with its headers: the kernel would have to cut up those above the burst."""
+"""A packet of 64 KiB with its headers: the kernel has to split packets above the burst."""

@@ -1,6 +1,6 @@
 """The living nodes of the Ray cluster that RAY_ADDRESS names, as JSON on the standard output.
 
-`python -m benchmarks.testbed.nodes EXPECTED SECONDS` waits so long until there are so many.
+`python -m benchmarks.testbed.nodes EXPECTED SECONDS` waits for so many nodes at most so long.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from engine.errors import StartError
 
 
 def main() -> None:
-    """Wait for the nodes and print what they are."""
+    """Wait for the nodes and print their resources."""
     expected, deadline = int(sys.argv[1]), time.monotonic() + float(sys.argv[2])
     try:
         check_ray_address(None)

@@ -43,13 +43,13 @@ def report(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def bytes_per_word(found: dict[str, Any]) -> float:
-    """Bytes that the hosts sent per word: words, headers, acknowledgements and what Ray said."""
+    """Bytes that the hosts sent per word: words, headers, acknowledgements, Ray's messages."""
     sent = sum(link["sent"] for link in found["bridge_bytes"].values())
     return float(sent / found["records"])
 
 
 def link_share(found: dict[str, Any]) -> float | None:
-    """How much of its rate the busiest link used, in its busier direction; None if unlimited."""
+    """The share of its rate that the busiest link used, in one direction; None if unlimited."""
     if found["rate_bits_per_second"] is None:
         return None
     busiest = max(max(link.values()) for link in found["bridge_bytes"].values())

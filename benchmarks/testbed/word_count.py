@@ -1,8 +1,8 @@
 """The word count between hosts: `oka bench testbed`.
 
 Source tasks fill one half of the hosts, sink tasks the other, one task on each, so that every word
-crosses the switch. That it did is proven by the switch's own counters: a run in which fewer bytes
-crossed it than the words have is a failure, as is one whose counts are not exact.
+crosses the switch. The switch's counters prove it: a run in which fewer bytes crossed than the
+words have is a failure, and so is one whose counts are not exact.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def command(
     fresh: bool,
     name: str,
 ) -> None:
-    """Word count between hosts whose links have a rate: throughput, latency, CPU, bytes on them.
+    """Word count between hosts whose links have a rate: throughput, latency, CPU, bytes on links.
 
     Ctrl-C stops; the same command with the same --json file then goes on where it stopped.
     """
@@ -117,7 +117,7 @@ def command(
 
 
 def _sweep(cells: Sequence[Cell], chosen: Settings, result: Result, name: str) -> None:
-    """Measure what the result lacks, on a testbed made for it."""
+    """Measure missing rows, on a temporary testbed."""
     lacking = missing(cells, result)
     if not lacking:
         return
