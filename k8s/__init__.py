@@ -1,4 +1,4 @@
-"""Oka on Kubernetes: manifests, their sizes, and what checks them."""
+"""Oka on Kubernetes: manifests, their sizes, and their checks."""
 
 from pkgutil import extend_path
 

@@ -1,4 +1,4 @@
-"""`oka k8s`: manifests for a job's size, and what checks manifests."""
+"""`oka k8s`: manifests of a job, in its size, and checks of manifests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Render(PipelineCommand):
         return super().find(located(target))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write them by what they are about."""
+        """Write the options in groups."""
         for title, wanted in _SECTIONS.items():
             rows = [
                 row
@@ -179,8 +179,8 @@ def render(overlay: str | None, slots: int | None, job_name: str | None, **param
 def check_manifests(targets: tuple[str, ...]) -> None:
     """Look for mistakes in overlays or files, without a cluster; in all of `k8s` by default.
 
-    The file `-` is standard input. Errors are what surely breaks Oka, or what Kubernetes, KubeRay
-    or eksctl refuses; then the exit status is 1. All else is a note.
+    The file `-` is standard input. An error surely breaks Oka, or is refused by Kubernetes, KubeRay
+    or eksctl; then the exit status is 1. Everything else is a note.
 
     Needs kubectl-validate, which `make k8s-tools` installs, and for the Dockerfile hadolint, which
     comes with `make build`.
@@ -209,14 +209,14 @@ def check_manifests(targets: tuple[str, ...]) -> None:
     help="Time for what runs; DRAIN_SECONDS says it, too.",
 )
 def drain(seconds: int) -> None:
-    """Let Ray start nothing new on this node and wait for its tasks: what a pod runs as it ends."""
+    """Drain this node in Ray and wait for its tasks. A pod runs this as it ends."""
     from k8s.drain import drain as drained
 
     drained(seconds)
 
 
 def _tell(findings: Sequence[Finding], checked: Sequence[str]) -> None:
-    """Print the findings; exit with 1 if there are errors, and say that there are none if not."""
+    """Print the findings, or that there are none; exit with 1 if there are errors."""
     errors = [finding for finding in findings if not finding.is_note]
     for finding in sorted(findings, key=lambda each: each.is_note):
         click.echo(str(finding), err=True)

@@ -1,4 +1,4 @@
-"""The end of a worker's pod: Ray starts nothing new there, and what runs has some time to end."""
+"""The end of a worker's pod: Ray drains the node, and running tasks have some time to leave."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from pathlib import Path
 
 
 def drain(seconds: int, processes: Path = Path("/proc")) -> None:
-    """Tell Ray that this node ends in so many seconds; return when no task is left, or then."""
+    """Tell Ray that this node ends in so many seconds.
+
+    Return when no task is left, or at that time.
+    """
     end = time.monotonic() + seconds
     subprocess.run([*DRAIN_NODE, str(seconds)], check=False)
     while time.monotonic() < end and _has_tasks(processes):

@@ -1,4 +1,4 @@
-"""The Oka jobs of manifests: what a RayJob's entrypoint would run, planned as it would plan it."""
+"""The Oka jobs of manifests: a RayJob's entrypoint, planned as it would plan itself."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class NotHere(ConfigError):
-    """A pipeline that is in the image perhaps, and not on this machine."""
+    """A pipeline that is not on this machine, but may be in the image."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,11 @@ class Job:
     """Paths and contents of the ConfigMap that the head mounts."""
 
     def plan(self) -> Plan:
-        """Its tasks and settings; raises an EngineError if it cannot be planned."""
+        """Its tasks and settings. Raises an EngineError if it cannot be planned."""
         return self._with_settings(plan)
 
     def config(self) -> JobConfig:
-        """Its settings alone, for which its pipeline need not be here; raises an EngineError."""
+        """Only its settings, which do not need its pipeline here. Raises an EngineError."""
         return self._with_settings(
             lambda options: read_config(
                 "job", {key: value for key, value in options.items() if key not in _NO_SETTINGS}
@@ -79,7 +79,7 @@ def jobs(documents: Sequence[Document]) -> list[Job]:
 
 
 def parsed(words: Sequence[str]) -> dict[str, Any]:
-    """The parameters of `oka run` with these arguments; raises ConfigError."""
+    """The parameters of `oka run` with these arguments. Raises ConfigError."""
     try:
         return dict(run.make_context("run", list(words)).params)
     except click.ClickException as error:
@@ -89,7 +89,7 @@ def parsed(words: Sequence[str]) -> dict[str, Any]:
 
 
 def plan(parameters: dict[str, Any]) -> Plan:
-    """The plan of what `oka run` would run with these parameters."""
+    """The plan of `oka run` with these parameters."""
     options = {key: value for key, value in parameters.items() if key not in _OF_THE_RUN}
     target, arguments = options.pop("target"), options.pop("arguments")
     with _here(target) as path:
@@ -98,9 +98,10 @@ def plan(parameters: dict[str, Any]) -> Plan:
 
 
 def bound(target: str, arguments: Sequence[str]) -> dict[str, Any]:
-    """The arguments of a pipeline's function with their values, given or default; it is not called.
+    """The arguments of a pipeline's function with their values, given or default.
 
-    Raises NotHere where the pipeline is elsewhere, and ConfigError for what it does not take.
+     The function is not called. Raises NotHere if the pipeline is elsewhere, and ConfigError for
+    arguments that it does not have.
     """
     with _here(target) as path:
         function, _, values = bind_pipeline(path, arguments)
@@ -110,7 +111,7 @@ def bound(target: str, arguments: Sequence[str]) -> dict[str, Any]:
 
 @contextmanager
 def _here(target: str) -> Iterator[str]:
-    """The target where it is on this machine; raises NotHere if it is not."""
+    """The target if it is on this machine. Raises NotHere if it is not."""
     path = located(target)
     if not Path(path.partition(":")[0]).exists():
         raise NotHere(f"pipeline file {target.partition(':')[0]!r} does not exist here")
@@ -121,14 +122,14 @@ def _here(target: str) -> Iterator[str]:
 
 
 def located(target: str) -> str:
-    """The target with a path that exists here: pipelines lie beside this package."""
+    """The target with a path that exists here: pipelines are beside this package."""
     file, colon, function = target.partition(":")
     beside = FOLDER.parent / file
     return f"{beside}{colon}{function}" if not Path(file).exists() and beside.exists() else target
 
 
 def settings_files(documents: Sequence[Document], job: Document) -> dict[str, str]:
-    """Paths and contents of the files with settings, as the head of the job's cluster has them."""
+    """Paths and contents of the files with settings, on the head of the job's cluster."""
     config_map = settings(documents, job)
     folder = settings_path(job)
     if config_map is None or folder is None:
@@ -137,7 +138,7 @@ def settings_files(documents: Sequence[Document], job: Document) -> dict[str, st
 
 
 def settings(documents: Sequence[Document], job: Document) -> Document | None:
-    """The ConfigMap that the head of the job's cluster mounts; None if it is not there."""
+    """The ConfigMap that the head of the job's cluster mounts; None if it does not exist."""
     volume = settings_volume(job)
     for document in of_kind(documents, "ConfigMap"):
         if volume and document["metadata"]["name"] == volume["configMap"].get("name"):
@@ -146,7 +147,7 @@ def settings(documents: Sequence[Document], job: Document) -> Document | None:
 
 
 def settings_path(job: Document) -> PurePosixPath | None:
-    """Where it mounts that; None if it does not."""
+    """The path at which the head mounts it; None if it does not."""
     volume = settings_volume(job) or {}
     for cluster in clusters([job]) if volume else ():
         for mount in cluster.groups[0].container.get("volumeMounts", []):

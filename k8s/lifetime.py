@@ -1,4 +1,4 @@
-"""How long a job is there: to its end or a deadline, or for as long as nobody stops it."""
+"""The lifetime of a job: to its end or a deadline, or until somebody stops it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from k8s.options import Options
 
 
 def set_lifetime(job: Document, options: Options) -> None:
-    """The job's deadline, and how often it is run again."""
+    """Set the job's deadline, and how often it is run again."""
     spec = job["spec"]
     if options.endless:
         spec.pop("activeDeadlineSeconds", None)
@@ -25,7 +25,7 @@ def set_lifetime(job: Document, options: Options) -> None:
 
 
 def check_lifetime(job: Document, config: JobConfig, cluster: Cluster, options: Options) -> None:
-    """Raise ConfigError where what is run again would not go on where it was."""
+    """Raise ConfigError if a job that is run again would not go on from a checkpoint."""
     _check_options(options)
     if config.checkpoints is None:
         for option in ("--endless",) * options.endless + ("--spot",) * options.spot:
@@ -45,7 +45,7 @@ def check_lifetime(job: Document, config: JobConfig, cluster: Cluster, options: 
 
 
 def check_is_kept(checkpoints: str, cluster: Cluster) -> None:
-    """Raise ConfigError if the folder goes with the pod that has it."""
+    """Raise ConfigError if the folder is removed with its pod."""
     if checkpoints.startswith("s3://"):
         return
     for group in cluster.groups:
@@ -71,7 +71,7 @@ def _times(job: Document) -> str:
 
 
 ENDLESS_RETRIES = 100
-"""Clusters that a job without end may use up: one a week are two years."""
+"""The most clusters of a job without end: with one a week, two years."""
 _AGAIN = {
     True: "with checkpoints there and no resume each retry would end at once",
     False: "each retry would go back to that one, or be refused",

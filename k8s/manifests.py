@@ -76,7 +76,7 @@ class Group:
         return resources
 
     def keeps(self, path: str) -> bool:
-        """Whether what is written there outlives its pods: their volume does not go with them."""
+        """Whether files there outlive the pods: their volume is not removed with them."""
         volumes = {each["name"]: each.keys() for each in self.pod.get("volumes", ())}
         return any(
             not _PASSING & volumes.get(mount["name"], _PASSING)
@@ -88,7 +88,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Cluster:
-    """A Ray cluster: one of its own, or that of a RayJob."""
+    """A Ray cluster: a RayCluster, or the cluster of a RayJob."""
 
     owner: str
     document: Document
@@ -107,7 +107,7 @@ class Cluster:
         ]
 
     def nodes(self) -> list[Node]:
-        """Its pods as the nodes that Oka would place tasks on."""
+        """Its pods as the nodes on which Oka would place tasks."""
         return [
             Node(f"{group.name}-{number}", "", group.ray_resources)
             for group in self.groups
@@ -117,30 +117,30 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Pod:
-    """Pods that are alike, of one template: those that KubeRay makes of a group, or others."""
+    """Equal pods of one template: those of a group of KubeRay, or others."""
 
     owner: Document
     where: str
     labels: Mapping[str, str]
     spec: Mapping[str, Any]
     group: Group | None = None
-    """None where Ray does not run: of a submitter, or a Deployment."""
+    """None without Ray: for a submitter, or a Deployment."""
 
     @property
     def replicas(self) -> int:
-        """How many there are; of a submitter none, which comes and goes."""
+        """The number of pods; 0 for a submitter, which is temporary."""
         if self.group is not None:
             return self.group.replicas
         return int(spec(self.owner).get("replicas", 1)) if self.owner["kind"] in _SERVING else 0
 
     @property
     def submits(self) -> bool:
-        """Whether it only hands a job to Ray, and runs nothing of it."""
+        """Whether it only submits a job to Ray."""
         return self.group is None and self.owner["kind"] == "RayJob"
 
     @property
     def containers(self) -> list[Mapping[str, Any]]:
-        """Those that Oka runs in; others, such as a proxy or a shipper of logs, are the user's."""
+        """The containers in which Oka runs; others, such as a proxy, are the user's."""
         found = list(self.spec["containers"])
         if self.owner["kind"] not in _SERVING:
             return found[:1]
@@ -153,7 +153,7 @@ class Pod:
 
     @property
     def ports(self) -> dict[str, int]:
-        """The ports of its containers by name, or by number where they have none."""
+        """The ports of its containers by name, or by number if they have none."""
         found = [port for each in self.spec["containers"] for port in each.get("ports", ())]
         return {
             each.get("name", str(each["containerPort"])): each["containerPort"] for each in found
@@ -161,7 +161,7 @@ class Pod:
 
     @property
     def document(self) -> Document:
-        """One of them, as the API server would get it, with the node that they share."""
+        """One pod, as the API server would get it, with the selector that all pods share."""
         name = re.sub(r"[^a-z0-9]+", "-", self.where.lower())
         metadata = {"name": name, "namespace": namespace(self.owner), "labels": dict(self.labels)}
         if (node := node_of(self.owner)) is not None:
@@ -186,7 +186,7 @@ def clusters(documents: Sequence[Document]) -> list[Cluster]:
 
 
 def pods(documents: Sequence[Document]) -> Iterator[Pod]:
-    """Those of every pod template, with the labels that KubeRay adds."""
+    """The pods of every pod template, with the labels that KubeRay adds."""
     for cluster in clusters(documents):
         for group in cluster.groups:
             added = {
@@ -215,7 +215,7 @@ def node_of(document: Document) -> str | None:
 
 
 def walk(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
-    """Everything in a document, each with its key; what is in a list has the list's."""
+    """Every value in a document with its key; items of a list have the list's key."""
     for inner, each in value.items() if isinstance(value, dict) else ():
         yield from walk(each, inner)
     for each in value if isinstance(value, list) else ():
@@ -225,12 +225,12 @@ def walk(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def words(container: Mapping[str, Any]) -> list[str]:
-    """What a container runs; [] for what its image says."""
+    """The command of a container; [] for that of its image."""
     return [str(each) for key in ("command", "args") for each in container.get(key) or ()]
 
 
 def matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
-    """Whether a label selector selects; one that is not there selects nothing, an empty one all."""
+    """Whether a label selector selects the labels; None selects nothing, an empty one all."""
     if selector is None:
         return False
     wanted = selector.get("matchLabels") or {}
@@ -252,25 +252,25 @@ def spec(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def name(document: Document) -> str:
-    """`Kind/name`, as kubectl prints it; `?` for what is not there."""
+    """`Kind/name`, as kubectl prints it; `?` for a missing part."""
     metadata = document.get("metadata")
     found = metadata.get("name", "?") if isinstance(metadata, dict) else "?"
     return f"{document.get('kind', '?')}/{found}"
 
 
 def namespace(document: Document) -> str:
-    """The namespace that the document is in."""
+    """The namespace of the document."""
     found: str = document["metadata"].get("namespace", "default")
     return found
 
 
 def component(document: Document) -> str | None:
-    """Which job the document belongs to, or "cluster"; None if all share it."""
+    """The job of the document, or "cluster"; None if all share it."""
     return _labels(document).get(COMPONENT)
 
 
 def load(text: str) -> list[Document]:
-    """The documents of a YAML stream; raises ConfigError if it is none."""
+    """The documents of a YAML stream. Raises ConfigError if it is none."""
     try:
         return [_set(document) for document in yaml.load_all(text, yaml.CSafeLoader) if document]
     except yaml.YAMLError as error:
@@ -283,9 +283,9 @@ def dump(documents: Sequence[Document]) -> str:
 
 
 def build(overlay: str | Path) -> list[Document]:
-    """What kustomize makes of an overlay: a folder, or the name of one in `k8s/overlays`.
+    """The documents that kustomize builds from an overlay: a folder, or a name in `k8s/overlays`.
 
-    Raises ConfigError if the folder is not there, kustomize is not, or refuses it.
+    Raises ConfigError if the folder or kustomize is missing, or kustomize refuses it.
     """
     return load(built(overlay_folder(overlay)))
 
@@ -301,7 +301,7 @@ def built(folder: Path) -> str:
 
 
 def overlay_folder(overlay: str | Path) -> Path:
-    """The folder of an overlay; raises ConfigError if it is not there."""
+    """The folder of an overlay. Raises ConfigError if it does not exist."""
     for folder in (Path(overlay), FOLDER / "overlays" / overlay):
         if (folder / "kustomization.yaml").is_file():
             return folder
@@ -325,7 +325,7 @@ def _set(value: Any) -> Any:
 
 
 def _without_floats(value: Any) -> Any:
-    """A copy with amounts such as 0.5 as texts, which is how the API server keeps them."""
+    """A copy with amounts such as 0.5 as texts, as the API server stores them."""
     if isinstance(value, dict):
         return {key: _without_floats(each) for key, each in value.items()}
     if isinstance(value, list):
@@ -349,11 +349,11 @@ def _labels(document: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 _OKAS = {"cpu": "cpus", "gpu": "gpus"}
-"""What Oka calls Ray's own resources."""
+"""Oka's names of Ray's own resources."""
 
 
 class _WithoutAliases(yaml.CSafeDumper):
-    """Writes everything out: people read this, and patch it."""
+    """A dumper without aliases, since users read and patch the output."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - as PyYAML calls it
         """No aliases."""

@@ -1,4 +1,4 @@
-"""Options of `oka k8s render` beside the job's settings, and the pods that they change."""
+"""Options of `oka k8s render` besides the job's settings, and their changes of pods."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from k8s.manifests import Document, Pod, name, of_kind, pods
 
 @dataclass(frozen=True)
 class Options:
-    """Wishes of the command line; the defaults leave the overlay as it is."""
+    """Options of the command line; the defaults leave the overlay as it is."""
 
     endless: bool = False
     deadline: int | None = None
@@ -34,9 +34,9 @@ class Options:
 
 
 def dress(documents: Sequence[Document], options: Options) -> None:
-    """Give all pods that run Oka the image, variables, class and tolerations, all a namespace.
+    """Set image, variables, class and tolerations of all pods with Oka, and the namespace of all.
 
-    Raises ConfigError for what Kubernetes or Oka would not take.
+    Raises ConfigError for values that Kubernetes or Oka would refuse.
     """
     variables = split_assignments(options.env, "--env")
     for variable in variables:
@@ -58,7 +58,7 @@ def dress(documents: Sequence[Document], options: Options) -> None:
 
 
 def prefer_spot(pod: Pod) -> None:
-    """Nodes that may be taken back are where the pod goes first, and it tolerates their taints."""
+    """Prefer spot nodes for the pod, and tolerate their taints."""
     spec: Any = pod.spec
     affinity = dict(spec.get("affinity") or {})
     preferred = [
@@ -72,7 +72,7 @@ def prefer_spot(pod: Pod) -> None:
 
 
 def give_gpus(pod: Any, container: Any, gpus: int) -> None:
-    """So many GPUs for the container, on a node that only takes pods which ask for them."""
+    """So many GPUs for the container, on a node that only accepts pods with GPUs."""
     for kind in ("requests", "limits"):
         container["resources"][kind][_GPU] = str(gpus)
     taint = {"key": _GPU, "operator": "Exists", "effect": "NoSchedule"}
@@ -108,7 +108,7 @@ def _set_variables(container: Any, variables: dict[str, str], secrets: Sequence[
 
 
 def _image(wanted: str, before: str) -> str:
-    """The image; with the tag that it had where none is said."""
+    """The image; without a tag, with the tag that it had."""
     if not wanted or any(each.isspace() for each in wanted):
         raise ConfigError(f"--image is {wanted!r}, expected such as registry/oka:TAG")
     last = wanted.rpartition("/")[2]
@@ -148,7 +148,7 @@ def _object_name(text: str, option: str) -> str:
 
 
 def one(documents: Sequence[Document], kind: str, option: str, hint: str) -> Document:
-    """The document of the kind that an option is for; raises ConfigError if there is none."""
+    """The document of the kind that an option changes. Raises ConfigError if there is none."""
     found = of_kind(documents, kind)
     if not found:
         there = ", ".join(sorted({name(each) for each in documents}))
@@ -159,7 +159,7 @@ def one(documents: Sequence[Document], kind: str, option: str, hint: str) -> Doc
 
 
 def asked(options: Options, names: Sequence[str]) -> Iterator[str]:
-    """Those of the options that were given, as the command line has them."""
+    """The given options, as on the command line."""
     for each in names:
         if getattr(options, each) != getattr(Options, each):
             yield f"--{each.replace('_', '-')}"
@@ -182,4 +182,4 @@ _SPOT_TAINTS = {
     "cloud.google.com/gke-spot": "true",
     "kubernetes.azure.com/scalesetpriority": "spot",
 }
-"""Of the clouds that taint such nodes."""
+"""Taints of clouds on such nodes."""

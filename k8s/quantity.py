@@ -5,7 +5,7 @@ from decimal import Decimal
 
 
 def parse(text: object) -> Decimal:
-    """The number; raises ValueError for what Kubernetes would not take.
+    """The number. Raises ValueError for a text that Kubernetes would refuse.
 
     >>> parse("4Gi") == 4 * 1024**3, parse("500m") * 2
     (True, Decimal('1.000'))
@@ -20,7 +20,7 @@ def parse(text: object) -> Decimal:
 
 
 def bytes_text(count: int) -> str:
-    """So many bytes in the largest unit that divides them: `4Gi`."""
+    """The bytes in the largest unit that divides them: `4Gi`."""
     for power, unit in ((3, "Gi"), (2, "Mi"), (1, "Ki")):
         if count % 1024**power == 0:
             return f"{count // 1024**power}{unit}"

@@ -1,4 +1,4 @@
-"""Manifests for one job: those of an overlay, in the size that the job needs."""
+"""Manifests of one job: those of an overlay, in the size that the job needs."""
 
 from __future__ import annotations
 
@@ -32,14 +32,13 @@ def render(
     job_name: str | None = None,
     options: Options = Options(),  # noqa: B008 - it is frozen
 ) -> list[Document]:
-    """What the job needs out of an overlay's documents, in its size.
+    """The documents of an overlay that the job needs, in its size.
 
-    `parameters` are those of `oka run`; settings that they leave out are those of the file that
-    `config` names, and then those of the overlay's ConfigMap for a job of this pipeline, or for
-    word count. `slots` are tasks per pod of the group `operators`. `job_name` is by default that of
-    the pipeline: two jobs that are there at the same time have two names, and then no object in
-    common that one of them could change. Raises PlacementError if the tasks fit on no number of
-    such pods, and ConfigError for options that would break the job.
+    `parameters` are those of `oka run`. Missing settings come from the file `config`, and then from
+    the overlay's ConfigMap for a job of this pipeline, or for word count. `slots` are tasks per pod
+    of the group `operators`. `job_name` defaults to that of the pipeline: two jobs at the same time
+    need two names, and then share no object that one of them could change. Raises PlacementError if
+    the tasks fit on no number of such pods, and ConfigError for options that would break the job.
     """
     overlay = copy.deepcopy(list(documents))
     pipeline = pipeline_name(parameters["target"])
@@ -69,7 +68,7 @@ def render(
 
 
 def pipeline_name(target: str) -> str:
-    """What a pipeline's job is called, in the letters that Kubernetes takes."""
+    """The name of a pipeline's job, in the letters that Kubernetes allows."""
     file, _, function = target.partition(":")
     stem = function or file.rsplit("/", 1)[-1].removesuffix(".py")
     return re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")
@@ -97,7 +96,7 @@ def check_name(job_name: str) -> None:
 
 
 def _job(documents: list[Document], pipeline: str, job_name: str) -> Document:
-    """The RayJob of this name, or a new one like that of its pipeline or of word count."""
+    """The RayJob of this name, or a new one like that of its pipeline, or of word count."""
     check_name(job_name)
     templates = {component(job): job for job in of_kind(documents, "RayJob")}
     template = next((each for each in (job_name, pipeline, _TEMPLATE) if each in templates), None)
@@ -127,7 +126,7 @@ def renamed(value: Any, template: str, job_name: str) -> Any:
 def _settings(
     config_map: Document, job: Document, parameters: Mapping[str, Any], options: Options
 ) -> dict[str, Any]:
-    """Parameters of `oka run`: what is given, over the file, over what the ConfigMap says."""
+    """Parameters of `oka run`: the given ones, then those of the file, then the ConfigMap's."""
     given = {key: value for key, value in parameters.items() if value is not None}
     base = yaml.safe_load(config_map["data"][f"{component(job)}.yaml"])
     if (path := given.pop("config", None)) is not None:
@@ -149,7 +148,7 @@ def _set_slots(cluster: Cluster, slots: int) -> None:
 
 
 def _set_gpus(cluster: Cluster, planned: Plan, gpus: int) -> None:
-    """So many GPUs in each pod of workers, for the device plugin of Kubernetes and for Ray."""
+    """Set so many GPUs in each pod of workers, for the device plugin of Kubernetes and for Ray."""
     tasks = [vertex for vertex in planned.execution.job.vertices if vertex.resources.get("gpus")]
     if not tasks:
         raise ConfigError(
@@ -163,9 +162,9 @@ def _set_gpus(cluster: Cluster, planned: Plan, gpus: int) -> None:
 
 
 def _set_size(cluster: Cluster, planned: Plan, spare: int) -> int:
-    """Replicas and memory of the worker groups; how many pods that makes with the head.
+    """Set replicas and memory of the worker groups. Returns the number of pods with the head.
 
-    A group that has tasks has `spare` pods more than these need, for those of one that is lost.
+    A group with tasks has `spare` more pods than they need, for the tasks of a lost pod.
     """
     workers = cluster.groups[1:]
     counts = pods_needed(planned, {group.name: group.ray_resources for group in workers})
@@ -181,7 +180,7 @@ def _set_size(cluster: Cluster, planned: Plan, spare: int) -> int:
 
 
 def slots(group: Group) -> int:
-    """How many tasks a pod of the group takes at most: by slots, or else by CPUs."""
+    """The most tasks on a pod of the group: by slots, or else by CPUs."""
     resources = group.ray_resources
     named = [amount for key, amount in resources.items() if key.endswith("_slot")]
     return int(max(named, default=resources.get("cpus", 0.0)))
@@ -202,9 +201,10 @@ def _set_resource(group: Group, resource: str, amount: str) -> None:
 
 
 def _set_budgets(documents: list[Document], pods: int, goes_on: bool) -> None:
-    """Without checkpoints none may be evicted; with them one Ray pod at a time, or the submitter.
+    """Set the budgets: with checkpoints, one Ray pod at a time or the submitter may be evicted.
 
-    Then Ray moves the tasks of a worker, and a new submitter finds the job that runs.
+     Then the job moves the tasks of a worker, and a new submitter finds the running job. Without
+    checkpoints no pod may be evicted.
     """
     for budget in of_kind(documents, "PodDisruptionBudget"):
         if "ray.io/is-ray-node" in budget["spec"]["selector"]["matchLabels"]:
@@ -214,7 +214,10 @@ def _set_budgets(documents: list[Document], pods: int, goes_on: bool) -> None:
 
 
 def _set_settings(config_map: Document, job: Document, config: JobConfig) -> None:
-    """The job's file: what differs from the defaults. Another content is another ConfigMap."""
+    """The job's file: settings that differ from the defaults.
+
+    Another content is another ConfigMap.
+    """
     changed = {
         setting.name: getattr(config, setting.name)
         for setting in dataclasses.fields(config)

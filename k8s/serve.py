@@ -1,4 +1,4 @@
-"""Manifests for a pipeline that serves requests: pods without Ray behind a Service."""
+"""Manifests of a pipeline that serves requests: pods without Ray, and a Service."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from k8s.size import TASK_BYTES, most_channels
 
 
 def is_serving(parameters: Mapping[str, Any]) -> bool:
-    """Whether the pipeline begins with requests; raises ConfigError if it cannot be loaded."""
+    """Whether the pipeline begins with requests. Raises ConfigError if it cannot be loaded."""
     with _stand_ins(parameters["arguments"]) as arguments:
         found, _ = load_pipeline(located(parameters["target"]), arguments)
         return bool(_gateways(Plan.of(found, JobConfig())))
@@ -39,10 +39,10 @@ def render(
     job_name: str | None = None,
     options: Options = Options(),  # noqa: B008 - it is frozen
 ) -> list[Document]:
-    """An overlay's Deployment, Service and what belongs to them, for this pipeline.
+    """An overlay's Deployment, Service and their other documents, for this pipeline.
 
-    Its command, port, probes, policy, drain and size are those of the pipeline and its gateway.
-    Raises ConfigError where nobody could reach it, and for options that are for jobs on Ray.
+     Command, port, probes, policy, drain and size are those of the pipeline and its gateway. Raises
+    ConfigError if no client could reach it, and for options of jobs on Ray.
     """
     _refuse(parameters, slots, options)
     found = copy.deepcopy(list(documents))
@@ -88,7 +88,7 @@ def _refuse(parameters: Mapping[str, Any], slots: int | None, options: Options) 
 
 
 def _gateways(planned: Plan) -> list[tuple[GatewaySettings, int]]:
-    """What gateways serve, and how many do so at one port."""
+    """A gateway's settings, and the number of gateways at one port."""
     return [
         (gateway, vertex.parallelism)
         for vertex in planned.execution.job.vertices
@@ -98,7 +98,7 @@ def _gateways(planned: Plan) -> list[tuple[GatewaySettings, int]]:
 
 
 def _the_gateway(planned: Plan, target: str) -> tuple[GatewaySettings, int]:
-    """The one that the Service leads to; raises ConfigError where it could not."""
+    """The gateway of the Service. Raises ConfigError if a Service cannot reach it."""
     gateways = _gateways(planned)
     if len(gateways) != 1:
         ports = ", ".join(str(each.port) for each, _ in gateways)
@@ -138,7 +138,7 @@ def _drain(gateway: GatewaySettings) -> int:
 def _set_gateway(
     documents: Sequence[Document], deployment: Document, gateway: GatewaySettings
 ) -> None:
-    """Port and probes of the gateway, and time for what is under way as a pod ends."""
+    """Set port and probes of the gateway, and the time for running requests as a pod ends."""
     pod = spec(spec(deployment)["template"])
     container = pod["containers"][0]
     before = next(each["containerPort"] for each in container["ports"] if each["name"] == "http")
@@ -168,7 +168,7 @@ def _set_gateway(
 
 
 def _check_files(container: Any, files: Sequence[str]) -> None:
-    """Raise ConfigError for a file that no pod would have."""
+    """Raise ConfigError for a file that a pod would not have."""
     folders = [each["mountPath"] for each in container.get("volumeMounts", ())]
     for file in files:
         if not any(PurePosixPath(file).is_relative_to(folder) for folder in folders):
@@ -179,11 +179,11 @@ def _check_files(container: Any, files: Sequence[str]) -> None:
 
 
 def _set_https(documents: Sequence[Document], container: Any) -> None:
-    """Clients of the pods speak TLS, and trust their certificate."""
+    """Let clients of the pods speak TLS, and trust their certificate."""
     for probe in ("readinessProbe", "livenessProbe", "startupProbe"):
         if "httpGet" in container.get(probe, {}):
             container[probe]["httpGet"]["scheme"] = "HTTPS"
-    for monitor in of_kind(documents, "PodMonitor"):  # Prometheus asks by address
+    for monitor in of_kind(documents, "PodMonitor"):  # Prometheus connects by address
         for endpoint in spec(monitor)["podMetricsEndpoints"]:
             endpoint.update(scheme="https", tlsConfig={"insecureSkipVerify": True})
     for ingress in of_kind(documents, "Ingress"):
@@ -191,7 +191,7 @@ def _set_https(documents: Sequence[Document], container: Any) -> None:
 
 
 def _set_size(container: Any, planned: Plan) -> None:
-    """A CPU for each task of the operator that has the most, memory for all tasks."""
+    """Set a CPU for each task of the operator with the most tasks, and memory for all tasks."""
     tasks = [vertex.parallelism for vertex in planned.execution.job.vertices]
     resources, config = container["resources"], planned.config
     channels = most_channels(planned.execution) * config.channel_window_bytes
@@ -229,7 +229,7 @@ def _replicas(deployment: Document) -> int:
 
 
 def _set_autoscaling(documents: Sequence[Document], most: int) -> None:
-    """A pod has half of the requests that it takes at most before there are more pods."""
+    """Set the HPA's target: half of the requests that a pod accepts."""
     for autoscaler in of_kind(documents, "HorizontalPodAutoscaler"):
         for metric in spec(autoscaler)["metrics"]:
             if metric.get("pods", {}).get("metric", {}).get("name") == IN_FLIGHT:
@@ -260,9 +260,9 @@ def _deployment(documents: Sequence[Document]) -> Document:
 
 @contextmanager
 def _stand_ins(arguments: Sequence[str]) -> Iterator[list[str]]:
-    """The arguments, with paths that only a pod has led to a folder of this machine.
+    """The arguments, with paths of a pod replaced by a folder of this machine.
 
-    A file of a Secret that they name is there, and has a token.
+    If they name a file of a Secret, that file exists and has a token.
     """
     with tempfile.TemporaryDirectory(prefix="oka-k8s-") as folder:
         yield [_stand_in(argument, Path(folder)) for argument in arguments]
@@ -280,7 +280,7 @@ def _stand_in(argument: str, folder: Path) -> str:
 
 
 IN_FLIGHT = "oka_requests_in_flight"
-"""What a gateway calls its requests under way, to Prometheus."""
+"""The gateway's metric of requests under way."""
 _TEMPLATE = "serving"
 _PUBLIC = "--overlay serving-public has one"
 _OF_SECRETS = "/etc/oka/"
@@ -288,10 +288,10 @@ _OF_THE_POD = (_OF_SECRETS, "/home/oka/", "/tmp/")  # noqa: S108 - of the pod
 _NOT_SET = ("name", "progress", "runtime")
 _NGINX = "nginx.ingress.kubernetes.io"
 _LEAST_SECONDS = 60
-"""That the controller waits for an answer; where that takes longer, the gateway says so itself."""
+"""Seconds that the controller waits for an answer; the gateway reports a timeout before."""
 _LEAST_PORT = 1024
 _DRAIN_SECONDS = 10
-"""Above the timeout of requests, so that all that were taken are answered."""
+"""Above the timeout of requests, so that all accepted requests are answered."""
 _END_SECONDS = 5
 """From the end of the drain to that of the process."""
 _STEP_BYTES = 256 * 1024**2

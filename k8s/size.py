@@ -1,6 +1,6 @@
-"""How large a job's cluster is: pods of each group, and the memory of a pod.
+"""The size of a job's cluster: pods of each group, and the memory of a pod.
 
-Pods are counted by placing the tasks on them with the code that places them when the job runs.
+The code that places the tasks of a running job places them here, too, to count pods.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from engine.plan import Plan
 
 
 def pods_needed(plan: Plan, shapes: Mapping[str, Mapping[str, float]]) -> dict[str, int]:
-    """Pods of each group that the job's tasks need, the fewest that do.
+    """The least number of pods of each group that the job's tasks need.
 
     `shapes` are the Ray resources of one pod of each group. Raises PlacementError if the tasks fit
     on no number of such pods.
 
-    Starts with nodes enough for each vertex to have its own on every group that can host it, and
-    takes pods away, group by group, while all tasks still find a place.
+    It starts with enough nodes for each vertex on every group that can host it, and removes pods,
+    group by group, while all tasks still find a place.
     """
     counts = {
         group: sum(
@@ -56,7 +56,7 @@ def pod_memory(slots: int, channels: int, config: JobConfig, shared_memory: int)
 
 
 def most_channels(graph: ExecutionGraph) -> int:
-    """Channels of the task that has the most, in and out."""
+    """The most channels of a task, in and out."""
     ends = Counter(end for channel in graph.channels for end in (channel.source, channel.target))
     return max(ends.values(), default=0)
 
@@ -84,7 +84,7 @@ def _fits(plan: Plan, shapes: Mapping[str, Mapping[str, float]], counts: Mapping
 def _place(
     plan: Plan, shapes: Mapping[str, Mapping[str, float]], counts: Mapping[str, int]
 ) -> None:
-    """Place on the pods, and on the head, which is a node of Ray without resources."""
+    """Place the tasks on the pods, and on the head, which is a Ray node without resources."""
     nodes = [Node("head", "", {})]
     nodes += [
         Node(f"{group}-{number}", "", shapes[group])
@@ -96,8 +96,8 @@ def _place(
 
 _GIB = 1024**3
 RAY_BYTES = _GIB
-"""What the raylet and its agents may take of a worker pod."""
+"""Memory of the raylet and its agents in a worker pod."""
 HEAD_BYTES = 3 * _GIB // 2
-"""What Ray's head, the dashboard and the driver of a job may take."""
+"""Memory of Ray's head, the dashboard and the driver of a job."""
 TASK_BYTES = 384 * 1024**2
-"""What a task may take: Python, NumPy, PyArrow and Ray's worker are about 250 MiB of it."""
+"""Memory of a task; Python, NumPy, PyArrow and Ray's worker are about 250 MiB of it."""

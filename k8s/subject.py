@@ -1,4 +1,4 @@
-"""What is checked: documents that are applied together, and what they refer to elsewhere."""
+"""The subject of a check: documents that are applied together, and files they refer to."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ T = TypeVar("T")
 class Subject:
     """An overlay, or a file of documents.
 
-    `folder` is like `k8s`: it has `eks/cluster.yaml`, and the Dockerfile beside it. The nodes of an
-    overlay are those that `eks/cluster.yaml` makes; for a file they may be as many as it allows.
+    `folder` is like `k8s`: it has `eks/cluster.yaml`, and the Dockerfile beside it. An overlay has
+    the nodes that `eks/cluster.yaml` makes; a file may use as many as it allows.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Subject:
 
     @staticmethod
     def of_file(path: str) -> Subject:
-        """Documents that were rendered, `-` for those on stdin; raises ConfigError."""
+        """Rendered documents, `-` for those on stdin. Raises ConfigError if they cannot be read."""
         try:
             with click.open_file(path, encoding="utf-8") as file:
                 return Subject(path, file.read(), scaled=True)
@@ -47,18 +47,18 @@ class Subject:
 
     @staticmethod
     def of_overlay(overlay: Path) -> Subject:
-        """What kustomize makes of a folder; raises ConfigError if it refuses."""
+        """The documents that kustomize builds from a folder. Raises ConfigError if it refuses."""
         above = overlay.resolve().parent.parent
         folder = above if (above / "eks" / "cluster.yaml").is_file() else FOLDER
         return Subject(overlay.name, built(overlay), folder)
 
     @cached_property
     def documents(self) -> list[Document]:
-        """All of them."""
+        """All documents."""
         return load(self.text)
 
     def of_kind(self, *kinds: str) -> list[Document]:
-        """Those of a kind, or of several."""
+        """The documents of a kind, or of several."""
         return manifests.of_kind(self.documents, *kinds)
 
     @cached_property
@@ -68,12 +68,12 @@ class Subject:
 
     @cached_property
     def pods(self) -> list[Pod]:
-        """What KubeRay would make, and those that serve."""
+        """The pods that KubeRay would make, and those that serve."""
         return list(manifests.pods(self.documents))
 
     @cached_property
     def plans(self) -> dict[int, Plan | EngineError]:
-        """Of RayJobs that run Oka, by their id, the plan, or why there is none."""
+        """The plan of each RayJob that runs Oka, by its id, or the reason why there is none."""
         return {id(job.document): _tried(job.plan) for job in jobs(self.documents)}
 
     @cached_property
@@ -85,7 +85,7 @@ class Subject:
 
     @property
     def pod_security(self) -> str:
-        """The standard that the namespace enforces; nothing if none is here."""
+        """The standard that the namespace enforces; empty if it is not among the documents."""
         label = "pod-security.kubernetes.io/enforce"
         return next((str(each) for key, each in walk(self.documents) if key == label), "")
 
@@ -101,7 +101,7 @@ class Subject:
 
     @cached_property
     def eks_text(self) -> str:
-        """The same, as it is written."""
+        """Its text."""
         return (self.folder / "eks" / "cluster.yaml").read_text(encoding="utf-8")
 
     @cached_property

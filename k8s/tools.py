@@ -1,4 +1,4 @@
-"""Programs of others: as the repository installed them, or from the PATH."""
+"""External programs: those that the repository installed, or from the PATH."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def tool(program: str) -> str:
-    """Path of a program; raises ConfigError if there is none."""
+    """Path of a program. Raises ConfigError if there is none."""
     beside = (ROOT / ".k8s" / "bin", Path(sys.executable).parent)
     found = next((each / program for each in beside if (each / program).is_file()), None)
     path = found or shutil.which(program)
@@ -22,7 +22,7 @@ def tool(program: str) -> str:
 
 
 def kustomize() -> list[str]:
-    """The command that builds an overlay; raises ConfigError if there is none."""
+    """The command that builds an overlay. Raises ConfigError if there is none."""
     if kubectl := shutil.which("kubectl"):
         return [kubectl, "kustomize"]
     return [tool("kustomize"), "build"]

@@ -1,10 +1,10 @@
-"""Model broadcast: one task makes a model ready, N tasks load it and run it.
+"""Model broadcast: one task prepares a model, N tasks load and run it.
 
-The same pipeline moves the model in three ways, so that they can be compared:
+The same pipeline moves the model by three backends, so that they can be compared:
 
 - `channels`: Oka's own; a relay from node to node, one copy in the shared memory of each;
 - `plasma`: the object store of Ray, `ray.put` and `ray.get`; needs the runtime `ray`;
-- `s3`: uploaded once to a bucket (or there already), downloaded by each task.
+- `s3`: uploaded once to a bucket (or in it already), downloaded by each task.
 
 Run it with `oka run pipelines/model_broadcast.py via=channels model=digits loaders=3`, or
 `python -m pipelines.model_broadcast --help`.
@@ -47,17 +47,17 @@ def model_broadcast(
     cpus: float = 1.0,
     copy: bool = False,
 ) -> Pipeline:
-    """One Download task, and so many Load tasks that each report what came of the model.
+    """One Download task, and so many Load tasks that each report on the model.
 
     `placement` says where the Load tasks are: `same_task_node`: on the Download task's node;
-    `same_node`: all on one other; `spread`: each on a node of its own, none on the Download
-    task's; `mixed`: in turn on the Download task's and one other; `resources`: where the cluster
-    has the custom resources `download` and `loader_slot`, one for each task (run it with the job's
-    placement `parallelism_first`). Or it is the number of the node of each, such as `[1, 1, 2]`,
-    where 0 is the Download task's. On a single node all of them are there.
-    `s3_url` is where via s3 a model is uploaded that is not in S3 yet; with `share_per_node` one
-    task of a node downloads it for all. `cpus` is what each task takes of its node. With `copy`
-    each Load task first copies all bytes into memory of its own, as one would that changes them.
+    `same_node`: all on one other; `spread`: each on its own node, none on the Download task's;
+    `mixed`: in turn on the Download task's and one other; `resources`: on nodes with the custom
+    resources `download` and `loader_slot`, one for each task (run it with the job's placement
+    `parallelism_first`). Or it is a list of node numbers, one for each Load task, such as `[1, 1,
+    2]`, where 0 is the Download task's. On a single node all tasks are there. For `s3`, `s3_url` is
+    the place to which a model is uploaded that is not in S3 yet; with `share_per_node` one task of
+    a node downloads it for all. `cpus` are the CPUs of each task. With `copy` each Load task first
+    copies all bytes into its own memory, like a task that changes them.
     """
     if via not in get_args(Via):
         raise ConfigError(f"via is {via!r}, expected one of {', '.join(get_args(Via))}")
@@ -85,14 +85,14 @@ def model_broadcast(
 
 
 class Prepare:
-    """The Download task: makes the model ready on its node and publishes it."""
+    """The Download task: prepares the model on its node and publishes it."""
 
     def __init__(self, kind: Kind, via: Via) -> None:
         self._kind = kind
         self._via = via
 
     def __call__(self) -> Any:
-        """What is published of the model, once."""
+        """The published form of the model, once."""
         return self._kind.prepare(self._via)
 
 
@@ -100,11 +100,11 @@ class Load(SinkOperator[Any]):
     """The Load tasks: each loads every model that comes, runs it, and reports.
 
     A report is a dict: `task`, `node`, `process`, `via`, `version`, `name`, `bytes`, `checksum` of
-    the output and what else the model tells; `seconds` from the moment its bytes were ready in the
-    Download task until they were `usable` here (a view without a copy), `loaded` (all read once)
-    and `ran`, with `copy` also `copied`; and those moments as `ready_ns`, `usable_ns` and so on,
-    of CLOCK_MONOTONIC. Hosts of their own have clocks of their own: between those, compare seconds
-    of one host only.
+    the output, and further results of the model. `seconds` are those from the moment its bytes were
+    ready in the Download task until they were `usable` here (a view without a copy), `loaded` (all
+    read once), `ran`, and with `copy` also `copied`. The same moments are `ready_ns`, `usable_ns`
+    and so on, of CLOCK_MONOTONIC. Different hosts have different clocks: compare seconds of one
+    host only.
     """
 
     properties = Properties(driver=True)
@@ -114,7 +114,7 @@ class Load(SinkOperator[Any]):
         self._copy = copy
 
     def open(self, context: TaskContext) -> SinkWriter:
-        """Nothing is loaded before the model comes."""
+        """Begin without a model."""
         return _Loader(self._kind, self._copy, context.index)
 
     def commit(self, _epoch: int, committed: list[list[dict[str, Any]]]) -> Reports:
@@ -125,7 +125,7 @@ class Load(SinkOperator[Any]):
 class Reports(list[dict[str, Any]]):
     """Reports of Load tasks; as text, a table of them.
 
-    Its seconds are counted from the moment when the bytes were ready to publish.
+    Its seconds begin when the bytes were ready to publish.
     """
 
     def __str__(self) -> str:
@@ -211,7 +211,7 @@ def _nodes(placement: Where | Sequence[int], loaders: int) -> Sequence[int]:
 
 
 def _this_node() -> tuple[str, str]:
-    """Id and address of the node that this task is on."""
+    """Id and address of this task's node."""
     ray = sys.modules.get("ray")
     if ray is not None and ray.is_initialized():
         return str(ray.get_runtime_context().get_node_id()), str(ray.util.get_node_ip_address())
@@ -276,7 +276,7 @@ def command(
     more: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Publish a model from one task, load and run it in several, and tell how long each step took.
+    """Publish a model from one task, load and run it in several, and report the time of each step.
 
     Three digit classifiers on this machine:
 

@@ -1,12 +1,12 @@
-"""Handwritten digits over HTTP, by a model that can be replaced while it serves.
+"""Recognizes handwritten digits over HTTP, by a model that can be replaced while it serves.
 
     oka run pipelines/online_inference.py folder=digits
     python -c 'print([0.5] * 64)' | curl -s localhost:8000/digit -d @-
 
-The folder has a model as `pipelines.models.digits.train` saves one, which it does where there is
-none yet. Another model that is moved into its place serves from the next batch on; one that is
-broken harms nothing. A request is the 64 pixels of an image of 8 x 8, from 0 to 1, as a list in
-JSON; the answer is `{"digit": 3, "model": 1}`.
+The folder has a model of `pipelines.models.digits.train`, which makes one if there is none. Move
+another model into its place, and it serves from the next batch on; a broken model does no harm. A
+request is the 64 pixels of an image of 8 x 8, from 0 to 1, as a list in JSON; the answer is
+`{"digit": 3, "model": 1}`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Loaded(NamedTuple):
-    """A model at work."""
+    """A loaded model."""
 
     version: int
     tensors: Mapping[str, digits.Floats]
@@ -43,7 +43,7 @@ def online_inference(
 ) -> Pipeline:
     """Serve the model in a folder, and each model that replaces it there.
 
-    Where others than this machine are to reach it, clients show the token that is in the file.
+    With another host than this machine, clients need the token of the file.
     """
     token = Path(token_file).read_text().strip() if token_file else None
     if not Path(folder).exists():
@@ -62,7 +62,7 @@ def load(model: Model) -> Loaded:
 
 
 def predict(loaded: Loaded, requests: list[Request]) -> list[Response]:
-    """The digits of all images at once; 422 for a body that is no image."""
+    """The digits of all images at once; the status 422 for a body that is no image."""
     images = [image_of(request) for request in requests]
     pixels = np.array([image for image in images if image is not None], np.float32)
     found = iter(digits.predict(loaded.tensors, pixels.reshape(-1, PIXELS)).tolist())

@@ -1,11 +1,11 @@
-"""Requests over HTTP: what a server does that does nothing but answer.
+"""Requests over HTTP: servers that only answer.
 
-`oka run pipelines/serve.py port=8000` serves until Ctrl-C, in one task that takes requests and
-answers them. With `tasks=2` others do the work: each batch goes to one of them by a channel, and
-its answers back to the gateway; `apart=true` has a process for the gateway and one that answers.
-`oka run pipelines/serve.py:ensemble` has ten operators, in as many
-tasks, look at each request, and one answer of what they say; `pipelines/serve.py:hops` has ten in
-two paths, of which a request goes along the one that its user is on.
+`oka run pipelines/serve.py port=8000` serves until Ctrl-C, in one task that reads requests and
+answers them. With `tasks=2` other tasks do the work: each batch goes to one of them by a channel,
+and its answers go back to the gateway. `apart=true` has one process for the gateway and one that
+answers. In `pipelines/serve.py:ensemble` ten operators, in as many tasks, process each request, and
+make one answer together. `pipelines/serve.py:hops` has ten operators in two paths, and a request
+takes the path of its user.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def serve(port: int = 8000, tasks: int = 1, apart: bool = False) -> Pipeline:
 
 
 def ensemble(port: int = 8000, models: int = 10) -> Pipeline:
-    """Ask so many operators, each in a task of its own; answer with the sum of what they say."""
+    """Send each request to so many operators in tasks of their own; answer with the sum."""
     requests = source(HttpSource(port)).on_nodes(0)
     votes = [requests.map(partial(vote, number)).on_nodes(0) for number in range(models)]
     return combine(*votes).map(total).on_nodes(0).respond()
@@ -50,21 +50,21 @@ def is_on(path: int, paths: int, request: Request) -> bool:
 
 
 def passed_on(request: Request) -> Request:
-    """What an operator on the way makes of it."""
+    """The result of an operator on the path."""
     return request
 
 
 def vote(number: int, request: Request) -> tuple[Request, int]:
-    """What one of the operators says."""
+    """The part of one of the operators."""
     return request, number
 
 
 def total(votes: tuple[Request, tuple[int, ...]]) -> Response:
-    """What they say together."""
+    """The answer from all parts."""
     request, numbers = votes
     return request.reply(sum(numbers))
 
 
 def answer(request: Request) -> Response:
-    """What every request is told."""
+    """The answer to every request."""
     return request.reply("ok")

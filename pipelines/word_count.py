@@ -1,9 +1,9 @@
 """Word count: how often each word occurs, in text files or in a stream of random words.
 
-The same counting is written four ways, from the most general to the fastest:
+The same count is written with four APIs, from the most general to the fastest:
 
-- `per_record`: Python functions that see one record at a time;
-- `map_batches`: Python functions that see a list of records;
+- `per_record`: Python functions of one record at a time;
+- `map_batches`: Python functions of a list of records;
 - `native`: the count runs in Rust and makes no Python objects of the records;
 - `columnar`: the same over columns (`pyarrow.RecordBatch`), from the source on.
 
@@ -64,7 +64,7 @@ def random_word_count(
 
 
 def count(words: Stream[str], api: Api) -> Stream[tuple[str, int]]:
-    """Running counts of the words: (word, count) pairs, the last one of a word is its total.
+    """Running counts of the words: pairs (word, count); the last one of a word is its total.
 
     For `columnar`, the words are a column "word", and the pairs are two columns.
     """

@@ -1,6 +1,6 @@
 """Words by time: how often each of a stream of random words occurs in each tenth of a second.
 
-The same tumbling windows are written three ways, as in `word_count`:
+The same tumbling windows are written with three APIs, as in `word_count`:
 
 - `windows_per_record`: a Python function combines the records of each word and window;
 - `windows_native`: the count runs in Rust on records;
@@ -34,9 +34,9 @@ def word_windows(
     seed: int = 0,
     api: WindowApi = "windows_native",
 ) -> Pipeline:
-    """Count random words of `length` bytes by the tenth of a second in which they were drawn.
+    """Count random words of `length` bytes by the tenth of a second in which they were made.
 
-    Its output is the sum of all windows of each word: how often it occurred in all.
+    Its output is the sum of all windows of each word: its total count.
     """
     columnar = api == "windows_columnar"
     words = source(

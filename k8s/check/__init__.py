@@ -1,1 +1,1 @@
-"""What is wrong with manifests, found without a cluster."""
+"""Checks of manifests that need no cluster."""

@@ -1,4 +1,4 @@
-"""What a check has to say."""
+"""Findings of checks."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from k8s.manifests import FOLDER
 
 @dataclass(frozen=True)
 class Finding:
-    """What is wrong: where, what it is, what to do, and which check found it.
+    """A finding: its place, the problem, a hint, and the check that found it.
 
-    An error surely breaks Oka, or is refused by Kubernetes, KubeRay or eksctl. All else is a note,
-    such as what is only wrong if it was not meant, or depends on what is in the cluster.
+     An error surely breaks Oka, or is refused by Kubernetes, KubeRay or eksctl. Everything else is
+    a note, such as a problem that may be intended, or that depends on the cluster.
     """
 
     where: str
@@ -22,7 +22,7 @@ class Finding:
     hint: str = ""
     check: str = ""
     level: str = ""
-    """`note`, an error if empty; `baseline` or `restricted` is one where that is enforced."""
+    """`note`, or empty for an error; `baseline` or `restricted`: an error if that is enforced."""
 
     def __str__(self) -> str:
         kind = "note: " if self.is_note else ""
@@ -31,14 +31,14 @@ class Finding:
 
     @property
     def is_note(self) -> bool:
-        """Whether it refuses nothing."""
+        """Whether it is no error."""
         return self.level == "note"
 
 
 def say(row: str, where: str, is_note: bool = False, **told: object) -> Finding:
-    """That what a row of `schemas/relations.yaml` relates does not agree there.
+    """The finding that a relation of `schemas/relations.yaml` does not hold there.
 
-    It is a note in any case where something that is not here may mend it.
+    It is always a note if a missing document may fix it.
     """
     check, said = RELATIONS[row]
     level = "note" if is_note or said["is"] == "note" else ""
@@ -50,4 +50,4 @@ _CHECKS = yaml.safe_load((FOLDER / "schemas" / "relations.yaml").read_text(encod
 RELATIONS: dict[str, tuple[str, dict[str, str]]] = {
     row: (check, said) for check, rows in _CHECKS.items() for row, said in rows.items()
 }
-"""The rows of the table, each with the check that it belongs to."""
+"""The rows of the table, each with its check."""

@@ -1,4 +1,4 @@
-"""What pods may do in S3: eksctl's role, as IAM would read it, and what jobs do there."""
+"""Access of pods to S3: eksctl's role, as IAM would read it, and the needs of jobs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from k8s.subject import Subject
 def role(subject: Subject) -> Iterator[Finding]:
     """Pods with a job have a role; it lets each write its checkpoints, and the README's models.
 
-    A role that the overlay names itself (`eks.amazonaws.com/role-arn`) nobody knows here.
+    A role that the overlay names itself (`eks.amazonaws.com/role-arn`) is unknown here.
     """
     if all(node_of(each.document) for each in subject.clusters):
         return  # no pod has a node of eksctl's
@@ -46,7 +46,7 @@ def _account(named: Mapping[str, str]) -> str:
 
 
 def _role(where: str, account: Mapping[str, Any]) -> Iterator[Finding]:
-    """Notes of a role that is at odds with itself, or with the README."""
+    """Notes of a role that contradicts itself, or the README."""
     buckets = set()
     for each in (each for said in _statements(account) for each in _listed(said.get("Resource"))):
         buckets.add(_name(each).partition("/")[0])
@@ -60,7 +60,7 @@ def _role(where: str, account: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _refused(account: Mapping[str, Any], bucket: str, prefix: str, actions: tuple[str, ...]) -> str:
-    """Those of the actions that no statement allows, or one denies."""
+    """The actions that no statement allows, or that one denies."""
 
     def effects(action: str) -> set[Any]:
         resource = bucket + ("" if action == _LIST else f"/{prefix}/object")
@@ -85,7 +85,7 @@ def _holds(statement: Mapping[str, Any], prefix: str) -> bool:
 
 
 def _has_keys(pod: Pod) -> bool:
-    """Whether its variables may name an S3 elsewhere, or keys of its own."""
+    """Whether its variables may name another S3, or its own keys."""
     names = str([each["name"] for each in pod.containers[0].get("env", ())])
     return "envFrom" in pod.containers[0] or any(each in names for each in _KEYS)
 
@@ -113,7 +113,7 @@ _README = {
     "checkpoints": (*_CHECKPOINTS, "s3:AbortMultipartUpload"),
     "models": (_LIST, "s3:GetObject", "s3:PutObject", "s3:AbortMultipartUpload"),
 }
-"""What pods do below the prefixes that README names."""
+"""The actions of pods below the prefixes of the README."""
 _MORE = {"attachPolicyARNs", "attachRoleARN", "wellKnownPolicies"}
-"""Where eksctl takes what a role may do from, besides."""
+"""Other fields in which eksctl finds the permissions of a role."""
 _KEYS = ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_PROFILE")

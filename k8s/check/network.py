@@ -1,8 +1,8 @@
-"""Network policies let through what is said between pods.
+"""Network policies let the traffic between pods through.
 
-Who talks to whom is known: Ray's ports and the jobs', DNS, the operator, Prometheus, AWS. Each of
-these flows must pass. Those between Oka's own pods are all in the documents, so that one which does
-not pass is an error; of the others, and of rules for anybody else, there are notes.
+The flows are known: Ray's ports and the jobs', DNS, the operator, Prometheus, AWS. Each of these
+flows must pass. Those between Oka's own pods are all in the documents, so a blocked one is an
+error; blocked other flows, and rules for other peers, are notes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from k8s.subject import Subject
 
 
 class Flow(NamedTuple):
-    """What pods say to pods; those that are not Oka's have no spec."""
+    """Traffic from pods to pods; pods that are not Oka's have no spec."""
 
     source: Pod
     target: Pod
@@ -28,7 +28,7 @@ class Flow(NamedTuple):
     ports: range
     protocol: str = "TCP"
     cidr: str | None = None
-    """The target's addresses, where they are no pods."""
+    """The target's addresses, if it is not a pod."""
 
     def __str__(self) -> str:
         port = f"{_text(self.ports)}/{self.protocol}"
@@ -37,7 +37,7 @@ class Flow(NamedTuple):
 
 @dataclass(frozen=True)
 class Pass:
-    """One peer and one port of a rule, {} for any, and the ports of flows that it lets through."""
+    """One peer and one port of a rule, {} for any, and the ports of the flows that it allows."""
 
     peer: Mapping[str, Any]
     port: Mapping[str, Any]
@@ -74,7 +74,7 @@ def ports(subject: Subject) -> Iterator[Finding]:
 
 
 def listening(service: Document, pod: Pod) -> list[int]:
-    """The ports of a pod's containers that a Service sends to."""
+    """The ports of a pod's containers that a Service targets."""
     selector = {"matchLabels": spec(service).get("selector") or {"": ""}}
     if namespace(service) != namespace(pod.owner) or not matches(selector, pod.labels):
         return []
@@ -83,7 +83,7 @@ def listening(service: Document, pod: Pod) -> list[int]:
 
 
 def scraped(subject: Subject, pod: Pod) -> Iterator[tuple[Document, Mapping[str, Any]]]:
-    """What Prometheus asks a pod: each PodMonitor of it, with an endpoint."""
+    """The requests of Prometheus to a pod: each PodMonitor of it, with an endpoint."""
     for monitor in subject.of_kind("PodMonitor"):
         if matches(spec(monitor).get("selector"), pod.labels):
             yield from ((monitor, each) for each in spec(monitor).get("podMetricsEndpoints", ()))
@@ -101,7 +101,7 @@ def _passes(subject: Subject, way: str, policy: Document) -> Iterator[Pass]:
 
 
 def _flows(subject: Subject) -> Iterator[Flow]:
-    """Who says what to whom."""
+    """The known flows between pods."""
     ranges = {cluster.owner: config.ports or _UNSET for cluster, config in subject.settled}
     prometheus, vpc = _OTHERS["Prometheus"], subject.eks.get("vpc", {}).get("cidr", _VPC)
     asking = [_OTHERS["the ingress controller"]] if subject.of_kind("Ingress") else []
@@ -132,7 +132,7 @@ def _flows(subject: Subject) -> Iterator[Flow]:
 
 
 def _selects(way: str, policy: Document, pod: Pod) -> bool:
-    """Whether pods are Oka's, and a policy says what they may hear, or say."""
+    """Whether pods are Oka's, and a policy restricts their incoming or outgoing traffic."""
     said = spec(policy)
     types = said.get("policyTypes") or ["Ingress", *(["Egress"] if said.get("egress") else [])]
     here = way.capitalize() in types and namespace(policy) == namespace(pod.owner)
@@ -140,7 +140,7 @@ def _selects(way: str, policy: Document, pod: Pod) -> bool:
 
 
 def _takes(each: Pass, flow: Flow, own: Pod, other: Pod) -> bool:
-    """Whether it lets one end talk with the other, or with some of its addresses."""
+    """Whether it allows one end to reach the other, or some of its addresses."""
     if each.port and flow.protocol != each.port.get("protocol", "TCP"):
         return False
     if not each.peer:
@@ -157,7 +157,7 @@ def _takes(each: Pass, flow: Flow, own: Pod, other: Pod) -> bool:
 
 
 def _covered(wanted: range, found: list[range]) -> bool:
-    """Whether the ranges have all of it."""
+    """Whether the ranges contain all of it."""
     reached = wanted.start
     for each in sorted(found, key=lambda each: each.start):
         reached = max(reached, each.stop) if each.start <= reached else reached
@@ -165,7 +165,10 @@ def _covered(wanted: range, found: list[range]) -> bool:
 
 
 def _listens(group: Group) -> dict[str, range]:
-    """What Ray listens on. What no one has set it picks at random: that may be any port."""
+    """The ports on which Ray listens.
+
+    It picks a port that is not set at random, so that may be any.
+    """
     given = {"port": "6379", "dashboard-port": "8265", **group.parameters}
     options = _FLOWS["listens"]["all"] | _FLOWS["listens"].get(group.name, {})
     ends = {what: [str(given.get(each[n])) for n in (0, -1)] for what, each in options.items()}

@@ -1,4 +1,4 @@
-"""Nodes, those of eksctl's file or the one of an overlay like `dev`, and pods that must fit."""
+"""Nodes of eksctl's file, or the one of an overlay like `dev`, and the pods that must fit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from k8s.subject import Subject
 
 
 class Machine(NamedTuple):
-    """A node: its name, the CPUs, memory and disk that it has for pods, its labels and taints."""
+    """A node: its name, its CPUs, memory and disk for pods, its labels and taints."""
 
     name: str
     room: Mapping[str, float]
@@ -22,10 +22,10 @@ class Machine(NamedTuple):
 
 
 def nodes(subject: Subject) -> Iterator[Finding]:
-    """The pods of each job, its submitter included, and of each cluster fit on the nodes there are.
+    """The pods of each job, its submitter included, and of each cluster fit on the nodes.
 
-    Jobs run one after the other. What a node has left for pods is estimated. Where pods ask for
-    nodes that eksctl's file does not tell of, nobody knows here.
+     Jobs run one after the other. A node's room for pods is estimated. Nothing is known here of
+    nodes that pods ask for and that are not in eksctl's file.
     """
     labels = {key for each in subject.node_groups for key in each.get("labels", {})}
     for cluster in subject.clusters:
@@ -66,14 +66,14 @@ def quotas(subject: Subject) -> Iterator[Finding]:
 
 
 def pods_of(subject: Subject, owner: Document) -> list[Pod]:
-    """All pods of a document, as often as they are there, the largest first, a submitter last."""
+    """All pods of a document with all replicas, the largest first, a submitter last."""
     pods = [pod for pod in subject.pods if pod.owner is owner]
     pods = [pod for pod in pods for _ in range(1 if pod.submits else pod.replicas)]
     return sorted(pods, key=lambda pod: (pod.group is None, -demand(pod)["memory"]))
 
 
 def demand(pod: Pod) -> dict[str, float]:
-    """What one of the pods requests."""
+    """The requests of one of the pods."""
     total = dict.fromkeys(_RESOURCES, 0.0)
     for container in pod.spec["containers"]:
         for key, amount in ((container.get("resources") or {}).get("requests") or {}).items():
@@ -82,7 +82,7 @@ def demand(pod: Pod) -> dict[str, float]:
 
 
 def _without_room(pods: list[Pod], machines: list[Machine], apart: bool) -> Pod | None:
-    """The first pod that fits nowhere beside those before it; `apart`: Ray pods share no node."""
+    """The first pod that fits nowhere with those before it; `apart`: Ray pods share no node."""
     left = [dict(machine.room) for machine in machines]
     taken: set[int] = set()
     for pod in pods:
@@ -99,7 +99,7 @@ def _without_room(pods: list[Pod], machines: list[Machine], apart: bool) -> Pod 
 
 
 def _may(pod: Pod, machine: Machine) -> bool:
-    """Whether labels and taints let it be there. What every node has may be as it is asked for."""
+    """Whether labels and taints allow it there. Labels that every node has match anything."""
     unknown = _EVERY_NODE - machine.labels.keys()
     tolerations = pod.spec.get("tolerations", ())
     return any(
@@ -113,7 +113,7 @@ def _may(pod: Pod, machine: Machine) -> bool:
 
 
 def _terms(pod: Pod) -> list[list[dict[str, Any]]]:
-    """Labels that it asks nodes for, each term one way to be content."""
+    """The labels that it requires of nodes; one term is enough."""
     selector = pod.spec.get("nodeSelector", {}).items()
     asked = [{"key": key, "operator": "In", "values": [value]} for key, value in selector]
     affinity = (pod.spec.get("affinity") or {}).get("nodeAffinity") or {}
@@ -132,7 +132,7 @@ def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, str]) -> bool:
 
 
 def _machines(subject: Subject) -> list[Machine]:
-    """The nodes of EKS; for manifests of a job as many as `eksctl scale` can make."""
+    """The nodes of EKS; for a job's manifests, as many as `eksctl scale` can make."""
     found = []
     for group in subject.node_groups:
         kinds = list(filter(None, (group.get("instanceType"), *group.get("instanceTypes", ()))))
@@ -148,11 +148,11 @@ def _machines(subject: Subject) -> list[Machine]:
 
 
 def _room_of(instance_type: str, disk: int) -> Mapping[str, float]:
-    """What pods of one node have; nothing is said of families that are not regular.
+    """The room for pods on one node; None for irregular families.
 
     `large` has 2 vCPUs, `Nxlarge` has 4 N; c, m and r have 2, 4 and 8 GiB for each of them. The
-    kubelet, the system and what EKS runs on every node have 0.3 CPUs, 5 % of the memory and 1 GiB,
-    a tenth of the disk and 4 GiB, images among it.
+    kubelet, the system and EKS's own pods use 0.3 CPUs, 5 % of the memory and 1 GiB, and a tenth of
+    the disk and 4 GiB, images included.
     """
     found = re.fullmatch(r"([cmr])\d[a-z]*\.(?:(large)|(\d*)xlarge)", instance_type)
     if found is None:
@@ -173,7 +173,7 @@ def _shared(text: str) -> Machine:
 
 
 def _told(amounts: Mapping[str, float]) -> str:
-    """As people read it: `7 CPUs, 8Gi of memory, 10Gi of disk`."""
+    """The amounts as text: `7 CPUs, 8Gi of memory, 10Gi of disk`."""
     if not amounts:
         return "what is not known"
     memory, disk = (f"{amounts[key] / _GIB:.4g}Gi" for key in _RESOURCES[1:])
@@ -184,7 +184,7 @@ _MOST_NODES = 5000  # what Kubernetes is made for
 _GIB = 1024**3
 _RESOURCES = ("cpu", "memory", "ephemeral-storage")
 _SYSTEM: Mapping[str, float] = {"cpu": 1.0, "memory": 1.5 * _GIB, "ephemeral-storage": 1.0 * _GIB}
-"""What the operator (100m, 512Mi), DNS (100m, 170Mi) and the control plane of one node ask for."""
+"""The requests of the operator (100m, 512Mi), DNS (100m, 170Mi) and one node's control plane."""
 _ZONE = "topology.kubernetes.io/zone"
 _EVERY_NODE = {
     "kubernetes.io/arch", "kubernetes.io/os", "kubernetes.io/hostname",

@@ -1,4 +1,4 @@
-"""Ray's and Oka's pods: their images, and memory for what runs in them."""
+"""Ray's and Oka's pods: their images and memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from k8s.subject import Subject
 
 
 def image(subject: Subject) -> Iterator[Finding]:
-    """Containers are where and who the Dockerfile says, with the pinned Ray."""
+    """Containers have the folder and user of the Dockerfile, and the pinned Ray."""
     pinned = metadata.version("ray")
     user, _, group = subject.image.get("USER", "").partition(":")
     said = {"workingDir": subject.image.get("WORKDIR"), "runAsUser": user, "runAsGroup": group}

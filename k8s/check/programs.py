@@ -1,4 +1,4 @@
-"""Kept tools, for what is true of any manifest: kubectl-validate and hadolint."""
+"""Maintained tools, for rules of any manifest: kubectl-validate and hadolint."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _SCHEMAS = FOLDER / "schemas"
 
 
 def schemas(texts: Sequence[str]) -> list[list[Finding]]:
-    """What the API server's own validation says of each YAML text.
+    """The findings of the API server's own validation for each YAML text.
 
-    A document that several texts have is looked at once.
+    A document that several texts have is checked once.
     """
     parts = [re.split(r"^---(?!\S)", text, flags=re.MULTILINE) for text in texts]
     documents = {part for each in parts for part in each if part.strip()}
@@ -34,20 +34,20 @@ def schemas(texts: Sequence[str]) -> list[list[Finding]]:
 
 
 def eksctl_text(text: str) -> str:
-    """A ClusterConfig as a custom resource: its own metadata are not those of Kubernetes."""
+    """A ClusterConfig as a custom resource: its metadata are not Kubernetes' own."""
     head = "apiVersion: eksctl.io/v1alpha5\nkind: ClusterConfig\nmetadata: {name: eksctl}\nspec:\n"
     return head + indent(re.sub(r"\A((?:#.*)?\n)*---\n", "", text), "  ")
 
 
 def dockerfile(path: Path) -> list[Finding]:
-    """What hadolint finds, such as an image without a version or a user that is root."""
+    """The findings of hadolint, such as an image without a version or the user root."""
     found = _json("hadolint", "--format=json", "--failure-threshold=none", str(path))
     told = [(f"{path.name}:{each['line']}", f"{each['code']} {each['message']}") for each in found]
     return [Finding(where, problem, "", "hadolint", "note") for where, problem in told]
 
 
 def _json(program: str, *arguments: str, text: str = "") -> Any:
-    # Without a KUBECONFIG kubectl-validate asks no cluster.
+    # Without a KUBECONFIG kubectl-validate contacts no cluster.
     result = subprocess.run(
         [tool(program), *arguments], input=text, capture_output=True, text=True, check=False,
         timeout=600, env={**os.environ, "KUBECONFIG": os.devnull, "GOGC": "400"},
@@ -59,7 +59,7 @@ def _json(program: str, *arguments: str, text: str = "") -> Any:
 
 
 def _refused(documents: Sequence[str]) -> dict[str, list[Finding]]:
-    """What kubectl-validate finds in each, of those in which it finds something."""
+    """The findings of kubectl-validate, by text, for texts with findings."""
     with tempfile.TemporaryDirectory(prefix="oka-k8s-") as folder:
         paths = {f"{folder}/{n}.yaml": document for n, document in enumerate(documents)}
         for path, document in paths.items():
@@ -82,7 +82,7 @@ def _refused(documents: Sequence[str]) -> dict[str, list[Finding]]:
 
 
 def _findings(where: str, status: Mapping[str, Any]) -> Iterator[Finding]:
-    """What the API server would say."""
+    """The messages of the API server."""
     causes = (status.get("details") or {}).get("causes") or [{"message": status.get("message", "")}]
     for cause in causes if status["status"] != "Success" else ():
         said = re.sub(r" in body |, regex used for validation is .*", " ", cause["message"])
@@ -112,4 +112,4 @@ _OF_KUBERNETES = re.compile(
     r"(networking|rbac\.authorization|storage|scheduling|apiextensions|coordination|discovery|events"
     r"|admissionregistration|certificates|node)\.k8s\.io/)"
 )
-"""Groups whose kinds are all known here, so that any other is a mistake."""
+"""Groups whose kinds are all known here: any other kind is a mistake."""

@@ -1,6 +1,6 @@
-"""What documents name is there: objects, keys and ports of them, and pods that selectors select.
+"""References of documents: objects, their keys and ports, and pods that selectors select.
 
-What is not among the documents may be in the cluster, so that most of it is a note.
+An object that is not among the documents may be in the cluster, so most findings are notes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from k8s.subject import Subject
 
 
 def references(subject: Subject) -> Iterator[Finding]:
-    """Accounts, ConfigMaps, Secrets, Services and so on are there, with the keys that are named."""
+    """Named accounts, ConfigMaps, Secrets, Services and so on exist, with the named keys."""
     there = {(each["kind"], each["metadata"]["name"]): each for each in subject.documents}
     makers = str([each for each in subject.documents if _OTHERS.match(each["apiVersion"])])
     users: dict[str, set[str]] = {}
@@ -47,7 +47,7 @@ def references(subject: Subject) -> Iterator[Finding]:
 
 
 def selectors(subject: Subject) -> Iterator[Finding]:
-    """Selectors select pods, and ports that are named are there."""
+    """Selectors select pods, and named ports exist."""
     labels = list(_labels(subject))
     for document in subject.of_kind(*_SELECTORS):
         kind, selector = document["kind"], spec(document).get(_SELECTORS[document["kind"]])
@@ -73,7 +73,7 @@ def selectors(subject: Subject) -> Iterator[Finding]:
 
 
 def _sent(service: Document, pod: Pod) -> Iterator[Finding]:
-    """Whether a Service finds its pods, and the ports that it sends to."""
+    """Whether a Service has pods with the ports that it targets."""
     targets = [each.get("targetPort", each["port"]) for each in spec(service).get("ports", ())]
     if namespace(service) != namespace(pod.owner):
         yield say("elsewhere", name(service), namespace=namespace(service))
@@ -89,7 +89,7 @@ def keys_of(document: Document | None) -> set[str]:
 
 
 def _named(subject: Subject) -> Iterator[tuple[str, str, str, str, dict[str, Any]]]:
-    """What pods, clusters, Ingresses and autoscalers name: where, its namespace, kind and name."""
+    """References of pods, clusters, Ingresses and autoscalers: place, namespace, kind and name."""
     places: list[tuple[str, Document, Any]] = [
         *((pod.where, pod.owner, pod.spec) for pod in subject.pods),
         *((each.owner, each.document, each.spec.get("authOptions")) for each in subject.clusters),
@@ -105,7 +105,7 @@ def _named(subject: Subject) -> Iterator[tuple[str, str, str, str, dict[str, Any
 
 
 def _labels(subject: Subject) -> Iterator[Mapping[str, str]]:
-    """Those of pods, and of every pod template in documents of whatever kind."""
+    """References of pods, and of every pod template in documents of any kind."""
     yield from (pod.labels for pod in subject.pods)
     for _, each in walk(subject.documents):
         within = each.get("spec") if isinstance(each, dict) else None
@@ -121,14 +121,14 @@ _KINDS = {
     "serviceAccountName": "ServiceAccount", "priorityClassName": "PriorityClass",
     "service": "Service", _TARGET: "Deployment",
 }  # fmt: skip
-"""What is named where, in pods and in others."""
+"""The fields with references, in pods and in others."""
 _NAMES = ("name", "secretName", "claimName")
 _SELECTORS = {
     "Service": "selector", "NetworkPolicy": "podSelector",
     "PodDisruptionBudget": "selector", "PodMonitor": "selector",
 }  # fmt: skip
 KNOWN = {"oka-ray-token": "auth_token", "oka-serving-token": "token"}
-"""Secrets that the README makes, and the key that each has."""
+"""Secrets of the README, and the key of each."""
 _OTHERS = re.compile(r"(?!ray\.io/).*\.")
-"""Groups of kinds that may make Secrets."""
+"""Groups whose kinds may make Secrets."""
 _ALWAYS = ("default", "kube-root-ca.crt", "system-cluster-critical", "system-node-critical")

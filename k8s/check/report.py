@@ -1,4 +1,4 @@
-"""All checks, and what they say."""
+"""All checks and their findings."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from k8s.subject import Subject
 
 
 def check_folder(folder: Path) -> list[Finding]:
-    """What is wrong in a folder like `k8s`: overlays, eksctl's cluster, the Dockerfile beside."""
+    """The findings in a folder like `k8s`: overlays, eksctl's cluster, the Dockerfile beside it."""
     image = folder.parent / "Dockerfile"
     found = check([Subject.of_overlay(overlay) for overlay in overlays(folder)])
     return sum(found, dockerfile(image) if image.is_file() else [])
 
 
 def check(subjects: Sequence[Subject]) -> list[list[Finding]]:
-    """What is wrong in each, and in the cluster of eksctl that it is for."""
+    """The findings in each subject, and in its eksctl cluster."""
     found = schemas([f"{each.text}\n---\n{eksctl_text(each.eks_text)}" for each in subjects])
     pairs = list(zip(subjects, found, strict=True))
-    # Kubernetes sees pods only when KubeRay makes them.
+    # Kubernetes gets pods only when KubeRay makes them.
     made = [subject.pods if _is_whole(said) else () for subject, said in pairs]
     of_pods = schemas([dump([pod.document for pod in each]) for each in made])
     return [_all(*pair, said) for pair, said in zip(pairs, of_pods, strict=True)]
 
 
 def _is_whole(found: Sequence[Finding]) -> bool:
-    """Whether schemas refuse nothing."""
+    """Whether schemas find no error."""
     return all(each.level for each in found)
 
 
 def _all(subject: Subject, found: list[Finding], of_pods: list[Finding]) -> list[Finding]:
-    """What schemas have found and the lints find, in the words of this subject, once."""
+    """The findings of schemas and lints, by the names of this subject, without duplicates."""
     found = [*found, *of_pods]
     unreadable = () if _is_whole(found) else _UNREADABLE
     for lint in LINTS:
@@ -61,7 +61,7 @@ def _is_empty(subject: Subject) -> Iterator[Finding]:
 
 
 _UNREADABLE = (AttributeError, KeyError, TypeError, ValueError, IndexError, ConfigError)
-"""What a lint may raise that cannot read what schemas refuse."""
+"""Errors of a lint that cannot read a document that schemas refuse."""
 LINTS: tuple[Callable[[Subject], Iterable[Finding]], ...] = (
     _is_empty, iam.role, network.policies, network.ports, nodes.nodes, nodes.quotas,
     pods.image, pods.memory, references.references, references.selectors,

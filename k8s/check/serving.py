@@ -20,7 +20,7 @@ from k8s.subject import Subject
 
 
 def serving(subject: Subject) -> Iterator[Finding]:
-    """What containers of Deployments run is what Oka takes, and agrees with their pods."""
+    """Containers of Deployments run commands that Oka accepts, and that agree with their pods."""
     known = {*commands.list_commands(None)}  # type: ignore[arg-type]
     for pod in (each for each in subject.pods if each.group is None and not each.submits):
         for container in pod.containers:
@@ -40,7 +40,7 @@ def serving(subject: Subject) -> Iterator[Finding]:
 
 
 def metrics(subject: Subject) -> Iterator[Finding]:
-    """What an autoscaler goes by is what gateways tell, and Prometheus reads it there."""
+    """An autoscaler uses a metric of gateways, and Prometheus reads it there."""
     named = [(pod, each) for pod in subject.pods for each in pod.containers]
     for pod, container in ((pod, each) for pod, each in named if words(each)[:2] == ["oka", "run"]):
         probe = (container.get("readinessProbe") or {}).get("httpGet") or {}
@@ -66,7 +66,10 @@ def metrics(subject: Subject) -> Iterator[Finding]:
 
 
 def _runs(subject: Subject, pod: Pod, container: Any, said: list[str]) -> Iterator[Finding]:
-    """Whether the arguments of `oka run` agree with the pod; raises ConfigError for wrong ones."""
+    """Check that the arguments of `oka run` agree with the pod.
+
+    Raises ConfigError for wrong ones.
+    """
     options = parsed(said)
     drain, grace = options["drain_seconds"], pod.spec.get("terminationGracePeriodSeconds", 30)
     slept = re.search(r"(?:sleep|seconds)\W+(\d+)", json.dumps(container.get("lifecycle", {})))
@@ -92,7 +95,7 @@ def _runs(subject: Subject, pod: Pod, container: Any, said: list[str]) -> Iterat
 
 
 def _files(subject: Subject, pod: Pod, container: Any, given: Any) -> Iterator[Finding]:
-    """Whether files and folders that are named are on volumes."""
+    """Whether named files and folders are on volumes."""
     made = {each["metadata"]["name"]: sorted(keys_of(each)) for each in subject.of_kind("Secret")}
     volumes = {each["name"]: each for each in pod.spec.get("volumes", [])}
     mounts = {PurePosixPath(each["mountPath"]): each for each in container.get("volumeMounts", [])}

@@ -1,4 +1,4 @@
-"""Jobs that can run and go on: tasks have a place, settings agree with pods, budgets keep pods."""
+"""Jobs can run and go on: tasks have a place, settings agree with pods, budgets keep pods."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def tasks(subject: Subject) -> Iterator[Finding]:
 
 
 def _runtime(document: Document) -> Iterator[Finding]:
-    """Whether Ray takes the runtime_env; raises an error if it does not."""
+    """Check that Ray accepts the runtime_env. Raises an error if it does not."""
     from ray.runtime_env import RuntimeEnv
 
     given = {**(yaml.safe_load(spec(document).get("runtimeEnvYAML", "")) or {})}
@@ -52,7 +52,10 @@ def _runtime(document: Document) -> Iterator[Finding]:
 
 
 def _placed(where: str, plan: Plan, cluster: Cluster | None) -> Iterator[Finding]:
-    """Whether the job itself would find a place for its tasks on such a cluster; raises if not."""
+    """Check that the job itself would find a place for its tasks on such a cluster.
+
+    Raises if not.
+    """
     config, execution = plan.config, plan.execution
     if cluster is None or config.runtime != "ray":
         raise NotHere(f"runtime is {config.runtime!r}, expected 'ray' and a cluster")
@@ -63,7 +66,7 @@ def _placed(where: str, plan: Plan, cluster: Cluster | None) -> Iterator[Finding
 
 
 def checkpoints(subject: Subject) -> Iterator[Finding]:
-    """What a job that fails goes on from is there, and it may go on as long as it takes."""
+    """A failed job has checkpoints to go on from, and no limit stops it before its end."""
     users: dict[str, str] = {}
     for cluster, config in subject.settled:
         where, said, url = cluster.owner, spec(cluster.document), config.checkpoints
@@ -86,7 +89,7 @@ def checkpoints(subject: Subject) -> Iterator[Finding]:
 
 
 def _kept(subject: Subject, cluster: Cluster, url: str) -> Iterator[Finding]:
-    """Whether a folder outlives the pods, and all of them may write to it."""
+    """Whether a folder outlives the pods, and all pods may write to it."""
     groups = [group for group in cluster.groups if group.replicas]
     if not all(group.keeps(url) for group in groups):
         yield say("passes-away", cluster.owner, url=url)
@@ -97,7 +100,7 @@ def _kept(subject: Subject, cluster: Cluster, url: str) -> Iterator[Finding]:
 
 
 def budgets(subject: Subject) -> Iterator[Finding]:
-    """Budgets keep a number of pods, at most those they select; each RayJob has one for all."""
+    """Budgets keep at most the pods that they select; each RayJob has one for all its pods."""
     kept: dict[int, list[int]] = {}
     goes_on = [id(each.document) for each, config in subject.settled if config.checkpoints]
     of_ray = {id(each.document) for each in subject.clusters}

@@ -1,4 +1,4 @@
-"""Models that are made once and kept: a folder of the user's, each model whole or not there."""
+"""Models that are made once and kept in a folder of the user, each whole or not at all."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 
 
 def cached(name: str, make: Callable[[Path], None]) -> Path:
-    """The folder of that name; `make` fills it where it is not there yet.
+    """The folder of that name; `make` fills it if it does not exist yet.
 
-    Two processes may make it at a time; the first to finish wins, and both are equal.
+    Two processes may make it at a time: the first to finish wins, and both results are equal.
     """
     folder = cache_folder() / name
     if folder.is_dir():

@@ -1,7 +1,7 @@
 """A classifier of handwritten digits: small, trained on the spot, so that answers can be checked.
 
-It is trained by scikit-learn on the data that scikit-learn brings along, and saved as safetensors.
-To run it needs NumPy alone: the tensors are read where they lie in the model.
+scikit-learn trains it on its own data, and it is saved as safetensors. To run, it needs only NumPy:
+the tensors are read in place.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Digits(Kind):
     """64 pixels, one hidden layer, 10 digits; the last 360 of 1,797 digits are held out."""
 
     def prepare(self, via: str) -> Iterator[Any]:
-        """Train, save, and yield the folder, which is there while it is published."""
+        """Train, save, and yield the folder, which exists while it is published."""
         with tempfile.TemporaryDirectory(prefix="oka-digits-") as folder:
             train(Path(folder))
             yield Path(folder)
@@ -43,7 +43,7 @@ class Digits(Kind):
         return model.tensors()
 
     def run(self, loaded: Mapping[str, Floats]) -> Answer:
-        """Its answers for the held-out digits, and how many of them are right."""
+        """Its answers for the held-out digits, and the share of right ones."""
         images, labels = held_out()
         answers = predict(loaded, images)
         return Answer(
@@ -53,7 +53,7 @@ class Digits(Kind):
 
 
 def train(folder: Path, seed: int = 0) -> Any:
-    """Train the classifier and save it as a model; what scikit-learn made of it."""
+    """Train the classifier, save it as a model, and return scikit-learn's classifier."""
     from safetensors.numpy import save_file
 
     neural_network = _sklearn("neural_network")
@@ -87,7 +87,7 @@ def predict(tensors: Mapping[str, Floats], images: Floats) -> npt.NDArray[np.int
 
 
 def held_out() -> tuple[Floats, npt.NDArray[np.int64]]:
-    """Images that it was not trained on, and what they show."""
+    """Images that it was not trained on, and their digits."""
     images, labels = _digits()
     return images[-_HELD_OUT:], labels[-_HELD_OUT:]
 

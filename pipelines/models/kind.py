@@ -1,4 +1,4 @@
-"""What all models have in common."""
+"""The interface of all models."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Answer:
-    """What running a model gave: equal bytes of a model give an equal checksum."""
+    """The result of running a model: equal bytes of a model give an equal checksum."""
 
     checksum: str
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """What else is worth knowing, such as the accuracy. Plain data."""
+    """Further results, such as the accuracy. Plain data."""
 
 
 class Kind(ABC):
@@ -28,9 +28,9 @@ class Kind(ABC):
 
     @abstractmethod
     def prepare(self, via: str) -> Iterator[Any]:
-        """Make the model ready on this node, and yield what is published of it.
+        """Prepare the model on this node, and yield its published form.
 
-        What must be there only for a while is removed when the iteration ends.
+        Temporary files are removed when the iteration ends.
         """
 
     @abstractmethod
@@ -43,7 +43,7 @@ class Kind(ABC):
 
 
 def parse_size(text: str) -> int:
-    """Bytes of a size as people write it: `564MB` is 564,000,000, `1GiB` is 2**30.
+    """The bytes of a size such as `564MB`, which is 564,000,000, or `1GiB`, which is 2**30.
 
     >>> parse_size("564MB"), parse_size("1.5KiB"), parse_size("0")
     (564000000, 1536, 0)

@@ -1,4 +1,4 @@
-"""Which model a text such as `synthetic:564MB` means."""
+"""The models of texts such as `synthetic:564MB`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pipelines.models.speech import Speech
 
 
 def kind_of(text: str) -> Kind:
-    """The kind that a text means; ConfigError, before anything starts, if it means none.
+    """The kind of model of a text. Raises ConfigError, before anything starts, if there is none.
 
     >>> kind_of("memory:64MB")
     Memory(size=64000000, seed=0)

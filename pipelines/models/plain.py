@@ -1,4 +1,4 @@
-"""Models of which nothing is known but their bytes: loading reads all, running is a checksum."""
+"""Models with unknown contents: loading reads all bytes, running computes a checksum."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Words = npt.NDArray[np.uint64]
 
 
 class Plain(Kind):
-    """A model as bytes: `load` folds all of them, `run` makes the checksum of that."""
+    """A model as bytes: `load` sums all of them, `run` makes a checksum of the sums."""
 
     def load(self, model: Model) -> dict[str, Words]:
         """Sums over all bytes of each part; this reads every one of them."""
@@ -41,12 +41,12 @@ class Plain(Kind):
 
 @dataclass(frozen=True)
 class Files(Plain):
-    """A file or a folder that is on the Download task's node."""
+    """A file or a folder on the Download task's node."""
 
     path: str
 
     def prepare(self, via: str) -> Iterator[Any]:
-        """Its path as it is."""
+        """Yield its path."""
         yield Path(self.path)
 
 
@@ -58,11 +58,11 @@ class Synthetic(Plain):
     seed: int = 0
 
     def prepare(self, via: str) -> Iterator[Any]:
-        """The folder, made where there is none."""
+        """Yield the folder, and make it if it does not exist."""
         yield self.folder()
 
     def folder(self) -> Path:
-        """Where it is."""
+        """Its folder."""
         return cached(f"synthetic-{self.size}-{self.seed}", self._make)
 
     def _make(self, folder: Path) -> None:
@@ -85,7 +85,7 @@ class Memory(Plain):
     seed: int = 0
 
     def prepare(self, via: str) -> Iterator[Any]:
-        """The array, filled block by block."""
+        """Yield the array, filled block by block."""
         array = np.empty(self.size, np.uint8)
         random = np.random.Generator(np.random.SFC64(self.seed))
         for at in range(0, self.size, _BLOCK):
@@ -96,12 +96,12 @@ class Memory(Plain):
 
 @dataclass(frozen=True)
 class Bucket(Plain):
-    """Objects below `s3://bucket/prefix`: named as they are via s3, else downloaded first."""
+    """Objects below `s3://bucket/prefix`: named by their URL for `s3`, else downloaded first."""
 
     url: str
 
     def prepare(self, via: str) -> Iterator[Any]:
-        """The URL, or a folder with what it names; the folder is there while it is published."""
+        """Yield the URL, or a folder with its objects, which exists while it is published."""
         if via == "s3":
             yield self.url
             return
@@ -125,7 +125,7 @@ class Bucket(Plain):
 
 
 def parts(model: Model) -> Mapping[str, memoryview]:
-    """The bytes of a model by name: its files, or all in one."""
+    """The bytes of a model by name: its files, or all in one part."""
     if model.layout.kind in ("folder", "file"):
         return model.files
     return {"": model.buffer}
@@ -134,8 +134,8 @@ def parts(model: Model) -> Mapping[str, memoryview]:
 def fold(view: memoryview | bytes) -> Words:
     """The sum of the 64-bit words of each 8 KiB, by NumPy: about the speed of memory.
 
-    A changed, missing or moved byte shows, but for words that change places within 8 KiB. The last
-    bytes that fill no word, and their number, follow.
+    A changed, missing or moved byte changes the sums, except if words change places within 8 KiB.
+    The last bytes that fill no word, and their number, follow.
     """
     data = np.frombuffer(view, np.uint8)
     whole = len(data) // _FOLDED * _FOLDED

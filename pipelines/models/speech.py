@@ -1,8 +1,8 @@
 """Speech2Text with random weights of the real medium configuration, about 564 MB in two formats.
 
-The configuration is that of s2t-medium-librispeech-asr, the model of the published experiment. Its
-folder has the weights as safetensors and in PyTorch's own format, as that had. What is loaded are
-the tensors where they lie in the model; a folder of real weights is published by its path.
+The configuration is that of s2t-medium-librispeech-asr, the model of the published experiment. Like
+that model's folder, it has the weights as safetensors and in PyTorch's own format. The tensors are
+loaded in place. A folder of real weights is published by its path.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ class Speech(Kind):
     seed: int = 0
 
     def prepare(self, via: str) -> Iterator[Any]:
-        """The folder, made where there is none: a few seconds."""
+        """Yield the folder, and make it in a few seconds if it does not exist."""
         _packages()
         yield cached(f"speech-{self.seed}", self._make)
 
     def load(self, model: Model) -> Any:
-        """The network on the tensors in place; the PyTorch file is not read: it is the same."""
+        """The network over the tensors in place; the PyTorch file, which is equal, is not read."""
         torch, transformers = _packages()
         config = transformers.Speech2TextConfig(**json.loads(bytes(model.files["config.json"])))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the tensors are read-only, and stay so
+            warnings.simplefilter("ignore")  # the tensors stay read-only
             weights = {name: torch.from_numpy(tensor) for name, tensor in model.tensors().items()}
         network = transformers.Speech2TextForConditionalGeneration.from_pretrained(
             None, config=config, state_dict=weights

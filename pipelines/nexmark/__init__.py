@@ -1,8 +1,8 @@
-"""Nexmark: questions to the stream of an auction house, as streams of Oka.
+"""Nexmark: queries of an auction house, as streams of Oka.
 
-Persons register, put things up for auction and bid. Each query is a function of the tables
-(`source.Tables`) that gives a stream, once per record and once over columns: `stateless`,
-`windows`, `totals`, `ranking`, `joins`. `queries` lists them and those that are not written.
+Persons register, offer items at auctions, and bid. Each query is a function of the tables
+(`source.Tables`) that returns a stream, in one version per record and one over columns:
+`stateless`, `windows`, `totals`, `ranking`, `joins`. `queries` lists them, and the missing ones.
 Events come from the published generator (`events`), or from files that it wrote.
 
     oka run pipelines/nexmark/run.py query=q5 api=columnar events=1000000

@@ -1,7 +1,7 @@
 """Nexmark's events: persons, auctions and bids, from the published generator or from files.
 
-The generator is a program of its own, `rust/nexmark`, which `make nexmark` builds; it is not in the
-installed package. Files that were written once need neither.
+The generator is the program `rust/nexmark`, which `make nexmark` builds; it is not in the installed
+package. Files, once written, do not need it.
 """
 
 from __future__ import annotations
@@ -27,13 +27,12 @@ Kind = Literal["person", "auction", "bid"]
 
 @dataclass(frozen=True)
 class Events:
-    """The first `events` events, of which each fiftieth is a person and three are auctions.
+    """The first `events` events. Of fifty events, one is a person and three are auctions.
 
-    `rate` of them are one second of event time. Of each kind they are in the order of their times,
-    but that `disorder` of them which follow one another are shuffled; 1 is none. Tasks share out
-    blocks of `block` events of one kind.
-
-    Event n follows from n alone, so that a task begins anywhere, and all runs have the same.
+     `rate` events are one second of event time. Events of a kind are in the order of their times,
+    but groups of `disorder` consecutive ones are shuffled; 1: none. Tasks divide blocks of `block`
+    events of one kind among them. Event n follows from n alone, so that a task can begin anywhere,
+    and all runs have the same events.
     """
 
     events: int
@@ -41,7 +40,7 @@ class Events:
     disorder: int = 1
     block: int = 4096
     folder: str | None = None
-    """Where files of them are, by `write`; None makes them anew in each task."""
+    """The folder of their files, made by `write`; None: each task generates its events."""
 
     def __post_init__(self) -> None:
         check_integer("events", self.events, 0)
@@ -50,7 +49,7 @@ class Events:
 
     @classmethod
     def read(cls, folder: str | Path) -> Events:
-        """Those that are in the files of a folder; raises ConfigError where there are none."""
+        """The events in the files of a folder. Raises ConfigError if there are none."""
         pyarrow = import_pyarrow("Nexmark's files")
         path = _file(folder, "bid")
         if not path.exists():
@@ -67,7 +66,7 @@ class Events:
         return cls(**numbers, folder=str(Path(folder).absolute()))
 
     def write(self, folder: str | Path) -> Events:
-        """Write a file of Arrow IPC for each kind, whole or not at all; gives what reads them."""
+        """Write a file of Arrow IPC for each kind, whole or not at all; the events in them."""
         pyarrow = import_pyarrow("Nexmark's files")
         Path(folder).mkdir(parents=True, exist_ok=True)
         told = {name: str(getattr(self, name)) for name in _NUMBERS}
@@ -82,22 +81,22 @@ class Events:
         return type(self).read(folder)
 
     def batches(self, kind: Kind, first: int, step: int) -> Iterator[pa.RecordBatch]:
-        """Of the blocks of a kind each `step`-th, from number `first` on."""
+        """Every `step`-th block of a kind, from number `first` on."""
         return (self._generated if self.folder is None else self._filed)(kind, first, step)
 
     def out_of_orderness(self, kind: Kind) -> timedelta:
-        """How far an event may be behind those in front of it."""
+        """How much earlier an event may be than one before it."""
         if self.disorder == 1:
             return timedelta(0)
         return self.time_of(self.disorder * EVERY // OF_EVERY[kind] + EVERY)
 
     @property
     def longest_auction(self) -> timedelta:
-        """No auction takes longer."""
+        """The longest duration of an auction."""
         return 2 * self.time_of(_IN_FLIGHT * EVERY // OF_EVERY["auction"] + 1)
 
     def time_of(self, events: int) -> timedelta:
-        """The event time of so many events of all kinds, or a little more: times are rounded."""
+        """The event time of so many events of all kinds, rounded up."""
         return timedelta(milliseconds=1000 * events // self.rate + 2)
 
     def _filed(self, kind: Kind, first: int, step: int) -> Iterator[pa.RecordBatch]:
@@ -125,7 +124,7 @@ class Events:
 
 
 def program() -> Path:
-    """The generator; raises ConfigError where it is not built."""
+    """The generator. Raises ConfigError if it is not built."""
     path = Path(os.environ.get("OKA_NEXMARK", ROOT / "target" / "release" / "oka-nexmark"))
     if not path.exists():
         hint = "`make nexmark` builds it in a checkout; the environment's OKA_NEXMARK names another"
@@ -134,7 +133,7 @@ def program() -> Path:
 
 
 def _columns(kind: Kind, rows: int, stream: IO[bytes]) -> pa.RecordBatch:
-    """The next block of a stream, whose buffers become columns as they are."""
+    """The next block of a stream, whose buffers become columns without a copy."""
     pyarrow = import_pyarrow("Nexmark's events")
     numbers, texts = COLUMNS[kind]
     columns: list[Any] = []
@@ -150,7 +149,7 @@ def _columns(kind: Kind, rows: int, stream: IO[bytes]) -> pa.RecordBatch:
 
 
 def _read(stream: IO[bytes], size: int) -> bytes:
-    """So many bytes: columns are not looked at again, and must not end before their rows do."""
+    """Read so many bytes. Raises an error at an early end, since columns are not checked again."""
     found = stream.read(size)
     if len(found) < size:
         raise RuntimeError("Nexmark's generator ended in the middle of a block")
@@ -179,14 +178,13 @@ COLUMNS: dict[Kind, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     "bid": (("auction", "bidder", "price", "date_time"), ("channel", "url", "extra")),
 }
-"""The columns of a kind, those of numbers in front of those of texts, as the generator writes them;
-times are in milliseconds since 1970."""
+"""The columns of a kind, numbers before texts; times are in milliseconds since 1970."""
 
 KINDS: tuple[Kind, ...] = ("person", "auction", "bid")
 EVERY = 50
 OF_EVERY: dict[Kind, int] = {"person": 1, "auction": 3, "bid": 46}
-"""How many of `EVERY` events are of a kind."""
+"""The number of events of a kind in `EVERY` events."""
 _NUMBERS = ("events", "rate", "disorder", "block")
 _IN_FLIGHT = 100
-"""Auctions that are open at once, as the generator has it."""
+"""Auctions that are open at once in the generator."""
 ROOT = Path(__file__).parents[2]

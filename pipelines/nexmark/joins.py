@@ -1,4 +1,4 @@
-"""Nexmark's queries of two streams: who sells, what is sold, and what is offered for it."""
+"""Nexmark's queries of two streams: persons, auctions and bids."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ AN_HOUR = timedelta(hours=1)
 
 
 def q3(tables: Tables) -> Stream[Any]:
-    """Who sells in Oregon, Idaho or California what is of one category, and what it is.
+    """Sellers from Oregon, Idaho or California in one category, with their auctions.
 
-    The benchmark joins them however far apart they are. Here they are at most an hour apart, so
-    that what is kept does not grow for ever.
+     The benchmark joins records of any distance in time. Here they are at most an hour apart, so
+    that the state does not grow for ever.
     """
     auctions = tables.auctions("id", "seller", "category", "date_time")
     persons = tables.persons("id", "name", "city", "state", "date_time")
@@ -43,12 +43,12 @@ def q3_columns(tables: Tables) -> Stream[Any]:
 
 
 def of_category_10(auctions: pa.RecordBatch) -> pa.RecordBatch:
-    """The auctions that `q3` and `q20` ask for."""
+    """The auctions of `q3` and `q20`."""
     return auctions.filter(auctions["category"].to_numpy() == 10)
 
 
 def of_near_states(persons: pa.RecordBatch) -> pa.RecordBatch:
-    """Who is in one of the states that `q3` asks for."""
+    """The persons in one of the states of `q3`."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -56,12 +56,12 @@ def of_near_states(persons: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def seller_and_auction(auction: dict[str, Any], person: dict[str, Any]) -> dict[str, Any]:
-    """What `q3` tells of both."""
+    """A result of `q3` from both records."""
     return {**{name: person[name] for name in ("name", "city", "state")}, "id": auction["id"]}
 
 
 def q4(tables: Tables) -> Stream[Any]:
-    """The mean price that things of each category were sold for."""
+    """The mean price at which items of each category were sold."""
     bids = valid_bids(tables).map(lambda bid: (bid["auction"], bid["category"], bid["price"]))
     sold = bids.key_by(0, 1).max(2, emit="final")
     prices = sold.map(lambda each: (each[0][1], each[1])).key_by(0).mean(1, emit="final")
@@ -77,10 +77,10 @@ def q4_columns(tables: Tables) -> Stream[Any]:
 
 
 def q8(tables: Tables) -> Stream[Any]:
-    """Who put something up for auction in the ten seconds in which they came.
+    """Persons who opened an auction within the ten seconds in which they registered.
 
-    Persons are read faster than auctions, of which there are three times as many, and would wait
-    for them, more the longer the job: each as a dict, which a checkpoint encodes.
+     Persons are read faster than auctions, of which there are three times as many. They would wait
+    for auctions, in growing numbers, each as a dict that a checkpoint encodes.
     """
     both = tables.together()
     persons = both.persons("id", "name", "date_time")
@@ -105,19 +105,19 @@ def q8_columns(tables: Tables) -> Stream[Any]:
 
 
 def with_starts(pairs: pa.RecordBatch) -> pa.RecordBatch:
-    """The windows that persons are in."""
+    """The windows of persons."""
     starts = pairs["date_time"].to_numpy() // 10_000 * 10_000
     return pairs.select(["id", "name"]).append_column("starttime", starts)
 
 
 def person_of(person: dict[str, Any], _auction: dict[str, Any]) -> dict[str, Any]:
-    """Who it is, and the window in which both are."""
+    """The person, and the window of both records."""
     start = person["date_time"] // 10_000 * 10_000
     return {"id": person["id"], "name": person["name"], "starttime": start}
 
 
 def q9(tables: Tables) -> Stream[Any]:
-    """The bid that won each auction: the highest, and of equal ones the first."""
+    """The winning bid of each auction: the highest, and the first of equal ones."""
     bids = valid_bids(tables, "item_name", "seller", "reserve")
     return bids.key_by("auction").reduce(winner, emit="final")
 
@@ -140,7 +140,7 @@ def winners(bids: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def q13(tables: Tables) -> Stream[Any]:
-    """Bids with what a table on the side has for a part of their auction's number."""
+    """Bids joined with a side table, by a part of their auction's number."""
     bids = tables.bids("auction", "bidder", "price", "date_time")
     return bids.lookup_join(
         SIDE, lambda bid: bid["auction"] % len(SIDE), lambda bid, value: bid | {"value": value}
@@ -154,12 +154,12 @@ def q13_columns(tables: Tables) -> Stream[Any]:
 
 
 def with_places(bids: pa.RecordBatch) -> pa.RecordBatch:
-    """The keys of the table on the side."""
+    """The keys of the side table."""
     return bids.append_column("place", bids["auction"].to_numpy() % len(SIDE))
 
 
 def q20(tables: Tables) -> Stream[Any]:
-    """Bids for things of one category, with what is known of them; at most an hour apart."""
+    """Bids for items of one category, with the item; at most an hour apart."""
     bids = tables.bids("auction", "bidder", "price", "date_time")
     auctions = tables.auctions("id", "item_name", "seller", "category", "date_time")
     of_category = auctions.filter(lambda auction: auction["category"] == 10)
@@ -179,12 +179,12 @@ def q20_columns(tables: Tables) -> Stream[Any]:
 
 
 def with_item(bid: dict[str, Any], auction: dict[str, Any]) -> dict[str, Any]:
-    """The bid with what is known of the thing."""
+    """The bid with its item."""
     return bid | {name: auction[name] for name in ("item_name", "seller", "category")}
 
 
 def valid_bids(tables: Tables, *more: str) -> Stream[Any]:
-    """Bids that came while their auction was open, with its category and more of it."""
+    """Bids within the time of their auction, with fields of the auction."""
     wanted = ("category", *more)
     auctions = tables.auctions("id", "date_time", "expires", *wanted)
     bids = tables.bids("auction", "bidder", "price", "date_time")
@@ -211,7 +211,7 @@ def valid_bid_rows(tables: Tables, of_bid: Sequence[str], of_auction: Sequence[s
 
 
 def in_time_rows(pairs: pa.RecordBatch) -> pa.RecordBatch:
-    """The bids that came while their auction was open, with their own times."""
+    """The bids within the time of their auction, with their own times."""
     in_time = pairs["date_time_right"].to_numpy() <= pairs["expires"].to_numpy()
     names = {"date_time": "begins", "date_time_right": "date_time"}
     return pairs.filter(in_time).rename_columns(

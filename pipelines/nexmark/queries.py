@@ -16,7 +16,7 @@ Ask = Callable[[Tables], Stream[Any]]
 
 @dataclass(frozen=True)
 class Query:
-    """The ways in which a query is written; the results are the same."""
+    """The versions of a query; the results are equal."""
 
     per_record: Ask
     columnar: Ask
@@ -27,7 +27,7 @@ class Query:
 
 
 def query(name: str) -> Query:
-    """The query of this name; raises GraphError where there is none, and says why."""
+    """The query of this name. Raises GraphError with the reason if there is none."""
     found = QUERIES.get(name)
     if found is None:
         reason = f": {MISSING[name]}" if name in MISSING else f", expected one of {NAMES}"

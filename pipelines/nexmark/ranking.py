@@ -1,4 +1,4 @@
-"""Nexmark's queries for the first bids in an order, and how rows are ranked."""
+"""Nexmark's queries for the first bids in an order, and the ranking of rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def q18(tables: Tables) -> Stream[Any]:
-    """The last bid of each bidder for each auction; of several at one time, the highest."""
+    """The last bid of each bidder for each auction; of several at one time the highest."""
     return tables.bids(*BID).key_by("bidder", "auction").reduce(later, emit="final")
 
 
@@ -69,7 +69,7 @@ def with_rank_numbers(best: pa.RecordBatch) -> pa.RecordBatch:
 def first_rows(
     rows: pa.RecordBatch, keys: Sequence[str], order: Sequence[tuple[str, str]], most: int = 1
 ) -> pa.RecordBatch:
-    """Of rows with equal keys the first ones in an order, such as `[("price", "descending")]`."""
+    """The first rows of each key in an order, such as `[("price", "descending")]`."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -79,7 +79,7 @@ def first_rows(
 
 
 def ranks(rows: pa.RecordBatch, keys: Sequence[str]) -> NDArray[np.int64]:
-    """The place of each row among those with its keys, from 1 on; they are behind each other."""
+    """The rank of each row among those with its keys, from 1 on; rows are sorted by key."""
     import numpy as np
 
     begins = np.ones(len(rows), dtype=bool)
@@ -92,4 +92,4 @@ def ranks(rows: pa.RecordBatch, keys: Sequence[str]) -> NDArray[np.int64]:
 
 BID = ("auction", "bidder", "price", "date_time")
 HIGHEST = [("price", "descending"), ("date_time", "ascending"), ("bidder", "ascending")]
-"""The order of bids for one thing."""
+"""The order of bids for one item."""

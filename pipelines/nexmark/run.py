@@ -22,9 +22,9 @@ def pipeline(
     folder: str | None = None,
     output: str | None = None,
 ) -> Pipeline:
-    """The query over so many events, or those in a folder's files; results go to `output`.
+    """The query over so many events, or those in a folder's files. Results go to `output`.
 
-    Without it they are only counted.
+    Without `output` they are only counted.
     """
     chosen = Events(events, rate, disorder) if folder is None else Events.read(folder)
     results = query_of(query).of(Tables(chosen, api))

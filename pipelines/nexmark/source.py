@@ -1,4 +1,4 @@
-"""The source of Nexmark's events: columns, or a dict for each."""
+"""The source of Nexmark's events: columns, or dicts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Api = Literal["per_record", "columnar"]
 
 
 class Nexmark(SourceOperator[Any]):
-    """Those columns of all events of a kind that are named; all, where none is.
+    """The named columns of all events of a kind; without names, all columns.
 
     They come as `pyarrow.RecordBatch`es, or with `api="per_record"` as a dict for each event;
     `rate` is events of this kind per second over all tasks.
@@ -51,11 +51,11 @@ class Nexmark(SourceOperator[Any]):
 
     @property
     def properties(self) -> Properties:
-        """Its rate, whether records are columns, and that they are there."""
+        """Its rate, whether records are columns, and that it never waits."""
         return Properties(rate=self.rate, emits_columns=self.api == "columnar", never_waits=True)
 
     def validate_here(self) -> None:
-        """Fail if there is nothing that makes or has them."""
+        """Raise ConfigError without a generator or files."""
         import_pyarrow("Nexmark")
         if self.events.folder is None:
             program()
@@ -75,7 +75,7 @@ class Nexmark(SourceOperator[Any]):
 class Tables:
     """The streams that queries read: `tables.bids("auction", "price")` are two columns of bids.
 
-    Where "date_time" is among them, they have event time.
+    If "date_time" is one of them, the stream has event time.
     """
 
     def __init__(self, events: Events, api: Api) -> None:
@@ -84,21 +84,21 @@ class Tables:
         self._max_drift: timedelta | None = None
 
     def together(self) -> Tables:
-        """The same, of which none is read more than half a million events in front of another."""
+        """The same tables, none of which is read over half a million events ahead of another."""
         aligned = copy(self)
         aligned._max_drift = self.events.time_of(_AHEAD)
         return aligned
 
     def persons(self, *columns: str) -> Stream[Any]:
-        """Those who sell and bid."""
+        """The persons, who sell and bid."""
         return self._stream("person", columns)
 
     def auctions(self, *columns: str) -> Stream[Any]:
-        """What is sold, by whom and until when."""
+        """The auctions, with item, seller and end."""
         return self._stream("auction", columns)
 
     def bids(self, *columns: str) -> Stream[Any]:
-        """Who offers how much for what."""
+        """The bids, with bidder, price and auction."""
         return self._stream("bid", columns)
 
     def _stream(self, kind: Kind, columns: tuple[str, ...]) -> Stream[Any]:
@@ -112,6 +112,8 @@ class Tables:
 
 
 _AHEAD = 500_000
-"""Events of all kinds: sources that make dicts take some 50 ms to read so far, much longer than the
-master takes to let them go on. Columns come ten times as fast, and would wait for it.
+"""In events of all kinds.
+
+Sources of dicts read so many in some 50 ms, much longer than the master needs to let them go on.
+Columns are ten times as fast, and would wait for it.
 """

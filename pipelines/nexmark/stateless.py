@@ -1,4 +1,4 @@
-"""Nexmark's queries that look at one bid at a time."""
+"""Nexmark's queries of single bids."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BID = ("auction", "bidder", "price", "date_time", "extra")
 
 
 def q0(tables: Tables) -> Stream[Any]:
-    """Every bid, as it is: what it costs to read and write."""
+    """Every bid, unchanged: the cost of reading and writing."""
     return tables.bids(*BID)
 
 
@@ -47,17 +47,17 @@ def q2_columns(tables: Tables) -> Stream[Any]:
 
 
 def of_each_123rd(bids: pa.RecordBatch) -> pa.RecordBatch:
-    """Those whose auction's number is divided by 123."""
+    """The bids whose auction's number is divisible by 123."""
     return bids.filter(bids["auction"].to_numpy() % 123 == 0)
 
 
 def q14(tables: Tables) -> Stream[Any]:
-    """Bids of a middling price in euros, by day or night, and how often "c" is in their text."""
+    """Bids of a medium price in euros, by day or night, with the number of "c" in their text."""
     return tables.bids(*BID).flat_map(calculated)
 
 
 def calculated(bid: dict[str, Any]) -> list[dict[str, Any]]:
-    """What `q14` makes of a bid."""
+    """The result of `q14` for a bid."""
     price = EURO * bid["price"]
     if not 1_000_000 < price < 50_000_000:
         return []
@@ -73,7 +73,7 @@ def q14_columns(tables: Tables) -> Stream[Any]:
 
 
 def calculated_columns(bids: pa.RecordBatch) -> pa.RecordBatch:
-    """What `q14` makes of bids."""
+    """The results of `q14` for bids."""
     import numpy as np
     import pyarrow.compute as pc
 
@@ -87,7 +87,7 @@ def calculated_columns(bids: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def q21(tables: Tables) -> Stream[Any]:
-    """Bids with the number of their channel: of a known one, or what their address says."""
+    """Bids with the number of their channel: a known one, or the one in their URL."""
     return tables.bids("auction", "bidder", "price", "channel", "url").flat_map(with_channel)
 
 
@@ -119,13 +119,13 @@ def with_channel_columns(bids: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def q22(tables: Tables) -> Stream[Any]:
-    """Bids with the folders of their addresses."""
+    """Bids with the folders of their URLs."""
     wanted = tables.bids("auction", "bidder", "price", "channel", "url")
     return wanted.map(lambda bid: {**without(bid, "url"), **folders(bid["url"])})
 
 
 def folders(url: str) -> dict[str, str]:
-    """The parts of an address that `q22` wants."""
+    """The parts of a URL for `q22`."""
     return dict(zip(("dir1", "dir2", "dir3"), url.split("/")[3:6], strict=True))
 
 
@@ -136,7 +136,7 @@ def q22_columns(tables: Tables) -> Stream[Any]:
 
 
 def with_folders(bids: pa.RecordBatch) -> pa.RecordBatch:
-    """The bids with the folders of their addresses."""
+    """The bids with the folders of their URLs."""
     import pyarrow.compute as pc
 
     parts = pc.split_pattern(bids["url"], "/", max_splits=6)
@@ -152,7 +152,7 @@ def without(record: dict[str, Any], *names: str) -> dict[str, Any]:
 
 
 EURO = 0.908
-"""Of a dollar."""
+"""Euros for a dollar."""
 HOUR = 3_600_000
 CHANNELS = {"apple": "0", "google": "1", "facebook": "2", "baidu": "3"}
 CHANNEL_ID = re.compile("(?:&|^)channel_id=(?P<id>[^&]*)")

@@ -15,7 +15,7 @@ A_DAY = timedelta(days=1)
 
 
 def q15(tables: Tables) -> Stream[Any]:
-    """Bids of each day by price, who made them and for how many auctions."""
+    """Bids, bidders and auctions of each day, by price."""
     bids = tables.bids("auction", "bidder", "price", "date_time")
     days = bids.key_by(lambda bid: bid["date_time"] // DAY).window(Tumbling(A_DAY))
     return days.aggregate(all=Statistics()).map(lambda day: {"day": day[0], **day[1]["all"]})
@@ -52,7 +52,7 @@ def q16_columns(tables: Tables) -> Stream[Any]:
 
 
 def with_parts(bids: pa.RecordBatch) -> pa.RecordBatch:
-    """The bids with their days, and who and what of each rank; null where it is another."""
+    """The bids with their days, and bidder and auction for each rank; null for other ranks."""
     import numpy as np
     import pyarrow as pa
 
@@ -74,14 +74,14 @@ def with_minute(found: pa.RecordBatch) -> pa.RecordBatch:
 
 
 class Statistics(Accumulator[Any, Any, Any]):
-    """Bids, bidders and auctions: of all bids, and of each of three ranks of their prices."""
+    """Numbers of bids, bidders and auctions: in total, and for each of three ranks of prices."""
 
     def create(self) -> list[list[Any]]:
-        """Of all and of each rank: bids, bidders, auctions."""
+        """Bids, bidders and auctions, in total and for each rank."""
         return [[0, set(), set()] for _ in range(4)]
 
     def add(self, so_far: list[list[Any]], bid: dict[str, Any]) -> list[list[Any]]:
-        """Take a bid in, for all and for its rank."""
+        """Add a bid, in total and for its rank."""
         for each in (so_far[0], so_far[rank(bid["price"])]):
             each[0] += 1
             each[1].add(bid["bidder"])
@@ -89,11 +89,11 @@ class Statistics(Accumulator[Any, Any, Any]):
         return so_far
 
     def merge(self, one: list[list[Any]], other: list[list[Any]]) -> list[list[Any]]:
-        """What both have."""
+        """The union of both."""
         return [[a[0] + b[0], a[1] | b[1], a[2] | b[2]] for a, b in zip(one, other, strict=True)]
 
     def finish(self, so_far: list[list[Any]]) -> dict[str, int]:
-        """How many there are, by name."""
+        """The numbers, by name."""
         found: dict[str, int] = {}
         for part, (bids, bidders, auctions) in zip(PARTS, so_far, strict=True):
             found |= {
@@ -108,7 +108,7 @@ class Last(Accumulator[Any, int, int]):
     """The time of the last bid."""
 
     def create(self) -> int:
-        """Before all."""
+        """The lowest time."""
         return 0
 
     def add(self, so_far: int, bid: dict[str, Any]) -> int:
@@ -122,7 +122,7 @@ class Last(Accumulator[Any, int, int]):
 
 
 def q17(tables: Tables) -> Stream[Any]:
-    """Bids of each auction and day, by price, with the least and the greatest, mean and sum."""
+    """Bids of each auction and day, by price, with lowest and highest price, mean and sum."""
     bids = tables.bids("auction", "price", "date_time").map(with_ranks)
     days = bids.key_by("auction").window(Tumbling(A_DAY), time="date_time", unit="ms")
     return days.aggregate(**OF_AUCTIONS).map(
@@ -154,7 +154,7 @@ def with_rank_columns(bids: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def with_day(found: pa.RecordBatch) -> pa.RecordBatch:
-    """The day in place of the window that it is."""
+    """The day instead of the window."""
     days = found["window_start"].to_numpy() // DAY
     return found.drop_columns(["window_start", "window_end"]).append_column("day", days)
 

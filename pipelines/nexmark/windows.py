@@ -17,10 +17,10 @@ TWO_SECONDS = timedelta(seconds=2)
 
 
 def q5(tables: Tables) -> Stream[Any]:
-    """Every two seconds, the auctions that had the most bids in the last ten.
+    """Every two seconds, the auctions with the most bids in the last ten seconds.
 
-    Counts of a window come when it is complete. What has the most is found among those of its
-    task's batch first; then all that are left of one window meet in one task.
+     Counts of a window come when it is complete. First the highest counts of each batch are found;
+    then the remaining ones of a window meet in one task.
     """
     bids = tables.bids("auction", "date_time")
     counts = bids.key_by("auction").window(Sliding(TEN_SECONDS, TWO_SECONDS)).count()
@@ -29,7 +29,7 @@ def q5(tables: Tables) -> Stream[Any]:
 
 
 def q5_columns(tables: Tables) -> Stream[Any]:
-    """As `q5`; from the few that are left on, records."""
+    """As `q5`; the few remaining rows become records."""
     bids = tables.bids("auction", "date_time")
     counts = bids.key_by("auction").window(Sliding(TEN_SECONDS, TWO_SECONDS)).count()
     some = counts.map_batches(lambda batch: highest_rows(batch, batch["window_end"], "count"))
@@ -37,8 +37,8 @@ def q5_columns(tables: Tables) -> Stream[Any]:
 
 
 def hottest(counts: Stream[Any]) -> Stream[Any]:
-    """Of the counts of each window, those that are the highest."""
-    # They all end when the window does. What ends there is in the last slide before.
+    """The highest counts of each window."""
+    # All counts of a window end with it, so their last instant is in the last slide before its end.
     windows = counts.key_by("window_end").window(
         Tumbling(TWO_SECONDS), time=lambda count: count["window_end"] - 1, unit="ms"
     )
@@ -48,19 +48,19 @@ def hottest(counts: Stream[Any]) -> Stream[Any]:
 def best_counts(
     _key: int, counts: list[dict[str, Any]], _start: int, _end: int
 ) -> list[dict[str, Any]]:
-    """Those that are the highest, as `q5` tells them."""
+    """The highest counts, as results of `q5`."""
     best = highest(counts, "window_end", "count")
     return [{"auction": each["auction"], "num": each["count"]} for each in best]
 
 
 def q7(tables: Tables) -> Stream[Any]:
-    """The highest bids of each ten seconds, found among those of each batch first."""
+    """The highest bids of each ten seconds; first those of each batch are found."""
     bids = tables.bids("auction", "bidder", "price", "date_time")
     return highest_bids(bids.map_batches(lambda batch: highest(batch, window_of, "price")))
 
 
 def q7_columns(tables: Tables) -> Stream[Any]:
-    """As `q7`; from the few that are left on, records."""
+    """As `q7`; the few remaining rows become records."""
     bids = tables.bids("auction", "bidder", "price", "date_time")
     return highest_bids(bids.map_batches(highest_bid_rows).to_records())
 
@@ -74,23 +74,23 @@ def highest_bids(bids: Stream[Any]) -> Stream[Any]:
 def best_bids(
     _key: int, bids: list[dict[str, Any]], _start: int, _end: int
 ) -> list[dict[str, Any]]:
-    """Those of a window that are the highest."""
+    """The highest bids of a window."""
     return highest(bids, window_of, "price")
 
 
 def highest_bid_rows(bids: pa.RecordBatch) -> pa.RecordBatch:
-    """The highest of each window in a batch."""
+    """The highest bids of each window in a batch."""
     return highest_rows(bids, bids["date_time"].to_numpy() // 10_000, "price")
 
 
 def window_of(bid: dict[str, Any]) -> int:
-    """The ten seconds that it is in, since 1970."""
+    """The number of its ten seconds since 1970."""
     time: int = bid["date_time"]
     return time // 10_000
 
 
 def q11(tables: Tables) -> Stream[Any]:
-    """How many bids each bidder made in one go, without ten seconds of pause."""
+    """The number of bids of each bidder without a pause of ten seconds."""
     bids = tables.bids("bidder", "date_time")
     counts = bids.key_by("bidder").window(Session(TEN_SECONDS)).count()
     return counts.map(lambda count: dict(zip(SESSION, count, strict=True)))
@@ -104,7 +104,7 @@ def q11_columns(tables: Tables) -> Stream[Any]:
 
 
 def highest(records: Iterable[dict[str, Any]], group: Any, value: str) -> list[dict[str, Any]]:
-    """Those that have the highest value of their group, which a field or a function tells."""
+    """The records with the highest value of their group; a field or a function gives the group."""
     best: dict[Any, list[dict[str, Any]]] = {}
     for record in records:
         key = group(record) if callable(group) else record[group]
@@ -117,7 +117,7 @@ def highest(records: Iterable[dict[str, Any]], group: Any, value: str) -> list[d
 
 
 def highest_rows(batch: pa.RecordBatch, group: Any, value: str) -> pa.RecordBatch:
-    """Those rows that have the highest value of their group; a batch has rows of few groups."""
+    """The rows with the highest value of their group; a batch has rows of few groups."""
     import numpy as np
 
     groups, values = np.asarray(group), np.asarray(batch[value])
