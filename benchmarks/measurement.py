@@ -28,9 +28,9 @@ class Run:
 
 @dataclass(frozen=True)
 class Traffic:
-    """What crossed the link of one host, counted at the switch; headers are included.
+    """The traffic on the link of one host, counted at the switch, headers included.
 
-    A packet is what the kernel hands over at once: up to 64 KiB, where a real wire has many frames.
+    A packet has up to 64 KiB, as the kernel passes it on; a real wire would have many frames.
     """
 
     sent_bytes: int
@@ -39,7 +39,7 @@ class Traffic:
     received_packets: int
 
     def __sub__(self, before: Traffic) -> Traffic:
-        """What crossed since then."""
+        """The traffic since then."""
         return Traffic(
             self.sent_bytes - before.sent_bytes,
             self.sent_packets - before.sent_packets,
