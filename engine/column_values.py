@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def array_of(values: Sequence[Any], kind: pa.DataType | None = None) -> pa.Array:
-    """A column of this type, or else of that of the values, which holds each of them.
+    """A column of this type, or else of the type of the values.
 
     Floats are rounded to the precision of the type. Of a struct, fields that it lacks are left out.
     Raises TypeError for values that do not fit.
@@ -147,7 +147,7 @@ def _is_exact(kind: pa.DataType, classes: set[type]) -> bool:
 
 
 def _is_other(given: pa.Array, found: pa.Array) -> bool:
-    """Whether a cast that PyArrow takes for safe has made other values of these.
+    """Whether a cast that PyArrow calls safe has changed values.
 
     It makes the day, or the time of day, of a timestamp, true of 5, and infinity of what is too far
     for a float.

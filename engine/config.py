@@ -182,7 +182,7 @@ class JobConfig:
 
     @property
     def is_private(self) -> bool:
-        """Whether nobody but the tasks of the job can send records to its tasks."""
+        """Whether only the tasks of the job can send records to its tasks."""
         return self.encryption or self.transport in ("shm", "ipc")
 
     @cached_property

@@ -1,6 +1,6 @@
-"""Writing to stdout and stderr where nothing may depend on whether anybody reads them.
+"""Writes to stdout and stderr, whether or not anybody reads them.
 
-Invariant: no call raises, and none waits longer than it is told, whatever the stream is: missing,
+Invariant: no call raises, and none waits longer than its limit, whatever the stream is: missing,
 closed, a broken or a full pipe, a full disk, or an object of the program's own.
 """
 

@@ -7,7 +7,7 @@ DISTRIBUTION = "oka-streams"
 
 
 def install_hint(extra: str) -> str:
-    """What to run where a package of the extra is missing.
+    """The command to run if a package of the extra is missing.
 
     pip sees that the distribution itself is installed, and adds the packages of the extra.
     """

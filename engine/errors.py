@@ -1,4 +1,4 @@
-"""Every exception that Oka raises, under one root, and how much of it a user sees.
+"""Every exception that Oka raises, under one root, and the parts that a user sees.
 
 A message names the value and what was expected; a `hint`, where there is one, says what to do.
 Frames of the engine are left out of what is raised and told, unless OKA_DEBUG=1 is set.
@@ -78,9 +78,9 @@ class OperatorError(EngineError):
 
 
 class WorkerLost(EngineError):
-    """A worker died: killed, out of memory, or its node went away.
+    """A worker died: killed, out of memory, or its node is gone.
 
-    `task` is what it ran, `node` where, `status` how it ended, `log` its last lines.
+    `task` is its task, `node` its node, `status` how it ended, `log` its last lines.
     """
 
     def __init__(self, task: str, node: str, status: str, log: str = "") -> None:
@@ -107,7 +107,7 @@ class JobCancelled(EngineError):
 
 
 class JobStopped(JobCancelled):
-    """The job ended behind the savepoint of this name, as somebody asked."""
+    """The job ended after the savepoint of this name, as requested."""
 
     def __init__(self, message: str, hint: str, savepoint: str) -> None:
         super().__init__(message, hint)
@@ -148,7 +148,7 @@ class StorageError(EngineError):
 
 
 def _why_lost(status: str) -> str:
-    """What a process that ended like this may have come to."""
+    """A possible reason for this end of a process."""
     if found := re.fullmatch(r"exited with status (\d+)", status):
         return f"something in it, such as os._exit({found[1]}) in a function or a library, ended it"
     if found := re.fullmatch(r"killed by (SIG\w+)", status):
@@ -206,7 +206,7 @@ def is_debugging() -> bool:
 def without_frames(function: Callable[P, R]) -> Callable[P, R]:
     """Decorate a function so that its EngineErrors, and Ctrl-C, leave it without its frames.
 
-    They keep what they came from as `__context__`, which is not printed.
+    They keep their origin as `__context__`, which is not printed.
     """
 
     @functools.wraps(function)

@@ -1,4 +1,4 @@
-"""What a way to move models has to do, and what a user may set about it."""
+"""The interface of a backend that moves models, and its settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.model import Descriptor, Fetched, Layout, Package
 
 @dataclass(frozen=True)
 class Publishing:
-    """What an operator declares that publishes models: by which way, `via`.
+    """The declaration of an operator that publishes models by the backend `via`.
 
     With `relays`, tasks hand the bytes of models to each other.
     """

@@ -29,7 +29,7 @@ class Channels:
         """Number and name."""
 
     def publish(self, package: Package, number: int, settings: Settings) -> tuple[Layout, bytes]:
-        """Write the package into the node's memory; what is written is on its way at once."""
+        """Write the package into the node's memory; each written chunk is sent at once."""
         self._wait_delivered(all_but=1)
         fill(self._node, package, self._task_id, number, relay=True)
         self._undelivered.append((number, package.name))
@@ -47,7 +47,7 @@ class Channels:
         return taken(self._node, descriptor)
 
     def finish(self) -> None:
-        """Wait until every node and every task of this node has what was published."""
+        """Wait until every node and every task of this node has the published models."""
         self._wait_delivered(all_but=0)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What cannot work is refused before any worker starts."""
+"""Refuses models that cannot work, before any worker starts."""
 
 from __future__ import annotations
 

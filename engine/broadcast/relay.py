@@ -1,13 +1,13 @@
-"""Who hands large values to whom: from ExecutionGraph + Placement to a BlobRole for each task.
+"""The paths of large values: from ExecutionGraph + Placement to a BlobRole for each task.
 
 A task that publishes models is an *origin*. On its way to the tasks that receive them, each model
 crosses the network once to each node: along a chain of *leaders*, one per node, in which every one
-passes on what it has while more comes in. On a node the leader hands the one copy to the other
-receiving tasks there, its *followers*. On its own node the origin itself leads.
+relays chunks while more come in. On a node the leader gives the one copy to the other receiving
+tasks there, its *followers*. On its own node the origin itself leads.
 
 Invariant: for each origin, every task that receives from it either leads its node, or follows the
-task that does; the chain holds every node of such a task once, but for the origin's own. Planning
-is pure: the same graph and placement give the same roles.
+task that does; the chain has every node of such a task once, except the origin's own. Planning is
+pure: the same graph and placement give the same roles.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from engine.placement.place import Placement
 
 @dataclass(frozen=True)
 class BlobRole:
-    """What one task does for the large values of its job; tasks are named by their ids."""
+    """The role of one task for the large values of its job; tasks are named by their ids."""
 
     origin: bool = False
     """Whether it publishes."""

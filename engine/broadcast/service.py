@@ -31,7 +31,7 @@ class ModelsPlan:
 
     @property
     def listeners(self) -> int:
-        """Nodes of other hosts come to a port of their own."""
+        """Nodes of other hosts connect to a port of their own."""
         return 0 if self.role is None else 1
 
     def bind(self, site: Site) -> Models:
@@ -54,7 +54,7 @@ class Models(Service):
         self._local = f"{site.folder}/{site.task}.blob"
         self._node: BlobNode | None = None
         self._names: dict[str, str] = {}
-        """What to call endpoints of others in a message."""
+        """The names of other endpoints in messages."""
         if role is not None:
             self._node = site.listen_on(
                 lambda tcp: BlobNode(
@@ -70,7 +70,7 @@ class Models(Service):
 
     @property
     def endpoints(self) -> Mapping[str, str]:
-        """Where nodes of other hosts come to, and tasks of this one."""
+        """The endpoints for nodes of other hosts, and for tasks of this one."""
         return {} if self._node is None else {_TCP: self._node.endpoint, _LOCAL: self._local}
 
     def connect(self, peers: Mapping[int, Peer]) -> None:

@@ -1,4 +1,4 @@
-"""What a worker has of models: it publishes those of its task and holds those it was sent."""
+"""The models of a worker: it publishes those of its task and keeps those that it received."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class ModelStore:
         return Descriptor(via, version, name, nothing, self._task_id, number, failure=failure)
 
     def model(self, descriptor: Descriptor) -> Model:
-        """The model that a descriptor tells of."""
+        """The model of a descriptor."""
         self._discard_dropped()
         if descriptor.failure:
             return Model(descriptor, lambda _timeout: b"")  # it raises before it fetches

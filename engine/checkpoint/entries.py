@@ -29,9 +29,9 @@ class View:
     damaged: Mapping[int, CheckpointError]
     """Entries that cannot be read, by their numbers: epochs or claims."""
     owner: Owner | None
-    """Who claimed last, where that can be read."""
+    """The last claim, if it can be read."""
     passed: list[str]
-    """Names of claims with a later claim behind them."""
+    """Names of claims that have a later claim."""
 
     def find(self, wanted: str | int) -> int:
         """The number of the epoch of this number, savepoint or damaged entry of this name."""
@@ -57,7 +57,7 @@ class View:
 
 
 class Entries:
-    """Reads and creates entries; what is read is kept, for it never changes."""
+    """Reads and creates entries; caches read entries, since they never change."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage

@@ -1,4 +1,4 @@
-"""What goes wrong with what an operator keeps, and would go wrong again: no restart helps."""
+"""Errors with an operator's state, which would come again: no restart helps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from engine.network import AggregateError, DecodeError, EncodeError, KeyExtractE
 
 
 class keeping:  # noqa: N801 - it is used as a function, and leaves no frame of contextlib's behind
-    """Make what is raised inside a CheckpointError that names the operator, unless it may pass.
+    """Turn errors inside into a CheckpointError that names the operator, unless they may pass.
 
     >>> with keeping("totals", "saved"):
     ...     raise TypeError("a lock cannot travel in a record")

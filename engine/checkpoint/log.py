@@ -34,7 +34,7 @@ class Claim:
     next_epoch: int
     """Above every epoch that was ever stored."""
     manifest: Manifest | None
-    """What it goes on from; None is the beginning."""
+    """The epoch that it goes on from; None is the beginning."""
 
 
 class CheckpointLog:
@@ -53,11 +53,11 @@ class CheckpointLog:
         self._number_of: dict[int, int] = {}  # of epochs, in the log
 
     def claim(self, resume: str | int | None = None, *, job: str = "") -> Claim:
-        """Take the job over, to go on from what `resume` names; before any task is started.
+        """Take over the job, to go on from `resume`; before any task starts.
 
         "latest" is the last epoch, or the beginning where there is none; else the name of a
-        savepoint or the number of an epoch. None is the beginning, and ConfigError where there are
-        epochs. What former drivers left half done is removed.
+        savepoint or the number of an epoch. None is the beginning, and ConfigError if there are
+        epochs. Unfinished work of former drivers is removed.
         """
         while True:
             view = self._entries.view()
@@ -155,7 +155,7 @@ class CheckpointLog:
         return list(self._entries.view().epochs.values())
 
     def damaged(self) -> dict[str, str]:
-        """What is wrong with entries that cannot be read, by their names: epochs or claims."""
+        """The damage of entries that cannot be read, by their names: epochs or claims."""
         damaged = self._entries.view().damaged
         return {entry(number): error.message for number, error in damaged.items()}
 
@@ -189,10 +189,10 @@ class CheckpointLog:
         self._sweep([number], view)
 
     def delete_all(self) -> None:
-        """Remove everything: the next driver begins anew.
+        """Remove everything: the next driver begins without state.
 
-        A driver that is still there is fenced at its next epoch: by a claim while there is a log,
-        then by what is missing in front of that epoch.
+        A driver that still runs is fenced at its next epoch: by a claim while there is a log, then
+        by the missing entries before that epoch.
         """
         claim = {"generation": 0, "base": None, "job": ""}
         while not self._entries.create(number := self._entries.last() + 1, "claim", claim):
@@ -202,15 +202,15 @@ class CheckpointLog:
         self._storage.delete([entry(number)])
 
     def _sweep(self, gone: Collection[int] = (), view: View | None = None) -> None:
-        """Remove these epochs, and what none needs or can need.
+        """Remove these epochs, and data that no epoch needs or can need.
 
-        Nobody stores any more what a driver before this one wrote. Of its own, data of later epochs
-        than the last stays, for tasks base on it what they write next, stored or not; and so does
-        all of drivers that came behind it unseen. What a damaged entry needs is not known: beside
-        one, only data of a driver that claimed behind it is removed, by that driver.
+        Data of earlier drivers that is not stored yet is never stored. Own data after the last
+        epoch stays, since tasks write changes of it next, stored or not; so does data of later,
+        unseen drivers. The needs of a damaged entry are unknown: with one, only a driver that
+        claimed after it removes data, and only its own.
         """
         view = view or self._entries.view()
-        self._storage.delete(map(entry, gone))  # first: what is half removed is no epoch
+        self._storage.delete(map(entry, gone))  # first: a half removed epoch is no epoch
         self._storage.delete(map(_marker, gone))
         self._storage.delete([*self._unneeded(view, gone), *view.passed])
 
@@ -228,14 +228,14 @@ class CheckpointLog:
         return [name for name in data if name not in needed and since <= _made_by(name) < until]
 
     def _highest_epoch(self, view: View) -> int:
-        """The highest epoch ever stored; a damaged one is known by the data beside it."""
+        """The highest epoch ever stored; data beside a damaged one shows its number."""
         epochs = set(self._number_of)
         if view.damaged:
             epochs |= {_made_by(name)[1] for name in self._storage.list("data")}
         return max(epochs, default=0)
 
     def _is_of_another(self, found: Mapping[str, Any]) -> bool:
-        """Whether an entry behind the claim is of another driver."""
+        """Whether an entry after the claim is of another driver."""
         return found["kind"] == "claim" or bool(found["generation"] != self._generation)
 
     def _fenced(self) -> Fenced:
@@ -272,7 +272,7 @@ def _resumed(resume: str | int | None, view: View) -> int | None:
 
 
 def _whole_before(base: int, view: View) -> str:
-    """A hint. The user decides: output behind an older epoch may be final."""
+    """A hint. The user decides: output after an older epoch may be final."""
     if not view.epochs:
         return "no epoch is whole: `oka checkpoint delete --all` lets the job begin anew"
     older = [each.epoch for number, each in view.epochs.items() if number < base]

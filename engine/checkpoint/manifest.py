@@ -29,7 +29,7 @@ class SnapshotFile:
 
 @dataclass(frozen=True)
 class SnapshotEntry:
-    """One task of an epoch: where its snapshot is, and what is in it."""
+    """One task of an epoch: the place and the contents of its snapshot."""
 
     vertex: str
     index: int
@@ -46,7 +46,7 @@ class SnapshotEntry:
     sinks: tuple[str, ...] = ()
     """Identities of sinks with prepared output."""
     classes: tuple[tuple[Reference, RecordClass], ...] = ()
-    """What references to classes in it stand for; from format 4 on."""
+    """The classes of its references; from format 4 on."""
 
     @property
     def bytes(self) -> int:
@@ -95,7 +95,7 @@ class Manifest:
     ended: float = 0.0
     """When its last task had written."""
     meanings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """What the state of each operator means, by its identity; from format 6 on."""
+    """The meaning of each operator's state, by its identity; from format 6 on."""
 
     @property
     def bytes(self) -> int:
@@ -123,7 +123,7 @@ class Manifest:
 
     @property
     def classes(self) -> dict[Reference, RecordClass]:
-        """What references to classes stand for in the state of all tasks."""
+        """The classes of references in the state of all tasks."""
         return {reference: each for task in self.tasks for reference, each in task.classes}
 
     def to_dict(self) -> dict[str, Any]:
@@ -144,7 +144,10 @@ def seal(kind: str, content: Mapping[str, Any]) -> bytes:
 
 
 def unseal(name: str, data: bytes) -> dict[str, Any]:
-    """What was sealed, with its `kind`; CheckpointError, naming the file, for anything else."""
+    """The sealed value, of this `kind`.
+
+    Raises CheckpointError that names the file for anything else.
+    """
     try:
         told = json.loads(data)
         checksum = told.pop("checksum")

@@ -28,7 +28,7 @@ def check_reach(url: str, seen: str, host: str, *, goes_on: bool = False) -> Non
         except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
             answered.set_exception(error)
 
-    # In a thread, since storages try for minutes where nobody answers.
+    # In a thread, since storages try for minutes without an answer.
     threading.Thread(target=ask, name="oka-reach", daemon=True).start()
     try:
         found = answered.result(_PATIENCE_SECONDS)
@@ -57,14 +57,14 @@ def check_reach(url: str, seen: str, host: str, *, goes_on: bool = False) -> Non
 
 
 def _found(storage: Storage, seen: str) -> list[str]:
-    """What is listed beside `seen`, once a file could be written and read."""
+    """The listed names besides `seen`, after a file could be written and read."""
     name = f"reach/{secrets.token_hex(8)}"
     storage.put(name, b"reached")
     try:
         storage.get(name)
         return storage.list(seen.partition("/")[0])
     finally:
-        with suppress(StorageError):  # who may write need not be allowed to delete
+        with suppress(StorageError):  # a permission to write includes none to delete
             storage.delete([name])
 
 
@@ -84,4 +84,4 @@ _LASTING = {
     "EPERM",
     "EROFS",
 }
-"""What a node that lacks a role, credentials or the folder answers, however often it is asked."""
+"""Errors of a node without a role, credentials or the folder, which stay the same."""

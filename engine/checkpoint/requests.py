@@ -27,9 +27,9 @@ class Request:
     """A request for a savepoint; with a `parallelism`, the job then goes on with that."""
 
     savepoint: str | None
-    """Its name. With an `id`, None asks for no savepoint, only whether a driver is there."""
+    """Its name. With an `id`, None asks for no savepoint, only whether a driver runs."""
     stop: Stop = "no"
-    """Whether the job ends behind it: now, or with all that it has taken in worked off."""
+    """Whether the job ends after it: now, or after all read records are processed."""
     parallelism: int | None = None
     id: str = ""
 
@@ -52,7 +52,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """What became of a request."""
+    """The result of a request."""
 
     epoch: int | None = None
     """The epoch that is the savepoint."""
@@ -91,10 +91,11 @@ class Requests:
         sleep: Callable[[float], None] = time.sleep,
         now: Callable[[], float] = time.monotonic,
     ) -> int:
-        """Put a request there and wait until it is done; the epoch that is the savepoint.
+        """Make a request and wait for its result: the epoch that is the savepoint.
 
-        Raises CheckpointError where no savepoint is made, nobody takes the request up in so many
-        seconds, or no answer comes in so many, from the first on; the request is then taken back.
+        Raises CheckpointError if no savepoint is made, no driver takes up the request within so
+        many seconds, or no answer comes within so many, from the start on; the request is then
+        taken back.
         """
         number = request.id or secrets.token_hex(8)
         taken_within = min(taken_within, answered_within)
@@ -125,7 +126,7 @@ class Requests:
             self._storage.delete([name, answer])
 
     def is_answered(self, within: float = 5.0) -> bool:
-        """Whether a driver is there that answers requests."""
+        """Whether a driver answers requests."""
         try:
             self.ask(Request(None, id=secrets.token_hex(8)), answered_within=within)
         except CheckpointError:
@@ -148,7 +149,7 @@ class Requests:
         self._storage.put(f"answers/{request.id}", seal("answer", told))
 
     def refuse_all(self, why: str) -> None:
-        """Refuse all requests not taken up, and remove answers that nobody waits for any more."""
+        """Refuse all requests not taken up, and remove answers that are no longer awaited."""
         answers = {name: self._read(name) for name in self._storage.list("answers")}
         last = time.time() - _KEPT_SECONDS
         self._storage.delete(name for name, each in answers.items() if each and each["at"] < last)

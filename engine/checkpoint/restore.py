@@ -18,12 +18,14 @@ from engine.errors import CheckpointError
 
 @dataclass(frozen=True)
 class RestoredTask:
-    """A task to be, and what it reads."""
+    """A future task, and the snapshots that it reads."""
 
     entries: tuple[SnapshotEntry, ...]
-    """Snapshots with anything for the task, in the order of vertices and indexes. The task takes
-    the keys whose hashes come to it, and the positions of the shares j for which j modulo its
-    parallelism is its index. It commits what the tasks of such indexes have prepared.
+    """Snapshots with state for the task, in the order of vertices and indexes.
+
+    The task takes the keys whose hashes it receives, and the positions of the shares j for which j
+    modulo its parallelism is its index. It commits the prepared output of the tasks of such
+    indexes.
     """
     finished: bool
     """Whether all of these tasks had ended: this one then ends at once, with its sink's commit."""
@@ -39,10 +41,9 @@ def plan_restore(
 ) -> list[RestoredTask]:
     """What each of `tasks` reads: of (identities of its operators, index, parallelism) each.
 
-    Operators that the manifest does not have start empty. CheckpointError for what an
-    operator kept that no task has and `drop` does not name: state, a position, or output, unless
-    that was `committed`. It raises the same for state that means something else now, as `meanings`
-    says.
+    Operators that the manifest does not have start empty. Raises CheckpointError for state, a
+    position, or output that is not `committed`, of an operator that no task has and `drop` does not
+    name. It raises the same for state with another meaning now, as `meanings` says.
     """
     wanted = {identity for operators, _, _ in tasks for identity in operators}
     _check_all_wanted(manifest, wanted, set(drop), committed)

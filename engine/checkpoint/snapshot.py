@@ -27,7 +27,7 @@ from engine.state import KeyedState, decode_value, encode_value, trust
 
 @dataclass(frozen=True)
 class TaskSnapshot:
-    """What one task is at a barrier."""
+    """The state of one task at a barrier."""
 
     vertex: str
     index: int
@@ -37,7 +37,7 @@ class TaskSnapshot:
     chain: tuple[str, ...] = ()
     """Identities of all its operators, in their order."""
     operators: Mapping[str, KeyedState] = field(default_factory=dict)
-    """What operators keep, by their identity."""
+    """The state of operators, by their identity."""
     watermarks: Mapping[str, int] = field(default_factory=dict)
     """How far event time was in the chain's stretches, by the identity of the operator that each
     begins behind; "" is the inputs."""
@@ -46,7 +46,7 @@ class TaskSnapshot:
     shares: int = 0
     """Into how many shares its source is divided: the parallelism of the job's first start."""
     prepared: Mapping[str, Any] = field(default_factory=dict)
-    """What sinks by identity are to commit."""
+    """The prepared output of sinks, by identity."""
     counts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Counts of each operator, by identity and the names of `OperatorStatistics`; "" has those
     of the task, by the names of `Metrics`."""
@@ -55,10 +55,10 @@ class TaskSnapshot:
 class SnapshotWriter:
     """Writes the snapshots of one task in one attempt. One thread at a time.
 
-    A file is based on the one that was written before, whether or not an epoch was stored with
-    that: a file of the attempt under way stays until an epoch behind it is stored, and then as long
-    as a manifest names it. With `pickle`, as `TaskContext.pickle` says, what cannot be encoded
-    otherwise is pickled. Of what was written last it keeps 24 bytes in memory for each key.
+    A file is based on the one before it, whether or not an epoch was stored with that one: a file
+    of the running attempt stays until a later epoch is stored, and then as long as a manifest names
+    it. With `pickle`, as `TaskContext.pickle` says, values without another encoding are pickled. It
+    keeps 24 bytes in memory for each key of its last file.
     """
 
     def __init__(self, storage: Storage, generation: int, *, pickle: bool = False) -> None:
@@ -71,10 +71,10 @@ class SnapshotWriter:
         """What it had of keyed state."""
 
     def write(self, epoch: int, snapshot: TaskSnapshot) -> SnapshotEntry:
-        """Write a file and say what the manifest has to hold of the task.
+        """Write a file, and return the task's entry of the manifest.
 
-        Raises StorageError, and CheckpointError where something cannot be encoded; the next is then
-        based on what was written before.
+        Raises StorageError, and CheckpointError if a value cannot be encoded; the next file is then
+        based on the one before.
         """
         digests = {}
         for identity, state in snapshot.operators.items():
@@ -124,7 +124,7 @@ class SnapshotWriter:
     def _changes(
         self, snapshot: TaskSnapshot, digests: Mapping[str, Digests], most: int
     ) -> tuple[dict[str, int], dict[tuple[str, str], Sequence[Part]]] | None:
-        """What has changed since the last, with the numbers of entries; None if it is too much."""
+        """The changes since the last file, with the numbers of entries; None if too many."""
         counts: dict[str, int] = {}
         parts: dict[tuple[str, str], Sequence[Part]] = {}
         for identity, state in snapshot.operators.items():
@@ -295,4 +295,4 @@ def _entries_of_format_1(parts: Parts, identity: str, count: int) -> KeyedEntrie
 
 
 _MOST_DELTAS = 8
-"""The most files of changes behind a first one; together they are at most half as large as it."""
+"""The most files of changes after a first one; together they have at most half its size."""

@@ -28,9 +28,9 @@ Parts: TypeAlias = Mapping[tuple[str, str], memoryview]
 
 
 def pack(head: Mapping[str, Any], parts: Mapping[tuple[str, str], Sequence[Part]]) -> list[Part]:
-    """The bytes of a file, in parts of which none is copied; the last is the checksum.
+    """The bytes of a file in parts without copies; the last part is the checksum.
 
-    The bytes of each name may come in several parts, one behind the other.
+    The bytes of each name may come in several consecutive parts.
     """
     parts = dict(sorted(parts.items(), key=_in_place_first))
     lengths = [[*name, size(part)] for name, part in parts.items()]
@@ -48,7 +48,7 @@ def _in_place_first(part: tuple[tuple[str, str], Sequence[Part]]) -> bool:
 
 
 def unpack(name: str, data: bytes | memoryview) -> tuple[dict[str, Any], Parts]:
-    """What was packed into the file of this name; CheckpointError if it was not."""
+    """The contents of the file of this name. Raises CheckpointError if it is damaged."""
     digest = _DIGESTS.get(bytes(data[: len(_MAGIC)]))
     if digest is None:
         raise damaged(name, "it does not begin as a snapshot does")

@@ -18,8 +18,8 @@ from engine.network import mapped
 class Storage(ABC):
     """Files by name, such as `log/00000001`. Thread-safe; every call raises StorageError.
 
-    Invariant: what `create` makes is there whole or not at all, and once. A file of `put` may be
-    torn by a death in the middle, so something else has to say that it is whole.
+    Invariant: a file of `create` exists whole or not at all, and is made once. A file of `put` may
+    be incomplete after a death in the middle, so another file has to show that it is whole.
     """
 
     @property
@@ -58,7 +58,7 @@ class Storage(ABC):
         """Remove files; missing ones are ignored."""
 
     def sweep(self) -> None:  # noqa: B027 - most leave nothing
-        """Remove what was left by a `create` whose process died in the middle of it."""
+        """Remove files of a `create` whose process died in the middle of it."""
 
 
 def is_missing(error: StorageError) -> bool:
@@ -133,7 +133,7 @@ class FolderStorage(Storage):
         return [name for name in _files(self._folder, prefix) if _PARTIAL not in name]
 
     def sweep(self) -> None:
-        """Remove what dead `create` calls left behind; one that is under way begins again."""
+        """Remove files of dead `create` calls; a running call begins again."""
         self.delete(name for name in _files(self._folder, "") if _PARTIAL in name)
 
     def delete(self, names: Iterable[str]) -> None:

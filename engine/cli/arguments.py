@@ -169,7 +169,7 @@ def _choice(text: str, choices: Sequence[Any]) -> Any:
 
 
 def _first(text: str, kinds: Sequence[Any]) -> Any:
-    """A value of the first type that takes the text; those that take any text come last."""
+    """A value of the first type that accepts the text; types that accept any text come last."""
     is_list = text[:1] in ("[", "(", "{") or "," in text
 
     def rank(kind: Any) -> int:
@@ -198,7 +198,7 @@ def _member(text: str, kind: type[enum.Enum]) -> enum.Enum:
 
 
 def _container(text: str, made: Callable[..., Any], kinds: Sequence[Any]) -> Any:
-    """What is between the brackets, or between commas where there are none."""
+    """The texts between the brackets, or between commas without brackets."""
     if made is dict:
         node = ast.parse(text, mode="eval").body
         if not isinstance(node, ast.Dict):

@@ -9,7 +9,7 @@ import click
 
 
 class Group(click.Group):
-    """A group whose list of commands has the first sentence of each, whole, in several lines."""
+    """A group that lists its commands with their whole first sentences, in several lines."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list."""

@@ -42,7 +42,7 @@ def main() -> NoReturn:
 
 
 def run_command(command: click.Command) -> NoReturn:
-    """Run a command and exit with its status; errors of the engine are told as they are."""
+    """Run a command and exit with its status; print errors of the engine without a traceback."""
     try:
         # As `command.main`, which writes to a stderr that nobody may read.
         with command.make_context(_program(), sys.argv[1:]) as context:
@@ -68,7 +68,7 @@ def run_command(command: click.Command) -> NoReturn:
 
 
 def _program() -> str:
-    """What usage lines call the program."""
+    """The name of the program in usage lines."""
     spec = sys.modules["__main__"].__spec__
     if spec is not None and spec.name.split(".")[0] in ("pipelines", "benchmarks"):
         return f"python -m {spec.name.removesuffix('.__main__')}"
@@ -282,7 +282,7 @@ def read_config(name: str, options: Mapping[str, Any]) -> JobConfig:
 
 
 def read_settings(texts: Iterable[str]) -> dict[str, Any]:
-    """What `--set` says, in the types of the settings; names that are none keep their texts."""
+    """The values of `--set`, in the types of the settings; unknown names keep their texts."""
     types = get_type_hints(JobConfig)
     given = split_assignments(texts, "--set")
     named = {key.replace("-", "_"): value for key, value in given.items()}

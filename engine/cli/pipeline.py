@@ -1,4 +1,4 @@
-"""Commands that are given a pipeline: `--help` behind FILE says what arguments it takes."""
+"""Commands with a pipeline as argument: `--help` after FILE lists the pipeline's arguments."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class PipelineCommand(click.Command):
         self.format_options(ctx, formatter)
 
     def find(self, target: str) -> Any:
-        """What the target names."""
+        """The object that the target names."""
         return find_pipeline(target)[0]
 
 

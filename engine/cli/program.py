@@ -1,10 +1,10 @@
-"""A user's file with a pipeline, which `oka run` is given.
+"""A user's file with a pipeline, the argument of `oka run`.
 
 It is imported as `python FILE` would run it: its folder comes first on the path, whatever the
-current one is, and workers import what lies beside it, too. The pipeline is, of what the file has:
+current one is, and workers can import modules beside it, too. The pipeline is one of these:
 
 1. what FILE:NAME names: a function that returns a pipeline, a pipeline, or a list of them;
-2. else what is called `pipeline`, or like the file;
+2. else the variable `pipeline`, or the one with the file's name;
 3. else the only variable that is a pipeline, that is, what `.sink(…)` returned.
 """
 
@@ -44,7 +44,7 @@ def load_pipeline(target: str, arguments: Sequence[str]) -> tuple[Any, str]:
 
 
 def bind_pipeline(target: str, arguments: Sequence[str]) -> tuple[Any, str, dict[str, Any]]:
-    """What FILE[:NAME] means, its name, and the values of its arguments; nothing is called.
+    """The object of FILE[:NAME], its name, and the values of its arguments; nothing is called.
 
     Raises ConfigError for an argument that the function does not take.
     """
@@ -70,7 +70,7 @@ def bind_pipeline(target: str, arguments: Sequence[str]) -> tuple[Any, str, dict
 
 
 def find_pipeline(target: str) -> tuple[Any, str]:
-    """What FILE[:NAME] means, a function or a pipeline, and what it is called."""
+    """The object of FILE[:NAME], a function or a pipeline, and its name."""
     path, name = _located(target)
     return _chosen(_load(path), path, name), name or path.stem
 

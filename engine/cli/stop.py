@@ -1,4 +1,4 @@
-"""How signals end the job of `oka run`: what was emitted goes through first."""
+"""Signals that end the job of `oka run`: emitted records go through first."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the driver and workers say to each other: descriptions of tasks, services, replies."""
+"""Messages between the driver and workers: descriptions of tasks, services, replies."""

@@ -1,4 +1,4 @@
-"""What the job master and a worker say to each other: plain data, the same under every runtime."""
+"""Messages between the job master and a worker: plain data, the same under every runtime."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class TaskDescription:
     node: str = ""
     """Where it runs."""
     host: str = ""
-    """What to call that node in a message."""
+    """The node's name in messages."""
 
     @property
     def name(self) -> str:
@@ -135,7 +135,7 @@ class OperatorStatistics:
 
 @dataclass(frozen=True)
 class TaskStatistics(Metrics):
-    """What one task has done since it began to run. A snapshot: nothing in it changes."""
+    """The measurements of one task since it began to run. A snapshot: it never changes."""
 
     vertex: str
     index: int
@@ -166,7 +166,7 @@ class Remark:
 
 @dataclass(frozen=True)
 class LimitReached:
-    """What a worker says unasked: an operator has emitted all that its limit lets through."""
+    """A worker's report: an operator has emitted as many records as its limit allows."""
 
     attempt: int
     operator: str
@@ -174,7 +174,7 @@ class LimitReached:
 
 @dataclass(frozen=True)
 class SourceProgress:
-    """What a worker says unasked: how far its source has come in event time."""
+    """A worker's report: the event time that its source has reached."""
 
     attempt: int
     watermark_us: int | None
@@ -183,7 +183,7 @@ class SourceProgress:
 
 @dataclass(frozen=True)
 class ChannelBroke:
-    """What a worker says unasked: a channel is lost, and the task may wait for its source."""
+    """A worker's report: a channel is lost, and the task may be waiting for its source."""
 
     attempt: int
     failure: TaskFailure
@@ -202,7 +202,7 @@ class Start:
     last: int
     """The last epoch that any attempt has begun."""
     entries: tuple[SnapshotEntry, ...] = ()
-    """What the task reads."""
+    """The snapshots that the task reads."""
     is_finished: bool = False
     """Whether it had ended: it has to make its output final, and ends."""
     committed: int = 0
@@ -210,9 +210,9 @@ class Start:
     open_shares: frozenset[int] = frozenset()
     """The shares of its source that a task still reads."""
     meanings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """What the state of its operators meant when it was kept, by their identity."""
+    """The meaning of its operators' state when it was stored, by their identity."""
     trusted: bool = False
-    """Whether the job pickles records, and so trusts everybody who can write to its checkpoints."""
+    """Whether the job pickles records, and so trusts all writers to its checkpoints."""
     modules: frozenset[str] = frozenset()
     """Modules of classes in the state that may be imported even if it is not trusted."""
     seen: str | None = None
@@ -221,7 +221,7 @@ class Start:
 
 @dataclass(frozen=True)
 class SnapshotWritten:
-    """What a worker says unasked: the snapshot of its task at a barrier is written."""
+    """A worker's report: the snapshot of its task at a barrier is written."""
 
     attempt: int
     epoch: int
@@ -230,7 +230,7 @@ class SnapshotWritten:
 
 @dataclass(frozen=True)
 class SnapshotFailed:
-    """What a worker says unasked: the snapshot of its task could not be written."""
+    """A worker's report: the snapshot of its task could not be written."""
 
     attempt: int
     epoch: int

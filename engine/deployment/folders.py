@@ -1,9 +1,9 @@
-"""Whether the hosts of a sink see one folder: looked at before records flow.
+"""Checks that the hosts of a sink see one folder, before records flow.
 
-A task on each host writes a marker into the folder, a file of a name that nobody had before, and
-all look for those. So does one that begins again, maybe elsewhere. Where one is missing, the hosts
-have a folder each. A job with checkpoints is refused then: what a task has prepared on a host that
-is lost would be lost, too. Any other is told where its files will be.
+A task on each host writes a marker into the folder, a file with a new name, and all look for the
+markers of the others. So does a task that begins again, maybe elsewhere. If one is missing, the
+hosts have different folders. Then a job with checkpoints is refused: the prepared output on a lost
+host would be lost, too. Any other job logs where its files will be.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class FolderPlan:
     peers: tuple[int, ...]
     """The first tasks on each host, but for this one: they write markers."""
     hosts: tuple[str, ...]
-    """What to call all hosts."""
+    """The names of all hosts."""
     is_marked: bool
     """Whether it is the first on its host, and so writes a marker."""
     tells: bool
-    """Whether this task tells where files are."""
+    """Whether this task logs where files are."""
     listeners: int = 0
 
     def bind(self, site: Site) -> Service:

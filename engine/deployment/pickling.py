@@ -91,7 +91,7 @@ def unpickle_description(pickled: Pickled) -> TaskDescription:
 
 
 class _Pickler(code_pickle.Pickler):
-    """Notes the classes that it meets and that records may be of, and what is of Ray."""
+    """Collects the classes of possible records, and objects of Ray."""
 
     def __init__(self, takes_of_ray: bool) -> None:
         self.out = io.BytesIO()
@@ -132,10 +132,10 @@ def _pickled(description: TaskDescription, of_ray: bool) -> _Pickler:
 
 
 def _of_ray(number: int) -> Any:
-    """What came beside the description that this thread reads."""
+    """The objects beside the description that this thread reads."""
     return _given.of_ray[number]
 
 
 _given = threading.local()
 _OF_PLACEMENT = ("neighbours", "services", "node", "host")
-"""What a description has of the nodes of its job."""
+"""The nodes of the job in a description."""

@@ -1,7 +1,7 @@
-"""What a worker answers to a call: bytes that any runtime carries and the job master opens.
+"""A worker's answer to a call: bytes that any runtime carries and the job master decodes.
 
-Invariant: `pack` never raises, and `open_reply` raises nothing but CallFailed. What fails on the
-way, such as an exception that cannot be pickled, travels as its text.
+Invariant: `pack` never raises, and `open_reply` raises only CallFailed. A value that cannot travel,
+such as an exception that cannot be pickled, travels as its text.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any
 
 
 class CallFailed(Exception):
-    """What a worker's method raised: the name of its type, and its text."""
+    """The exception of a worker's method: the name of its type, and its text."""
 
     def __init__(self, kind: str, text: str) -> None:
         super().__init__(f"{kind}: {text}")
 
 
 def pack(call: Callable[[], Any]) -> bytes:
-    """Call the function; what it returned or raised, as bytes."""
+    """Call the function; returns its value or exception as bytes."""
     try:
         return _RETURNED + pickle.dumps(call())
     except BaseException as error:  # noqa: BLE001 - also what a user's code raises to end the process
@@ -27,7 +27,7 @@ def pack(call: Callable[[], Any]) -> bytes:
 
 
 def open_reply(reply: bytes) -> Any:
-    """What the method returned. Raises CallFailed if it raised, or its value cannot be read."""
+    """The method's value. Raises CallFailed if it raised, or its value cannot be read."""
     try:
         value = pickle.loads(memoryview(reply)[1:])  # noqa: S301 - sent by our own worker
     except BaseException as error:  # noqa: BLE001 - whatever it was, it is told

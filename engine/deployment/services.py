@@ -88,7 +88,7 @@ class Services:
         return any(service.rescue(records, error) for service in self._services)
 
     def metrics(self) -> list[Mapping[str, Any]]:
-        """What each has measured."""
+        """The measurements of each service."""
         return [service.metrics() for service in self._services]
 
     def named(self, message: str) -> str:

@@ -1,4 +1,4 @@
-"""What in a pipeline cannot be sent to workers, named by function and variable."""
+"""Objects of a pipeline that cannot be sent to workers, named by function and variable."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _culprit(operators: Sequence[LogicalOperator], is_picklable: Callable[[objec
 
 
 def _parts(value: Any) -> Iterator[tuple[str, object]]:
-    """What is pickled with the value, and what to call it."""
+    """Objects that are pickled with the value, and their names."""
     if isinstance(value, FunctionType):
         yield from _variables(value)
     elif isinstance(value, MethodType):
@@ -69,7 +69,7 @@ def _parts(value: Any) -> Iterator[tuple[str, object]]:
 
 
 def _variables(function: FunctionType) -> Iterator[tuple[str, object]]:
-    """What the function refers to outside of itself."""
+    """The outside objects that the function refers to."""
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
             yield _named(name, cell.cell_contents), cell.cell_contents

@@ -1,1 +1,1 @@
-"""The job master and what it decides: where tasks run, what they do next, what is stored."""
+"""The job master and its decisions: where tasks run, their next step, stored epochs."""

@@ -37,7 +37,7 @@ Outcome = Callable[[Stored | StoreFailed | Broken], None]
 class Checkpoints:
     """The log of a job that this driver has claimed. A thread of its own writes to it.
 
-    Raises ConfigError, CheckpointError and StorageError where the job cannot go on as it is told.
+    Raises ConfigError, CheckpointError and StorageError if the job cannot go on as requested.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Checkpoints:
         self._asked: dict[str, tuple[Request, Callable[[Answer], None]]] = {}
         """Whoever waits for a savepoint, by its name."""
         self.rescaled: Request | None = None
-        """Behind whose savepoint the job goes on with another parallelism."""
+        """The request after whose savepoint the job goes on with another parallelism."""
         self._stored = 0
         self._ended: float | None = None
         """When the last was stored."""
@@ -139,25 +139,26 @@ class Checkpoints:
         )
 
     def _modules(self, manifest: Manifest) -> frozenset[str]:
-        """Where classes in the state are, as far as this process knows by itself.
+        """The modules of classes in the state, as far as this process knows them.
 
-        Anybody may have written the manifest that it goes on from. Of what that names they are what
-        is imported here, or what tasks have told.
+        The manifest is not trusted: of its modules, only those that are imported here or reported
+        by tasks count.
         """
         modules = record_registry.modules_of(manifest.classes)
         return frozenset(each for each in modules if each in sys.modules or each in _told)
 
     def store(self, epoch: Store, tell: Outcome) -> None:
-        """Put an epoch into the log, and tell what came of it; returns at once."""
+        """Put an epoch into the log, and report the result later; returns at once."""
         if self._made is None or self._made.epoch != epoch.epoch:  # else it is tried again
             self._made = self._make(epoch)
         manifest = self._made
         self._put(lambda: tell(self._store(manifest)))
 
     def verify(self, tell: Callable[[Broken], None]) -> None:
-        """Tell if another driver has taken the job over; returns at once.
+        """Report later whether another driver has taken over the job; returns at once.
 
-        A storage that cannot be asked tells nothing: it is asked again before an epoch is stored.
+        Without an answer of the storage there is no report: it is asked again before an epoch is
+        stored.
         """
 
         def verify() -> None:
@@ -169,7 +170,7 @@ class Checkpoints:
         self._put(verify)
 
     def mark(self, epoch: int) -> None:
-        """All sinks have committed the epoch: what is older can go."""
+        """All sinks have committed the epoch: older ones can be removed."""
 
         def mark() -> None:
             self._log.mark_committed(epoch)
@@ -200,7 +201,7 @@ class Checkpoints:
             self._refuse()
 
     def _refusal(self, request: Request) -> str | None:
-        """Why the job cannot have so many tasks: it is told while it still runs."""
+        """The reason why the job cannot have so many tasks; known while it still runs."""
         if request.parallelism is not None:
             try:
                 self._check_parallelism(request.parallelism)
@@ -209,7 +210,7 @@ class Checkpoints:
         return None
 
     def metrics(self) -> dict[str, Any]:
-        """What is known of its checkpoints, by the names of `Metrics`; from any thread."""
+        """Figures of its checkpoints, by the names of `Metrics`; from any thread."""
         made, ended = self._made, self._ended
         if made is None or ended is None:
             return {}
@@ -271,7 +272,7 @@ class Checkpoints:
         return manifest
 
     def _learn(self, modules: set[str]) -> None:
-        """Take in what modules tasks have classes of; warn of those that another driver lacks."""
+        """Take the modules of the tasks' classes; warn of those that another driver would lack."""
         unknown = modules.difference(_told, sys.modules)
         _told.update(modules)
         for module in sorted(unknown if not self._is_trusted else ()):
@@ -325,7 +326,7 @@ class Checkpoints:
 
 
 def meanings(operators: Iterable[LogicalOperator]) -> dict[str, dict[str, Any]]:
-    """What the state of each operator means, by its identity, as a manifest gives it back."""
+    """The meaning of each operator's state, by its identity, in the form of a manifest."""
     told = {each.identity: each.operator.properties.meaning for each in operators}
     plain: dict[str, dict[str, Any]] = json.loads(json.dumps(told, default=repr))
     return plain

@@ -1,19 +1,19 @@
-"""What the job master does next: a state machine without I/O, threads or a clock of its own.
+"""Decides the next step of the job master: a state machine without I/O, threads or a clock.
 
-What happened goes in, with the time; commands come out. A job takes its steps in order, each in all
-of its tasks at once, and takes the next when every task is done with the one before. The first
-failure decides how it ends: what is then still alive is cancelled and closed.
+Events go in, with the time; commands come out. A job takes its steps in order, each in all of its
+tasks at once, and takes the next one when every task has finished the one before. The first failure
+decides how it ends: living tasks are then cancelled and closed.
 
-All steps up to `commit` are those of an attempt. They may begin anew in the same workers: what the
-attempt before was at is cancelled, and what comes of it is for nobody. So a job with checkpoints
-goes on after a failure, as far as `Restarts` lets it: who died, or does not even answer that, gets
-another worker, and all begin behind the last epoch that `Epochs` knows to be stored. Its step `run`
-is over when the epoch is stored in which all tasks have finished. An attempt also begins anew when
-tasks are to leave a node that is about to go (`Moves`); they get other workers as if theirs had
-died, and no failure is counted.
+All steps up to `commit` are those of an attempt. They may begin again in the same workers: the
+attempt before is cancelled, and its answers are ignored. So a job with checkpoints goes on after a
+failure, as far as `Restarts` allows: a task whose worker died or does not answer gets another one,
+and all begin after the last epoch that `Epochs` knows to be stored. Its step `run` is over when the
+epoch is stored in which all tasks have finished. An attempt also begins anew when tasks are to
+leave a node that is about to go (`Moves`); they get other workers as if theirs had died, and no
+failure is counted.
 
-The first step of an attempt, `place`, is over when all tasks have workers. Nobody works meanwhile,
-so that it may take as long as it takes, and a further death costs no further restart.
+The first step of an attempt, `place`, is over when all tasks have workers. No task works during it,
+so its time is not limited, and a further death costs no further restart.
 
 Invariants: no command to a worker that died, but that its task be placed; each of the others is
 told to close exactly once, and before that to cancel, once in each attempt, if the attempt or the
@@ -94,17 +94,17 @@ class Coordinator:
         self._limits = Limits(graph)
         self._alignment = SourceAlignment(graph)
         self._raised: dict[int, int] = {}
-        """How far sources may read, of those that were not told."""
+        """New limits of sources that they have not got yet."""
         self._sources: set[int] = set()
-        """The tasks whose source was not told to end."""
+        """The tasks whose source has not been ended."""
         self._alive: list[int] = []
         self._new: set[int] = set()
-        """Those whose worker is none of an earlier attempt."""
+        """The tasks with a worker that is new in this attempt."""
         self._placing = Placing(config.start_timeout_seconds, config.connect_timeout_seconds)
         self._awaited: set[int] = set()
         """The tasks that are not done with the step."""
         self._failures = Failures()
-        """Those in this step."""
+        """The tasks in this step."""
         self._deadline: float | None = None
         """Of the step."""
         self._restart: float | None = None
@@ -121,11 +121,11 @@ class Coordinator:
         self._next_word = 0.0
         self._words: list[Command] = []
         self._unwanted: set[int] = set()
-        """Those whose records get no further than an operator with a limit."""
+        """The tasks whose records end at an operator with a limit."""
         self._is_started = self._is_stopped = self._is_cancelled = False
 
     def handle(self, events: Sequence[Event], now: float) -> list[Command]:
-        """Take in what happened since the last call; none is left out of what is then decided."""
+        """Take the events since the last call; all of them count in the next decision."""
         for event in events:
             if isinstance(event, EpochEvent):
                 self._note_epoch(event, now)
@@ -145,7 +145,7 @@ class Coordinator:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether nobody works, since there is no place for some tasks."""
+        """Whether no task works, since some tasks have no place."""
         return self._placing.is_waiting
 
     def _is_due(self, now: float) -> bool:
@@ -173,7 +173,7 @@ class Coordinator:
         return [*before, *self._begin("place", now)]
 
     def _begin_attempt(self, now: float) -> list[Command]:
-        """Forget what the tasks were at. Another driver may have been what they failed on."""
+        """Reset the steps of the tasks. Another driver may have caused their failure."""
         self.attempt += 1
         self._restart = None
         self._placing.begin(now)
@@ -250,7 +250,7 @@ class Coordinator:
             commands += self._placing.end(now, placed=step == "process_id")
             self._next_word = now + _TICK_SECONDS
         if step == "place":
-            # Who does not even answer that it is cancelled is of no use any more.
+            # A worker that does not answer a cancel is of no use any more.
             silent = self._awaited if self.step == "cancel" else set()
             left = silent | self._moves.begin(now)
             self._alive = [task for task in self._alive if task not in left]
@@ -365,7 +365,7 @@ class Coordinator:
         )
 
     def _go_on(self, now: float) -> list[Command]:
-        """What is due while a step is being taken; says when something is due again."""
+        """The commands that are due during a step, and the time of the next ones."""
         commands: list[Command] = []
         if self.epochs is not None:
             commands += self._of_epochs(self.epochs, now)
@@ -389,7 +389,7 @@ class Coordinator:
         return commands
 
     def _of_epochs(self, epochs: Epochs, now: float) -> list[Command]:
-        """What is due of checkpoints, by those who live."""
+        """The commands of checkpoints that are due, for living tasks."""
         said = epochs.following(now, running=self._is_running)
         return [
             each
@@ -402,7 +402,7 @@ class Coordinator:
         return self.step == "run" and not self._failures
 
     def _steer(self) -> list[Command]:
-        """End the sources that nobody needs, and let others read on."""
+        """End the sources that no operator needs, and let others read on."""
         finished = {task.id for task in self._graph.vertices}.difference(self._awaited)
         commands = self._end_sources(unneeded_sources(self._graph, finished) if finished else ())
         commands += self._end_sources(self._sources if self._is_stopped else self._unwanted)
@@ -436,7 +436,7 @@ _WORDS: dict[Step | None, str] = {
     "connect": "connecting workers",
     "commit": "finishing workers",
 }
-"""What steps are to the user."""
+"""The names of steps for the user."""
 _TICK_SECONDS = 1.0
 _SILENT_SECONDS = 1.0
 """So long a task that lives may take to answer that it is cancelled."""

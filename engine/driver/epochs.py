@@ -1,8 +1,8 @@
-"""Which epoch is under way, and what is done about it: a state machine without I/O or a clock.
+"""The epoch under way and its steps: a state machine without I/O or a clock.
 
-What tasks and the log of checkpoints tell goes in; commands come out of `following`. An epoch goes
-on in steps: barriers flow until every task has acknowledged, the epoch is stored, its sinks commit.
-At most one is under way.
+Reports of tasks and of the log of checkpoints go in; commands come out of `following`. An epoch
+goes on in steps: barriers flow until every task has acknowledged, the epoch is stored, its sinks
+commit. At most one is under way.
 
 Invariants: an epoch is stored only with what every task was at its barrier, and once it is being
 stored, nothing else is until that is known; sinks commit what is stored; numbers rise, and none is
@@ -76,7 +76,7 @@ class Wanted:
 
     savepoint: str
     stop: Stop = "no"
-    """Whether the job ends behind it: now, or when it has worked off what it has taken in."""
+    """Whether the job ends after it: now, or when all read records are processed."""
 
 
 EpochEvent: TypeAlias = Acknowledged | CheckpointFailed | Stored | StoreFailed | Committed | Wanted
@@ -90,7 +90,7 @@ class Barrier:
     attempt: int
     epoch: int
     is_last: bool = False
-    """Whether the job ends behind it: what the source gave since would be dropped."""
+    """Whether the job ends after it: later records of the source would be dropped."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Store:
 
     epoch: int
     entries: Mapping[int, SnapshotEntry] = field(compare=False)
-    """What each task was, by its id."""
+    """The entry of each task, by its id."""
     seconds: float = field(compare=False)
     """Since its barriers began."""
     savepoint: str | None = None
@@ -141,7 +141,7 @@ class Epochs:
         self.last = first - 1
         """The last that has begun."""
         self.first = first
-        """The first of this attempt; of an attempt behind another it begins at once."""
+        """The first epoch of this attempt; after a failed attempt it begins at once."""
         self.stored = 0
         """The last that this driver knows to be in the log; 0 is none."""
         self._is_last_stored = False
@@ -160,31 +160,31 @@ class Epochs:
         self._is_interrupted = False
         """Whether the attempt was given up."""
         self._next = 0.0
-        """When the next begins that nobody waits for."""
+        """The time of the next epoch that is not requested."""
         self._earliest = 0.0
-        """When the next begins at the earliest: a while behind one that was given up."""
+        """The earliest time of the next epoch: some time after one that was given up."""
         self._is_urgent = False
         """Whether the next begins as soon as it can, until one is stored."""
         self._told = float("-inf")
-        """When the user was told last that a task cannot write."""
+        """The last time of a warning that a task cannot write."""
         self._names = {each.id: each.name for each in graph.vertices}
         self._finished: dict[int, SnapshotEntry] = {}
         self._step: _EpochStep | None = None
-        """What the epoch that began last is at; None where none is under way."""
+        """The step of the last epoch; None if none is under way."""
         self._entries: dict[int, SnapshotEntry] = {}
         self._awaited: set[int] = set()
-        """Those whose sinks have not committed."""
+        """The tasks whose sinks have not committed."""
         self._began = 0.0
         self._slow: float | None = None
-        """When the user is told that the epoch is still under way."""
+        """The time of a warning that the epoch is still under way."""
         self._is_slow = False
-        """Whether that was told, and none has been in time since."""
+        """Whether this warning was given, and no epoch was in time since."""
         self.stopped: str | None = None
-        """The savepoint behind which the job ends now: it is final."""
+        """The savepoint after which the job ends now: it is final."""
         self._wanted: list[Wanted] = []
         """Savepoints that no epoch is yet."""
         self._savepoint: Wanted | None = None
-        """What the epoch is that is under way."""
+        """The kind of the epoch under way."""
         self._again: float | None = None
         """When storing is tried again."""
         self.failure: EngineError | None = None
@@ -208,7 +208,7 @@ class Epochs:
         return self.failure is not None and any(each.stop == "now" for each in under_way)
 
     def begin_attempt(self, attempt: int, now: float) -> None:
-        """All tasks begin anew, from the last epoch that is stored."""
+        """All tasks begin again, from the last stored epoch."""
         assert not self.is_storing, f"epoch {self.last} may be stored"
         if attempt > 0:
             self.last += 1  # that may be the one of tasks of the attempt before which had finished
@@ -267,7 +267,7 @@ class Epochs:
                 self._wanted.append(event)
 
     def following(self, now: float, *, running: bool = True) -> list[EpochCommand]:
-        """What is to be done now; `running` unless the tasks of the attempt are going to end."""
+        """The commands that are due now; `running` unless the tasks are about to end."""
         said, self._commands = self._commands, []
         if self.is_storing:
             if self._again is not None and now >= self._again:
@@ -288,7 +288,7 @@ class Epochs:
         return said
 
     def _under_way(self, now: float) -> str:
-        """What an epoch that takes long waits for."""
+        """The tasks that a long epoch waits for."""
         if self._step == "storing":
             what = "its storage has not answered"
         else:

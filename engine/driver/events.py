@@ -1,4 +1,4 @@
-"""What happens to a job, and what its coordinator has done about it: words of both, and no more.
+"""The events of a job, and the commands of its coordinator: plain data.
 
 Those of checkpoints are with `Epochs`, those of the step `place` with `Placing`.
 """
@@ -82,7 +82,7 @@ class Cancelled:
 
 @dataclass(frozen=True)
 class Draining:
-    """These nodes are about to go: all that are, each time anew."""
+    """All nodes that are about to go; each event has all of them."""
 
     nodes: tuple[Leaving, ...]
 

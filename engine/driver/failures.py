@@ -1,7 +1,7 @@
-"""The failures of one step, of which the worst is told: pure, as the coordinator that takes it.
+"""The failures of one step, of which the worst is reported: pure, like the coordinator.
 
 A death comes before a user's error, and that before a broken channel. A channel breaks when its
-other end dies, and is often noticed first: so one is only told after a while without a death.
+other end dies, and is often noticed first, so it is reported only after some time without a death.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Failures:
         return any(isinstance(error, WorkerLost) for error in self._worst.values())
 
     def verdict(self, step: Step, now: float, *, is_over: bool) -> EngineError | None:
-        """The worst of all, if nothing worse may be known soon; `is_over`: nobody is at work."""
+        """The worst of all, if no worse one may come soon; `is_over`: no task works."""
         worst = min((self._worst[task] for task in sorted(self._worst)), default=None, key=_rank)
         return None if worst is None or self._is_open(worst, step, now, is_over) else worst
 
@@ -53,7 +53,7 @@ class Failures:
 
 
 def _rank(error: EngineError) -> int:
-    """The place of an error among those of which one is told."""
+    """The rank of an error; the lowest is reported."""
     return 0 if isinstance(error, WorkerLost) else 1 if isinstance(error, OperatorError) else 2
 
 

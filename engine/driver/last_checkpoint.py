@@ -6,7 +6,7 @@ from engine.errors import EngineError, StorageError
 
 
 class LastCheckpoint:
-    """The patience with the checkpoint behind which a job ends.
+    """The time limit of the checkpoint with which a job ends.
 
     >>> last = LastCheckpoint(seconds=60.0)
     >>> last.look(True, 100.0, None), last.deadline

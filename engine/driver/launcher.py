@@ -1,4 +1,4 @@
-"""What the job master needs of a runtime: nodes, and workers that answer calls with futures."""
+"""The job master's interface to a runtime: nodes, and workers that answer calls with futures."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class WorkerHandle(ABC):
         """
 
     def last_words(self) -> str:
-        """What it last wrote to its log, where that was not known when it died.
+        """The last lines of its log, if they were unknown when it died.
 
-        It is asked once, of a worker that has died, and takes a few seconds at most.
+        This is called once, for a dead worker, and takes a few seconds at most.
         """
         return ""
 
@@ -51,9 +51,9 @@ class DrainingNode:
 
     id: str
     name: str
-    """What to call it in a message."""
+    """Its name in messages."""
     until: float | None = None
-    """When, by `time.monotonic`; None: nobody has said."""
+    """The time, by `time.monotonic`; None: unknown."""
     has_driver: bool = False
     """Whether this process is on it, without which nothing of the job lives."""
     is_cut_off: bool = False
@@ -61,7 +61,7 @@ class DrainingNode:
 
 
 class Launcher(ABC):
-    """Starts the workers of one job, and leaves nothing of them behind."""
+    """Starts the workers of one job, and removes all their traces at the end."""
 
     folder: str
     """Path of the job's folder for local sockets, on every node."""
@@ -78,7 +78,7 @@ class Launcher(ABC):
         """
 
     def kinds(self, resources: Collection[str]) -> Sequence[Mapping[str, float]] | None:  # noqa: ARG002
-        """What each kind of node that the cluster can start by itself has of these resources.
+        """These resources of each kind of node that the cluster can start by itself.
 
         None: no further node will ever join.
         """
@@ -91,11 +91,11 @@ class Launcher(ABC):
         *,
         beside: bool = False,  # noqa: ARG002 - for those that take something away
     ) -> Mapping[int, Node] | Waits:
-        """Reserve nodes for these tasks, which have no usable worker; or say what is lacking.
+        """Reserve nodes for these tasks, which have no usable worker; or report what is lacking.
 
-        With `beside` their workers are at work, and keep what they have until they are ended.
-        `choose` picks the node of each from those given, or raises PlacementError. Returns at once,
-        and is called again until there are nodes.
+        With `beside` their workers still work, and keep their resources until they end. `choose`
+        picks the node of each from those given, or raises PlacementError. Returns at once, and is
+        called again until there are nodes.
         """
         return choose(self.nodes({name for task in tasks for name in task.resources}))
 

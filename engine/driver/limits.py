@@ -20,9 +20,9 @@ class Limits:
                     self._at_work.setdefault(operator.name, set()).add(task.id)
 
     def reached(self, task: int, operator: str) -> set[int]:
-        """Take in that this operator will emit no more in this task.
+        """Note that this operator will emit no more in this task.
 
-        Returns the ids of tasks whose source can bring nothing to any sink any more.
+        Returns the ids of tasks whose source can no longer reach any sink.
         """
         self._at_work[operator].discard(task)
         done = {name for name, tasks in self._at_work.items() if not tasks}
@@ -38,7 +38,7 @@ class Limits:
     def _wanted(self, done: set[str]) -> set[int]:
         """Ids of the vertices whose first operator's records still lead to a sink or a side output.
 
-        What goes into a vertex with an operator that is done gets no further than that operator.
+        Records that enter a vertex with a finished operator end at that operator.
         """
         job = self._graph.job
         wanted: set[int] = set()

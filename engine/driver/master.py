@@ -1,7 +1,7 @@
 """The job master: starts the workers of one job, tells them what to do, and ends them all.
 
-It works through futures alone, so it neither knows nor cares which runtime the workers are of. It
-decides nothing: what happens goes to the `Coordinator`, whose commands it carries out.
+It works through futures alone, so it does not depend on the runtime of the workers. It decides
+nothing: events go to the `Coordinator`, whose commands it carries out.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class JobReport:
 
     statistics: tuple[TaskStatistics, ...]
     outputs: dict[str, list[Any]]
-    """What the tasks of each driver sink gathered, by operator name, in the order of index."""
+    """The results of the tasks of each driver sink, by operator name, in the order of index."""
     hosts: Mapping[str, tuple[str, ...]]
     """Where the tasks of each sink were at the end, by operator name."""
 
@@ -115,7 +115,7 @@ class JobMaster:
         self._workers = Workers(graph, place, config, launcher, warn)
         self._tasks = PickledTasks(self._workers.tasks, of_ray=launcher.takes_of_ray)
         self._news: queue.SimpleQueue[Callable[[], Event | None]] = queue.SimpleQueue()
-        """What has happened, to be looked at by the thread of `run`."""
+        """Events for the thread of `run`."""
         self._checkpoints = (
             None
             if config.checkpoints is None
@@ -136,7 +136,7 @@ class JobMaster:
         self._pickled: list[Pickled] = []
         self._imports = ImportPath.of_this_process()
         self._answers: dict[Step, dict[int, Any]] = {"deploy": {}, "run": {}, "commit": {}}
-        """What the workers returned, by the task's id, in the last attempt."""
+        """The workers' answers, by the task's id, in the last attempt."""
 
     def run(self) -> JobReport:
         """Start, run to the end, tear down. Raises the EngineError that ended the job."""
@@ -195,7 +195,7 @@ class JobMaster:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether nobody works, since there is no place for some tasks."""
+        """Whether no task works, since some tasks have no place."""
         return self._coordinator.is_waiting
 
     def cancel(self) -> None:
@@ -268,7 +268,7 @@ class JobMaster:
         return None
 
     def _happened(self, wake: float | None) -> list[Event]:
-        """What has happened meanwhile; waits for something until the time comes to wake."""
+        """The new events; waits for one until the given time."""
         events: list[Event] = []
         patience = None if wake is None else max(0.0, wake - time.monotonic())
         try:
@@ -281,7 +281,7 @@ class JobMaster:
             return events
 
     def _answered(self, worker: WorkerHandle, command: Call, call: Future[bytes]) -> Event | None:
-        """What the end of a call is to the coordinator."""
+        """The coordinator's event for the end of a call."""
         task, step, attempt = worker.task, command.step, command.attempt
         answer = outcome(call)
         match answer:
@@ -302,7 +302,7 @@ class JobMaster:
     def _committed(
         self, worker: WorkerHandle, command: Commit, call: Future[bytes]
     ) -> Event | None:
-        """What the end of a commit is to the coordinator, beside the task that runs."""
+        """The coordinator's event for the end of a commit, while the task runs."""
         task, attempt = command.task, command.attempt
         match outcome(call):
             case WorkerDied() as died:
@@ -332,7 +332,7 @@ class JobMaster:
         return placed
 
     def _draining(self, nodes: Sequence[DrainingNode]) -> Draining | None:
-        """What is about to go, to the coordinator."""
+        """The coordinator's event for nodes that are about to go."""
         if self._coordinator.step == "place":  # what is free changes; it is told again
             return None
         return Draining(tuple(self._workers.leaving(nodes)))
@@ -345,13 +345,13 @@ class JobMaster:
         return Died(worker.task.id, lost)
 
     def _listen(self, worker: WorkerHandle) -> None:
-        """Have the worker tell the next that it has to say."""
+        """Ask the worker for its next report."""
         told = partial(self._told_unasked, worker)
         call = worker.call("listen")
         call.add_done_callback(lambda call: self._news.put(partial(told, call)))
 
     def _told_unasked(self, worker: WorkerHandle, call: Future[bytes]) -> Event | None:
-        """What a worker said by itself is to the coordinator; that it died, at any time."""
+        """The coordinator's event for a worker's report, or for its death at any time."""
         task = worker.task
         match outcome(call):
             case WorkerDied() as died:
@@ -377,7 +377,7 @@ class JobMaster:
         return None
 
     def _error(self, worker: WorkerHandle, failure: TaskFailure) -> EngineError:
-        """The error that a user is told."""
+        """The error for the user."""
         return error_of(failure, worker, self._graph, self._workers.tasks)
 
     def _of_deploy(self, worker: WorkerHandle) -> tuple[Any, ...]:

@@ -1,9 +1,9 @@
 """Which tasks leave nodes that are about to go, and when: without I/O or a clock.
 
 A node that drains is known some time before it goes. A checkpoint is made at once, and tasks move
-behind one as soon as other nodes have room for them. Where none has until the end, they leave all
-the same, shortly before it, and wait. A move is no failure. Tasks that are where the driver is
-stay: the node may go as soon as it is empty, and the job ends with its driver.
+after one as soon as other nodes have room for them. If none has room in time, they leave anyway,
+shortly before the end, and wait. A move is no failure. Tasks on the driver's node stay: the node
+may go as soon as it is empty, and the job ends with its driver.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ class Leaving:
     """A node that is about to go, and what the job has on it."""
 
     node: str
-    """What to call it."""
+    """Its name in messages."""
     tasks: frozenset[int]
     until: float | None = None
-    """When it goes; None: nobody has said."""
+    """The time at which it goes; None: unknown."""
     has_room: bool = True
-    """Whether others have what these tasks take, beside those of nodes that go before it."""
+    """Whether other nodes have room for these tasks, besides those of nodes that go earlier."""
     has_driver: bool = False
     """Whether the driver is on it, which cannot move, and without which no task lives."""
     is_ready: bool = True
@@ -44,12 +44,12 @@ class Moves:
         self._asked: dict[str, int] = {}
         """By node, the last that was stored when a checkpoint was asked for, to move behind."""
         self._known: set[tuple[str, bool]] = set()
-        """Nodes that the user was told of, and whether others had room then."""
+        """Nodes that were logged, and whether others had room then."""
         self._is_urgent = False
         self._words: list[Say] = []
 
     def note(self, leaving: Sequence[Leaving], now: float) -> None:
-        """Take in all that is about to go; it is told again and again, with what is left there."""
+        """Take all nodes that are about to go; each call has their remaining tasks."""
         self._leaving = tuple(each for each in leaving if each.tasks or each.has_driver)
         for each in self._leaving:
             fact = each.node, each.has_room
@@ -59,7 +59,7 @@ class Moves:
                 self._words.append(Say(self._told(each, now), is_warning=True))
 
     def say(self) -> list[Say]:
-        """What the user is to be told, once."""
+        """The messages for the user, once each."""
         said, self._words = self._words, []
         return said
 

@@ -1,8 +1,7 @@
-"""Which sources nobody reads any more: the master ends them, and with them a job that is done.
+"""Finds sources that no operator reads any more: the master ends them, and so a finished job.
 
-An operator may have all it needs before its inputs have ended, as one with a model has once its
-records have. A source is needed while some operator behind it is at work that does not merely pass
-its records on to others that are not.
+An operator may be finished before its inputs end: one with a model ends with its records. A source
+is needed while a later operator works, unless that only passes records on to finished operators.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from engine.graph.execution import ExecutionGraph
 
 
 def unneeded_sources(graph: ExecutionGraph, finished: Collection[int]) -> set[int]:
-    """The tasks of sources that are at work for nobody, by id, where these tasks have finished."""
+    """The ids of source tasks that are no longer needed, if these tasks have finished."""
     job = graph.job
     at_work = {task.job_vertex.id for task in graph.vertices if task.id not in finished}
     needed: set[int] = set()

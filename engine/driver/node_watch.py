@@ -1,4 +1,4 @@
-"""A thread that looks at the cluster, so that nobody else waits for the answer."""
+"""A thread that asks the cluster, so that no other thread waits for the answer."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from engine.errors import EngineError
 
 
 class NodeWatch:
-    """Tells which nodes of a launcher drain, each second as long as there are any, until `close`.
+    """Reports which nodes of a launcher drain, each second as long as there are any, until `close`.
 
-    Where nobody can say, as while the cluster's head is gone, it tells nothing, and asks again.
-    `lost` is told once that the driver's own is gone, or that the driver has left the cluster: the
-    runtime may not tell those who wait for an answer of a worker.
+    Without an answer, as while the cluster's head is gone, it reports nothing, and asks again. It
+    calls `lost` once if the driver's own node is gone, or the driver has left the cluster: the
+    runtime may not report that to callers of a worker.
     """
 
     def __init__(

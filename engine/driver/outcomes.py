@@ -1,4 +1,4 @@
-"""What calls of workers come to: their answers, or the errors that a user is told."""
+"""Results of calls of workers: answers, or errors for the user."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from engine.graph.execution import ExecutionGraph
 
 
 def outcome(call: Future[bytes]) -> Any:
-    """What the worker returned, or the WorkerDied or CallFailed that says why it did not."""
+    """The worker's value, or the WorkerDied or CallFailed that says why there is none."""
     try:
         return open_reply(call.result())
     except (WorkerDied, CallFailed) as error:
@@ -36,7 +36,7 @@ def error_of(
     graph: ExecutionGraph,
     tasks: Sequence[TaskDescription],
 ) -> EngineError:
-    """The error that a user is told of a task that failed."""
+    """The error for the user about a failed task."""
     name = worker.task.name
     if failure.kind == "channel_lost":
         text = channel_in_words(failure.error, graph, tasks)
@@ -62,9 +62,9 @@ def error_of(
 
 
 def unpickle_result(worker: WorkerHandle, sink: str, result: bytes) -> Any:
-    """What a driver sink gathered. Its records are the user's, whose code may do anything here.
+    """The result of a driver sink. Its records may run any code of the user.
 
-    Raises OperatorError, whatever was raised.
+    Raises OperatorError, whatever that code raises.
     """
     try:
         return pickle.loads(result)  # noqa: S301 - sent by our own worker

@@ -1,7 +1,7 @@
-"""The first step of an attempt, in which tasks get workers: pure, as the coordinator that takes it.
+"""The first step of an attempt, in which tasks get workers: pure, like the coordinator.
 
-It asks again and again whether there is a place for them, for at most `start_timeout_seconds`, and
-tells what they wait for.
+It asks again and again for places for them, for at most `start_timeout_seconds`, and reports what
+they wait for.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class Placed:
 
 @dataclass(frozen=True)
 class Waits:
-    """Tasks have no place yet; in words, what they wait for.
+    """Tasks have no place yet, with a text of what they wait for.
 
-    `error` is why there is none; None where nodes are chosen and have not answered yet.
+    `error` is the reason; None if nodes are chosen and have not answered yet.
     """
 
     words: str
@@ -50,7 +50,7 @@ class Placing:
         self.is_waiting = False
         """Whether there was no place for a task, and it has none yet."""
         self._is_told = False
-        """Whether the log tells that it waits."""
+        """Whether the wait is logged."""
         self._waits: Waits | None = None
         self._words: list[Say] = []
         self._begun = self._next_place = self._next_word = 0.0
@@ -63,7 +63,7 @@ class Placing:
         self._waits = None
 
     def note(self, waits: Waits) -> None:
-        """Take in that there is no place yet."""
+        """Note that there is no place yet."""
         error = waits.error
         if error is not None and not self._is_told and self._longest:
             self._is_told = True
@@ -82,7 +82,7 @@ class Placing:
         return words
 
     def following(self, tasks: Collection[int], now: float) -> list[Place | Say]:
-        """What is due for these tasks, which have no place."""
+        """The commands that are due for these tasks, which have no place."""
         commands: list[Place | Say] = [*self._words]
         self._words = []
         if now >= self._next_place:

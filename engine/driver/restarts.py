@@ -15,10 +15,11 @@ from engine.errors import (
 
 
 class Restarts:
-    """The failures of one job that it went on after.
+    """The failures that one job survived.
 
-    A storage that is away is waited for, by the clock: it costs none of the restarts. Until the
-    job has made progress it may be that there is none, as where its endpoint is wrong.
+    A job waits for a storage that does not answer, for a limited time, and spends no restart.
+    Before the job has made progress it spends them, as the storage may not exist, such as with a
+    wrong endpoint.
 
     >>> restarts = Restarts(most=3, storage_seconds=60.0)
     >>> [restarts.delay_after(WorkerLost("t[0]", "n", "killed"), 0.0) for _ in range(4)]
@@ -34,9 +35,9 @@ class Restarts:
         """All of them."""
         self.most = most
         self.in_a_row = 0
-        """Those since the last checkpoint that was not the first behind a failure."""
+        """The failures since the last checkpoint that was not the first one after a failure."""
         self.words = ""
-        """What the last was, in those that are allowed."""
+        """The number of the last failure among the allowed ones."""
         self._storage_seconds = storage_seconds
         self._has_progressed = False
         self._away: float | None = None
@@ -44,7 +45,7 @@ class Restarts:
         self._tries = 0
         """Failures since then that were for that."""
         self._starts = 0
-        """Those in a row in which tasks did not begin to work."""
+        """Consecutive failures in which tasks did not begin to work."""
         self._last: tuple[str, str] | None = None
         """The operator of the last failure, and what would tell that it came again."""
 
@@ -99,7 +100,7 @@ def _failed(error: EngineError) -> tuple[str, str] | None:
 
 
 _PASSING = (ChannelLost, OperatorError, StartError, StorageError, WorkerLost)
-"""What may not come again."""
+"""A failure that must not come again."""
 _LASTING = re.compile(
     "(Encode|KeyExtract|Aggregate|Decode|Type|Value|Index|Key|Lookup|Attribute|Name|ZeroDivision|"
     "Overflow|Recursion|Assertion|NotImplemented|Import|ModuleNotFound)Error: "

@@ -16,9 +16,9 @@ from engine.task.drift import aligned_operator
 class SourceAlignment:
     """The sources of a job that have a `max_drift`, in one attempt.
 
-    Those are one group whose streams meet. A source of it may read while its watermark is at most
-    its drift above the least of the group; idle and ended sources do not count, and one that has
-    told nothing yet does. A limit never falls.
+    Sources whose streams meet are one group. A source may read while its watermark is at most its
+    drift above the lowest one of its group. Idle and ended sources do not count; a source without a
+    report yet does. A limit never falls.
     """
 
     def __init__(self, graph: ExecutionGraph) -> None:
@@ -43,7 +43,7 @@ class _Group:
         return list(self._drifts)
 
     def progressed(self, task: int, watermark_us: int | None) -> dict[int, int]:
-        """The limits that rise, of those that may soon need it."""
+        """The new limits of sources that may soon need them."""
         self._watermarks[task] = watermark_us
         counting = [each for each in self._watermarks.values() if each is not None]
         if not counting or (least := min(counting)) == START_OF_TIME:
@@ -74,7 +74,7 @@ def _groups(graph: ExecutionGraph) -> list[_Group]:
 
 
 def _reached(job: JobGraph, vertex: int) -> set[int]:
-    """Ids of the vertices that hear of this one's time, itself among them."""
+    """Ids of the vertices that get this one's watermarks, itself included."""
     reached = {vertex}
     for each in job.vertices:  # those that are read come before those that read them
         if each.id in reached:
@@ -83,6 +83,6 @@ def _reached(job: JobGraph, vertex: int) -> set[int]:
 
 
 def _tells_time(job: JobGraph, edge: JobEdge) -> bool:
-    """Whether the target hears of time by it: not by a side input."""
+    """Whether it carries watermarks to the target: a side input does not."""
     reader = job.vertices[edge.target].operators[0].operator
     return edge.input == 0 or not reader.properties.side_input

@@ -1,4 +1,4 @@
-"""Workers that start beside those at work, so that nobody waits for them when these end."""
+"""Workers that start beside the working ones, to be ready when these end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Spares:
     def __init__(self, launcher: Launcher) -> None:
         self._launcher = launcher
         self._spares: dict[int, tuple[WorkerHandle, Future[bytes]]] = {}
-        """With what tells that it has started, or has died before."""
+        """With a future that reports that it has started, or died before."""
 
     def __contains__(self, task: int) -> bool:
         return task in self._spares

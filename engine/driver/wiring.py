@@ -1,4 +1,4 @@
-"""What each worker is told of its task and of the others: from a graph and a placement, purely."""
+"""The description of each worker's task and of its peers: pure, from a graph and a placement."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The workers of one job: which task is where, and who takes its place.
+"""The workers of one job: the node and worker of each task, and their replacement.
 
-It chooses nodes and starts workers through the launcher; it calls none of them but for statistics.
+It chooses nodes and starts workers through the launcher; it calls them for statistics only.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Workers:
         return Placed(tuple(nodes))
 
     def leaving(self, nodes: Sequence[DrainingNode]) -> list[Leaving]:
-        """What the job has on nodes that are about to go, the first to go first.
+        """The job's tasks on nodes that are about to go, the first to go first.
 
         Workers are started for them where there is room, and where there is none, the runtime is
         told to look for it. They are also started for tasks on nodes that are out of reach, which

@@ -22,7 +22,7 @@ def is_schema(schema: object) -> bool:
 
 
 def row_of(body: bytes, schema: pa.Schema) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """What a body says in JSON for the fields of a schema, and what is wrong with it."""
+    """The values of a JSON body for the fields of a schema, and its errors."""
     try:
         said = said_in_json(body)
     except ValueError as error:
@@ -63,7 +63,7 @@ def columns_of_requests(
 
 
 def check_answer(answer: Any) -> None:
-    """Raise TypeError unless it is what `Request.reply` makes, or rows that say whose they are."""
+    """Raise TypeError unless it is a result of `Request.reply`, or rows with their requests."""
     if (
         type(answer) is Response
         and type(answer.id) is int
@@ -81,7 +81,7 @@ def check_answer(answer: Any) -> None:
 
 
 def check_requests(batch: pa.RecordBatch) -> None:
-    """Raise TypeError unless the rows say whose answers they are."""
+    """Raise TypeError unless the rows have their requests."""
     names = batch.schema.names
     kind = batch.schema.field(REQUEST).type if names.count(REQUEST) == 1 else None
     if kind is not None and batch.column(REQUEST).null_count:

@@ -41,7 +41,7 @@ def parts_of(kind: str, body: bytes) -> list[Part]:
 
 
 def _split(boundary: re.Pattern[bytes], body: bytes) -> list[bytes]:
-    """What is between boundaries, and in the end what is behind the last, which says so."""
+    """The bytes between boundaries, and at the end those after the last one."""
     found: list[bytes] = []
     begun = None
     for match in boundary.finditer(body):

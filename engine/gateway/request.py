@@ -34,7 +34,7 @@ class Response:
 
 @dataclass(slots=True)
 class Request:
-    r"""What a client wants to know. `request.reply(value)` makes the answer.
+    r"""A request of a client. `request.reply(value)` makes the answer.
 
     >>> request = Request(1, "GET", "/predict?n=3&n=4", b"accept: text/plain\r\n", b"", 0.0)
     >>> request.path, request.query, request.headers
@@ -52,7 +52,7 @@ class Request:
     """The headers, a line each; see `headers`."""
     body: bytes
     deadline: float
-    """When nobody waits for the answer any more, in seconds since 1970."""
+    """The time after which no client waits for the answer, in seconds since 1970."""
 
     @property
     def path(self) -> str:
@@ -83,7 +83,7 @@ class Request:
         return self.body.decode()
 
     def json(self) -> Any:
-        """What the body says in JSON; of a name that comes twice, the last. Raises ValueError."""
+        """The value of the JSON body; of a repeated name, the last one. Raises ValueError."""
         return said_in_json(self.body)
 
     def parts(self) -> list[Part]:

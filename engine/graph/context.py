@@ -1,4 +1,4 @@
-"""What a task may know, and do, when its operators are opened."""
+"""The environment of a task when its operators open."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.graph.splits import Splits
 
 @dataclass(frozen=True)
 class TaskContext:
-    """What a task may know when its operators are opened.
+    """The environment of a task when its operators open.
 
     `index` counts from 0 to `parallelism - 1`; `batch_size` is the most records a batch may hold.
     """
@@ -74,11 +74,11 @@ class Drift(Protocol):
         """The source has come so far; None: it is idle."""
 
     def has_held(self) -> bool:
-        """Whether the source was held since this was asked last."""
+        """Whether the source was held since the last call."""
 
 
 class Gate(Protocol):
-    """What the function of an operator with a side input may do to its task, from any thread.
+    """Controls of a task for the function of an operator with a side input, from any thread.
 
     Records that it holds at the start stay in their channels, so credits bound them; they come
     after `resume`, or when the side input has ended.

@@ -1,4 +1,4 @@
-"""Declarations: what the fluent API leaves behind.
+"""Declarations, which the fluent API makes.
 
 A declaration is one operator with the declarations it reads from; declaring does nothing else.
 """
@@ -44,7 +44,7 @@ class Input:
 
 @runtime_checkable
 class Sunk(Protocol):
-    """What can be executed: something that ends in a sink."""
+    """An object that can be executed: it ends in a sink."""
 
     @property
     def declaration(self) -> Declaration:

@@ -1,6 +1,6 @@
-"""Where an operator was when it failed: told as the exception passes, by what it passes through.
+"""The place of a failure: as an exception passes, each level adds what it knows.
 
-While nothing fails, nothing is told, and it costs nothing.
+Without a failure this costs nothing.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any
 
 
 class Failing:
-    """What is known of a failure in a task beside its exception.
+    """What is known about a failure in a task besides its exception.
 
-    A loop over records tells which one it was at:
+    A loop over records adds the record:
 
         records = iter(batch)
         try:
@@ -28,10 +28,10 @@ class Failing:
         self.operator: str | None = None
         """The operator that was at work; None is the first of the task."""
         self.record: tuple[Any] | None = None
-        """The record that it was at, as the innermost loop has told."""
+        """The record at the failure, from the innermost loop."""
 
     def at_work(self, operator: str) -> Callable[[], Failing]:
-        """What this operator calls to tell of itself: one thing for its loop to hold."""
+        """The function that adds this operator to a failure; its loop keeps it."""
 
         def tell() -> Failing:
             self.operator = operator

@@ -1,4 +1,4 @@
-"""What an operator is called in every run of a program: its name if it has one, else its path.
+"""The identity of an operator in every run of a program: its name if it has one, else its path.
 
 Invariant: it does not depend on the order in which branches were declared. Only operators that no
 path tells apart, of one kind between the same operators, are numbered in that order.

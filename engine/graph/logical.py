@@ -30,7 +30,7 @@ class LogicalOperator:
     pickle: bool = False
     """Whether objects that cannot travel otherwise are pickled where they leave it."""
     identity: str = ""
-    """What it is called in every run of the program; see `engine.graph.identity`."""
+    """Its identity in every run of the program; see `engine.graph.identity`."""
 
 
 @dataclass(frozen=True)
@@ -176,4 +176,4 @@ TELLS_WHERE_IT_IS = (
     "a Function of (context, position) that yields At(position, records) does that; or leave "
     "checkpoints out"
 )
-"""What to do where a source has no position."""
+"""A hint for a source without a position."""

@@ -1,7 +1,7 @@
 """The local runtime: one process per task on this machine, no cluster.
 
-A fork server (`engine.host.forkserver`) starts the workers and ends them; what they are asked
-and what they answer goes over `engine.driver.local.links`.
+A fork server (`engine.host.forkserver`) starts the workers and ends them; calls and
+answers go over `engine.driver.local.links`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class LocalLauncher(Launcher):
         self._modules: list[str] = []
 
     def nodes(self, resources: Collection[str]) -> Sequence[Node]:
-        """One node, this machine: processes share what it has, however many there are."""
+        """One node, this machine: any number of processes share its resources."""
         return [Node("local", "127.0.0.1", dict.fromkeys(resources, math.inf))]
 
     def launch(
@@ -106,7 +106,7 @@ class LocalWorker(WorkerHandle):
             self._pending.pop(number).set_result(reply)
 
     def ended(self, status: str) -> None:
-        """The process is gone. What it had sent before may still be on its way."""
+        """The process is gone. Its last messages may still be on their way."""
         self._status = self._status or status
         self._look_if_ended()
         self._links.later(_LAST_WORDS_SECONDS, self._fail_pending)

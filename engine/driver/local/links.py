@@ -1,8 +1,7 @@
-"""What connects the driver with the processes of a local job: the fork server, and an event loop.
+"""The links of the driver to the processes of a local job: the fork server, and an event loop.
 
-The loop has a thread of its own, which moves calls and replies and reads what the workers write to
-stderr. It carries bytes: nothing that a worker sends or that is the user's is opened in it, so that
-nothing of theirs can stop it.
+The loop has a thread of its own, which moves calls and replies and reads the workers' stderr. It
+carries bytes and never decodes them, so that no object of a worker or user can stop it.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ from engine.host.process import HEADER
 
 
 class Receiver(Protocol):
-    """What is told of one worker, in the thread of the loop."""
+    """The callbacks about one worker, in the thread of the loop."""
 
     def replied(self, number: int, reply: bytes) -> None:
         """A call was answered."""
 
     def ended(self, status: str) -> None:
-        """The process is gone. What it had sent before may still be on its way."""
+        """The process is gone. Its last messages may still be on their way."""
 
     def disconnected(self) -> None:
         """Its socket was closed, as it is when the process is gone."""
@@ -180,7 +179,7 @@ def _start_server(
 
 
 def _tell(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """What went wrong in the loop, which goes on."""
+    """Log an error of the loop, which goes on."""
     console.write(f"oka: {context['message']}: {context.get('exception')!r}\n", patience=0.0)
 
 

@@ -1,7 +1,7 @@
-"""What workers write to stderr, on its way to that of the driver.
+"""Passes the workers' stderr on to that of the driver. Invariant: `pass_on` never waits.
 
-Invariant: `pass_on` never waits. A thread of its own does, so that a stderr that nobody reads holds
-up neither workers nor driver; what it does not take is dropped beyond a bound, and counted.
+Another thread does, so that a stderr that nobody reads holds up neither workers nor driver; above a
+limit, lines are dropped and counted.
 """
 
 from __future__ import annotations
