@@ -95,7 +95,8 @@ def test_a_driver_whose_forked_child_lives_on(tmp_path: Path) -> None:
     before = """
 import threading
 def fork():
-    time.sleep(1)  # with the job at work
+    while not mark.exists():  # until the job is at work
+        time.sleep(0.01)
     if os.fork() == 0:
         time.sleep(600)
 threading.Thread(target=fork, daemon=True).start()

@@ -94,15 +94,16 @@ def test_a_daemon_without_standard_descriptors(
 def test_ctrl_c_ends_a_job_whose_stderr_nobody_reads(tmp_path: Path) -> None:
     reading, writing = full_pipe()
     out = tmp_path / "out"
+    mark = tmp_path / "mark"
     endless = (
         "from operators.sources import RandomWords; "
-        "pipeline = source(RandomWords()).map(lambda w: print(w, file=sys.stderr))"
+        f"mark = lambda: open({str(mark)!r}, 'w').close(); "
+        "pipeline = source(RandomWords()).map(lambda w: mark() or print(w, file=sys.stderr))"
         ".sink(JsonLines(sys.argv[1]))"
     )
     with driver(PROGRAM, tmp_path / "tmp", str(out), endless, stderr=writing) as started:
         os.close(writing)
-        wait_until(lambda: list(out.glob(".part-*")))
-        time.sleep(0.3)
+        wait_until(mark.exists)  # what it writes then waits
         os.kill(started.process.pid, signal.SIGINT)
         wait_until(lambda: not started.workers())
         os.close(reading)  # the traceback of the interrupt goes where nobody read

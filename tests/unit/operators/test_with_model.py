@@ -6,6 +6,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -461,13 +462,27 @@ def test_a_pipeline_of_lists(background: bool) -> None:
     assert {model for model, _ in out} == {"A", "B", "C"}
 
 
-def test_models_that_come_late_lose_nothing() -> None:
-    def late() -> Iterator[str]:
-        time.sleep(0.1)
+def test_models_that_come_late_lose_nothing(tmp_path: Path) -> None:
+    taken = tmp_path / "taken"
+
+    def records() -> Iterator[int]:
+        for number in range(5000):
+            if number == 100:
+                taken.touch()
+            yield number
+
+    def late() -> Iterator[Any]:
+        yield from pauses(taken.exists)
         yield "late"
 
-    held = source(Collection(range(5000))).map_batches_with_model(
-        source(Function(late)).broadcast(), str, lambda model, batch: [(model, n) for n in batch]
+    held = (
+        source(Function(records))
+        .with_parallelism(1)
+        .map_batches_with_model(
+            source(Function(late)).broadcast(),
+            str,
+            lambda model, batch: [(model, n) for n in batch],
+        )
     )
     out = run(held.map(lambda pair: pair).sink(Collect()), batch_size=10)["collect"]
     assert out == [("late", n) for n in range(5000)]
